@@ -1,0 +1,47 @@
+# Each target sets up what it needs: a .venv in this folder, on first use.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO := results/demo
+DEMO_RUN := env -u HARNESS_DATA $(BIN)/python -m harness run --task intent_resolution --judge minilm-cosine --results $(DEMO)
+
+.PHONY: demo test check docs format clean
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and by its pinned version, so that a CPU build is taken where one is at hand
+$(VENV)/.local: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q -c constraints.txt -e ".[local]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.local
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	touch $@
+
+# exit code 1 is "done with missing items": a random model may well answer nothing
+demo: $(VENV)/.local
+	@for model in oracle literal echo tiny-random; do \
+		$(DEMO_RUN) --model $$model || [ $$? -eq 1 ] || exit 1; \
+	done
+	@$(BIN)/python -m harness leaderboard --results $(DEMO)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check harness tests
+	$(BIN)/ruff check harness tests
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format harness tests
+	$(BIN)/ruff check --fix harness tests
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,258 @@
+"""Requests to Responses over a network: the only retry policy and the only concurrency.
+
+One event loop in one background thread keeps some requests in flight; the calling thread takes
+the responses as they finish. Nothing here knows a server, a client library or a file.
+"""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from itertools import chain
+from queue import SimpleQueue
+from threading import Event, Thread
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from harness.core import Reason, Request, Response
+
+Call = Callable[[Request], Awaitable[Response]]
+Connect = Callable[[], AbstractAsyncContextManager[Call]]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How many requests are in flight, and how long one is tried.
+
+    `timeout_s` bounds one attempt; `longest_wait_s` the sum of the waits between the attempts of
+    one request; `first_wait_s` the first of them, unless the server asks for more.
+    """
+
+    concurrency: int
+    attempts: int
+    timeout_s: float
+    longest_wait_s: float = 120.0
+    first_wait_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a policy under which nothing could ever be asked."""
+        if self.concurrency < 1 or self.attempts < 1 or not self.timeout_s > 0:
+            raise ValueError(f"concurrency >= 1, attempts >= 1 and timeout_s > 0, not {self!r}")
+        if self.longest_wait_s < 0 or self.first_wait_s < 0:
+            raise ValueError(f"a wait is not negative: {self!r}")
+
+
+class Transient(Exception):
+    """A failure that may pass: asked again, not before `retry_after_s` where a server says so."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        """Keep the message, and the wait in seconds where one was asked for."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Refused(Exception):
+    """A failure that asking again would not mend."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        """Keep the reason and the message of the response it becomes."""
+        super().__init__(message)
+        self.reason = reason
+
+
+def answer_all(
+    requests: Iterable[Request], connect: Connect, policy: Policy
+) -> Generator[Response, None, None]:
+    """Answer each request once, in the order in which the answers come.
+
+    `requests` is drawn by the background thread, one at a time, when there is room for it; it
+    must not wait for the responses. `connect` is called here once there is a request; what it
+    returns is entered and left inside the loop. What the call raises, other than Transient and
+    Refused, ends everything and is raised here, after the responses that were there before it.
+    Closing the generator cancels what is in flight.
+    """
+    drawn = iter(requests)
+    for first in drawn:
+        crew = _Crew(chain((first,), drawn), connect(), policy)
+        try:
+            crew.start()
+            yield from crew.responses()
+        finally:
+            crew.stop()
+        return
+
+
+def wait_asked_for(retry_after: str | None, now: datetime) -> float | None:
+    """The seconds a Retry-After header asks for, given as a number or as a date."""
+    if retry_after is None:
+        return None
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        seconds = _seconds_until(retry_after, now)
+    return None if math.isnan(seconds) else max(0.0, seconds)
+
+
+def _seconds_until(date: str, now: datetime) -> float:
+    """The time until an HTTP date; not a number where it is none."""
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return math.nan
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The last thing the background thread says, with what ended it too early."""
+
+    error: BaseException | None
+
+
+class _Crew:
+    """The background thread, its loop and its workers, seen from the calling thread.
+
+    A response waits in `_finished` until the caller takes it. Once as many wait there as may be
+    in flight, workers draw no further request.
+    """
+
+    def __init__(
+        self,
+        requests: Iterator[Request],
+        session: AbstractAsyncContextManager[Call],
+        policy: Policy,
+    ) -> None:
+        self._requests = requests
+        self._session = session
+        self._policy = policy
+        self._finished: SimpleQueue[Response | _End] = SimpleQueue()
+        self._is_full = False
+        self._started = Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._thread = Thread(target=self._run, name="calls", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def responses(self) -> Iterator[Response]:
+        """The responses as they finish, then what went wrong, if anything did."""
+        while not isinstance(item := self._finished.get(), _End):
+            if self._is_full and self._finished.qsize() <= self._policy.concurrency // 2:
+                self._is_full = False
+                self._tell(self._room.set)
+            yield item
+        if item.error is not None:
+            raise item.error
+
+    def stop(self) -> None:
+        """Cancel what is in flight and wait for the thread to end."""
+        if self._thread.ident is None:
+            return
+        self._started.wait()
+        if self._main is not None:
+            self._tell(self._main.cancel)
+        self._thread.join()
+
+    def _tell(self, what: Callable[[], object]) -> None:
+        """Have the loop do something, if it is still there."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has closed: nothing is left to be told
+                self._loop.call_soon_threadsafe(what)
+
+    def _run(self) -> None:
+        """The thread: one loop, then one `_End`, whatever happens."""
+        error: BaseException | None = None
+        try:
+            asyncio.run(self._serve())
+        except asyncio.CancelledError:
+            pass
+        except BaseException as caught:  # raised again in the calling thread
+            error = caught
+        self._started.set()
+        self._finished.put(_End(error))
+
+    async def _serve(self) -> None:
+        """Connect and work until the requests are used up."""
+        self._room = asyncio.Event()
+        self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
+        self._started.set()
+        async with self._session as call:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    # How many requests are in flight is decided here and nowhere else.
+                    for _ in range(self._policy.concurrency):
+                        group.create_task(self._work(call))
+            except BaseExceptionGroup as several:
+                raise several.exceptions[0] from None
+
+    async def _work(self, call: Call) -> None:
+        """Ask one request after the other, as long as there are any."""
+        policy = self._policy
+        retrying = _retrying(policy)
+
+        async def attempt(request: Request) -> Response:
+            try:
+                async with asyncio.timeout(policy.timeout_s):
+                    return await call(request)
+            except TimeoutError:
+                raise Transient(f"no answer within {policy.timeout_s:g} s") from None
+
+        for request in self._requests:
+            try:
+                response: Response = await retrying(attempt, request)
+            except Refused as error:
+                response = Response.failed(request.key, error.reason, str(error))
+            self._finished.put(response)
+            await self._caught_up()
+
+    async def _caught_up(self) -> None:
+        """Wait while the caller is as many responses behind as may be in flight."""
+        while self._finished.qsize() >= self._policy.concurrency:
+            self._room.clear()
+            self._is_full = True  # before the second look, or the caller could miss it
+            if self._finished.qsize() >= self._policy.concurrency:
+                await self._room.wait()
+
+
+def _retrying(policy: Policy) -> AsyncRetrying:
+    """The retry policy: jittered exponential waits, bounded in number and in sum."""
+    backoff = wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s)
+    enough = stop_after_attempt(policy.attempts)
+
+    def wait_s(state: RetryCallState) -> float:
+        error, own = _error(state), backoff(state)
+        asked = error.retry_after_s if isinstance(error, Transient) else None
+        # Spread, so that all who were turned away together do not come back together.
+        return own if asked is None else max(own, asked + min(own, asked / 4))
+
+    def is_over(state: RetryCallState) -> bool:
+        return enough(state) or state.idle_for + state.upcoming_sleep > policy.longest_wait_s
+
+    def give_up(state: RetryCallState) -> Response:
+        tried = f"gave up after attempt {state.attempt_number} of {policy.attempts}"
+        if not enough(state):
+            tried += f": waits would sum to more than {policy.longest_wait_s:g} s"
+        return Response.failed(state.args[0].key, Reason.FAILED, f"{_error(state)}; {tried}")
+
+    return AsyncRetrying(
+        retry=retry_if_exception_type(Transient),
+        wait=wait_s,
+        stop=is_over,
+        retry_error_callback=give_up,
+    )
+
+
+def _error(state: RetryCallState) -> BaseException | None:
+    """What the last attempt raised."""
+    return state.outcome.exception() if state.outcome else None

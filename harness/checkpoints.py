@@ -1,0 +1,190 @@
+"""A checkpoint's name or folder to its exact version, its tokenizer and its weights.
+
+Shared by every back end that runs checkpoints on this machine. Weights are opened last, and
+only when asked for: the version is known without them. Nothing here prompts or draws.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from logging import ERROR
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.core import digest
+from harness.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+READ_WHOLE = frozenset({".json", ".jinja", ".model", ".py", ".txt"})
+READ_IN_BLOCKS = frozenset({".bin", ".safetensors"})
+BLOCKS, BLOCK_BYTES, LARGEST_HEADER = 64, 1 << 16, 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint whose version is settled and whose weights are not yet loaded.
+
+    `version` is the hub's commit, or the fingerprint of a folder; `commit` is null for a folder.
+    """
+
+    source: str
+    commit: str | None
+    version: str
+    config: "PretrainedConfig"
+    tokenizer: "PreTrainedTokenizerBase"
+    trust_remote_code: bool
+
+    @property
+    def identity(self) -> str:
+        """What tells this checkpoint from others on every machine: a folder's path is not in it."""
+        name = "folder" if self.commit is None else self.source
+        return f"{name}@{self.version}:{_tokenizer_digest(self.tokenizer)}"
+
+
+def need(*packages: str) -> None:
+    """Refuse to go on without the packages local models run on."""
+    if missing := [package for package in packages if find_spec(package) is None]:
+        raise ModelError(
+            f"local models need {' and '.join(missing)}, not installed here; "
+            'run: pip install "pragmatics-harness[local]"'
+        )
+
+
+def open_checkpoint(source: str, *, revision: str | None, trust_remote_code: bool) -> Checkpoint:
+    """Settle a hub name's or a folder's version; read its configuration and tokenizer."""
+    need("torch", "transformers")
+    from transformers import AutoConfig, AutoTokenizer
+
+    folder = _folder(source)
+    name = source if folder is None else str(folder)
+    options = {"trust_remote_code": trust_remote_code}
+    with _explained(source):
+        config = AutoConfig.from_pretrained(name, revision=revision or "main", **options)
+    commit = None if folder else _commit(source, config)
+    with _explained(source):
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=commit or "main", **options)
+    version = commit or fingerprint(Path(name))
+    return Checkpoint(name, commit, version, config, tokenizer, trust_remote_code)
+
+
+def load_weights(checkpoint: Checkpoint, *, dtype: str, device: str) -> "PreTrainedModel":
+    """The model, ready to run, with the checkpoint's own sampling habits still in it."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with _explained(checkpoint.source):
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            checkpoint.source,
+            revision=checkpoint.commit or "main",
+            trust_remote_code=checkpoint.trust_remote_code,
+            dtype=getattr(torch, dtype),
+            output_loading_info=True,
+        )
+    if missing := sorted(loading["missing_keys"]):
+        raise ModelError(
+            f"{checkpoint.source}: {len(missing)} weights are not in the checkpoint and would be "
+            f"noise ({', '.join(missing[:3])}, ...); download it again or use another"
+        )
+    try:
+        model.to(device)  # type: ignore[arg-type]  # its wrapper's annotation loses self
+    except torch.OutOfMemoryError as error:
+        raise ModelError(
+            f"{checkpoint.source}: its weights in {dtype} do not fit on {device}; "
+            "use a smaller checkpoint, a smaller dtype or device: cpu"
+        ) from error
+    return model
+
+
+def stored_dtype(config: "PretrainedConfig") -> str:
+    """The type the checkpoint's weights are stored in, float32 where it does not say."""
+    dtype = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
+    return str(dtype or "float32").removeprefix("torch.")
+
+
+def fingerprint(folder: Path) -> str:
+    """Digest of the files in a folder that make its answers: not of its path or its dates.
+
+    Small files count whole. Weight files count by size, header and evenly spaced blocks, which
+    is all of them up to 4 MiB and in a larger one finds a retrained layer but not a single bit.
+    """
+    parts = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix in READ_WHOLE:
+            parts.append((path.name, hashlib.sha256(path.read_bytes()).hexdigest()))
+        elif path.suffix in READ_IN_BLOCKS:
+            parts.append((path.name, _sampled(path)))
+    return digest(parts)
+
+
+def _sampled(path: Path) -> str:
+    """Digest of a weight file's size, header and evenly spaced blocks."""
+    size = path.stat().st_size
+    seen = hashlib.sha256(str(size).encode())
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little") if path.suffix == ".safetensors" else 0
+        seen.update(file.read(min(length, LARGEST_HEADER)))
+        for index in range(BLOCKS):
+            file.seek(index * max(size - BLOCK_BYTES, 0) // (BLOCKS - 1))
+            seen.update(file.read(BLOCK_BYTES))
+    return seen.hexdigest()
+
+
+def _tokenizer_digest(tokenizer: "PreTrainedTokenizerBase") -> str:
+    """Sixteen hex digits over vocabulary, BOS, EOS and chat template."""
+    ends = (tokenizer.bos_token, tokenizer.eos_token)
+    return digest((tokenizer.get_vocab(), ends, tokenizer.chat_template))[:16]
+
+
+def _folder(source: str) -> Path | None:
+    """The folder a source names, null if it is a name on the hub."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return path
+    if source.startswith((".", "/", "~")):
+        raise ModelError(f"{source}: no such folder; `model:` takes a checkpoint's folder")
+    return None
+
+
+def _commit(source: str, config: "PretrainedConfig") -> str:
+    """The hub's commit a configuration came from."""
+    commit: str | None = getattr(config, "_commit_hash", None)
+    if commit is None:
+        raise ModelError(f"{source}: the hub names no commit; point `model:` to a local folder")
+    return commit
+
+
+@contextmanager
+def _explained(source: str) -> Iterator[None]:
+    """Quiet loading whose errors say what to do."""
+    from safetensors import SafetensorError
+
+    try:
+        with _quiet():
+            yield
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        fact = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(
+            f"{source}: cannot be loaded: {fact[:300]}; if the name is right, log in with "
+            "`hf auth login` (gated models), set `trust_remote_code: true` (own code), or download "
+            "it elsewhere and point `model:` to the local folder"
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars or advice from transformers, its former manners restored after."""
+    from transformers.utils import logging
+
+    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(ERROR)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # unannotated
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if had_bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # unannotated

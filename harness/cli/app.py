@@ -1,0 +1,64 @@
+"""All commands together, and what an error becomes: one message and an exit code.
+
+0 done; 1 done with missing items; 2 the user's mistake; 70 a bug of ours, with its traceback;
+130 interrupted, to be resumed by the same command.
+"""
+
+import logging
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from harness import __version__
+from harness.cli import catalogue, data, evaluate, results
+from harness.cli.screen import say
+from harness.errors import HarnessError
+
+USER_MISTAKE, OUR_BUG, INTERRUPTED = 2, 70, 130
+
+app = typer.Typer(
+    name="harness",
+    help="Measures how well language models handle meaning beyond the literal.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(evaluate.run)
+app.command("judge")(evaluate.judge)
+app.command("read")(evaluate.read)
+app.command("leaderboard")(results.leaderboard)
+app.command("list")(catalogue.list_names)
+app.command("show")(catalogue.show)
+app.add_typer(data.app, name="data")
+
+
+@app.callback(invoke_without_command=True)
+def version(is_wanted: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    """Measures how well language models handle meaning beyond the literal."""
+    if is_wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code says how it ended."""
+    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except HarnessError as error:
+        say(f"harness: {error}")
+        return USER_MISTAKE
+    except (KeyboardInterrupt, typer.Abort):
+        say("harness: interrupted; finished calls are stored, the same command goes on from here")
+        return INTERRUPTED
+    except Exception as error:  # the last boundary: a bug of ours is shown whole
+        if hasattr(error, "exit_code") and hasattr(error, "show"):
+            error.show()
+            return USER_MISTAKE
+        traceback.print_exc()
+        say("harness: this is a bug of the harness, not yours; what was stored is safe")
+        return OUR_BUG
+    return code if isinstance(code, int) else 0

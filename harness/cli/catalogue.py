@@ -1,0 +1,91 @@
+"""The commands that show what there is: list, show."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import options
+from harness.cli.options import HOME, RESULTS, AsJson, Home, Results
+from harness.cli.screen import put, put_json
+from harness.errors import SpecError
+
+if TYPE_CHECKING:
+    from harness.registry import Registry, Section
+
+SECTIONS: "dict[str, Section]" = {
+    "tasks": "tasks",
+    "models": "configs/models",
+    "judges": "configs/judges",
+    "data": "configs/data",
+}
+
+
+def list_names(
+    what: Annotated[
+        str | None,
+        typer.Argument(help="tasks, models, judges, data or runs; default: all but runs."),
+    ] = None,
+    results: Results = RESULTS,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """List the names that commands take."""
+    if what == "runs":
+        return _list_runs(results, is_json=is_json)
+    if what is not None and what not in SECTIONS:
+        raise SpecError(f"list {what!r}: give one of {', '.join([*SECTIONS, 'runs'])}")
+    registry = options.registry(home)
+    found = {name: registry.names(SECTIONS[name]) for name in ([what] if what else SECTIONS)}
+    if is_json:
+        put_json(found)
+        return 0
+    for section, members in found.items():
+        put(f"{section}:")
+        for name in members:
+            put(f"  {name:24} {_about(registry, SECTIONS[section], name)}".rstrip())
+    return 0
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="A task, model, judge, data source or run.")],
+    results: Results = RESULTS,
+    home: Home = HOME,
+) -> int:
+    """Show what a name stands for: its YAML file, or a run's."""
+    registry = options.registry(home)
+    files = [registry.file(s, name) for s in SECTIONS.values() if name in registry.names(s)]
+    for path in files:
+        put(f"# {path}\n{path.read_text('utf-8')}")
+    if files:
+        return 0
+    from harness.errors import StoreError
+    from harness.runs import find_run
+
+    try:
+        path = find_run(results, name).path
+    except StoreError as error:
+        from harness.specs.checked import nearest
+
+        known = [name for section in SECTIONS.values() for name in registry.names(section)]
+        raise SpecError(f"no name {name!r}{nearest(name, known)}") from error
+    put(f"# {path}\n{(path / 'run.json').read_text('utf-8')}")
+    return 0
+
+
+def _about(registry: "Registry", section: "Section", name: str) -> str:
+    """The line a YAML file says of itself, found without checking the rest of it."""
+    lines = registry.file(section, name).read_text("utf-8").splitlines()
+    said = (line.removeprefix("about:").strip() for line in lines if line.startswith("about:"))
+    return next(said, "").strip("\"'")
+
+
+def _list_runs(results: "Results", *, is_json: bool) -> int:
+    from harness.runs import run_folders
+
+    found = [str(folder.path) for folder in run_folders(results)]
+    if is_json:
+        put_json(found)
+        return 0
+    for path in found:
+        put(path)
+    return 0

@@ -1,0 +1,225 @@
+"""The commands that answer, judge and read: run, judge, read."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import options
+from harness.cli.options import (
+    HOME,
+    RESULTS,
+    AsJson,
+    Data,
+    DataMode,
+    Home,
+    Offline,
+    PromptPack,
+    Results,
+)
+from harness.cli.screen import number, put, put_json, put_table, say
+
+if TYPE_CHECKING:
+    from harness.jobs import Done, Prepared
+    from harness.ledger import Ledger
+
+DONE, DONE_WITH_MISSING = 0, 1
+Judges = Annotated[
+    list[str] | None,
+    typer.Option("--judge", help="Judge to read with; repeat for more. Default: the task's own."),
+]
+JudgeModel = Annotated[
+    str | None, typer.Option("--judge-model", help="Model that asking judges ask, for theirs.")
+]
+SelfJudge = Annotated[
+    bool, typer.Option("--allow-self-judge", help="Let a model judge its own answers.")
+]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run folder, or the start of a run's digest.")
+]
+
+
+def run(
+    task: Annotated[str, typer.Option("--task", help="Task: a name in tasks/.")],
+    model: Annotated[str, typer.Option("--model", help="Model: a name in configs/models/.")],
+    judge: Judges = None,
+    variant: Annotated[
+        str | None, typer.Option("--variant", help="Variants, comma-separated, or all.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="So many samples, every group its share.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of draws, subsets and intervals.")] = 0,
+    backend: Annotated[
+        str | None,
+        typer.Option("--backend", help="transformers, vllm or server, for local models."),
+    ] = None,
+    judge_model: JudgeModel = None,
+    is_self_judge_allowed: SelfJudge = False,
+    is_dry: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")
+    ] = False,
+    data: Data = None,
+    data_mode: DataMode = "corrected",
+    prompts: PromptPack = None,
+    results: Results = RESULTS,
+    home: Home = HOME,
+    is_offline: Offline = False,
+    is_json: AsJson = False,
+) -> int:
+    """Answer a task with a model, have judges read the answers, and score them.
+
+    Finished calls are stored as they come and never asked again: repeat the command to resume.
+    """
+    from harness import jobs
+
+    space = options.workspace(
+        home,
+        results,
+        data=data,
+        data_mode=data_mode,
+        prompts=prompts,
+        is_offline=is_offline,
+    )
+    chosen = jobs.RunOptions(
+        task=task,
+        model=model,
+        judges=tuple(judge or ()),
+        variants=options.names(variant),
+        backend=options.backend(backend),
+        judge_model=judge_model,
+        seed=seed,
+        limit=limit,
+        is_self_judge_allowed=is_self_judge_allowed,
+    )
+    if is_dry:
+        ready = jobs.prepare(space, chosen)
+        return _put_dry_run(ready, space.desk(ready.model).ledger, is_json=is_json)
+    return _put_done(jobs.run(space, chosen), is_json=is_json)
+
+
+def judge(
+    run: RunName,
+    judge: Annotated[list[str], typer.Option("--judge", help="Judge to read with; repeatable.")],
+    judge_model: JudgeModel = None,
+    is_self_judge_allowed: SelfJudge = False,
+    prompts: PromptPack = None,
+    results: Results = RESULTS,
+    home: Home = HOME,
+    is_offline: Offline = False,
+    is_json: AsJson = False,
+) -> int:
+    """Have further judges read a stored run; the model under test is never loaded."""
+    from harness import jobs
+    from harness.runs import find_run
+
+    space = options.workspace(home, results, prompts=prompts, is_offline=is_offline)
+    chosen = jobs.RunOptions(
+        task="",
+        model="",
+        judges=tuple(judge),
+        judge_model=judge_model,
+        is_self_judge_allowed=is_self_judge_allowed,
+    )
+    return _put_done(jobs.judge(space, find_run(results, run), chosen), is_json=is_json)
+
+
+def read(
+    run: RunName,
+    prompts: PromptPack = None,
+    results: Results = RESULTS,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Read a run's stored replies with today's parsers and list the verdicts that change."""
+    from harness import jobs
+    from harness.runs import find_run
+
+    space = options.workspace(home, results, prompts=prompts, is_offline=True)
+    found = jobs.read(space, find_run(results, run))
+    if is_json:
+        put_json({"changes": found.changes, "stale": found.stale})
+        return DONE
+    for change in found.changes:
+        row = change.row
+        before, after = (f"{v.reason or v.value}" for v in (change.before, change.after))
+        put(f"{change.judge}: {row.sample.id} {row.variant} {row.decoding}: {before} -> {after}")
+    put(f"{len(found.changes)} verdicts changed; no call was made")
+    for name, count in found.stale.items():
+        if count:
+            say(
+                f"judge {name} would word {count} of its questions differently today: to ask them, "
+                f"`harness judge {run} --judge {name}`"
+            )
+    return DONE
+
+
+def _put_done(done: "Done", *, is_json: bool) -> int:
+    """Print what a run came to; the exit code tells whether anything is missing."""
+    from harness.leaderboard import headlines
+
+    code = DONE_WITH_MISSING if done.missing else DONE
+    if is_json:
+        put_json({"folder": str(done.folder.path), "scores": done.scores})
+        return code
+    head = ("variant", "judge", "metric", "decoding", "value", "95% interval", "n", "missing")
+    table = []
+    for row in headlines(done.scores):
+        score = row.score
+        lost = ", ".join(f"{reason} {n}" for reason, n in score.missing.items() if n) or "0"
+        table.append(
+            (
+                score.variant,
+                score.judge,
+                score.metric,
+                score.decoding,
+                number(score.value),
+                f"{number(score.low)} to {number(score.high)}",
+                str(score.n),
+                lost,
+            )
+        )
+    put_table(f"{done.file.run.task}, {done.file.model.name}", head, table)
+    put(f"run {done.folder.path}")
+    for (name, reason), count in sorted(done.missing.items()):
+        say(f"missing by judge {name}: {count} {reason}")
+    return code
+
+
+def _put_dry_run(ready: "Prepared", ledger: "Ledger", *, is_json: bool) -> int:
+    from harness.dryrun import dry_run
+
+    asked = dry_run(ready, ledger)
+    if is_json:
+        put_json(asked)
+        return DONE
+    for part in asked:
+        put(f"--- {part.asker}, {part.variant}, {part.step}: an example")
+        for message in part.example:
+            put(f"[{message.role}]\n{message.content}\n")
+    head = (
+        "for",
+        "variant",
+        "step",
+        "calls",
+        "stored",
+        "prompt tokens (est.)",
+        "answer tokens (max)",
+    )
+    put_table(
+        "calls that a run would make at most",
+        head,
+        [
+            (
+                part.asker,
+                part.variant,
+                part.step,
+                str(part.calls),
+                "-" if part.stored is None else str(part.stored),
+                str(part.prompt_tokens_estimate),
+                str(part.max_tokens),
+            )
+            for part in asked
+        ],
+    )
+    put(f"{sum(part.calls for part in asked)} calls at most; price unknown: tokens only")
+    return DONE

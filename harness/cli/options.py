@@ -1,0 +1,97 @@
+"""The options that several commands share, and the workspace they describe."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from harness.errors import SpecError
+
+if TYPE_CHECKING:
+    from harness.registry import Backend, Registry
+    from harness.workspace import Workspace
+
+Home = Annotated[
+    Path, typer.Option("--home", help="Folder with your own tasks/, configs/ and prompts/.")
+]
+Results = Annotated[Path, typer.Option("--results", help="Folder for calls, runs and tables.")]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", envvar="HARNESS_DATA", help="Data folder, one subfolder a source."),
+]
+PromptPack = Annotated[
+    Path | None,
+    typer.Option("--prompts", help="Folder whose templates override shipped ones by name."),
+]
+DataMode = Annotated[
+    str,
+    typer.Option(
+        "--data-mode",
+        help="corrected: released data with its named defects repaired; released: as it is.",
+    ),
+]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Make no call; a missing one is an error.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+
+HOME, RESULTS = Path(), Path("results")
+
+
+def cache_folder() -> Path:
+    """Where fetched data and built checkpoints are kept: HARNESS_CACHE, else the user's cache."""
+    if named := os.environ.get("HARNESS_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pragmatics-harness"
+
+
+def registry(home: Path, prompts: Path | None = None) -> "Registry":
+    """The registry of a home folder, then of what ships."""
+    from harness.registry import Registry, shipped_home
+
+    if not home.is_dir():
+        raise SpecError(f"--home {home}: no such folder")
+    homes = dict.fromkeys([home.resolve(), shipped_home().resolve()])
+    return Registry(tuple(homes), os.environ, cache_folder(), prompts)
+
+
+def workspace(
+    home: Path,
+    results: Path,
+    *,
+    data: Path | None = None,
+    data_mode: str = "corrected",
+    prompts: Path | None = None,
+    is_offline: bool = False,
+) -> "Workspace":
+    """The workspace that a command's options describe."""
+    from harness.cli.screen import Progress
+    from harness.workspace import Workspace
+
+    if data is not None and not data.is_dir():
+        raise SpecError(f"data folder {data}: no such folder; correct --data or HARNESS_DATA")
+    mode = _data_mode(data_mode)
+    return Workspace(registry(home, prompts), results, data, mode, is_offline, Progress())
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """The names in a comma-separated option."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def backend(name: str | None) -> "Backend | None":
+    """The back end an option names."""
+    match name:
+        case None | "transformers" | "vllm" | "server":
+            return name
+        case _:
+            raise SpecError(f"--backend {name!r}: give transformers, vllm or server")
+
+
+def _data_mode(name: str) -> Literal["corrected", "released"]:
+    match name:
+        case "corrected" | "released":
+            return name
+        case _:
+            raise SpecError(f"--data-mode {name!r}: give corrected or released")

@@ -1,0 +1,84 @@
+"""What a person sees: tables and JSON on stdout, progress and messages on stderr.
+
+Text from models and data loses its control characters before it reaches a terminal.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from harness.prompts import as_data
+
+
+def say(message: str) -> None:
+    """One line for the person, on stderr."""
+    print(as_data(message), file=sys.stderr)
+
+
+def put(text: str) -> None:
+    """Result text, on stdout."""
+    print(as_data(text))
+
+
+def put_json(value: object) -> None:
+    """A result for a program: indented JSON on stdout."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def put_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table on stdout: drawn on a terminal, plain columns elsewhere."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(soft_wrap=not sys.stdout.isatty())
+    if not console.is_terminal:
+        _put_plain(title, [list(head), *map(list, rows)])
+        return
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
+    for name in head:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(as_data(cell)) for cell in row))
+    console.print(table)
+
+
+def _put_plain(title: str, rows: list[list[str]]) -> None:
+    clean = [[as_data(cell).replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(len(row[place]) for row in clean) for place in range(len(clean[0]))]
+    print(title)
+    for row in clean:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    print()
+
+
+def number(value: float | None) -> str:
+    """A score for a table: three decimals, a dash where there is none."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+class Progress:
+    """Shows how far a stage is: a moving line on a terminal, a line each ten seconds elsewhere."""
+
+    def __init__(self) -> None:
+        """Nothing is shown before the first call."""
+        self._shown = 0.0
+        self._stage = ""
+        self._is_live = sys.stderr.isatty()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show that `done` of `total` calls of a stage are stored."""
+        now = time.monotonic()
+        is_due = stage != self._stage or done == total
+        if not is_due and now - self._shown < (0.1 if self._is_live else 10.0):
+            return
+        self._stage, self._shown = stage, now
+        line = f"{stage}: {done} of {total} stored"
+        if self._is_live:
+            print(f"\r\x1b[K{line}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,70 @@
+"""Released data sets on this machine: where their files lie, fetching them, checking them.
+
+Files are taken as they are; nothing here reads their content but to hash it.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.specs.data import FileSpec, SourceSpec
+
+State = Literal["ok", "missing", "differs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One file of a source and what was found of it."""
+
+    source: str
+    path: Path
+    state: State
+    found: str | None
+
+
+def sha256(path: Path) -> str:
+    """The sha256 of a file, in hex."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def check(name: str, spec: SourceSpec, folder: Path) -> list[Checked]:
+    """What the files of a source below a data folder are, beside what they should be."""
+    return [_checked(name, file, folder / name / file.name) for file in spec.files]
+
+
+def is_complete(name: str, spec: SourceSpec, folder: Path) -> bool:
+    """Whether every file of a source lies below a folder."""
+    return all((folder / name / file.name).is_file() for file in spec.files)
+
+
+def fetch(name: str, spec: SourceSpec, folder: Path) -> list[Path]:
+    """Download a source's files by commit, keeping only what has the stated sha256."""
+    import pooch
+
+    paths = []
+    for file in spec.files:
+        url = spec.url.format(repository=spec.repository, commit=spec.commit, path=file.path)
+        try:
+            found = pooch.retrieve(
+                url, known_hash=f"sha256:{file.sha256}", fname=file.name, path=folder / name
+            )
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{name}: {url} could not be fetched ({' '.join(str(error).split())}); check the "
+                f"connection, or put the file at {folder / name / file.name} yourself"
+            ) from error
+        paths.append(Path(found))
+    return paths
+
+
+def _checked(name: str, file: FileSpec, path: Path) -> Checked:
+    if not path.is_file():
+        return Checked(name, path, "missing", None)
+    found = sha256(path)
+    return Checked(name, path, "ok" if found == file.sha256 else "differs", found)

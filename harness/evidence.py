@@ -1,0 +1,78 @@
+"""Trials and verdicts to the rows of a run folder, and stored rows back to trials.
+
+Nothing here asks or judges; the texts of a row come from the ledger.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from harness.core import Response
+from harness.errors import StoreError
+from harness.pipeline import Judged, Taken, Trial, trial
+from harness.runs import Row, StepRow, VerdictRow
+from harness.specs.tasks import TaskSpec
+
+
+def row(trial: Trial) -> Row:
+    """The row of a trial that no judge has read yet."""
+    served = {part.response.served for part in trial.taken if part.response.served}
+    return Row(
+        sample=trial.sample,
+        variant=trial.variant,
+        decoding=trial.decoding,
+        steps=tuple(_step(part) for part in trial.taken),
+        answer=trial.response.texts[0] if trial.response.texts else None,
+        served="+".join(sorted(served)) or None,
+    )
+
+
+def verdict_row(judged: Judged) -> VerdictRow:
+    """A verdict as a row holds it, with the questions and replies behind it."""
+    verdict = judged.verdict
+    return VerdictRow(
+        value=verdict.value,
+        reason=verdict.reason,
+        note=verdict.note,
+        detail=dict(sorted(verdict.detail.items())),
+        served=verdict.served,
+        keys=judged.keys,
+        replies=tuple(reply.texts[0] if reply.texts else None for reply in judged.replies),
+    )
+
+
+def row_keys(rows: Sequence[Row]) -> list[str]:
+    """The ledger keys of every step of some rows."""
+    return [step.key for row in rows for step in row.steps]
+
+
+def trials(rows: Sequence[Row], found: Mapping[str, Response], *, task: TaskSpec) -> list[Trial]:
+    """The trials behind stored rows, read anew from the ledger and cut as the task now says."""
+    if lost := [key for key in row_keys(rows) if key not in found]:
+        raise StoreError(
+            f"{len(lost)} responses of this run are not in the calls ledger (first: "
+            f"{lost[0][:12]}); copy its folder back, or repeat the run"
+        )
+    return [
+        trial(
+            row.sample,
+            row.variant,
+            decoding=row.decoding,
+            taken=tuple(
+                Taken(step.step, step.key, step.messages, found[step.key]) for step in row.steps
+            ),
+            task=task,
+        )
+        for row in rows
+    ]
+
+
+def _step(part: Taken) -> StepRow:
+    failure = part.response.failure
+    return StepRow(
+        step=part.step,
+        key=part.key,
+        messages=part.messages,
+        text=part.response.texts[0] if part.response.texts else None,
+        reason=failure.reason if failure else None,
+        note=failure.message if failure else "",
+        stop=part.response.stop,
+    )

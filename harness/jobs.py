@@ -1,0 +1,293 @@
+"""One function a command: from names and options to stored answers, verdicts and scores.
+
+The stages are pipeline's; this module resolves what they need and writes what they give. It
+prints nothing.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from harness import __version__, evidence, pipeline
+from harness.core import Decoding, Judge, Model, Reason, Response, Run, digest
+from harness.errors import SpecError, StoreError
+from harness.ledger import Ledger
+from harness.pipeline import Desk, Trial
+from harness.planning import Plan, check_templates, take, variant_digest
+from harness.registry import Backend
+from harness.runs import JudgeEntry, ModelEntry, Row, RunFile, RunFolder, VerdictRow, write_whole
+from harness.scores import ScoreRow, table_text
+from harness.scoring import score_rows
+from harness.specs.checked import nearest
+from harness.specs.judges import PreferenceSpec
+from harness.specs.tasks import TaskSpec
+from harness.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `run` is told: names, and what to leave out."""
+
+    task: str
+    model: str
+    judges: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    backend: Backend | None = None
+    judge_model: str | None = None
+    seed: int = 0
+    limit: int | None = None
+    is_self_judge_allowed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A judge, how it stands in run.json, and the desk its questions go to, if it asks any."""
+
+    judge: Judge
+    entry: JudgeEntry
+    desk: Desk | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run ready to be answered and judged; nothing has been asked yet."""
+
+    plan: Plan
+    model: Model
+    seats: tuple[Seat, ...]
+    file: RunFile
+    folder: RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command leaves: the run's folder, its scores, what is missing by judge and reason."""
+
+    folder: RunFolder
+    file: RunFile
+    scores: tuple[ScoreRow, ...]
+    missing: Counter[tuple[str, Reason]]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A verdict that reads differently than it is stored."""
+
+    row: Row
+    judge: str
+    before: VerdictRow
+    after: VerdictRow
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """A run read anew: what changed, and how many asks of each judge would be worded otherwise."""
+
+    done: Done
+    changes: tuple[Change, ...]
+    stale: Counter[str]
+
+
+def prepare(space: Workspace, options: RunOptions) -> Prepared:
+    """Resolve all that a run needs, so that what can fail does so before the first call."""
+    task = space.registry.task(options.task)
+    variants = _variants(task, options.variants)
+    samples, data = space.samples(task.data)
+    chosen = take(samples, options.limit, seed=options.seed)
+    spec = space.registry.model_spec(options.model, options.backend)
+    model = space.registry.model(options.model, spec, controls=task.controls, samples=samples)
+    prompts = space.registry.prompts
+    words = {v: variant_digest(task, v, prompts=prompts, name=options.task) for v in variants}
+    run = Run(
+        task=options.task,
+        variants=variants,
+        model=model.identity,
+        decodings=tuple(Decoding(d.temperature, d.max_tokens) for d in task.decodings),
+        seed=options.seed,
+        limit=options.limit,
+        prompts=digest(words),
+        data=data.label,
+    )
+    plan = Plan(run, task, chosen, prompts, model.identity)
+    check_templates(plan)
+    seats = tuple(
+        _seat(space, name, options=options, tested=model) for name in options.judges or task.judges
+    )
+    file = RunFile(
+        digest=run.digest,
+        run=run,
+        task=task,
+        model=ModelEntry(model.name, model.kind, model.identity, model.revision),
+        data=data,
+        variants=words,
+        samples=len(chosen),
+        planned=len(plan.cells),
+        chance=task.chance,
+        version=__version__,
+    )
+    path = space.results / "runs" / options.task / model.name / run.digest[:16]
+    return Prepared(plan, model, seats, file, RunFolder(path))
+
+
+def run(space: Workspace, options: RunOptions) -> Done:
+    """Answer, judge and score one task by one model; what is stored already is not asked."""
+    ready = prepare(space, options)
+    with space.desk(ready.model) as desk:
+        trials = pipeline.answer(ready.plan, desk)
+    rows = [evidence.row(trial) for trial in trials]
+    file, rows = _with_earlier(ready.folder, ready.file, rows)
+    return _judge_and_write(ready.folder, file, rows=rows, trials=trials, seats=ready.seats)
+
+
+def judge(space: Workspace, folder: RunFolder, options: RunOptions) -> Done:
+    """Have further judges read a stored run; the model under test is neither loaded nor called."""
+    file, rows = folder.read(), folder.read_rows()
+    trials = _stored_trials(space, file, rows, task=file.task)
+    seats = tuple(_seat(space, name, options=options, tested=file.model) for name in options.judges)
+    return _judge_and_write(folder, file, rows=rows, trials=trials, seats=seats)
+
+
+def read(space: Workspace, folder: RunFolder) -> Reread:
+    """Read a run's stored replies with today's parsers; no call is made."""
+    file, rows = folder.read(), folder.read_rows()
+    task = space.registry.task(file.run.task)
+    trials = _stored_trials(space, file, rows, task=task)
+    fresh, changes, stale = _fresh(rows, trials), [], Counter[str]()
+    for entry in file.judges:
+        spec = space.registry.judge_spec(entry.name)
+        judge = space.registry.judge(entry.name, spec, identity=entry.identity)
+        keys = [row.verdicts[entry.name].keys for row in rows]
+        today = pipeline.questions(trials, judge)
+        stale[entry.name] = sum(
+            tuple(question.key for question in asked) != part
+            for asked, part in zip(today, keys, strict=True)
+        )
+        replies = _stored_replies(space, entry, keys)
+        judged = pipeline.read(trials, judge, keys=keys, replies=replies)
+        verdicts = [evidence.verdict_row(part) for part in judged]
+        changes += [
+            Change(row, entry.name, row.verdicts[entry.name], verdict)
+            for row, verdict in zip(rows, verdicts, strict=True)
+            if _differs(row.verdicts[entry.name], verdict)
+        ]
+        fresh = _add(fresh, entry.name, verdicts)
+    return Reread(_write(folder, replace(file, task=task), fresh), tuple(changes), stale)
+
+
+def _judge_and_write(
+    folder: RunFolder,
+    file: RunFile,
+    *,
+    rows: list[Row],
+    trials: Sequence[Trial],
+    seats: Sequence[Seat],
+) -> Done:
+    for seat in seats:
+        if seat.desk is None:
+            judged = pipeline.ask(trials, seat.judge, None)
+        else:
+            with seat.desk as desk:
+                judged = pipeline.ask(trials, seat.judge, desk)
+        rows = _add(rows, seat.judge.name, [evidence.verdict_row(part) for part in judged])
+        others = tuple(entry for entry in file.judges if entry.name != seat.judge.name)
+        ordered = sorted((*others, seat.entry), key=lambda entry: entry.name)
+        file = replace(file, judges=tuple(ordered))
+    return _write(folder, file, rows)
+
+
+def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> Done:
+    scores = tuple(score_rows(file, rows))
+    folder.write(file, rows)
+    write_whole(folder.scores, table_text(scores).encode())
+    missing = Counter(
+        (name, verdict.reason)
+        for row in rows
+        for name, verdict in row.verdicts.items()
+        if verdict.reason is not None
+    )
+    return Done(folder, file, scores, missing)
+
+
+def _seat(space: Workspace, name: str, *, options: RunOptions, tested: Model | ModelEntry) -> Seat:
+    """A judge by name, with the desk of its judge model; never the model under test unasked."""
+    spec = space.registry.judge_spec(name)
+    if not isinstance(spec, PreferenceSpec):
+        judge = space.registry.judge(name, spec, identity=None)
+        return Seat(judge, JudgeEntry(name, judge.metric, judge.recipe), None)
+    asked = options.judge_model or spec.model
+    model_spec = space.registry.model_spec(asked)
+    model = space.registry.model(asked, model_spec, controls={}, samples=())
+    if model.identity == tested.identity and not options.is_self_judge_allowed:
+        raise SpecError(
+            f"judge {name} would ask {asked}, the model under test; choose another with "
+            "--judge-model, or add --allow-self-judge"
+        )
+    judge = space.registry.judge(name, spec, identity=model.identity)
+    entry = JudgeEntry(name, judge.metric, judge.recipe, asks=asked, identity=model.identity)
+    return Seat(judge, entry, space.desk(model))
+
+
+def _variants(task: TaskSpec, names: tuple[str, ...]) -> tuple[str, ...]:
+    if names == ("all",):
+        return tuple(task.variants)
+    for name in names:
+        if name not in task.variants:
+            raise SpecError(f"no variant {name!r}{nearest(name, [*task.variants, 'all'])}")
+    return tuple(v for v in task.variants if v in names) if names else task.default_variants
+
+
+def _with_earlier(folder: RunFolder, file: RunFile, rows: list[Row]) -> tuple[RunFile, list[Row]]:
+    """The verdicts of judges that read this run before, where the answers are still the same."""
+    if not (folder.path / "run.json").is_file():
+        return file, rows
+    earlier = {(r.sample.id, r.variant, r.decoding): r for r in folder.read_rows()}
+    held = [earlier.get((r.sample.id, r.variant, r.decoding)) for r in rows]
+    pairs = [(row, old) for row, old in zip(rows, held, strict=True) if old is not None]
+    if len(pairs) < len(rows) or any(_said(row) != _said(old) for row, old in pairs):
+        return file, rows
+    kept = [replace(row, verdicts=old.verdicts) for row, old in pairs]
+    return replace(file, judges=folder.read().judges), kept
+
+
+def _said(row: Row) -> tuple[object, ...]:
+    return row.answer, [step.key for step in row.steps], [step.reason for step in row.steps]
+
+
+def _stored_trials(
+    space: Workspace, file: RunFile, rows: Sequence[Row], *, task: TaskSpec
+) -> list[Trial]:
+    ledger = Ledger(space.results / "calls" / file.model.name)
+    return evidence.trials(rows, ledger.find(evidence.row_keys(rows)), task=task)
+
+
+def _stored_replies(
+    space: Workspace, entry: JudgeEntry, keys: Sequence[tuple[str, ...]]
+) -> dict[str, Response]:
+    wanted = [key for part in keys for key in part]
+    if entry.asks is None:
+        return {}
+    found = Ledger(space.results / "calls" / entry.asks).find(wanted)
+    if lost := [key for key in wanted if key not in found]:
+        raise StoreError(
+            f"{len(lost)} replies to judge {entry.name} are not in the calls ledger (first: "
+            f"{lost[0][:12]}); copy its folder back, or have it judge again"
+        )
+    return found
+
+
+def _fresh(rows: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
+    """Rows built anew from trials, the verdicts so far kept."""
+    pairs = zip(rows, trials, strict=True)
+    return [replace(evidence.row(trial), verdicts=row.verdicts) for row, trial in pairs]
+
+
+def _add(rows: Sequence[Row], judge: str, verdicts: Sequence[VerdictRow]) -> list[Row]:
+    pairs = zip(rows, verdicts, strict=True)
+    return [
+        replace(row, verdicts=dict(sorted({**row.verdicts, judge: verdict}.items())))
+        for row, verdict in pairs
+    ]
+
+
+def _differs(before: VerdictRow, after: VerdictRow) -> bool:
+    return (before.value, before.reason) != (after.value, after.reason)

@@ -1,0 +1,1 @@
+"""Judges: cases to verdicts, one module a way of judging."""

@@ -1,0 +1,118 @@
+"""Preference: which of two references is a response closest to, by a judge model's choice.
+
+Asks in both orders of the options, or in one drawn for each sample, and reads option numbers.
+An answer chosen in one order only counts a half and as inconsistent.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+from harness.core import Case, Decoding, Message, Reason, Request, Response, Sample, Verdict, digest
+from harness.errors import SpecError
+from harness.parsers import option_number
+from harness.prompts import Prompts
+from harness.specs.checked import nearest
+from harness.specs.judges import PreferenceSpec
+
+ACCEPT_FIRST, REJECT_FIRST = "accept-first", "reject-first"
+
+
+class PreferenceJudge:
+    """Two references, a judge model, and the number it answers with; 1 accept, 0 reject."""
+
+    metric = "accuracy"
+
+    def __init__(self, name: str, spec: PreferenceSpec, *, prompts: Prompts, model: str) -> None:
+        """Judge as `spec` says; `model` is the identity of the judge model."""
+        self.name = name
+        self._spec = spec
+        self._prompts = prompts
+        self._model = model
+        recipe = digest((spec, model, prompts.digest(spec.template)))
+        self.recipe = f"{name}:{recipe[:8]}|{spec.orders}-order{'s' * (spec.orders == 'both')}"
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        """One request for each order of the two options."""
+        decoding = Decoding(self._spec.decoding.temperature, self._spec.decoding.max_tokens)
+        return tuple(
+            Request(
+                sample_id=sample.id,
+                variant=self.name,
+                step=order,
+                model=self._model,
+                messages=self._messages(sample, response, order=order),
+                decoding=decoding,
+            )
+            for order in self._orders(sample)
+        )
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        """The mean over orders of whether `accept` was chosen."""
+        return [self._verdict(case) for case in cases]
+
+    def _orders(self, sample: Sample) -> tuple[str, ...]:
+        both = (ACCEPT_FIRST, REJECT_FIRST)
+        if self._spec.orders == "both":
+            return both
+        return (Random(f"order:{sample.id}").choice(both),)  # noqa: S311 - no secret
+
+    def _messages(self, sample: Sample, response: Response, *, order: str) -> tuple[Message, ...]:
+        options = self._reference(sample, "accept"), self._reference(sample, "reject")
+        first, second = options if order == ACCEPT_FIRST else options[::-1]
+        slots = {
+            **sample.fields,
+            **{name: _first(sample, name, judge=self.name) for name in self._spec.shows},
+            "response": (response.texts or ("",))[0],
+            "option_1": first,
+            "option_2": second,
+        }
+        return self._prompts.render(self._spec.template, slots)
+
+    def _reference(self, sample: Sample, role: str) -> str:
+        return _first(sample, getattr(self._spec.options, role), judge=self.name)
+
+    def _verdict(self, case: Case) -> Verdict:
+        orders, served = self._orders(case.sample), _served(case.replies)
+        chosen: list[int] = []
+        for order, reply in zip(orders, case.replies, strict=True):
+            number = _option(reply)
+            if isinstance(number, Reason):
+                note = f"{order}: {_said(reply)}"
+                return Verdict(case.response.key, self.name, None, number, note=note, served=served)
+            chosen.append(number)
+        accepted = [
+            number == (1 if order == ACCEPT_FIRST else 2)
+            for order, number in zip(orders, chosen, strict=True)
+        ]
+        detail = {"slot1_share": chosen.count(1) / len(chosen)}
+        if len(orders) > 1:
+            detail["consistency"] = float(len(set(accepted)) == 1)
+        value = sum(accepted) / len(accepted)
+        return Verdict(case.response.key, self.name, value, detail=detail, served=served)
+
+
+def _option(reply: Response) -> int | Reason:
+    """The option number a reply opens with; what was cut before it is truncated."""
+    if reply.failure is not None:
+        return reply.failure.reason
+    if reply.texts is None:
+        return Reason.UNSUPPORTED
+    number = option_number(reply.texts[0], count=2)
+    return Reason.TRUNCATED if number is Reason.UNPARSED and reply.stop == "length" else number
+
+
+def _said(reply: Response) -> str:
+    return reply.failure.message if reply.failure else (reply.texts or ("",))[0]
+
+
+def _served(replies: Sequence[Response]) -> str | None:
+    return "+".join(sorted({reply.served for reply in replies if reply.served})) or None
+
+
+def _first(sample: Sample, name: str, *, judge: str) -> str:
+    if not sample.references.get(name):
+        raise SpecError(
+            f"judge {judge} needs the reference {name!r}, which sample {sample.id} lacks"
+            f"{nearest(name, list(sample.references))}"
+        )
+    return sample.references[name][0]

@@ -1,0 +1,1 @@
+"""Back ends: requests to responses, one module a way of answering."""

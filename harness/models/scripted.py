@@ -1,0 +1,74 @@
+"""Models that need no weights: the controls, and whatever a test wants a model to say.
+
+A control answers from the task's own samples, so it may use references; that gives each judge
+a known floor and ceiling.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from harness.core import Mode, Request, Response, Sample, digest
+from harness.errors import SpecError
+from harness.specs.checked import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedModel:
+    """Answers every request with a function of the request."""
+
+    name: str
+    reply: Callable[[Request], Response]
+    identity: str = "scripted"
+    revision: str | None = None
+    kind: str = "scripted"
+    modes: frozenset[Mode] = frozenset(Mode)
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request as it comes."""
+        return map(self.reply, requests)
+
+
+def control(
+    name: str,
+    policy: str,
+    *,
+    sources: Mapping[str, Mapping[str, tuple[str, ...]]],
+    samples: Sequence[Sample],
+) -> ScriptedModel:
+    """The control model of a policy: at each step it answers with a field or a reference.
+
+    `sources` maps a policy to its steps and those to names; of several names one is drawn for
+    each sample, variant and seed.
+    """
+    if policy not in sources:
+        raise SpecError(
+            f"control {policy!r} is not defined by this task's `controls`"
+            f"{nearest(policy, list(sources))}"
+        )
+    steps, known = sources[policy], {sample.id: sample for sample in samples}
+    version = digest((policy, steps, samples))
+
+    def reply(request: Request) -> Response:
+        name = _drawn(steps[request.step], request)
+        return Response(key=request.key, texts=(_text(known[request.sample_id], name),))
+
+    return ScriptedModel(
+        name=name, reply=reply, identity=f"scripted:{policy}@{version}", revision=version[:7]
+    )
+
+
+def _drawn(names: tuple[str, ...], request: Request) -> str:
+    place = (request.sample_id, request.variant, request.step, request.decoding.seed)
+    return Random(digest(place)).choice(names)  # noqa: S311 - a reproducible draw, no secret
+
+
+def _text(sample: Sample, name: str) -> str:
+    if name in sample.fields:
+        return sample.fields[name]
+    if name in sample.references:
+        return sample.references[name][0]
+    raise SpecError(
+        f"sample {sample.id} has no field or reference {name!r}, which the task's `controls` name"
+        f"{nearest(name, [*sample.fields, *sample.references])}"
+    )

@@ -1,0 +1,186 @@
+"""Requests to responses through a checkpoint run by transformers in this process.
+
+An answer depends on its request and the model alone: not on the order of requests, on the
+batch size or on what else is in the batch. Prompts are never truncated.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+from jinja2 import TemplateError
+
+from harness.batches import by_budget, halved, windows
+from harness.chat_tokens import prompt_tokens
+from harness.checkpoints import Checkpoint, load_weights, need, open_checkpoint, stored_dtype
+from harness.core import Mode, Reason, Request, Response, Usage, digest
+from harness.drawing import Drawer, Drawn, Row
+from harness.specs.models import TransformersSpec
+from harness.tiny_llama import build_tiny_llama
+
+WINDOW = 2048
+"""Requests held at once: enough to sort by length, few enough to stay flat in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One row of a request; a request for n replies has n."""
+
+    place: int
+    reply: int
+    row: Row
+
+
+class TransformersModel:
+    """A checkpoint on this machine; its version, tokenizer and weights are opened when needed.
+
+    `cache` is the folder for checkpoints that are built, not downloaded.
+    """
+
+    kind = "transformers"
+    modes = frozenset({Mode.GENERATE})
+
+    def __init__(self, name: str, spec: TransformersSpec, cache: Path) -> None:
+        """Note what to run; nothing is opened yet."""
+        self.name = name
+        self._spec = spec
+        self._cache = cache
+
+    @cached_property
+    def identity(self) -> str:
+        """The checkpoint's exact version, its tokenizer and the type it is computed in."""
+        return f"{self.kind}:{self._checkpoint.identity}:{self._dtype}"
+
+    @property
+    def revision(self) -> str:
+        """Seven digits of the hub's commit or of the folder's fingerprint."""
+        return self._checkpoint.version[:7]
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request once, longest first within a window."""
+        for window in windows(requests, WINDOW):
+            yield from self._answer_window(window)
+
+    def _answer_window(self, window: Sequence[Request]) -> Iterator[Response]:
+        """Prepare all requests, then yield each response once its last reply is drawn."""
+        asked: list[_Asked] = []
+        for place, request in enumerate(window):
+            prepared = self._prepare(place, request)
+            if isinstance(prepared, Response):
+                yield prepared
+            else:
+                asked += prepared
+        replies: dict[int, dict[int, Drawn | None]] = {each.place: {} for each in asked}
+        for each, drawn in self._draw(asked):
+            request, gathered = window[each.place], replies[each.place]
+            gathered[each.reply] = drawn
+            if len(gathered) == request.decoding.n:
+                del replies[each.place]
+                yield self._response(request, each.row, [gathered[at] for at in sorted(gathered)])
+
+    def _prepare(self, place: int, request: Request) -> list[_Asked] | Response:
+        """The rows of a request, or why it cannot be asked."""
+        unsupported = partial(Response.failed, request.key, Reason.UNSUPPORTED)
+        if request.mode not in self.modes:
+            return unsupported(f"{self.name} cannot {request.mode}; it can {', '.join(self.modes)}")
+        try:
+            prompt = prompt_tokens(request.messages, self._checkpoint.tokenizer)
+        except TemplateError as error:
+            return unsupported(f"{self.name}: its chat template refuses these turns: {error}")
+        room = self._positions - len(prompt)
+        if room < 1:
+            return unsupported(
+                f"{self.name}: the prompt has {len(prompt)} tokens and must leave room for an "
+                f"answer within the model's {self._positions}; shorten it or use another model"
+            )
+        return [
+            _Asked(place, reply, _row(request, reply, prompt=prompt, room=room))
+            for reply in range(request.decoding.n)
+        ]
+
+    def _draw(self, asked: Sequence[_Asked]) -> Iterator[tuple[_Asked, Drawn | None]]:
+        """Each row with what was drawn for it, null where it does not fit in memory by itself."""
+        if not asked:
+            return
+        from torch import OutOfMemoryError
+
+        drawer = self._drawer
+        for batch in by_budget(asked, self._spec.batch_tokens, shape=lambda each: each.row.shape):
+            yield from halved(
+                batch,
+                lambda part: drawer.draw([each.row for each in part]),
+                too_big=OutOfMemoryError,
+            )
+
+    def _response(self, request: Request, row: Row, drawn: Sequence[Drawn | None]) -> Response:
+        """The response to a request all of whose replies are drawn."""
+        replies = [reply for reply in drawn if reply is not None]
+        if len(replies) < len(drawn):
+            return Response.failed(
+                request.key,
+                Reason.FAILED,
+                f"{self.name}: out of memory on {self._device} with one prompt of "
+                f"{len(row.prompt)} tokens and {row.max_tokens} to draw; use a smaller dtype",
+            )
+        return Response(
+            key=request.key,
+            texts=tuple(self._text(reply) for reply in replies),
+            stop="length" if any(reply.is_cut for reply in replies) else "stop",
+            usage=Usage(len(row.prompt), sum(len(reply.tokens) for reply in replies)),
+        )
+
+    def _text(self, reply: Drawn) -> str:
+        """A reply's text, without the end token and other markers."""
+        tokens = list(reply.tokens if reply.is_cut else reply.tokens[:-1])
+        return str(
+            self._checkpoint.tokenizer.decode(
+                tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        )
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        """The checkpoint without its weights."""
+        need("torch", "transformers")
+        spec = self._spec
+        source = spec.model if spec.build is None else str(build_tiny_llama(self._cache))
+        return open_checkpoint(
+            source, revision=spec.revision, trust_remote_code=spec.trust_remote_code
+        )
+
+    @cached_property
+    def _drawer(self) -> Drawer:
+        """The checkpoint with its weights."""
+        model = load_weights(self._checkpoint, dtype=self._dtype, device=self._device)
+        return Drawer(model, end=self._checkpoint.tokenizer.eos_token_id)
+
+    @property
+    def _device(self) -> str:
+        """Where the model runs."""
+        import torch
+
+        if self._spec.device != "auto":
+            return self._spec.device
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    @property
+    def _dtype(self) -> str:
+        """The type it is computed in."""
+        if self._spec.dtype != "auto":
+            return self._spec.dtype
+        return "float32" if self._device == "cpu" else stored_dtype(self._checkpoint.config)
+
+    @property
+    def _positions(self) -> int:
+        """The most tokens of prompt and answer together the model was made for."""
+        text_config = self._checkpoint.config.get_text_config()
+        return int(getattr(text_config, "max_position_embeddings", None) or sys.maxsize)
+
+
+def _row(request: Request, reply: int, *, prompt: Sequence[int], room: int) -> Row:
+    """What is drawn for one reply: its seed is its own, and covers decoding.seed by the key."""
+    decoding = request.decoding
+    seed = int(digest((request.key, reply))[:15], 16)
+    return Row(tuple(prompt), min(decoding.max_tokens, room), decoding.temperature, seed)

@@ -1,0 +1,47 @@
+"""Pure text to a value, or to the reason why there is none.
+
+One small anchored function a grammar. Nothing here searches prose for a lone letter, evaluates
+text, or guesses; what does not follow the grammar is unparsed.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from harness.core import Reason
+
+# An optional lead-in, an optional opening mark, then the number; "1.5" and "12" are other numbers.
+_OPTION = re.compile(
+    r"\s*(?:the\s+)?(?:answer|option|choice|response)?(?:\s+is)?\s*[:#]?\s*(?:option\s*)?"
+    r"[*_`\"'(\[]{0,3}([0-9]+)(?![0-9]|[.,][0-9])",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![0-9.,])([0-9]+)(?![0-9]|[.,][0-9])")
+
+
+def option_number(text: str, count: int) -> int | Reason:
+    """The option, 1 to `count`, that a reply opens with.
+
+    A reply that goes on to name another option has not chosen: it is unparsed.
+    """
+    if not text.strip():
+        return Reason.EMPTY
+    match = _OPTION.match(text)
+    if match is None or not 1 <= int(match[1]) <= count:
+        return Reason.UNPARSED
+    later = {int(number) for number in _NUMBER.findall(text, match.end())}
+    if later & (set(range(1, count + 1)) - {int(match[1])}):
+        return Reason.UNPARSED
+    return int(match[1])
+
+
+def whole(text: str) -> str:
+    """The answer as it stands, without surrounding white space."""
+    return text.strip()
+
+
+def first_paragraph(text: str) -> str:
+    """The answer up to its first blank line; blank lines before it do not count."""
+    return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
+
+
+CUTS: Mapping[str, Callable[[str], str]] = {"none": whole, "blank_line": first_paragraph}

@@ -1,0 +1,80 @@
+"""What the nouns are made of: reasons, modes, messages, decodings, counts, and their digest."""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from msgspec import json
+
+
+class Reason(StrEnum):
+    """Why a value is missing; each has its own column in every table."""
+
+    FAILED = "failed"
+    REFUSED = "refused"
+    FILTERED = "filtered"
+    EMPTY = "empty"
+    TRUNCATED = "truncated"
+    UNPARSED = "unparsed"
+    UNSUPPORTED = "unsupported"
+
+
+class Mode(StrEnum):
+    """What a request wants back: texts, a log-probability a choice, or vectors."""
+
+    GENERATE = "generate"
+    CHOOSE = "choose"
+    EMBED = "embed"
+
+
+def digest(value: object) -> str:
+    """The sha256, in hex, of a value's canonical JSON: equal on every machine."""
+    return hashlib.sha256(json.encode(value, order="deterministic")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How an answer is drawn: temperature 0 is greedy; seed null where nothing is drawn."""
+
+    temperature: float = 0.0
+    max_tokens: int = 256
+    n: int = 1
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0 or self.max_tokens < 1 or self.n < 1:
+            raise ValueError(f"temperature >= 0, max_tokens >= 1 and n >= 1, not {self!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceScore:
+    """Log-probability of one choice: its sum in nats, its length in tokens and in bytes."""
+
+    logprob: float
+    tokens: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request has no answer."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens a call was charged for; null where the back end does not say."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None

@@ -1,0 +1,189 @@
+"""Plan to verdicts: answer what is not stored, then have judges read what is.
+
+Every stage is planned minus stored, and every result is taken from the ledger, so repeating a
+stage is how it is resumed. Nothing here knows a back end, a way of judging or a file layout.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from harness.core import (
+    Case,
+    Failure,
+    Judge,
+    Message,
+    Model,
+    Reason,
+    Request,
+    Response,
+    Sample,
+    Verdict,
+)
+from harness.errors import StoreError
+from harness.ledger import Ledger
+from harness.parsers import CUTS
+from harness.planning import Plan, check_templates, request
+from harness.specs.tasks import TaskSpec
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One step that was asked, and what came back."""
+
+    step: str
+    key: str
+    messages: tuple[Message, ...]
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One planned response with the steps taken to it; `decoding` is a label such as T0.3.
+
+    `response` is what judges see: the last step's, cut, or the failure that stands in its way.
+    """
+
+    sample: Sample
+    variant: str
+    decoding: str
+    taken: tuple[Taken, ...]
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and the keys and replies of the judge's questions behind it."""
+
+    verdict: Verdict
+    keys: tuple[str, ...] = ()
+    replies: tuple[Response, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where calls are made and kept: one model, its ledger, and whether it may be called."""
+
+    model: Model
+    ledger: Ledger
+    is_offline: bool
+    progress: Progress
+
+    def __enter__(self) -> "Desk":
+        """Nothing to open: a ledger segment begins with its first record."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Bring to disk what was answered."""
+        self.ledger.close()
+
+    def answer(self, requests: Iterable[Request], *, stage: str) -> dict[str, Response]:
+        """The response to each request, by key: stored ones, and the missing ones asked now."""
+        planned = {request.key: request for request in requests}
+        stored = _answered(self.ledger.find(planned))
+        missing = {key: value for key, value in planned.items() if key not in stored}
+        self.progress(stage, len(stored), len(planned))
+        if missing and self.is_offline:
+            raise StoreError(
+                f"{stage}: {len(missing)} of {len(planned)} calls are not stored; "
+                "repeat the command without --offline to make them"
+            )
+        if missing:
+            self._ask(missing, stage=stage, done=len(stored))
+        return self.ledger.find(planned)
+
+    def _ask(self, missing: Mapping[str, Request], *, stage: str, done: int) -> None:
+        replies = self.model.answer(missing.values())
+        for count, response in enumerate(replies, done + 1):
+            self.ledger.add(missing[response.key], response)
+            self.progress(stage, count, done + len(missing))
+
+
+def answer(plan: Plan, desk: Desk) -> list[Trial]:
+    """Every cell of a plan with its steps taken: all first steps, then all second ones."""
+    check_templates(plan)
+    cells = plan.cells
+    taken: list[list[Taken]] = [[] for _ in cells]
+    for wave in range(max(len(plan.task.variants[name].steps) for name in plan.run.variants)):
+        asked: dict[int, Request] = {}
+        for index, cell in enumerate(cells):
+            steps = plan.task.variants[cell.variant].steps
+            earlier = {part.step: _text(part.response, plan.task.cut) for part in taken[index]}
+            if len(taken[index]) == wave < len(steps) and all(earlier.values()):
+                asked[index] = request(plan, cell, step=steps[wave], earlier=earlier)
+        found = desk.answer(asked.values(), stage=f"answers, step {wave + 1}")
+        for index, asking in asked.items():
+            response = found[asking.key]
+            taken[index].append(Taken(asking.step, asking.key, asking.messages, response))
+    return [
+        trial(cell.sample, cell.variant, decoding=cell.label, taken=tuple(parts), task=plan.task)
+        for cell, parts in zip(cells, taken, strict=True)
+    ]
+
+
+def trial(
+    sample: Sample, variant: str, *, decoding: str, taken: tuple[Taken, ...], task: TaskSpec
+) -> Trial:
+    """A trial from the steps taken; its response is the last step's, cut as the task says."""
+    last, steps = taken[-1], len(task.variants[variant].steps)
+    where = "" if len(taken) == steps else f"step {last.step}: "
+    response = last.response
+    if response.failure is not None:
+        why = response.failure
+        response = Response.failed(last.key, why.reason, where + why.message)
+    elif response.texts is not None:
+        texts = tuple(CUTS[task.cut](text) for text in response.texts)
+        response = replace(response, texts=texts)
+        if not any(texts):
+            response = Response.failed(last.key, Reason.EMPTY, f"{where}the answer is blank")
+    return Trial(sample, variant, decoding, taken, response)
+
+
+def ask(trials: Sequence[Trial], judge: Judge, desk: Desk | None) -> list[Judged]:
+    """What a judge makes of each trial; its questions go to its own model's desk."""
+    asked = questions(trials, judge)
+    wanted = [question for part in asked for question in part]
+    replies = desk.answer(wanted, stage=f"judge {judge.name}") if desk else {}
+    return read(trials, judge, keys=[tuple(q.key for q in part) for part in asked], replies=replies)
+
+
+def questions(trials: Sequence[Trial], judge: Judge) -> list[tuple[Request, ...]]:
+    """What a judge asks about each trial; nothing about one that has no answer."""
+    return [
+        judge.ask(part.sample, part.response) if part.response.failure is None else ()
+        for part in trials
+    ]
+
+
+def read(
+    trials: Sequence[Trial],
+    judge: Judge,
+    *,
+    keys: Sequence[tuple[str, ...]],
+    replies: Mapping[str, Response],
+) -> list[Judged]:
+    """The verdicts on stored replies: no call is made. `keys` are each trial's questions."""
+    heard = [tuple(replies[key] for key in part) for part in keys]
+    readable = [i for i, part in enumerate(trials) if part.response.failure is None]
+    cases = [Case(trials[i].sample, trials[i].response, heard[i]) for i in readable]
+    verdicts = dict(zip(readable, judge.read(cases), strict=True)) if cases else {}
+    return [
+        Judged(verdicts.get(i) or _unanswered(part.response, judge.name), keys[i], heard[i])
+        for i, part in enumerate(trials)
+    ]
+
+
+def _unanswered(response: Response, judge: str) -> Verdict:
+    """The verdict where there is nothing to judge: the failure's own reason."""
+    why = response.failure or Failure(Reason.UNSUPPORTED, "the judge gave no verdict")
+    return Verdict(response.key, judge, None, why.reason, note=why.message)
+
+
+def _answered(found: Mapping[str, Response]) -> dict[str, Response]:
+    return {key: response for key, response in found.items() if response.failure is None}
+
+
+def _text(response: Response, cut: str) -> str:
+    """The text a later step may use; empty where there is none."""
+    return CUTS[cut](response.texts[0]) if response.texts else ""

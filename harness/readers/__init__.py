@@ -1,0 +1,1 @@
+"""Readers: rows of a released file to samples, one module a format."""

@@ -1,0 +1,186 @@
+"""Names to files to specs to objects: the folders are the registry.
+
+`--model NAME` means configs/models/NAME.yaml, looked for in the user's home folder first. The
+kind of a spec picks its class here, and here alone are back ends and judges imported.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.core import Judge, Model, Sample
+from harness.errors import DataError, ModelError, SpecError
+from harness.prompts import Prompts
+from harness.specs import data, judges, models
+from harness.specs.checked import check, nearest, read_yaml
+from harness.specs.tasks import TaskSpec
+
+Section = Literal["tasks", "configs/models", "configs/judges", "configs/data"]
+READERS = {
+    "intent_resolution": "harness.readers.intent_resolution",
+    "samples_jsonl": "harness.readers.samples_jsonl",
+}
+Controls = Mapping[str, Mapping[str, tuple[str, ...]]]
+Backend = Literal["transformers", "vllm", "server"]
+
+
+def shipped_home() -> Path:
+    """The folder that tasks/, configs/ and prompts/ ship in: the wheel's, or the checkout."""
+    package = Path(__file__).parent
+    packed = package / "_home"
+    return packed if packed.is_dir() else package.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Finds what a name means in some home folders, the first that has it winning."""
+
+    homes: tuple[Path, ...]
+    environ: Mapping[str, str]
+    cache: Path
+    prompt_pack: Path | None = None
+
+    @property
+    def prompts(self) -> Prompts:
+        """The templates of the prompt pack, then those of the homes."""
+        if self.prompt_pack is not None and not self.prompt_pack.is_dir():
+            raise SpecError(f"--prompts {self.prompt_pack}: no such folder")
+        packs = [self.prompt_pack] if self.prompt_pack else []
+        return Prompts([*packs, *(home / "prompts" for home in self.homes)])
+
+    def names(self, section: Section) -> list[str]:
+        """Every name of a section, sorted."""
+        return sorted(
+            {path.stem for home in self.homes for path in (home / section).glob("*.yaml")}
+        )
+
+    def file(self, section: Section, name: str) -> Path:
+        """The YAML file of a name; an unknown one is an error that names the nearest."""
+        for home in self.homes:
+            if name in {path.stem for path in (home / section).glob("*.yaml")}:
+                return home / section / f"{name}.yaml"
+        word = section.removeprefix("configs/").removesuffix("s")
+        searched = ", ".join(str(home / section) for home in self.homes)
+        raise SpecError(f"no {word} {name!r} in {searched}{nearest(name, self.names(section))}")
+
+    def task(self, name: str) -> TaskSpec:
+        """The task of a name."""
+        path = self.file("tasks", name)
+        spec: TaskSpec = check(read_yaml(path), TaskSpec, where=str(path))
+        for variant in spec.default_variants:
+            if variant not in spec.variants:
+                raise SpecError(
+                    f"{path}: default variant {variant!r} is not defined"
+                    f"{nearest(variant, list(spec.variants))}"
+                )
+        return spec
+
+    def source(self, name: str) -> data.SourceSpec:
+        """The data source of a name."""
+        path = self.file("configs/data", name)
+        spec: data.SourceSpec = check(read_yaml(path), data.SourceSpec, where=str(path))
+        return spec
+
+    def overlay(self, name: str) -> data.OverlaySpec:
+        """The corrections that a task names, as a path below tasks/."""
+        path = self.resource(name)
+        spec: data.OverlaySpec = check(read_yaml(path), data.OverlaySpec, where=str(path))
+        return spec
+
+    def resource(self, name: str) -> Path:
+        """A file that a task names, as a path below tasks/."""
+        found = next(
+            (h / "tasks" / name for h in self.homes if (h / "tasks" / name).is_file()), None
+        )
+        if found is None:
+            raise SpecError(f"tasks/{name} is in none of {', '.join(map(str, self.homes))}")
+        return found
+
+    def model_spec(self, name: str, backend: Backend | None = None) -> models.ModelSpec:
+        """The model of a name, run by another back end where one is asked for."""
+        path = self.file("configs/models", name)
+        content = read_yaml(path)
+        if backend is not None:
+            content = _rebacked(content, backend, where=path)
+        spec: models.ModelSpec = check(content, models.ModelSpec, where=str(path))
+        return spec
+
+    def judge_spec(self, name: str) -> judges.JudgeSpec:
+        """The judge of a name."""
+        path = self.file("configs/judges", name)
+        spec: judges.JudgeSpec = check(read_yaml(path), judges.JudgeSpec, where=str(path))
+        return spec
+
+    def model(
+        self, name: str, spec: models.ModelSpec, *, controls: Controls, samples: Sequence[Sample]
+    ) -> Model:
+        """The model of a spec; controls are built with the task's samples."""
+        match spec:
+            case models.ScriptedSpec(policy=policy):
+                from harness.models.scripted import control
+
+                return control(name, policy, sources=controls, samples=samples)
+            case models.OpenAISpec():
+                from harness.models.openai_api import OpenAIModel
+
+                return OpenAIModel(name, spec, self.environ)
+            case models.TransformersSpec():
+                from harness.models.transformers_lm import TransformersModel
+
+                return TransformersModel(name, spec, self.cache / "checkpoints")
+            case models.VllmSpec():
+                raise ModelError(
+                    f"model {name}: kind vllm cannot be run in this process by this version; "
+                    "add --backend transformers, or serve it with vLLM and add --backend server"
+                )
+            case models.AnthropicSpec():
+                raise ModelError(
+                    f"model {name}: kind anthropic cannot be run by this version; choose a model "
+                    "of kind openai, transformers or scripted (`harness list models`)"
+                )
+
+    def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
+        """The judge of a spec; `identity` is that of its judge model, null where it asks none."""
+        match spec:
+            case judges.PreferenceSpec():
+                from harness.judges.preference import PreferenceJudge
+
+                if identity is None:
+                    raise SpecError(f"judge {name} needs the identity of its model {spec.model}")
+                return PreferenceJudge(name, spec, prompts=self.prompts, model=identity)
+            case judges.CosineSpec():
+                from harness.encoders import encoder
+                from harness.judges.cosine import CosineJudge
+
+                return CosineJudge(name, spec, encoder(spec.encoder.name))
+
+    def read(
+        self, reader: str, files: Sequence[Path], overlay: data.OverlaySpec | None
+    ) -> list[Sample]:
+        """The samples of some files, by the reader of a name."""
+        if reader not in READERS:
+            raise DataError(f"no reader {reader!r}{nearest(reader, list(READERS))}")
+        samples: list[Sample] = import_module(READERS[reader]).read(files, overlay)
+        return samples
+
+
+def _rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:
+    """A local model's YAML, to be run by another back end."""
+    if content.get("kind") not in ("transformers", "vllm"):
+        raise SpecError(
+            f"{where}: --backend {backend} is for kinds transformers and vllm, not for "
+            f"{content.get('kind')!r}; leave it out"
+        )
+    if backend != "server":
+        return {**content, "kind": backend}
+    local = check(dict(content), models.ModelSpec, where=str(where))
+    return {
+        "kind": "openai",
+        "about": local.about,
+        "model": local.model,
+        "base_url": local.server_url,
+        "base_url_env": "HARNESS_SERVER_URL",
+        "key_env": None,
+    }

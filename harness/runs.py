@@ -1,0 +1,198 @@
+"""Run folders: run.json, samples.jsonl and scores.csv of one run, written whole or not at all.
+
+Everything here can be rebuilt from the calls ledger, and equal inputs give equal bytes: no
+clock, no host, no order of arrival.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from harness.core import Message, Reason, Run, Sample
+from harness.errors import StoreError
+from harness.specs.tasks import TaskSpec
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """The model under test, as it was resolved."""
+
+    name: str
+    kind: str
+    identity: str
+    revision: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeEntry:
+    """A judge that has read this run; `asks` and `identity` name its judge model, if it asks."""
+
+    name: str
+    metric: str
+    recipe: str
+    asks: str | None = None
+    identity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataEntry:
+    """Where the samples came from; `label` stands in signatures, `files` maps names to sha256.
+
+    `mode` is released, corrected, or sample for our own sample set.
+    """
+
+    source: str
+    mode: str
+    label: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """run.json: what was run, resolved, and how much of it was planned."""
+
+    digest: str
+    run: Run
+    task: TaskSpec
+    model: ModelEntry
+    data: DataEntry
+    variants: Mapping[str, str]
+    samples: int
+    planned: int
+    chance: float | None
+    version: str
+    judges: tuple[JudgeEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step of a response: its key in the ledger, the prompt, and the text as it came."""
+
+    step: str
+    key: str
+    messages: tuple[Message, ...]
+    text: str | None = None
+    reason: Reason | None = None
+    note: str = ""
+    stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRow:
+    """One judge's verdict, with the keys of what it asked and the replies it read."""
+
+    value: float | None
+    reason: Reason | None = None
+    note: str = ""
+    detail: Mapping[str, float] = field(default_factory=dict)
+    served: str | None = None
+    keys: tuple[str, ...] = ()
+    replies: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of samples.jsonl: a sample, what was asked, what came back, how it was read."""
+
+    sample: Sample
+    variant: str
+    decoding: str
+    steps: tuple[StepRow, ...]
+    answer: str | None
+    served: str | None = None
+    verdicts: Mapping[str, VerdictRow] = field(default_factory=dict)
+
+
+class RunFolder:
+    """The three files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        """Use the files in `path`, which need not exist yet."""
+        self.path = path
+
+    @property
+    def scores(self) -> Path:
+        """Where the scores of this run lie."""
+        return self.path / "scores.csv"
+
+    def read(self) -> RunFile:
+        """What was run."""
+        return _decoded(self.path / "run.json", RunFile)
+
+    def read_rows(self) -> list[Row]:
+        """What was asked, answered and judged, in the order of the plan."""
+        path = self.path / "samples.jsonl"
+        lines = _bytes(path).splitlines()
+        return [_decode(line, Row, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
+
+    def write(self, run: RunFile, rows: Sequence[Row]) -> None:
+        """Replace run.json and samples.jsonl."""
+        lines = b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
+        write_whole(self.path / "samples.jsonl", lines)
+        text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=2)
+        write_whole(self.path / "run.json", text + b"\n")
+
+
+def find_run(results: Path, name: str) -> RunFolder:
+    """The run folder that a path, or a unique prefix of a run's digest, means."""
+    if (Path(name) / "run.json").is_file():
+        return RunFolder(Path(name))
+    found = sorted(path for path in results.glob("runs/*/*/*") if path.name.startswith(name))
+    if len(found) == 1:
+        return RunFolder(found[0])
+    if found:
+        raise StoreError(f"{name!r} begins {len(found)} runs: {', '.join(map(str, found))}")
+    raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+
+
+def run_folders(results: Path) -> list[RunFolder]:
+    """Every run folder below a results folder, in the order of their paths."""
+    return [RunFolder(path.parent) for path in sorted(results.glob("runs/*/*/*/run.json"))]
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that readers see the old one or the whole new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be written ({error.strerror}); free some space or choose another "
+            "--results, then repeat the command"
+        ) from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be read ({error.strerror}); repeat the run to rebuild it"
+        ) from error
+
+
+def _decoded(path: Path, kind: type[_T]) -> _T:
+    return _decode(_bytes(path), kind, where=str(path))
+
+
+def _decode(data: bytes, kind: type[_T], *, where: str) -> _T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise StoreError(f"{where}: damaged ({error}); repeat the run to rebuild it") from error

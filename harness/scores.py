@@ -1,0 +1,108 @@
+"""Scores as table rows: the columns scripts rely on, written formula-safe and read back.
+
+Nothing here computes a score or ranks one.
+"""
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core import Reason, Score
+from harness.errors import StoreError
+
+COLUMNS = (
+    *("task", "model", "variant", "decoding", "group", "judge", "metric"),
+    *("value", "low", "high", "n", "clusters"),
+    *(f"missing_{reason}" for reason in Reason),
+    *("chance", "cost_usd", "signature"),
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """A score with the recipe it was made by; `cost_usd` null where no price is known."""
+
+    task: str
+    model: str
+    score: Score
+    chance: float | None
+    cost_usd: float | None
+    signature: str
+
+    @property
+    def recipe(self) -> str:
+        """The signature without the model: only rows of one recipe are ranked together."""
+        parts = self.signature.split("|")
+        return "|".join(part for place, part in enumerate(parts) if place != 3)
+
+
+def table_text(rows: Iterable[ScoreRow]) -> str:
+    """Rows as CSV, floats in full precision, null as an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_cell(value) for value in _values(row)] for row in rows)
+    return out.getvalue()
+
+
+def read_table(path: Path) -> list[ScoreRow]:
+    """The rows of a table that `table_text` wrote."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [_row(cells) for cells in csv.DictReader(file)]
+    except (OSError, KeyError, ValueError) as error:
+        raise StoreError(
+            f"{path}: not a table of scores ({error}); repeat the run to rebuild it"
+        ) from error
+
+
+def formula_safe(text: str) -> str:
+    """Text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _values(row: ScoreRow) -> list[object]:
+    score = row.score
+    return [
+        *(row.task, row.model, score.variant, score.decoding, score.group),
+        *(score.judge, score.metric, score.value, score.low, score.high),
+        *(score.n, score.clusters, *(score.missing.get(reason, 0) for reason in Reason)),
+        *(row.chance, row.cost_usd, row.signature),
+    ]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return formula_safe(value) if isinstance(value, str) else repr(value)
+
+
+def _row(cells: dict[str, str]) -> ScoreRow:
+    score = Score(
+        judge=cells["judge"],
+        variant=cells["variant"],
+        decoding=cells["decoding"],
+        group=cells["group"],
+        metric=cells["metric"],
+        value=_number(cells["value"]),
+        low=_number(cells["low"]),
+        high=_number(cells["high"]),
+        n=int(cells["n"]),
+        clusters=int(cells["clusters"]),
+        missing={reason: int(cells[f"missing_{reason}"]) for reason in Reason},
+    )
+    return ScoreRow(
+        task=cells["task"],
+        model=cells["model"],
+        score=score,
+        chance=_number(cells["chance"]),
+        cost_usd=_number(cells["cost_usd"]),
+        signature=cells["signature"],
+    )
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None

@@ -1,0 +1,77 @@
+"""What a model's YAML may say, one class a kind."""
+
+from typing import Any, Literal
+
+from msgspec import field
+
+from harness.specs.checked import Spec
+
+
+class LocalSpec(Spec, frozen=True, kw_only=True):
+    """A checkpoint run on this machine: a hub name or a folder.
+
+    `revision`, `dtype` and `build` change answers and belong to the identity; `device` and
+    `batch_tokens` (prompt and answer tokens in one batch) do not.
+    """
+
+    model: str
+    about: str = ""
+    revision: str | None = None
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    trust_remote_code: bool = False
+    build: Literal["tiny-llama"] | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    batch_tokens: int = 16384
+    server_url: str = "http://localhost:8000/v1"
+
+
+class TransformersSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="transformers"):
+    """A checkpoint run through transformers."""
+
+
+class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm"):
+    """A checkpoint run through vLLM in this process."""
+
+
+class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
+    """A model behind an OpenAI-compatible server.
+
+    `model: auto` takes the one model the server says it serves. `key_env` names the
+    environment variable that holds the key; null for servers without one. `base_url_env`
+    names a variable that overrides `base_url`.
+    """
+
+    model: str
+    about: str = ""
+    base_url: str = "https://api.openai.com/v1"
+    base_url_env: str | None = None
+    key_env: str | None = "OPENAI_API_KEY"
+    extra_body: dict[str, Any] = field(default_factory=dict)
+    token_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # noqa: S105 - a field name, no secret
+    sends_temperature: bool = True
+    sends_seed: bool = True
+    concurrency: int = 16
+    timeout_s: float = 120.0
+    attempts: int = 6
+
+
+class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anthropic"):
+    """A model behind Anthropic's API."""
+
+    model: str
+    about: str = ""
+    base_url: str = "https://api.anthropic.com"
+    key_env: str | None = "ANTHROPIC_API_KEY"
+    concurrency: int = 16
+    timeout_s: float = 120.0
+    attempts: int = 6
+
+
+class ScriptedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="scripted"):
+    """A control model: answers from the task's own fields and references."""
+
+    policy: str
+    about: str = ""
+
+
+ModelSpec = TransformersSpec | VllmSpec | OpenAISpec | AnthropicSpec | ScriptedSpec

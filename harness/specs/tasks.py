@@ -1,0 +1,63 @@
+"""What a task's YAML may say: data, variants, steps, decodings, controls, judges."""
+
+from typing import Literal
+
+from msgspec import field
+
+from harness.core import Mode
+from harness.specs.checked import Spec
+
+
+class DecodingSpec(Spec, frozen=True, kw_only=True):
+    """One way of drawing an answer; max_tokens counts the answer's tokens."""
+
+    temperature: float
+    max_tokens: int
+
+
+class StepSpec(Spec, frozen=True, kw_only=True):
+    """One call of a variant: a template below prompts/, without .user.j2 or .system.j2."""
+
+    name: str
+    template: str
+    max_tokens: int | None = None
+
+
+class VariantSpec(Spec, frozen=True, kw_only=True):
+    """The steps of a variant, and the references its prompts may show."""
+
+    about: str
+    steps: tuple[StepSpec, ...]
+    reveals: tuple[str, ...] = ()
+    template_source: Literal["paper", "reconstructed", "own"] = "own"
+
+
+class DataSpec(Spec, frozen=True, kw_only=True):
+    """Where a task's samples come from: a released source, or our own sample set."""
+
+    source: str
+    reader: str
+    files: tuple[str, ...]
+    sample: str
+    overlay: str | None = None
+
+
+class TaskSpec(Spec, frozen=True, kw_only=True):
+    """A task: its data, its variants, how answers are drawn and cut, who judges them.
+
+    `controls` says which field or references each control model answers with at each step;
+    `phrases` names slots whose wording depends on a sample's group; `chance` is the expected
+    headline value of an answer given blindly, null where there is none.
+    """
+
+    about: str
+    data: DataSpec
+    variants: dict[str, VariantSpec]
+    default_variants: tuple[str, ...]
+    decodings: tuple[DecodingSpec, ...]
+    judges: tuple[str, ...]
+    controls: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    phrases: tuple[str, ...] = ()
+    cut: Literal["none", "blank_line"] = "none"
+    mode: Mode = Mode.GENERATE
+    chance: float | None = None

@@ -1,0 +1,192 @@
+"""The tiny random Llama: a folder any back end can load, built in a second without a network.
+
+Its weights are noise and were never trained, so its answers mean nothing; it is there to run
+the real path of a local model on any machine. The same bytes come out on every machine: no
+library's initialiser, trainer or version string takes part. Nothing here loads a model.
+"""
+
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from string import ascii_letters
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RECIPE = "tiny-llama-1"
+"""The folder's name; counts up whenever the bytes change."""
+
+SPECIALS = ("<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>")
+BOS, EOS = 0, 1
+HIDDEN, INNER, LAYERS, HEAD, POSITIONS = 64, 128, 2, 32, 4096
+
+CHAT_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}"
+    "<|{{ message['role'] }}|>{{ message['content'] }}</s>"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+WORDS = (
+    "the and of to in is it you that he she we they was for on are with as his her not this have "
+    "from or one had by but what all were when your can said there use an each which do how if "
+    "will up other about out many then them these so some would make like him into time has look "
+    "two more go see no way could my than first been call who its now find long down day did get "
+    "come made may part"
+)
+SYLLABLES = (
+    "th he in er an re on at en nd ti es or te ed is it al ar st to nt ng se ha as ou io le ve co "
+    "me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ing ent ion ter ver per est ers ate "
+    "ight ain all ess ant ous ment ness able ful ly ty"
+)
+
+
+def build_tiny_llama(cache: Path) -> Path:
+    """The folder of the tiny random Llama under `cache`, built on first use."""
+    folder = cache / RECIPE
+    if folder.is_dir():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{RECIPE}-", dir=cache))
+    try:
+        _write(unfinished)
+        unfinished.chmod(0o755)
+        _publish(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def _publish(unfinished: Path, folder: Path) -> None:
+    """Give a finished folder its name, unless another process was first."""
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def _write(folder: Path) -> None:
+    """Write all files of the checkpoint."""
+    from safetensors.torch import save
+
+    vocabulary, merges = _vocabulary()
+    _write_tokenizer(folder, vocabulary, merges)
+    ids = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": EOS}
+    _write_json(folder / "config.json", _config(len(vocabulary)) | ids)
+    _write_json(folder / "generation_config.json", ids)
+    weights = save(dict(_weights(len(vocabulary))), metadata={"format": "pt"})
+    (folder / "model.safetensors").write_bytes(weights)
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a mapping in the form checkpoints use."""
+    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def _config(vocabulary_size: int) -> dict[str, Any]:
+    """What transformers and vLLM must know about the shape."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": vocabulary_size,
+        "hidden_size": HIDDEN,
+        "intermediate_size": INNER,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HIDDEN // HEAD,
+        "num_key_value_heads": HIDDEN // HEAD,
+        "head_dim": HEAD,
+        "hidden_act": "silu",
+        "max_position_embeddings": POSITIONS,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+        "dtype": "float32",
+    }
+
+
+def _vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Markers, the 256 bytes, then every piece met on the way to a word or a syllable."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    names = [*SPECIALS, *sorted(ByteLevel.alphabet())]
+    vocabulary = {name: index for index, name in enumerate(names)}
+    merges = []
+    starts = [*ascii_letters, *WORDS.split()]
+    for piece in [f"Ġ{start}" for start in starts] + SYLLABLES.split():
+        for end in range(1, len(piece)):
+            if piece[: end + 1] not in vocabulary:
+                vocabulary[piece[: end + 1]] = len(vocabulary)
+                merges.append((piece[:end], piece[end]))
+    return vocabulary, merges
+
+
+def _write_tokenizer(
+    folder: Path, vocabulary: dict[str, int], merges: list[tuple[str, str]]
+) -> None:
+    """Write a byte-level BPE tokenizer and its chat template."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(SPECIALS))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": SPECIALS[BOS],
+        "eos_token": SPECIALS[EOS],
+        "pad_token": SPECIALS[EOS],
+        "model_max_length": POSITIONS,
+        "clean_up_tokenization_spaces": False,
+        "chat_template": CHAT_TEMPLATE,
+    }
+    _write_json(folder / "tokenizer_config.json", settings)
+
+
+def _shapes(vocabulary_size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Every weight of the model and its shape, in a fixed order."""
+    yield "model.embed_tokens.weight", (vocabulary_size, HIDDEN)
+    for index in range(LAYERS):
+        layer = f"model.layers.{index}"
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            yield f"{layer}.self_attn.{name}.weight", (HIDDEN, HIDDEN)
+        yield f"{layer}.mlp.gate_proj.weight", (INNER, HIDDEN)
+        yield f"{layer}.mlp.up_proj.weight", (INNER, HIDDEN)
+        yield f"{layer}.mlp.down_proj.weight", (HIDDEN, INNER)
+        yield f"{layer}.input_layernorm.weight", (HIDDEN,)
+        yield f"{layer}.post_attention_layernorm.weight", (HIDDEN,)
+    yield "model.norm.weight", (HIDDEN,)
+    yield "lm_head.weight", (vocabulary_size, HIDDEN)
+
+
+def _weights(vocabulary_size: int) -> Iterator[tuple[str, "Tensor"]]:
+    """Uniform noise of unit gain, ones for the norms.
+
+    `torch.rand` rounds nothing, so it is equal on every processor, unlike a normal draw.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(2)
+    for name, shape in _shapes(vocabulary_size):
+        if len(shape) == 1:
+            yield name, torch.ones(shape)
+            continue
+        noise = torch.rand(shape, generator=generator) * 2 - 1
+        is_output = name.startswith("lm_head")
+        yield name, _audible(noise) if is_output else noise * math.sqrt(3 / shape[1])
+
+
+def _audible(rows: "Tensor") -> "Tensor":
+    """Output rows that favour words and syllables, end at times, and name no other marker.
+
+    Lone bytes get little of the spread of logits: most of them are no text by themselves.
+    """
+    spread = rows * 0.6
+    spread[len(SPECIALS) : len(SPECIALS) + 256] *= 0.25
+    spread[EOS] *= 1.6
+    spread[[at for at in range(len(SPECIALS)) if at != EOS]] = 0.0
+    return spread

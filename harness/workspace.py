@@ -1,0 +1,101 @@
+"""Where a command finds its specs and data, and where it keeps what it makes.
+
+Resolves a task's samples from the data folder, the fetched cache or our own sample set, and
+says which. Nothing here asks, judges or prints.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.core import Model, Sample, digest
+from harness.datasets import is_complete, sha256
+from harness.errors import DataError
+from harness.ledger import Ledger
+from harness.pipeline import Desk, Progress
+from harness.registry import Registry
+from harness.runs import DataEntry
+from harness.specs.data import OverlaySpec
+from harness.specs.tasks import DataSpec
+
+_log = logging.getLogger(__name__)
+DataMode = Literal["corrected", "released"]
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Where things are found and kept, and whether calls may be made."""
+
+    registry: Registry
+    results: Path
+    data: Path | None
+    data_mode: DataMode
+    is_offline: bool
+    progress: Progress
+
+    def desk(self, model: Model) -> Desk:
+        """The desk of a model: its calls ledger below the results folder."""
+        ledger = Ledger(self.results / "calls" / model.name)
+        return Desk(model, ledger, self.is_offline, self.progress)
+
+    def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
+        """A task's samples and where they came from."""
+        folder = self._folder(spec.source)
+        if folder is None:
+            _log.warning(
+                "no data folder given and %s not fetched: using the sample set tasks/%s "
+                "(--data DIR, or `harness data fetch %s`, for the released data)",
+                *(spec.source, spec.sample, spec.source),
+            )
+            files, reader, overlay = [self.registry.resource(spec.sample)], "samples_jsonl", None
+        else:
+            files, reader = [folder / spec.source / name for name in spec.files], spec.reader
+            overlay = self._overlay(spec)
+        entry = _entry(spec, files, overlay=overlay, is_sample=folder is None)
+        samples = self.registry.read(reader, files, overlay)
+        _check_ids(samples, files)
+        return samples, entry
+
+    def _overlay(self, spec: DataSpec) -> OverlaySpec | None:
+        if self.data_mode == "released" or spec.overlay is None:
+            return None
+        return self.registry.overlay(spec.overlay)
+
+    def _folder(self, source: str) -> Path | None:
+        """The data folder to read a source from; null where only the sample set is at hand."""
+        if self.data is not None:
+            if not (self.data / source).is_dir():
+                raise DataError(
+                    f"{self.data}: no folder {source!r} in it; name a folder that has one "
+                    f"subfolder a source, or run `harness data fetch {source}`"
+                )
+            return self.data
+        cached = self.registry.cache / "data"
+        is_fetched = is_complete(source, self.registry.source(source), cached)
+        return cached if is_fetched else None
+
+
+def _entry(
+    spec: DataSpec, files: Sequence[Path], *, overlay: OverlaySpec | None, is_sample: bool
+) -> DataEntry:
+    found = {path.name: sha256(path) for path in files}
+    version = digest((found, overlay))[:8]
+    mode = "corrected" if overlay else "released"
+    return DataEntry(
+        source=spec.source,
+        mode="sample" if is_sample else mode,
+        label=f"sample:{version}" if is_sample else version,
+        files=found,
+    )
+
+
+def _check_ids(samples: Sequence[Sample], files: Sequence[Path]) -> None:
+    named = ", ".join(map(str, files))
+    if not samples:
+        raise DataError(f"{named}: no samples in it; fetch it again")
+    twice = sorted(name for name, count in Counter(s.id for s in samples).items() if count > 1)
+    if twice:
+        raise DataError(f"{named}: sample ids given twice: {', '.join(twice)}; make them unique")

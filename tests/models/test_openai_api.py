@@ -1,0 +1,367 @@
+"""The OpenAI back end, with the real client library against a scripted server on loopback."""
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stub_server import Script, StubServer
+
+from harness.calls import Refused, Transient
+from harness.core import Decoding, Message, Mode, Model, Reason, Request, Response
+from harness.errors import ModelError
+from harness.models.openai_api import OpenAIModel, translated
+from harness.servers import Server
+from harness.specs.models import OpenAISpec
+
+KEY = "sk-a-key-nobody-may-see"
+# fault: why there is no answer (None: there is one), and a word of the message or of the text
+FAULTS: dict[str, tuple[Reason | None, str]] = {
+    "429": (Reason.FAILED, "429"),
+    "429-date": (Reason.FAILED, "429"),
+    "408": (Reason.FAILED, "408"),
+    "409": (Reason.FAILED, "409"),
+    "500": (Reason.FAILED, "500"),
+    "529": (Reason.FAILED, "529"),
+    "cut": (Reason.FAILED, "Connection error"),
+    "late": (Reason.FAILED, "no answer within"),
+    "malformed": (Reason.FAILED, "not JSON"),
+    "non-utf8": (Reason.FAILED, "not JSON"),
+    "html": (Reason.FAILED, "not JSON"),
+    "no-choices": (Reason.FAILED, "no choices"),
+    "error-200": (Reason.FAILED, "upstream is busy"),
+    "n-ignored": (Reason.FAILED, "2 answers were asked for and 1 came"),
+    "not-text": (Reason.FAILED, "message.content"),
+    "400": (Reason.FAILED, "400"),
+    "413": (Reason.FAILED, "413"),
+    "422": (Reason.FAILED, "422"),
+    "400-filter": (Reason.FILTERED, "400"),
+    "content-filter": (Reason.FILTERED, "content filter"),
+    "refusal": (Reason.REFUSED, "rather not"),
+    "length": (None, ""),
+    "null": (None, ""),
+    "huge": (None, "so so"),
+    "surrogate": (None, "emoji: \ufffd"),
+}
+PASSING = ("429", "500", "529", "408", "409", "cut", "late", "malformed", "non-utf8", "html")
+PASSING += ("no-choices", "error-200")
+
+
+def request(words: str, **changes: Any) -> Request:  # noqa: ANN401 - fields of Request
+    blank = Request("s", "base", "answer", "m", (Message("user", words),), Decoding())
+    return replace(blank, **changes)
+
+
+def model(stub: StubServer, **spec: Any) -> OpenAIModel:  # noqa: ANN401 - fields of OpenAISpec
+    settings = {"model": "stub-model", "base_url": stub.url, "key_env": "STUB_KEY", "attempts": 2}
+    return OpenAIModel("stub", OpenAISpec(**(settings | spec)), {"STUB_KEY": KEY})
+
+
+def failure_of(response: Response) -> tuple[Reason | None, str]:
+    assert response.failure is not None
+    return response.failure.reason, response.failure.message
+
+
+@pytest.fixture
+def stub() -> Iterator[StubServer]:
+    with StubServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[dict[str, Response]]:
+    """What each fault comes to when every attempt meets it."""
+    script = Script(faults={f"<{name}>": (name,) * 2 for name in FAULTS}, late_s=0.8)
+    with StubServer(script) as server:
+        asked = {request(f"<{n}>", decoding=Decoding(n=2)).key: n for n in FAULTS}
+        requests = [request(f"<{n}>", decoding=Decoding(n=2)) for n in FAULTS]
+        responses = list(model(server, concurrency=40, timeout_s=0.5).answer(requests))
+    yield {asked[response.key]: response for response in responses}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Response]) -> None:
+    reason, word = FAULTS[fault]
+    response = lasting[fault]
+
+    assert (response.failure.reason if response.failure else None) == reason
+    assert word in (response.failure.message if response.failure else (response.texts or ("",))[0])
+
+
+def test_a_passing_fault_is_outlived() -> None:
+    faults = {f"<{name}>": (name,) for name in PASSING}
+    requests = [request(f"<{name}>") for name in PASSING]
+    with StubServer(Script(faults=faults, late_s=0.8)) as server:
+        responses = list(model(server, timeout_s=0.5).answer(requests))
+
+    assert [r.failure for r in responses] == [None] * len(PASSING)
+    assert server.stats()["early_retries"] == 0
+    assert server.stats()["answered"] == len(PASSING) + 4  # damaged bodies are sent whole
+
+
+def test_a_late_answer_is_not_counted_twice() -> None:
+    with StubServer(Script(faults={"": ("late",)}, late_s=0.3)) as server:
+        responses = list(model(server, timeout_s=0.1).answer([request("slow")]))
+
+    assert [r.texts is not None for r in responses] == [True]
+
+
+def test_two_thousand_requests_through_a_bad_network_are_answered_once_each() -> None:
+    requests = [request(f"question {number}") for number in range(2000)]
+    shares = {"429": 0.05, "500": 0.03, "cut": 0.01}
+    with StubServer(Script(shares=shares, retry_after_s=0.05)) as server:
+        responses = list(model(server, concurrency=100, attempts=6).answer(requests))
+        stats = server.stats()
+
+    assert sorted(r.key for r in responses) == sorted(r.key for r in requests)
+    assert all(r.failure is None for r in responses)
+    assert (stats["answered"], stats["repeats"], stats["early_retries"]) == (2000, {}, 0)
+    assert stats["requests"] > 2100
+    assert 50 < stats["in_flight_max"] <= 100
+
+
+def test_closing_early_leaves_the_rest_unasked(stub: StubServer) -> None:
+    responses = model(stub, concurrency=4).answer(request(f"q {n}") for n in range(1000))
+
+    next(responses)
+    del responses
+
+    assert stub.stats()["requests"] <= 13
+
+
+def test_what_is_sent_is_what_was_asked_for(stub: StubServer) -> None:
+    decoding = Decoding(temperature=0.5, max_tokens=7, n=3, seed=11)
+    words = (Message("system", "Be brief."), Message("user", "Hello"))
+
+    [response] = model(stub).answer([request("", messages=words, decoding=decoding)])
+
+    assert response.texts is not None
+    assert len(set(response.texts)) == 3
+    assert stub.bodies == [
+        {
+            "model": "stub-model",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hello"},
+            ],
+            "max_tokens": 7,
+            "temperature": 0.5,
+            "n": 3,
+            "seed": 11,
+        }
+    ]
+
+
+def test_a_spec_leaves_out_and_adds_what_its_server_wants(stub: StubServer) -> None:
+    spec = {"token_field": "max_completion_tokens", "extra_body": {"top_k": 4}}
+    bare = model(stub, sends_temperature=False, sends_seed=False, **spec)
+
+    list(bare.answer([request("Hello", decoding=Decoding(seed=3))]))
+
+    assert set(stub.bodies[0]) == {"model", "messages", "max_completion_tokens", "top_k"}
+
+
+def test_a_response_tells_tokens_snapshot_and_stop(stub: StubServer) -> None:
+    [response] = model(stub).answer([request("two words")])
+
+    assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (2, 6)
+    assert (response.served, response.stop) == ("stub-model", "stop")
+
+
+def test_an_answer_cut_at_its_length_still_counts(lasting: Mapping[str, Response]) -> None:
+    assert lasting["length"].stop == "length"
+    assert lasting["null"].texts == ("", "")
+
+
+@pytest.mark.parametrize("mode", [Mode.CHOOSE, Mode.EMBED])
+def test_a_mode_a_chat_server_lacks_is_unsupported(stub: StubServer, mode: Mode) -> None:
+    [response] = model(stub).answer([request("x", mode=mode)])
+
+    assert failure_of(response)[0] == Reason.UNSUPPORTED
+    assert stub.stats()["requests"] == 0
+
+
+def test_a_finished_run_needs_neither_key_nor_server() -> None:
+    nowhere = OpenAISpec(model="m", base_url="http://127.0.0.1:9/v1")
+
+    assert list(OpenAIModel("m", nowhere, {}).answer([])) == []
+
+
+@pytest.mark.parametrize("environ", [{}, {"STUB_KEY": "  "}, {"STUB_KEY": "sk-\u2013"}])
+def test_a_missing_or_mangled_key_is_named_by_its_variable(environ: dict[str, str]) -> None:
+    with StubServer() as stub:
+        keyless = OpenAIModel(
+            "m", OpenAISpec(model="m", base_url=stub.url, key_env="STUB_KEY"), environ
+        )
+
+        with pytest.raises(ModelError, match="STUB_KEY"):
+            list(keyless.answer([request("x")]))
+
+    assert stub.stats()["model_lists"] == 0
+
+
+def test_a_key_is_sent_without_the_space_around_it() -> None:
+    with StubServer(Script(key=KEY)) as stub:
+        spec = OpenAISpec(model="m", base_url=stub.url, key_env="STUB_KEY")
+        spaced = OpenAIModel("m", spec, {"STUB_KEY": f"{KEY}\n"})
+
+        [response] = spaced.answer([request("x")])
+
+    assert response.failure is None
+
+
+def test_a_server_without_keys_is_asked_without_one(stub: StubServer) -> None:
+    [response] = model(stub, key_env=None).answer([request("x")])
+
+    assert response.failure is None
+
+
+@pytest.mark.parametrize("script", [Script(key="another"), Script(faults={"": ("401",)})])
+def test_a_key_the_server_echoes_is_masked(script: Script) -> None:
+    with StubServer(script) as stub, pytest.raises(ModelError, match="401") as caught:
+        list(model(stub).answer([request("x")]))
+
+    assert "[STUB_KEY]" in str(caught.value)
+    assert KEY not in str(caught.getrepr(chain=True))
+
+
+@pytest.mark.parametrize(
+    ("fault", "remedy"),
+    [
+        ("401", "check the key in STUB_KEY"),
+        ("403", "check that the key in STUB_KEY may use model 'stub-model'"),
+        ("404", "check that there is a model 'stub-model', or set base_url"),
+        ("429-quota", "account"),
+    ],
+)
+def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        with pytest.raises(ModelError, match=remedy):
+            list(model(stub, concurrency=1).answer(request(str(n)) for n in range(100)))
+
+        assert stub.stats()["requests"] == 1
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_where_no_server_is_the_error_says_what_to_set(free_port: int) -> None:
+    url = f"http://user:secret@127.0.0.1:{free_port}/v1"
+    spec = OpenAISpec(model="m", base_url=url, base_url_env="STUB_URL", key_env=None)
+
+    with pytest.raises(
+        ModelError, match=r"no server at .*start it, or set base_url or STUB_URL"
+    ) as e:
+        list(OpenAIModel("m", spec, {}).answer([request("x")]))
+
+    assert "secret" not in str(e.value)
+
+
+@pytest.mark.parametrize("status", [404, 500, 429])
+def test_a_server_that_lists_nothing_may_still_answer(status: int) -> None:
+    with StubServer(Script(models_status=status)) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert response.failure is None
+
+
+def test_the_server_is_looked_at_once(stub: StubServer) -> None:
+    one = model(stub)
+
+    list(one.answer([request("x")]))
+    list(one.answer([request("y")]))
+
+    assert stub.stats()["model_lists"] == 1
+
+
+def test_the_environment_overrides_the_base_url(stub: StubServer) -> None:
+    spec = OpenAISpec(model="m", base_url_env="STUB_URL", key_env=None)
+
+    [response] = OpenAIModel("m", spec, {"STUB_URL": stub.url}).answer([request("x")])
+
+    assert response.failure is None
+
+
+def test_auto_takes_the_one_model_there_is() -> None:
+    with StubServer(Script(models=({"id": "tiny", "root": "maker/tiny"},))) as stub:
+        auto = model(stub, model="auto")
+        [response] = auto.answer([request("x")])
+
+    assert auto.identity == "openai|tiny|root=maker/tiny"
+    assert response.served == "tiny"
+    assert stub.stats()["model_lists"] == 1
+
+
+@pytest.mark.parametrize(
+    ("models", "words"), [((), "has 0: none"), (({"id": "b"}, {"id": "a"}), "has 2: a, b")]
+)
+def test_auto_needs_exactly_one_model(models: Sequence[Mapping[str, Any]], words: str) -> None:
+    with StubServer(Script(models=tuple(models))) as stub, pytest.raises(ModelError, match=words):
+        print(model(stub, model="auto").identity)
+
+
+def identity(url: str, **spec: Any) -> str:  # noqa: ANN401 - fields of OpenAISpec
+    return OpenAIModel("any", OpenAISpec(model="m", base_url=url, **spec), {}).identity
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1:2", "[::1]:3", "LOCALHOST", "0.0.0.0"])
+def test_this_machine_however_spelled_is_one_identity(host: str) -> None:
+    assert identity(f"http://{host}/v1") == "openai|m"
+
+
+def test_identity_covers_host_and_what_is_sent_beside_the_request() -> None:
+    urls = ["http://localhost/v1", "https://one.example/v1", "https://two.example/v1"]
+    different = {identity(url) for url in urls}
+    different |= {identity(urls[0], extra_body={"top_k": k}) for k in (1, 2)}
+    different |= {identity(urls[0], sends_temperature=False)}
+
+    assert len(different) == 6
+    assert identity(urls[1]) == "openai|m|host=one.example"
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", ""])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ModelError, match="no server address"):
+        identity(url)
+
+
+def test_it_is_a_model() -> None:
+    one: Model = OpenAIModel("any", OpenAISpec(model="m"), {})
+
+    assert (one.name, one.kind, one.revision, one.modes) == ("any", "openai", None, {Mode.GENERATE})
+
+
+def library_errors() -> dict[str, type[Exception]]:
+    """Every exception class the client library raises."""
+    import openai
+
+    found, queue = {}, [openai.OpenAIError]
+    while queue:
+        kind = queue.pop()
+        queue += kind.__subclasses__()
+        found[kind.__name__] = kind
+    return {name: kind for name, kind in found.items() if kind.__module__.startswith("openai")}
+
+
+STATUS = {"APIStatusError": 418, "InternalServerError": 500, "OAuthError": 401}
+
+
+@pytest.mark.parametrize("name", library_errors())
+def test_every_exception_of_the_library_is_translated(name: str) -> None:
+    kind = library_errors()[name]
+    error = kind.__new__(kind)
+    error.args = (f"trouble with {KEY}",)
+    status = STATUS.get(name) or getattr(kind, "status_code", 500)
+    reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
+    vars(error).update(status_code=status, body=None, message=error.args[0], response=reply)
+
+    became = translated(error, Server("http://h/v1", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
+
+    assert type(became) in (Transient, Refused, ModelError)
+    assert KEY not in str(became)
+    assert "[K]" in str(became)

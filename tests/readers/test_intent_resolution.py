@@ -1,0 +1,232 @@
+"""The released intent-resolution CSV to samples, with and without corrections."""
+
+import csv
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness.core import Sample
+from harness.errors import DataError
+from harness.readers.intent_resolution import COLUMNS, FIELDS, REFERENCES, read
+from harness.specs.checked import check, read_yaml
+from harness.specs.data import OverlaySpec, Repair
+
+DATA = os.environ.get("HARNESS_DATA")
+RELEASED = Path(DATA or ".", "intent_resolution", "hu_gpt4augmented_turn2_data.csv")
+OVERLAY = Path(__file__).parents[2] / "tasks" / "overlays" / "intent_resolution.yaml"
+needs_data = pytest.mark.skipif(
+    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
+)
+OWN = {
+    "item_id": "1",
+    "task": "irony",
+    "context_without_dialog_prefix": "Ola's umbrella has just turned inside out. ",
+    "dialog_prefix": " Pia says,",
+    "dialog": '  "Sturdy thing." ',
+    "true_intention": "Pia finds the umbrella flimsy.",
+    "incorrect_literal_intention": "Pia finds the umbrella solid. ",
+    "person1": "Pia ",
+    "person2": "Ola",
+    "turn1_true_intention_dialog": '"That umbrella is flimsy."',
+    "turn1_literal_intention_dialog": '"That umbrella is solid."',
+    "turn2_response_from_true_intention": "I should buy a better one.",
+    "turn2_response_from_literal_intention": "Yes, it will last for years.",
+}
+OTHER = OWN | {"item_id": "2", "dialog": '"What a bargain."'}
+
+
+def table(folder: Path, *rows: dict[str, str]) -> list[Path]:
+    """The only file of a source that holds these rows and two unnamed columns."""
+    path = folder / "items.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*OWN, "", ""])
+        writer.writerows([*row.values(), "", ""] for row in rows)
+    return [path]
+
+
+def overlay(row: dict[str, str], **corrections: str) -> OverlaySpec:
+    """An overlay of one repair."""
+    return OverlaySpec(about="", repairs=(Repair(row=row, defect="a slip", set=corrections),))
+
+
+def texts(sample: Sample) -> dict[str, str]:
+    """What a sample says, by column of the file."""
+    said = {column: sample.fields[name] for name, column in FIELDS.items()}
+    return said | {column: sample.references[name][0] for name, column in REFERENCES.items()}
+
+
+def test_a_row_becomes_a_sample(tmp_path: Path) -> None:
+    [sample] = read(table(tmp_path, OWN), None)
+
+    assert sample.group == "irony"
+    assert sample.fields["context"] == "Ola's umbrella has just turned inside out."
+    assert (sample.fields["speaker"], sample.fields["listener"]) == ("Pia", "Ola")
+    assert sample.references["turn2_literal"] == ("Yes, it will last for years.",)
+    assert sample.id.startswith("irony-1-")
+    assert sample.cluster == sample.id
+
+
+@pytest.mark.parametrize(
+    ("prefix", "utterance", "joint"),
+    [
+        (" Pia says,", '  "Hm." ', 'Pia says,  "Hm."'),
+        ("Pia says, ", '"Hm."', 'Pia says, "Hm."'),
+        ("Pia says,", '"Hm."', 'Pia says,"Hm."'),
+    ],
+)
+def test_the_joint_of_prefix_and_utterance_is_kept(
+    tmp_path: Path, prefix: str, utterance: str, joint: str
+) -> None:
+    row = OWN | {"dialog_prefix": prefix, "dialog": utterance}
+
+    [sample] = read(table(tmp_path, row), None)
+
+    assert sample.fields["prefix"] + sample.fields["utterance"] == joint
+
+
+def test_a_repair_changes_its_row_alone_and_no_id(tmp_path: Path) -> None:
+    files = table(tmp_path, OWN, OTHER)
+    released = read(files, None)
+
+    corrected = read(files, overlay({"item_id": "2"}, person2="Ulf", dialog='"Oh."'))
+
+    assert corrected[0] == released[0]
+    assert corrected[1].id == released[1].id
+    assert texts(corrected[1]) == texts(released[1]) | {"person2": "Ulf", "dialog": '"Oh."'}
+
+
+def test_two_repairs_of_a_row_are_both_made(tmp_path: Path) -> None:
+    first, second = (overlay({"item_id": "1"}, **{name: "Ulf"}) for name in ("person1", "person2"))
+    both = OverlaySpec(about="", repairs=first.repairs + second.repairs)
+
+    [sample] = read(table(tmp_path, OWN), both)
+
+    assert (sample.fields["speaker"], sample.fields["listener"]) == ("Ulf", "Ulf")
+
+
+@pytest.mark.parametrize(
+    ("row", "corrections", "fact"),
+    [
+        ({"item_id": "9"}, {"person2": "Ulf"}, "item_id '9' (a slip) matches 0 rows"),
+        ({"task": "irony"}, {"person2": "Ulf"}, "matches 2 rows"),
+        ({"item": "1"}, {"person2": "Ulf"}, "unknown column 'item'; did you mean item_id"),
+        ({"item_id": "1"}, {"person3": "Ulf"}, "unknown column 'person3'; did you mean person"),
+        ({"item_id": "1"}, {"task": "maxims"}, "unknown column 'task'"),
+    ],
+)
+def test_a_repair_that_fits_no_single_row_is_refused(
+    tmp_path: Path, row: dict[str, str], corrections: dict[str, str], fact: str
+) -> None:
+    files = table(tmp_path, OWN, OTHER)
+
+    with pytest.raises(DataError) as caught:
+        read(files, overlay(row, **corrections))
+
+    assert fact in str(caught.value)
+    assert str(files[0]) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact"),
+    [
+        ({"task": "ironies"}, "unknown task 'ironies'; did you mean irony"),
+        ({"true_intention": " "}, ":2: nothing in true_intention"),
+        ({"person2": ""}, ":2: nothing in person2"),
+    ],
+)
+def test_a_faulty_cell_is_named_with_its_line(
+    tmp_path: Path, changes: dict[str, str], fact: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        read(table(tmp_path, OWN | changes), None)
+
+    assert fact in str(caught.value)
+
+
+def test_a_context_may_be_blank(tmp_path: Path) -> None:
+    [sample] = read(table(tmp_path, OWN | {"context_without_dialog_prefix": ""}), None)
+
+    assert sample.fields["context"] == ""
+
+
+def test_a_repeated_row_is_refused_with_both_places(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"csv:4: same sample as .*csv:2"):
+        read(table(tmp_path, OWN, OTHER, OWN), None)
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text("item_id,task,dialogue\n1,irony,Hm.\n", "utf-8")
+
+    with pytest.raises(DataError, match="no column 'dialog'; did you mean dialogue"):
+        read([path], None)
+
+
+@pytest.fixture(scope="module")
+def corrections() -> OverlaySpec:
+    """The project's overlay."""
+    spec: OverlaySpec = check(read_yaml(OVERLAY), OverlaySpec, where=str(OVERLAY))
+    return spec
+
+
+def test_every_repair_of_the_overlay_says_what_is_wrong(corrections: OverlaySpec) -> None:
+    assert all(repair.defect and repair.set for repair in corrections.repairs)
+    assert {name for repair in corrections.repairs for name in repair.set} <= set(COLUMNS)
+
+
+@needs_data
+def test_the_released_file_has_84_samples() -> None:
+    samples = read([RELEASED], None)
+
+    counts = Counter(sample.group for sample in samples)
+
+    assert counts == {"indirect_speech": 20, "irony": 25, "maxims": 19, "metaphor": 20}
+    assert len({sample.id for sample in samples}) == 84
+
+
+@needs_data
+def test_ids_are_the_same_with_corrections(corrections: OverlaySpec) -> None:
+    released, corrected = read([RELEASED], None), read([RELEASED], corrections)
+
+    assert [sample.id for sample in released] == [sample.id for sample in corrected]
+
+
+@needs_data
+def test_the_overlay_changes_what_it_names_and_nothing_else(corrections: OverlaySpec) -> None:
+    groups = {"indirectspeech": "indirect_speech"}
+    named = {
+        (groups.get(task := repair.row["task"], task), repair.row["item_id"], column)
+        for repair in corrections.repairs
+        for column in repair.set
+    }
+
+    changed = {
+        (old.group, old.id.split("-")[1], column)
+        for old, new in zip(read([RELEASED], None), read([RELEASED], corrections), strict=True)
+        for column in texts(old)
+        if texts(old)[column] != texts(new)[column]
+    }
+
+    assert changed == named
+
+
+@needs_data
+def test_corrected_cues_and_quotations_are_well_formed(corrections: OverlaySpec) -> None:
+    for sample in read([RELEASED], corrections):
+        prefix, utterance = sample.fields["prefix"], sample.fields["utterance"]
+
+        assert prefix[-1].isspace() or utterance[0].isspace(), sample.id
+        assert '"' in utterance, sample.id
+        assert all(text.count('"') % 2 == 0 for text in texts(sample).values()), sample.id
+
+
+@needs_data
+def test_corrected_text_is_undamaged(corrections: OverlaySpec) -> None:
+    for sample in read([RELEASED], corrections):
+        said = " ".join(texts(sample).values())
+
+        assert said.replace("é", "e").isascii(), sample.id
+        assert "&" not in said, sample.id
