@@ -32,16 +32,16 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.dev
-	$(BIN)/ruff format --check harness tests
-	$(BIN)/ruff check harness tests
+	$(BIN)/ruff format --check harness tests docs
+	$(BIN)/ruff check harness tests docs
 	$(BIN)/mypy
 
 format: $(VENV)/.dev
-	$(BIN)/ruff format harness tests
-	$(BIN)/ruff check --fix harness tests
+	$(BIN)/ruff format harness tests docs
+	$(BIN)/ruff check --fix harness tests docs
 
 docs: $(VENV)/.dev
-	$(BIN)/python docs/generate.py
+	COLUMNS=100 $(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
