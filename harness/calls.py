@@ -23,7 +23,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from harness.core import Reason, Request, Response
+from harness.core import Request, Response
+from harness.parts import Reason
 
 Call = Callable[[Request], Awaitable[Response]]
 Connect = Callable[[], AbstractAsyncContextManager[Call]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import TemplateError
 
-from harness.core import Message
+from harness.parts import Message
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -5,6 +5,7 @@ only when asked for: the version is known without them. Nothing here prompts or 
 """
 
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.core import digest
 from harness.errors import ModelError
+from harness.parts import digest
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -61,12 +62,11 @@ def open_checkpoint(source: str, *, revision: str | None, trust_remote_code: boo
 
     folder = _folder(source)
     name = source if folder is None else str(folder)
-    options = {"trust_remote_code": trust_remote_code}
+    commit = None if folder else _commit(source, revision or "main")
+    options = {"revision": commit or "main", "trust_remote_code": trust_remote_code}
     with _explained(source):
-        config = AutoConfig.from_pretrained(name, revision=revision or "main", **options)
-    commit = None if folder else _commit(source, config)
-    with _explained(source):
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=commit or "main", **options)
+        config = AutoConfig.from_pretrained(name, **options)
+        tokenizer = AutoTokenizer.from_pretrained(name, **options)
     version = commit or fingerprint(Path(name))
     return Checkpoint(name, commit, version, config, tokenizer, trust_remote_code)
 
@@ -76,8 +76,10 @@ def load_weights(checkpoint: Checkpoint, *, dtype: str, device: str) -> "PreTrai
     import torch
     from transformers import AutoModelForCausalLM
 
+    model: PreTrainedModel
+    loading: dict[str, set[str]]
     with _explained(checkpoint.source):
-        model, loading = AutoModelForCausalLM.from_pretrained(
+        model, loading = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # a pair
             checkpoint.source,
             revision=checkpoint.commit or "main",
             trust_remote_code=checkpoint.trust_remote_code,
@@ -149,10 +151,17 @@ def _folder(source: str) -> Path | None:
     return None
 
 
-def _commit(source: str, config: "PretrainedConfig") -> str:
-    """The hub's commit a configuration came from."""
-    commit: str | None = getattr(config, "_commit_hash", None)
-    if commit is None:
+def _commit(source: str, revision: str) -> str:
+    """The commit a branch, tag or commit of a hub repository stands at, cached or online.
+
+    It names the folder the hub's cache keeps the configuration in.
+    """
+    from transformers.utils.hub import cached_file
+
+    with _explained(source):
+        path = cached_file(source, "config.json", revision=revision)
+    commit = Path(path or "").parent.name
+    if not re.fullmatch("[0-9a-f]{40}", commit):
         raise ModelError(f"{source}: the hub names no commit; point `model:` to a local folder")
     return commit
 

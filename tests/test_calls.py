@@ -13,8 +13,9 @@ from threading import active_count
 import pytest
 
 from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
-from harness.core import Decoding, Message, Reason, Request, Response
+from harness.core import Request, Response
 from harness.errors import ModelError
+from harness.parts import Decoding, Message, Reason
 
 QUICK = Policy(concurrency=4, attempts=3, timeout_s=5, longest_wait_s=1, first_wait_s=0.002)
 

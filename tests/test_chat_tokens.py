@@ -6,7 +6,7 @@ from jinja2 import TemplateError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from harness.chat_tokens import prompt_text, prompt_tokens
-from harness.core import Message
+from harness.parts import Message
 from harness.tiny_llama import build_tiny_llama
 
 Build = Callable[..., PreTrainedTokenizerBase]

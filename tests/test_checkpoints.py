@@ -7,7 +7,14 @@ from shutil import copytree
 
 import pytest
 
-from harness.checkpoints import Checkpoint, fingerprint, need, open_checkpoint, stored_dtype
+from harness.checkpoints import (
+    Checkpoint,
+    fingerprint,
+    load_weights,
+    need,
+    open_checkpoint,
+    stored_dtype,
+)
 from harness.errors import ModelError
 from harness.tiny_llama import build_tiny_llama
 
@@ -120,3 +127,15 @@ def test_a_hub_checkpoint_is_its_commit_and_a_missing_one_is_explained(
     assert missing.startswith("some/other: cannot be loaded")
     assert "hf auth login" in missing
     assert done.stderr == ""
+
+
+def test_a_checkpoint_without_all_its_weights_is_refused(folder: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    copy = copytree(folder, tmp_path / "copy")
+    weights = load_file(copy / "model.safetensors")
+    del weights["lm_head.weight"]
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+
+    with pytest.raises(ModelError, match=r"1 weights are not in the checkpoint .*lm_head"):
+        load_weights(opened(copy), dtype="float32", device="cpu")

@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
-from harness.core import Mode, Reason, Request, Response, Usage, digest
+from harness.core import Request, Response
 from harness.errors import ModelError
+from harness.parts import Mode, Reason, Usage, digest
 from harness.servers import Server
 from harness.specs.models import OpenAISpec
 

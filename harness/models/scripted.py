@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from harness.core import Mode, Request, Response, Sample, digest
+from harness.core import Request, Response, Sample
 from harness.errors import SpecError
+from harness.parts import Mode, digest
 from harness.specs.checked import nearest
 
 
@@ -39,7 +40,7 @@ def control(
     """The control model of a policy: at each step it answers with a field or a reference.
 
     `sources` maps a policy to its steps and those to names; of several names one is drawn for
-    each sample, variant and seed.
+    each sample, step and seed.
     """
     if policy not in sources:
         raise SpecError(
@@ -50,6 +51,12 @@ def control(
     version = digest((policy, steps, samples))
 
     def reply(request: Request) -> Response:
+        if not steps.get(request.step):
+            raise SpecError(
+                f"control {policy!r} has nothing for step {request.step!r} of variant "
+                f"{request.variant}; add it to the task's `controls`"
+                f"{nearest(request.step, list(steps))}"
+            )
         name = _drawn(steps[request.step], request)
         return Response(key=request.key, texts=(_text(known[request.sample_id], name),))
 
@@ -59,7 +66,8 @@ def control(
 
 
 def _drawn(names: tuple[str, ...], request: Request) -> str:
-    place = (request.sample_id, request.variant, request.step, request.decoding.seed)
+    # Not the variant: two variants that come to the same words share a key, and so an answer.
+    place = (request.sample_id, request.step, request.decoding.seed)
     return Random(digest(place)).choice(names)  # noqa: S311 - a reproducible draw, no secret
 
 

@@ -15,8 +15,9 @@ from jinja2 import TemplateError
 from harness.batches import by_budget, halved, windows
 from harness.chat_tokens import prompt_tokens
 from harness.checkpoints import Checkpoint, load_weights, need, open_checkpoint, stored_dtype
-from harness.core import Mode, Reason, Request, Response, Usage, digest
+from harness.core import Request, Response
 from harness.drawing import Drawer, Drawn, Row
+from harness.parts import Mode, Reason, Usage, digest
 from harness.specs.models import TransformersSpec
 from harness.tiny_llama import build_tiny_llama
 

@@ -9,9 +9,10 @@ import pytest
 from stub_server import Script, StubServer
 
 from harness.calls import Refused, Transient
-from harness.core import Decoding, Message, Mode, Model, Reason, Request, Response
+from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.openai_api import OpenAIModel, translated
+from harness.parts import Decoding, Message, Mode, Reason
 from harness.servers import Server
 from harness.specs.models import OpenAISpec
 
