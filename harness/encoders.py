@@ -15,8 +15,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core import digest
 from harness.errors import ModelError, SpecError
+from harness.parts import digest
 from harness.specs.checked import nearest
 
 if TYPE_CHECKING:

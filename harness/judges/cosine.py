@@ -11,9 +11,10 @@ from math import fsum
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core import Case, Reason, Request, Response, Sample, Verdict, digest
+from harness.core import Case, Request, Response, Sample, Verdict
 from harness.encoders import Encoder
 from harness.errors import SpecError
+from harness.parts import Reason, digest
 from harness.specs.judges import CosineSpec
 
 _DECIMALS = 6  # of a margin: what lies below is float noise of an encoder, and counts as a tie

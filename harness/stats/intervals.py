@@ -11,7 +11,7 @@ from math import fsum, isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core import digest
+from harness.parts import digest
 
 Floats = NDArray[np.float64]
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from harness.core import Case, ChoiceScore, Judge, Reason, Response, Sample
+from harness.core import Case, Judge, Response, Sample
 from harness.encoders import CharNgrams
 from harness.errors import SpecError
 from harness.judges.cosine import CosineJudge
+from harness.parts import ChoiceScore, Reason
 from harness.specs.judges import Contrast, CosineSpec, EncoderSpec
 
 REFERENCES = {
