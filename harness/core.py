@@ -11,11 +11,6 @@ from typing import Protocol
 
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Reason, Usage, digest
 
-__all__ = [
-    *("Case", "Judge", "Model", "Request", "Response", "Run", "Sample", "Score", "Verdict"),
-    *("ChoiceScore", "Decoding", "Failure", "Message", "Mode", "Reason", "Usage", "digest"),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -114,7 +109,7 @@ class Verdict:
                 f"reason, not both (got {self.value!r}, {self.reason!r})"
             )
         if not all(map(isfinite, (self.value or 0.0, *self.detail.values()))):
-            raise ValueError(f"verdict by {self.judge}: {self.value!r}, {self.detail!r}: not finite")
+            raise ValueError(f"verdict by {self.judge}, not finite: {self.value} {self.detail}")
 
 
 @dataclass(frozen=True, slots=True)

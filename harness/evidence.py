@@ -51,6 +51,11 @@ def trials(rows: Sequence[Row], found: Mapping[str, Response], *, task: TaskSpec
             f"{len(lost)} responses of this run are not in the calls ledger (first: "
             f"{lost[0][:12]}); copy its folder back, or repeat the run"
         )
+    if gone := sorted({row.variant for row in rows} - set(task.variants)):
+        raise StoreError(
+            f"the task no longer has the variants {', '.join(gone)} of this run; put them back "
+            "into its YAML"
+        )
     return [
         trial(
             row.sample,

@@ -7,6 +7,7 @@ computes a score.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from harness.core import Score
 from harness.runs import RunFolder
 from harness.scores import ScoreRow, read_table
 from harness.scoring import ALL
@@ -74,10 +75,17 @@ def unfit(rows: Sequence[ScoreRow]) -> list[Unfit]:
         ceiling, floor = named.get(CEILING), named.get(FLOOR)
         if ceiling is None or floor is None:
             continue
-        if ceiling.low is None or floor.high is None or ceiling.low <= floor.high:
+        low, high = _bounds(ceiling)[0], _bounds(floor)[1]
+        if low is None or high is None or low <= high:
             judge = board.rows[0].score.judge
             found.append(Unfit(judge, board.recipe, ceiling.value, floor.value))
     return found
+
+
+def _bounds(score: Score) -> tuple[float | None, float | None]:
+    """The interval of a score; a constant over several clusters is its own, for want of one."""
+    is_constant = score.low is None and score.clusters > 1
+    return (score.value, score.value) if is_constant else (score.low, score.high)
 
 
 def _rank(row: ScoreRow) -> tuple[bool, float, str]:
@@ -92,6 +100,7 @@ def _place(row: ScoreRow) -> tuple[str, ...]:
 
 
 def _rest(row: ScoreRow) -> tuple[str, ...]:
-    """What else of a recipe keeps rows apart, the decoding left out."""
+    """What else of a recipe keeps rows apart: all but the temperatures of the decoding."""
     parts = row.signature.split("|")
-    return tuple(part for place, part in enumerate(parts) if place not in (2, 3, 4))
+    parts[4] = parts[4].partition(",")[2]
+    return tuple(part for place, part in enumerate(parts) if place not in (2, 3))

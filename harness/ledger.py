@@ -4,13 +4,16 @@ Readers take the union of all segments below a model's folder. There is no lock 
 so folders merge by copying. Nothing here decides what is asked.
 """
 
+import json
 import logging
 import os
 import socket
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, Timer
 from typing import TypeVar
 
 import msgspec
@@ -47,18 +50,37 @@ class Ledger:
     """Finished calls of one model, found by key and added one by one."""
 
     def __init__(self, folder: Path) -> None:
-        """Use the segments below `folder`; nothing is created before the first call is added."""
+        """Use the segments below `folder`; reading creates nothing."""
         self._folder = folder
         self._file: int | None = None
         self._size = 0
-        self._synced = 0.0
+        self._lock = Lock()  # held where the file is brought to disk or closed
+        self._timer: Timer | None = None
+        self._trouble: OSError | None = None
+
+    def check(self) -> None:
+        """Refuse a folder that nothing can be stored in, before a call is paid for."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(self._folder, os.W_OK):
+                raise PermissionError(0, "it is not writable")
+        except OSError as error:
+            raise self._refused(error) from error
 
     def close(self) -> None:
         """Bring what was added to disk and end the segment; adding again begins another."""
-        if self._file is not None:
-            os.fsync(self._file)
-            os.close(self._file)
+        if (timer := self._timer) is not None:
+            timer.cancel()
+            timer.join()
+        self._timer = None
+        self._sync()
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
             self._file, self._size = None, 0
+        if (trouble := self._trouble) is not None:
+            self._trouble = None
+            raise self._refused(trouble) from trouble
 
     def find(self, keys: Collection[str]) -> dict[str, Response]:
         """The stored responses to these keys.
@@ -70,7 +92,7 @@ class Ledger:
         best: dict[str, tuple[bool, tuple[float, str, int], Response]] = {}
         if not wanted:
             return {}
-        for path in sorted(self._folder.glob("*.jsonl")):
+        for path in _segments(self._folder):
             for number, line in _lines(path):
                 head = _decode(line, _Head, where=(path, number))
                 if head.key not in wanted:
@@ -83,29 +105,58 @@ class Ledger:
         return {key: response for key, (_, _, response) in best.items()}
 
     def add(self, request: Request, response: Response) -> None:
-        """Write one finished call; on disk within a tenth of a second of the next one."""
-        now = time.time()
-        line = msgspec.json.encode(Record(response.key, request, response, now)) + b"\n"
+        """Write one finished call; a tenth of a second later it is on disk, come what may."""
+        line = _encoded(Record(response.key, request, response, time.time()))
         try:
+            if self._trouble is not None:
+                raise self._trouble
             if self._file is None:
                 self._file = self._begin()
             _write_all(self._file, line)
-            self._size += len(line)
-            if now - self._synced > _SYNC_S:
-                os.fsync(self._file)
-                self._synced = now
         except OSError as error:
             if self._file is not None:
-                os.ftruncate(self._file, self._size)
-            raise StoreError(
-                f"{self._folder}: cannot store a finished call ({error.strerror}); free some space "
-                "or choose another --results, then repeat the command: what was stored stays"
-            ) from error
+                with suppress(OSError):  # where even this fails, readers drop the torn line
+                    os.ftruncate(self._file, self._size)
+            raise self._refused(error) from error
+        self._size += len(line)
+        if self._timer is None:
+            self._timer = Timer(_SYNC_S, self._sync_on_time)
+            self._timer.start()
 
     def _begin(self) -> int:
         self._folder.mkdir(parents=True, exist_ok=True)
         name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
-        return os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        return os.open(self._folder / name, flags, 0o666)
+
+    def _sync_on_time(self) -> None:
+        # Forgotten first: a call that is added while the disk works gets a timer of its own.
+        self._timer = None
+        self._sync()
+
+    def _sync(self) -> None:
+        """Bring the segment to disk; a failure is kept, because the system tells it only once."""
+        with self._lock:
+            try:
+                if self._file is not None:
+                    os.fsync(self._file)
+            except OSError as error:
+                self._trouble = error
+
+    def _refused(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"{self._folder}: cannot store a finished call ({error.strerror}); free some space "
+            "or choose another --results, then repeat the command: what was stored stays"
+        )
+
+
+def _encoded(record: Record) -> bytes:
+    """The line of a record; half a character, which no file can hold, becomes U+FFFD."""
+    try:
+        return msgspec.json.encode(record) + b"\n"
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() + b"\n"
 
 
 def _write_all(file: int, data: bytes) -> None:
@@ -122,16 +173,38 @@ def _supersedes(
     return new[1] > held[1] if new[0] else new[1] < held[1]
 
 
+def _segments(folder: Path) -> list[Path]:
+    """The segments of a folder; none where there is no folder yet."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".jsonl")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+
+
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The numbered lines of a segment; a torn last one is dropped, with a warning."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line.endswith(b"\n"):
-                yield number, line
-            else:
-                _log.warning(
-                    "%s:%d: torn last line dropped; that call is asked again", path, number
-                )
+    for number, line in enumerate(_raw_lines(path), 1):
+        if line.endswith(b"\n"):
+            yield number, line
+        else:
+            _log.warning("%s:%d: torn last line dropped; that call is asked again", path, number)
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            yield from file
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path}: stored calls cannot be read ({error.strerror}); set right what lies there, or "
+        "choose another --results"
+    )
 
 
 def _decode(line: bytes, kind: type[_T], *, where: tuple[Path, int]) -> _T:

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf, isfinite
 from typing import Literal
 
 from msgspec import json
@@ -51,8 +52,10 @@ class Decoding:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.temperature < 0 or self.max_tokens < 1 or self.n < 1:
+        if not 0 <= self.temperature < inf or self.max_tokens < 1 or self.n < 1:
             raise ValueError(f"temperature >= 0, max_tokens >= 1 and n >= 1, not {self!r}")
+        # 0 and -0.0 are greedy too, and must not have a digest of their own.
+        object.__setattr__(self, "temperature", float(self.temperature) + 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,10 @@ class ChoiceScore:
     logprob: float
     tokens: int
     bytes: int
+
+    def __post_init__(self) -> None:
+        if not isfinite(self.logprob):
+            raise ValueError(f"a choice's log-probability is a finite number, not {self.logprob}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,11 @@ stage is how it is resumed. Nothing here knows a back end, a way of judging or a
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.core import (
-    Case,
-    Failure,
-    Judge,
-    Message,
-    Model,
-    Reason,
-    Request,
-    Response,
-    Sample,
-    Verdict,
-)
+from harness.core import Case, Judge, Model, Request, Response, Sample, Verdict
 from harness.errors import StoreError
 from harness.ledger import Ledger
 from harness.parsers import CUTS
+from harness.parts import Failure, Message, Reason
 from harness.planning import Plan, check_templates, request
 from harness.specs.tasks import TaskSpec
 
@@ -81,19 +71,23 @@ class Desk:
     def answer(self, requests: Iterable[Request], *, stage: str) -> dict[str, Response]:
         """The response to each request, by key: stored ones, and the missing ones asked now."""
         planned = {request.key: request for request in requests}
-        stored = _answered(self.ledger.find(planned))
+        found = self.ledger.find(planned)
+        # Offline, a stored failure is the evidence there is; else it is asked again.
+        stored = found if self.is_offline else _answered(found)
         missing = {key: value for key, value in planned.items() if key not in stored}
         self.progress(stage, len(stored), len(planned))
-        if missing and self.is_offline:
+        if not missing:
+            return found
+        if self.is_offline:
             raise StoreError(
                 f"{stage}: {len(missing)} of {len(planned)} calls are not stored; "
                 "repeat the command without --offline to make them"
             )
-        if missing:
-            self._ask(missing, stage=stage, done=len(stored))
+        self._ask(missing, stage=stage, done=len(stored))
         return self.ledger.find(planned)
 
     def _ask(self, missing: Mapping[str, Request], *, stage: str, done: int) -> None:
+        self.ledger.check()
         replies = self.model.answer(missing.values())
         for count, response in enumerate(replies, done + 1):
             self.ledger.add(missing[response.key], response)

@@ -5,16 +5,17 @@ clock, no host, no order of arrival.
 """
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import TypeVar
 
 import msgspec
 
-from harness.core import Message, Reason, Run, Sample
+from harness.core import Run, Sample
 from harness.errors import StoreError
+from harness.parts import Message, Reason
 from harness.specs.tasks import TaskSpec
 
 _T = TypeVar("_T")
@@ -144,11 +145,14 @@ def find_run(results: Path, name: str) -> RunFolder:
     """The run folder that a path, or a unique prefix of a run's digest, means."""
     if (Path(name) / "run.json").is_file():
         return RunFolder(Path(name))
-    found = sorted(path for path in results.glob("runs/*/*/*") if path.name.startswith(name))
+    below = results.glob("runs/*/*/*")
+    found = sorted(p for p in below if p.name.startswith(name) or name.startswith(p.name))
     if len(found) == 1:
         return RunFolder(found[0])
     if found:
-        raise StoreError(f"{name!r} begins {len(found)} runs: {', '.join(map(str, found))}")
+        raise StoreError(
+            f"{name!r} begins {len(found)} runs, give more of one: {', '.join(map(str, found))}"
+        )
     raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
 
 
@@ -161,15 +165,16 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that readers see the old one or the whole new one."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        # Not of tempfile's making: those can be read by their owner alone.
+        part = path.with_name(f".{path.name}.{token_hex(4)}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with part.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(name).replace(path)
+            part.replace(path)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise StoreError(

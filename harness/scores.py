@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core import Reason, Score
+from harness.core import Score
 from harness.errors import StoreError
+from harness.parts import Reason
 
 COLUMNS = (
     *("task", "model", "variant", "decoding", "group", "judge", "metric"),
@@ -41,19 +42,19 @@ class ScoreRow:
 
 def table_text(rows: Iterable[ScoreRow]) -> str:
     """Rows as CSV, floats in full precision, null as an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([_cell(value) for value in _values(row)] for row in rows)
-    return out.getvalue()
+    lines = [list(COLUMNS), *([_cell(value) for value in _values(row)] for row in rows)]
+    return "".join(_line(cells) for cells in lines)
 
 
 def read_table(path: Path) -> list[ScoreRow]:
     """The rows of a table that `table_text` wrote."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            return [_row(cells) for cells in csv.DictReader(file)]
-    except (OSError, KeyError, ValueError) as error:
+            table = csv.DictReader(file)
+            if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
+                raise ValueError(f"no column {absent[0]!r}")
+            return [_row(cells) for cells in table]
+    except (OSError, ValueError, TypeError, csv.Error) as error:
         raise StoreError(
             f"{path}: not a table of scores ({error}); repeat the run to rebuild it"
         ) from error
@@ -62,6 +63,13 @@ def read_table(path: Path) -> list[ScoreRow]:
 def formula_safe(text: str) -> str:
     """Text that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _line(cells: list[str]) -> str:
+    # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
+    out = io.StringIO(newline="")
+    csv.writer(out).writerow(cells)
+    return out.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _values(row: ScoreRow) -> list[object]:

@@ -4,11 +4,13 @@ The value of a verdict is the judge's headline metric; every detail it gives is 
 Verdicts that different snapshots stand behind never share a row.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.core import Reason, Score
+from harness.core import Score
+from harness.parts import Reason
 from harness.runs import JudgeEntry, Row, RunFile, VerdictRow
 from harness.scores import ScoreRow
 from harness.stats.intervals import mean_interval
@@ -58,8 +60,8 @@ def score_rows(run: RunFile, rows: Sequence[Row]) -> list[ScoreRow]:
 
 def scores(readings: Sequence[Reading], judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
     """Every score of one judge: variant by decoding by group by metric, overall first."""
+    details = {name for reading in readings for name in reading.verdict.detail}
     for block in _blocks(readings):
-        details = {name for reading in block.readings for name in reading.verdict.detail}
         for metric in (judge.metric, *sorted(details)):
             yield _score(block, judge, metric=metric, seed=seed)
 
@@ -74,19 +76,19 @@ def signature(run: RunFile, judge: JudgeEntry, score: Score, *, snapshots: tuple
     served, judged_by = snapshots
     name, way = judge.recipe.split("|")
     limit = "all" if run.run.limit is None else run.run.limit
-    model = f"{run.model.name}:{run.model.kind}@{run.model.revision or served or 'unknown'}"
-    return "|".join(
-        (
-            f"{run.run.task}:{run.variants[score.variant][:8]}",
-            f"data:{run.data.label},{limit}",
-            score.variant,
-            model,
-            f"{score.decoding},n1,s{run.run.seed}",
-            f"{name}@{judged_by}" if judged_by else name,
-            way,
-            f"v{run.version}",
-        )
+    version = "+".join(filter(None, (run.model.revision, served))) or "unknown"
+    fields = (
+        f"{run.run.task}:{run.variants[score.variant][:8]}",
+        f"data:{run.data.label},{limit}",
+        score.variant,
+        f"{run.model.name}:{run.model.kind}@{version}",
+        f"{score.decoding},n1,s{run.run.seed}",
+        f"{name}@{judged_by}" if judged_by else name,
+        way,
+        f"v{run.version}",
     )
+    # A snapshot's name is a server's to choose: it ends neither the field nor the line.
+    return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
 
 
 def _blocks(readings: Sequence[Reading]) -> Iterator[Block]:
