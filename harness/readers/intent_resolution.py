@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.core import Sample, digest
+from harness.core import Sample
 from harness.errors import DataError
+from harness.parts import digest
 from harness.specs.checked import nearest
 from harness.specs.data import OverlaySpec, Repair
 from harness.tables import Row, read_rows
@@ -91,8 +92,44 @@ def _repaired(rows: Sequence[Row], repairs: Sequence[Repair]) -> list[Row]:
     for repair in repairs:
         _refuse_unknown_columns(rows, repair)
         index = _index(rows, repair)
-        result[index] = replace(result[index], cells={**result[index].cells, **repair.set})
+        try:
+            result[index] = _mended(result[index], repair, released=rows[index])
+        except ValueError as error:
+            raise DataError(f"{_described(rows, repair)} {error}") from None
     return result
+
+
+def _mended(row: Row, repair: Repair, *, released: Row) -> Row:
+    """A row, perhaps repaired before, with a repair made."""
+    cells = {**row.cells, **repair.set}
+    for column, number in repair.take.items():
+        cells[column] = _unnamed(released, number)
+    for column, texts in repair.swap.items():
+        for old, new in zip(texts[::2], texts[1::2], strict=True):
+            _refuse_unless_once(old, column, cells=(released.cells[column], cells[column]))
+            cells[column] = cells[column].replace(old, new)
+    return replace(row, cells=cells)
+
+
+def _unnamed(row: Row, number: int) -> str:
+    """A cell under no column name, counted from 1."""
+    if number > len(row.overflow):
+        raise ValueError(
+            f"takes unnamed cell {number} of {row.place}, which has {len(row.overflow)}; "
+            "correct the number"
+        )
+    return row.overflow[number - 1]
+
+
+def _refuse_unless_once(fragment: str, column: str, *, cells: Sequence[str]) -> None:
+    """Refuse a fragment that the cell, as released and as repaired so far, lacks or repeats."""
+    for cell in cells:
+        count = sum(cell.startswith(fragment, start) for start in range(len(cell)))
+        if count != 1:
+            raise ValueError(
+                f"swaps {fragment!r}, which occurs {count} times in column {column!r}; give a "
+                "fragment that occurs there once and in no other swap"
+            )
 
 
 def _index(rows: Sequence[Row], repair: Repair) -> int:
@@ -114,7 +151,7 @@ def _is_named(row: Row, names: Mapping[str, str]) -> bool:
 
 def _refuse_unknown_columns(rows: Sequence[Row], repair: Repair) -> None:
     """Refuse columns that cannot name a row, and new text that would stand in no sample."""
-    for names, known in ((repair.row, COLUMNS), (repair.set, TEXTS)):
+    for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
         if unknown := [name for name in names if name not in known]:
             raise DataError(
                 f"{_described(rows, repair)} names unknown column "

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core import Sample, digest
+from harness.core import Sample
 from harness.errors import DataError, SpecError
+from harness.parts import digest
 from harness.specs.checked import Spec, check
 from harness.specs.data import OverlaySpec
 from harness.tables import read_text

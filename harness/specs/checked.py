@@ -7,7 +7,7 @@ nearest valid one. Nothing here knows what a spec says, nor where files lie.
 import difflib
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
@@ -27,6 +27,10 @@ class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoa
         """Build a mapping, refusing repeated keys."""
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key is not a plain word", key.start_mark
+                )
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"key {key.value!r} is given twice", key.start_mark
@@ -44,7 +48,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise SpecError(f"{path}: no such file") from None
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date with a 13th month
         raise SpecError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise SpecError(f"{path}: expected keys and values, found {type(content).__name__}")
@@ -59,7 +63,7 @@ def check(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa: AN
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        raise SpecError(f"{where}: {_explain(str(error), kind)}") from error
+        raise SpecError(f"{where}: {_explain(str(error), _named(kind, content))}") from error
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -73,22 +77,44 @@ def _explain(message: str, kind: object) -> str:
     """msgspec's message, with the nearest valid key or value added."""
     fact = message.replace("Object contains", "").replace("Object missing", "missing").strip()
     fact = fact.replace("field `", "key `")
+    path = found[1] if (found := re.search(r" - at `\$(.*)`$", message)) else ""
     if unknown := re.search(r"unknown field `([^`]+)`", message):
-        return f"{fact}{nearest(unknown[1], _names(kind))}"
+        return f"{fact}{nearest(unknown[1], _keys(_at(kind, path)))}"
     if bad := re.search(r"Invalid value '([^']+)' - at `\$\.kind`", message):
-        tags = [s.__struct_config__.tag for s in getattr(kind, "__args__", ())]
-        return f"unknown kind {bad[1]!r}{nearest(bad[1], tags)}"
-    return fact
+        return f"unknown kind {bad[1]!r}{nearest(bad[1], list(_by_tag(kind)))}"
+    if bad := re.search(r"Invalid enum value '([^']+)'", message):
+        return f"{fact}{nearest(bad[1], [str(value) for value in _closed(_at(kind, path))])}"
+    return f"{fact}; known: {', '.join(_by_tag(kind))}" if "`kind`" in fact else fact
 
 
-def _names(kind: object) -> list[str]:
-    """Every key that may stand in a spec of this type, at any depth."""
-    found: set[str] = set()
-    queue: list[Any] = [kind]
-    while queue:
-        part = queue.pop()
-        if isinstance(part, type) and issubclass(part, Struct):
-            found |= set(part.__struct_fields__)
-            queue += [f.type for f in msgspec.structs.fields(part)]
-        queue += getattr(part, "__args__", ())
-    return sorted(found)
+def _by_tag(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - as in check
+    """The members of a union of specs, by the `kind` each stands for."""
+    return {str(part.__struct_config__.tag): part for part in get_args(kind)}
+
+
+def _named(kind: Any, content: dict[str, Any]) -> Any:  # noqa: ANN401 - as in check
+    """The member of a union that a mapping's `kind` names; the union where it names none."""
+    tag = content.get("kind")
+    return _by_tag(kind).get(tag, kind) if isinstance(tag, str) else kind
+
+
+def _at(kind: Any, path: str) -> Any:  # noqa: ANN401 - any annotation
+    """The type at a path such as `.variants[...].steps[0]` within a spec."""
+    for name in re.findall(r"\.(\w+)|\[", path):
+        if name:
+            kind = get_type_hints(kind)[name]
+        else:
+            kind = get_args(kind)[-1 if get_origin(kind) is dict else 0]
+    return kind
+
+
+def _keys(kind: Any) -> list[str]:  # noqa: ANN401 - as in _at
+    """The keys that may stand in a spec of this type."""
+    tags = ["kind"] if kind.__struct_config__.tag_field else []
+    return [*tags, *kind.__struct_fields__]
+
+
+def _closed(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401 - as in _at
+    """The values of a Literal or an enum, or of one that may be null."""
+    values = get_args(kind) or tuple(kind)
+    return tuple(v for part in values for v in get_args(part) or (part,) if v is not type(None))

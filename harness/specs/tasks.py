@@ -1,18 +1,18 @@
 """What a task's YAML may say: data, variants, steps, decodings, controls, judges."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
-from harness.core import Mode
+from harness.parts import Mode
 from harness.specs.checked import Spec
 
 
 class DecodingSpec(Spec, frozen=True, kw_only=True):
     """One way of drawing an answer; max_tokens counts the answer's tokens."""
 
-    temperature: float
-    max_tokens: int
+    temperature: Annotated[float, Meta(ge=0)]
+    max_tokens: Annotated[int, Meta(ge=1)]
 
 
 class StepSpec(Spec, frozen=True, kw_only=True):
@@ -20,14 +20,14 @@ class StepSpec(Spec, frozen=True, kw_only=True):
 
     name: str
     template: str
-    max_tokens: int | None = None
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
 
 
 class VariantSpec(Spec, frozen=True, kw_only=True):
     """The steps of a variant, and the references its prompts may show."""
 
     about: str
-    steps: tuple[StepSpec, ...]
+    steps: Annotated[tuple[StepSpec, ...], Meta(min_length=1)]
     reveals: tuple[str, ...] = ()
     template_source: Literal["paper", "reconstructed", "own"] = "own"
 
@@ -54,10 +54,18 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     data: DataSpec
     variants: dict[str, VariantSpec]
     default_variants: tuple[str, ...]
-    decodings: tuple[DecodingSpec, ...]
+    decodings: Annotated[tuple[DecodingSpec, ...], Meta(min_length=1)]
     judges: tuple[str, ...]
     controls: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     phrases: tuple[str, ...] = ()
     cut: Literal["none", "blank_line"] = "none"
     mode: Mode = Mode.GENERATE
     chance: float | None = None
+
+    def __post_init__(self) -> None:
+        temperatures = [decoding.temperature for decoding in self.decodings]
+        if len(set(temperatures)) < len(temperatures):
+            raise ValueError(
+                f"a temperature is given twice in `decodings` ({temperatures}), "
+                "and tables tell decodings apart by it; keep one"
+            )

@@ -4,14 +4,15 @@ import csv
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.core import Sample
-from harness.errors import DataError
+from harness.errors import DataError, SpecError
 from harness.readers.intent_resolution import COLUMNS, FIELDS, REFERENCES, read
 from harness.specs.checked import check, read_yaml
-from harness.specs.data import OverlaySpec, Repair
+from harness.specs.data import OverlaySpec
 
 DATA = os.environ.get("HARNESS_DATA")
 RELEASED = Path(DATA or ".", "intent_resolution", "hu_gpt4augmented_turn2_data.csv")
@@ -38,18 +39,25 @@ OTHER = OWN | {"item_id": "2", "dialog": '"What a bargain."'}
 
 
 def table(folder: Path, *rows: dict[str, str]) -> list[Path]:
-    """The only file of a source that holds these rows and two unnamed columns."""
+    """The only file of a source: these rows, each with two cells under no column name."""
     path = folder / "items.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*OWN, "", ""])
-        writer.writerows([*row.values(), "", ""] for row in rows)
+        writer.writerows([*row.values(), "Oh, ", "dear."] for row in rows)
     return [path]
 
 
 def overlay(row: dict[str, str], **corrections: str) -> OverlaySpec:
-    """An overlay of one repair."""
-    return OverlaySpec(about="", repairs=(Repair(row=row, defect="a slip", set=corrections),))
+    """An overlay of one repair that sets whole cells."""
+    return repairs({"row": row, "set": corrections})
+
+
+def repairs(*said: dict[str, Any]) -> OverlaySpec:
+    """An overlay of these repairs."""
+    listed = [{"row": {"item_id": "1"}, "defect": "a slip", **repair} for repair in said]
+    spec: OverlaySpec = check({"about": "", "repairs": listed}, OverlaySpec, where="slips.yaml")
+    return spec
 
 
 def texts(sample: Sample) -> dict[str, str]:
@@ -99,12 +107,103 @@ def test_a_repair_changes_its_row_alone_and_no_id(tmp_path: Path) -> None:
 
 
 def test_two_repairs_of_a_row_are_both_made(tmp_path: Path) -> None:
-    first, second = (overlay({"item_id": "1"}, **{name: "Ulf"}) for name in ("person1", "person2"))
-    both = OverlaySpec(about="", repairs=first.repairs + second.repairs)
+    both = repairs({"set": {"person1": "Ulf"}}, {"set": {"person2": "Ulf"}})
 
     [sample] = read(table(tmp_path, OWN), both)
 
     assert (sample.fields["speaker"], sample.fields["listener"]) == ("Ulf", "Ulf")
+
+
+@pytest.mark.parametrize(
+    ("swaps", "text"),
+    [
+        ([["umbrella", "parasol"]], "Pia finds the parasol flimsy."),
+        ([[" flimsy", ""]], "Pia finds the umbrella."),
+        ([["Pia", "Ola", "flimsy", "thin"]], "Ola finds the umbrella thin."),
+        ([["Pia", "Ola"], ["flimsy", "thin"]], "Ola finds the umbrella thin."),
+    ],
+)
+def test_a_swap_changes_its_fragments_alone(
+    tmp_path: Path, swaps: list[list[str]], text: str
+) -> None:
+    files = table(tmp_path, OWN)
+    [released] = read(files, None)
+
+    [sample] = read(files, repairs(*({"swap": {"true_intention": swap}} for swap in swaps)))
+
+    assert sample.id == released.id
+    assert texts(sample) == texts(released) | {"true_intention": text}
+
+
+@pytest.mark.parametrize(
+    ("swaps", "fragment", "count"),
+    [
+        ([["Ulf", "Ola"]], "Ulf", 0),
+        ([["i", "o"]], "i", 3),
+        ([["Pia", "Ulf", "Ulf", "Ola"]], "Ulf", 0),
+        ([["Pia", "Ulf"], ["Ulf", "Ola"]], "Ulf", 0),
+        ([["Pia finds", "Ola finds", "Pia", "Ulf"]], "Pia", 0),
+        ([["Pia", "flimsy"], ["flimsy", "thin"]], "flimsy", 2),
+    ],
+)
+def test_a_fragment_that_is_not_there_once_is_refused(
+    tmp_path: Path, swaps: list[list[str]], fragment: str, count: int
+) -> None:
+    slips = repairs(*({"swap": {"true_intention": swap}} for swap in swaps))
+
+    with pytest.raises(DataError) as caught:
+        read(table(tmp_path, OWN), slips)
+
+    fact = f"swaps '{fragment}', which occurs {count} times in column 'true_intention'"
+    assert f"repair of row item_id '1' (a slip) {fact}" in str(caught.value)
+
+
+def test_overlapping_occurrences_count_each(tmp_path: Path) -> None:
+    files = table(tmp_path, OWN | {"true_intention": "Hmmm."})
+
+    with pytest.raises(DataError, match="'mm', which occurs 2 times"):
+        read(files, repairs({"swap": {"true_intention": ["mm", "m"]}}))
+
+
+def test_a_cell_under_no_name_can_be_taken(tmp_path: Path) -> None:
+    files = table(tmp_path, OWN)
+    [released] = read(files, None)
+
+    [sample] = read(files, repairs({"take": {"person1": 2, "person2": 1}}))
+
+    assert texts(sample) == texts(released) | {"person1": "dear.", "person2": "Oh,"}
+
+
+def test_a_cell_that_the_row_lacks_cannot_be_taken(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"\(a slip\) takes unnamed cell 3 of .*csv:2, which has 2"):
+        read(table(tmp_path, OWN), repairs({"take": {"person1": 3}}))
+
+
+@pytest.mark.parametrize(
+    ("repair", "fact"),
+    [
+        ({}, "changes nothing; give set, swap or take"),
+        ({"set": {}, "swap": {}}, "changes nothing"),
+        ({"set": {"dialog": "Hm."}, "swap": {"dialog": ["a", "b"]}}, "'dialog' is mended in two"),
+        ({"take": {"dialog": 1}, "set": {"dialog": "Hm."}}, "'dialog' is mended in two ways"),
+        ({"swap": {"dialog": []}}, "swap of column 'dialog' says []; give a fragment"),
+        ({"swap": {"dialog": ["a", "b", "c"]}}, "swap of column 'dialog' says ['a', 'b', 'c']"),
+        ({"swap": {"dialog": ["", "b"]}}, "swap of column 'dialog' says ['', 'b']"),
+        ({"take": {"dialog": 0}}, "`int` >= 1"),
+    ],
+)
+def test_a_repair_that_says_no_one_change_is_refused(repair: dict[str, Any], fact: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        repairs(repair)
+
+    assert fact in str(caught.value)
+    assert str(caught.value).startswith("slips.yaml: ")
+
+
+@pytest.mark.parametrize("way", [{"swap": {"task": ["irony", "maxims"]}}, {"take": {"task": 1}}])
+def test_no_way_of_repair_changes_what_a_row_is(tmp_path: Path, way: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="unknown column 'task'"):
+        read(table(tmp_path, OWN), repairs(way))
 
 
 @pytest.mark.parametrize(
@@ -173,8 +272,8 @@ def corrections() -> OverlaySpec:
 
 
 def test_every_repair_of_the_overlay_says_what_is_wrong(corrections: OverlaySpec) -> None:
-    assert all(repair.defect and repair.set for repair in corrections.repairs)
-    assert {name for repair in corrections.repairs for name in repair.set} <= set(COLUMNS)
+    assert all(repair.defect for repair in corrections.repairs)
+    assert {name for repair in corrections.repairs for name in repair.columns} <= set(COLUMNS)
 
 
 @needs_data
@@ -200,7 +299,7 @@ def test_the_overlay_changes_what_it_names_and_nothing_else(corrections: Overlay
     named = {
         (groups.get(task := repair.row["task"], task), repair.row["item_id"], column)
         for repair in corrections.repairs
-        for column in repair.set
+        for column in repair.columns
     }
 
     changed = {
