@@ -7,12 +7,12 @@ text, or guesses; what does not follow the grammar is unparsed.
 import re
 from collections.abc import Callable, Mapping
 
-from harness.core import Reason
+from harness.parts import Reason
 
-# An optional lead-in, an optional opening mark, then the number; "1.5" and "12" are other numbers.
+# An optional lead-in, an optional opening mark, then the number; "1.5", "12" and "1st" are others.
 _OPTION = re.compile(
-    r"\s*(?:the\s+)?(?:answer|option|choice|response)?(?:\s+is)?\s*[:#]?\s*(?:option\s*)?"
-    r"[*_`\"'(\[]{0,3}([0-9]+)(?![0-9]|[.,][0-9])",
+    r"(?:(?:the )?(?:answer|option|choice|response)(?: is)?)? ?[:#]? ?(?:option ?)?"
+    r"[*_`\"'(\[]{0,3}([0-9]+)(?![^\W_]|[.,][0-9])",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![0-9.,])([0-9]+)(?![0-9]|[.,][0-9])")
@@ -23,13 +23,13 @@ def option_number(text: str, count: int) -> int | Reason:
 
     A reply that goes on to name another option has not chosen: it is unparsed.
     """
-    if not text.strip():
+    words = " ".join(text.split())  # long runs of spaces would be costly to match
+    if not words:
         return Reason.EMPTY
-    match = _OPTION.match(text)
-    if match is None or not 1 <= int(match[1]) <= count:
+    match, options = _OPTION.match(words), {str(number) for number in range(1, count + 1)}
+    if match is None or match[1] not in options:
         return Reason.UNPARSED
-    later = {int(number) for number in _NUMBER.findall(text, match.end())}
-    if later & (set(range(1, count + 1)) - {int(match[1])}):
+    if options.intersection(_NUMBER.findall(words, match.end())) - {match[1]}:
         return Reason.UNPARSED
     return int(match[1])
 

@@ -7,8 +7,9 @@ reveals them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core import Decoding, Request, Run, Sample, digest
+from harness.core import Request, Run, Sample
 from harness.errors import SpecError
+from harness.parts import Decoding, digest
 from harness.prompts import Prompts
 from harness.specs.checked import nearest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec
@@ -57,21 +58,28 @@ def decoding_label(decoding: DecodingSpec) -> str:
 def take(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sample, ...]:
     """A seeded subset in which every group keeps its share; a smaller one lies within a larger.
 
-    Samples are ranked within their group by a seeded digest and dealt out in proportion; the
-    subset keeps the order of the file.
+    Samples are ranked within their group by a seeded digest and dealt out in proportion: no
+    group is ever a whole sample from its share. The subset keeps the order of the file.
     """
     if limit is None or limit >= len(samples):
         return tuple(samples)
     groups: dict[str, list[Sample]] = {}
     for sample in sorted(samples, key=lambda s: digest((seed, s.id))):
         groups.setdefault(sample.group, []).append(sample)
-    dealt = sorted(
-        ((rank + 0.5) / len(members), group, sample.id)
-        for group, members in groups.items()
-        for rank, sample in enumerate(members)
-    )
-    chosen = {sample_id for _, _, sample_id in dealt[:limit]}
+    counts = _dealt({name: len(members) for name, members in groups.items()}, limit)
+    chosen = {s.id for name, members in groups.items() for s in members[: counts[name]]}
     return tuple(sample for sample in samples if sample.id in chosen)
+
+
+def _dealt(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
+    """How many each group gives: the quota method (Balinski and Young 1975), which never takes
+    back what it dealt, as largest remainders do, nor strays from a share, as divisors do.
+    """
+    counts, total = dict.fromkeys(sorted(sizes), 0), sum(sizes.values())
+    for place in range(1, limit + 1):
+        behind = [name for name in counts if counts[name] * total < place * sizes[name]]
+        counts[min(behind, key=lambda name: (counts[name] + 1) / sizes[name])] += 1
+    return counts
 
 
 def request(plan: Plan, cell: Cell, *, step: StepSpec, earlier: Mapping[str, str]) -> Request:
@@ -92,7 +100,12 @@ def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, str]:
     wanted = plan.prompts.variables(step.template)
     found = dict(sample.fields)
     for name in variant.reveals:
-        found[name] = "\n".join(sample.references.get(name, ()))
+        if not sample.references.get(name):
+            raise SpecError(
+                f"variant {cell.variant} reveals {name!r}, which sample {sample.id} lacks"
+                f"{nearest(name, list(sample.references))}"
+            )
+        found[name] = "\n".join(sample.references[name])
     for phrase in plan.task.phrases:
         if phrase in wanted:
             file = f"{plan.run.task}/{phrase}/{sample.group}.j2"

@@ -9,22 +9,34 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateNotFound, meta
+from jinja2 import (
+    FileSystemLoader,
+    StrictUndefined,
+    TemplateError,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    meta,
+    nodes,
+)
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from harness.core import Message, digest
 from harness.errors import SpecError
+from harness.parts import Message, digest
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Our own delimiters and the turn markers of the chat templates in use.
 _DELIMITERS = re.compile(
-    r"<{3,}|>{3,}|<\||\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>", re.IGNORECASE
+    r"<{3,}|>{3,}|<\||\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|<[be]os>",
+    re.IGNORECASE,
 )
 
 
 def as_data(text: str) -> str:
     """Text without control characters, its delimiters spaced out so that they delimit nothing."""
-    return _DELIMITERS.sub(lambda found: " ".join(found[0]), _CONTROL.sub("", text))
+    spaced, text = _CONTROL.sub("", text), ""
+    while spaced != text:  # what follows one delimiter may have been part of another
+        spaced, text = _DELIMITERS.sub(lambda found: " ".join(found[0]), spaced), spaced
+    return spaced
 
 
 class Prompts:
@@ -59,19 +71,19 @@ class Prompts:
             compiled = self._environment.get_template(file)
             return compiled.render({name: as_data(value) for name, value in slots.items()})
         except TemplateNotFound as error:
-            raise SpecError(
-                f"template {error.name!r} is in none of {self._searched()}; "
-                "write it, or correct the name in the YAML"
-            ) from error
+            raise self._not_found(str(error.name or file)) from error
         except TemplateError as error:
+            where = getattr(error, "filename", None) or self._find(file)
             raise SpecError(
-                f"{self._find(file)}: {error.message}; slots here: {', '.join(sorted(slots))}"
+                f"{where}: {error.message}; slots here: {', '.join(sorted(slots))}"
             ) from error
+        except UnicodeDecodeError as error:
+            raise self._not_utf8(file, error) from error
 
     def variables(self, template: str) -> frozenset[str]:
         """The slots that a template and all it extends or includes ask for."""
         if template not in self._variables:
-            trees = [self._environment.parse(self._source(f)) for f in self._files(template)]
+            trees = [self._tree(file) for file in self._files(template)]
             asked = (meta.find_undeclared_variables(tree) for tree in trees)
             self._variables[template] = frozenset().union(*asked)
         return self._variables[template]
@@ -82,30 +94,53 @@ class Prompts:
 
     def digest_below(self, folder: str) -> str:
         """Digest of every template below a folder."""
-        below = self._environment.list_templates(filter_func=lambda n: n.startswith(f"{folder}/"))
+        below = self._environment.list_templates(
+            filter_func=lambda name: name.startswith(f"{folder}/") and name.endswith(".j2")
+        )
         return digest([(file, self._source(file)) for file in sorted(below)])
 
     def _files(self, template: str) -> list[str]:
         """The template's own files and, after them, those they extend or include."""
         ends = (".system.j2", ".user.j2", ".j2")
         files = [template + end for end in ends if self._find(template + end)]
+        if not files:
+            raise self._not_found(f"{template}.user.j2")
         for file in files:
-            tree = self._environment.parse(self._source(file))
-            files += [
-                name for name in meta.find_referenced_templates(tree) if name and name not in files
-            ]
+            for name in meta.find_referenced_templates(self._tree(file)):
+                if name is None:
+                    raise SpecError(
+                        f"{self._find(file)}: extends or includes a file whose name is computed; "
+                        "write the name out, so that its text is in the digest"
+                    )
+                files += [name] if name not in files else []
         return files
+
+    def _tree(self, file: str) -> nodes.Template:
+        source = self._source(file)
+        try:
+            self._environment.compile(source, raw=True)  # finds unknown filters, as parse does not
+            return self._environment.parse(source)
+        except TemplateSyntaxError as error:
+            raise SpecError(
+                f"{self._find(file)}, line {error.lineno}: {error.message}; correct the template"
+            ) from error
 
     def _source(self, file: str) -> str:
         try:
             return self._environment.loader.get_source(self._environment, file)[0]  # type: ignore[union-attr]  # always set above
+        except TemplateNotFound as error:
+            raise self._not_found(file) from error
         except UnicodeDecodeError as error:
-            raise SpecError(
-                f"{self._find(file)}: not UTF-8 at byte {error.start}; save it as UTF-8"
-            ) from error
+            raise self._not_utf8(file, error) from error
+
+    def _not_found(self, file: str) -> SpecError:
+        searched = ", ".join(str(folder) for folder in self._folders)
+        return SpecError(
+            f"template {file!r} is in none of {searched}; write it, or correct the name"
+        )
+
+    def _not_utf8(self, file: str, error: UnicodeDecodeError) -> SpecError:
+        return SpecError(f"{self._find(file)}: not UTF-8 at byte {error.start}; save it as UTF-8")
 
     def _find(self, file: str) -> Path | None:
         return next((f / file for f in self._folders if (f / file).is_file()), None)
-
-    def _searched(self) -> str:
-        return ", ".join(str(folder) for folder in self._folders)

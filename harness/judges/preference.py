@@ -7,9 +7,10 @@ An answer chosen in one order only counts a half and as inconsistent.
 from collections.abc import Sequence
 from random import Random
 
-from harness.core import Case, Decoding, Message, Reason, Request, Response, Sample, Verdict, digest
+from harness.core import Case, Request, Response, Sample, Verdict
 from harness.errors import SpecError
 from harness.parsers import option_number
+from harness.parts import Decoding, Message, Reason, digest
 from harness.prompts import Prompts
 from harness.specs.checked import nearest
 from harness.specs.judges import PreferenceSpec
@@ -28,7 +29,8 @@ class PreferenceJudge:
         self._spec = spec
         self._prompts = prompts
         self._model = model
-        recipe = digest((spec, model, prompts.digest(spec.template)))
+        changes = (spec.options, spec.shows, spec.orders, spec.decoding)
+        recipe = digest((changes, model, prompts.digest(spec.template)))
         self.recipe = f"{name}:{recipe[:8]}|{spec.orders}-order{'s' * (spec.orders == 'both')}"
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
@@ -92,13 +94,13 @@ class PreferenceJudge:
 
 
 def _option(reply: Response) -> int | Reason:
-    """The option number a reply opens with; what was cut before it is truncated."""
+    """The option number a reply opens with; one that was cut before it is truncated."""
     if reply.failure is not None:
         return reply.failure.reason
     if reply.texts is None:
         return Reason.UNSUPPORTED
     number = option_number(reply.texts[0], count=2)
-    return Reason.TRUNCATED if number is Reason.UNPARSED and reply.stop == "length" else number
+    return Reason.TRUNCATED if isinstance(number, Reason) and reply.stop == "length" else number
 
 
 def _said(reply: Response) -> str:

@@ -1,0 +1,137 @@
+"""The controls: they answer from the task's own samples, and the same everywhere."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from harness.core import Model, Request, Response, Sample
+from harness.errors import SpecError
+from harness.models.scripted import ScriptedModel, control
+from harness.parts import Decoding, Message, Mode
+
+SAMPLES = tuple(
+    Sample(
+        f"s{n}",
+        {"utterance": f"Utterance {n}."},
+        {"meant": (f"Meant {n}.", f"Meant otherwise {n}."), "said": (f"Said {n}.",)},
+    )
+    for n in range(200)
+)
+SOURCES: dict[str, dict[str, tuple[str, ...]]] = {
+    "oracle": {"think": ("meant",), "response": ("meant",)},
+    "echo": {"think": ("utterance",), "response": ("utterance",)},
+    "random": {"think": ("meant", "said"), "response": ("meant", "said")},
+    "empty": {"response": ()},
+    "wrong": {"response": ("meaning",)},
+}
+ASKED = Request("s3", "base", "response", "m@1", (Message("user", "?"),), Decoding(0.3, 30, seed=1))
+
+
+def model(policy: str, samples: tuple[Sample, ...] = SAMPLES) -> ScriptedModel:
+    """The control of a policy."""
+    return control("a-control", policy, sources=SOURCES, samples=samples)
+
+
+def said(policy: str, asked: Request) -> str:
+    """What a control answers to one request."""
+    [response] = model(policy).answer([asked])
+    assert response.texts is not None
+    return response.texts[0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "step", "expected"),
+    [
+        ("oracle", "think", "Meant 3."),
+        ("oracle", "response", "Meant 3."),
+        ("echo", "response", "Utterance 3."),
+    ],
+)
+def test_a_control_answers_with_what_its_task_names(policy: str, step: str, expected: str) -> None:
+    assert said(policy, replace(ASKED, step=step)) == expected
+
+
+def test_a_control_answers_each_request_once_under_its_key() -> None:
+    asked = [replace(ASKED, sample_id=sample.id, model=sample.id) for sample in SAMPLES]
+
+    responses = list(model("oracle").answer(asked))
+
+    assert [response.key for response in responses] == [request.key for request in asked]
+
+
+def test_a_draw_is_the_same_in_any_order_and_company() -> None:
+    asked = [replace(ASKED, sample_id=sample.id) for sample in SAMPLES]
+
+    together = [response.texts for response in model("random").answer(reversed(asked))]
+
+    assert [(said("random", request),) for request in reversed(asked)] == together
+
+
+def test_draws_are_even_over_samples_and_over_seeds() -> None:
+    over_samples = [replace(ASKED, sample_id=sample.id) for sample in SAMPLES]
+    over_seeds = [replace(ASKED, decoding=Decoding(0.3, 30, seed=n)) for n in range(200)]
+
+    for asked in (over_samples, over_seeds):
+        drawn = Counter(said("random", request).split()[0] for request in asked)
+        # 200 fair coins: 80 to 120 but for 1 set of draws in 200.
+        assert 80 <= drawn["Meant"] <= 120
+
+
+@pytest.mark.parametrize("other", ["cot0", "cot1", "cot2", "cot3", "cot4"])
+def test_requests_of_one_key_have_one_answer(other: str) -> None:
+    asked = [replace(ASKED, sample_id=s.id, decoding=Decoding(0.0)) for s in SAMPLES[:20]]
+    under_another_name = [replace(request, variant=other) for request in asked]
+
+    assert [r.key for r in asked] == [r.key for r in under_another_name]
+    assert [said("random", r) for r in asked] == [said("random", r) for r in under_another_name]
+
+
+def test_the_identity_of_a_control_covers_what_it_answers_from() -> None:
+    corrected = (replace(SAMPLES[0], references={"meant": ("M.",), "said": ("S.",)}), *SAMPLES[1:])
+
+    identities = [model("oracle"), model("oracle", corrected), model("echo"), model("oracle")]
+
+    assert len({part.identity for part in identities}) == 3
+    assert identities[0].identity == identities[3].identity
+    assert identities[0].identity.startswith("scripted:oracle@")
+    assert (identities[0].revision or "-") in identities[0].identity
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (
+            "orcale",
+            "control 'orcale' is not defined by this task's `controls`; did you mean oracle?",
+        ),
+        ("blind", "control 'blind' is not defined"),
+    ],
+)
+def test_an_unknown_policy_names_the_nearest(policy: str, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        model(policy)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "step", "words"),
+    [
+        ("oracle", "thnik", "nothing for step 'thnik' of variant base; .*; did you mean think"),
+        ("empty", "response", "control 'empty' has nothing for step 'response'"),
+        ("wrong", "response", "sample s3 has no field or reference 'meaning'.*; did you mean mean"),
+    ],
+)
+def test_what_a_control_cannot_answer_is_a_mistake_in_the_task(
+    policy: str, step: str, words: str
+) -> None:
+    with pytest.raises(SpecError, match=words):
+        said(policy, replace(ASKED, step=step))
+
+
+def test_a_scripted_model_says_whatever_its_function_says() -> None:
+    fake: Model = ScriptedModel("fake", lambda asked: Response(asked.key, texts=(asked.step,)))
+
+    assert [response.texts for response in fake.answer([ASKED])] == [("response",)]
+    assert fake.modes == frozenset(Mode)
+    assert fake.revision is None
