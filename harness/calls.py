@@ -188,14 +188,13 @@ class _Crew:
         self._room = asyncio.Event()
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         self._started.set()
-        async with self._session as call:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    # How many requests are in flight is decided here and nowhere else.
-                    for _ in range(self._policy.concurrency):
-                        group.create_task(self._work(call))
-            except BaseExceptionGroup as several:
-                raise several.exceptions[0] from None
+        try:
+            async with self._session as call, asyncio.TaskGroup() as group:
+                # How many requests are in flight is decided here and nowhere else.
+                for _ in range(self._policy.concurrency):
+                    group.create_task(self._work(call))
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
 
     async def _work(self, call: Call) -> None:
         """Ask one request after the other, as long as there are any."""

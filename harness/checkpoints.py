@@ -46,40 +46,62 @@ class Checkpoint:
         return f"{name}@{self.version}:{_tokenizer_digest(self.tokenizer)}"
 
 
-def need(*packages: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A hub name or a folder whose version is settled; `commit` is null for a folder."""
+
+    source: str
+    commit: str | None
+    version: str
+
+
+def need(*packages: str, extra: str = "local") -> None:
     """Refuse to go on without the packages local models run on."""
     if missing := [package for package in packages if find_spec(package) is None]:
         raise ModelError(
             f"local models need {' and '.join(missing)}, not installed here; "
-            'run: pip install "pragmatics-harness[local]"'
+            f'run: pip install "pragmatics-harness[{extra}]"'
         )
+
+
+def settle(source: str, *, revision: str | None, file: str = "config.json") -> Settled:
+    """The version of a hub name, which must have the file, or of a folder."""
+    need("torch", "transformers")
+    folder = _folder(source)
+    if folder is not None:
+        return Settled(str(folder), None, fingerprint(folder))
+    commit = _commit(source, revision or "main", file)
+    return Settled(source, commit, commit)
 
 
 def open_checkpoint(source: str, *, revision: str | None, trust_remote_code: bool) -> Checkpoint:
     """Settle a hub name's or a folder's version; read its configuration and tokenizer."""
-    need("torch", "transformers")
+    found = settle(source, revision=revision)
     from transformers import AutoConfig, AutoTokenizer
 
-    folder = _folder(source)
-    name = source if folder is None else str(folder)
-    commit = None if folder else _commit(source, revision or "main")
+    name, commit = found.source, found.commit
     options = {"revision": commit or "main", "trust_remote_code": trust_remote_code}
-    with _explained(source):
+    with explained(source):
         config = AutoConfig.from_pretrained(name, **options)
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
-    version = commit or fingerprint(Path(name))
-    return Checkpoint(name, commit, version, config, tokenizer, trust_remote_code)
+    return Checkpoint(name, commit, found.version, config, tokenizer, trust_remote_code)
 
 
-def load_weights(checkpoint: Checkpoint, *, dtype: str, device: str) -> "PreTrainedModel":
-    """The model, ready to run, with the checkpoint's own sampling habits still in it."""
+def load_weights(
+    checkpoint: Checkpoint, *, dtype: str, device: str, has_head: bool = True
+) -> "PreTrainedModel":
+    """The model, ready to run, with the checkpoint's own sampling habits still in it.
+
+    Without its head it gives states in place of logits.
+    """
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModel, AutoModelForCausalLM
 
     model: PreTrainedModel
     loading: dict[str, set[str]]
-    with _explained(checkpoint.source):
-        model, loading = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # a pair
+    kind = AutoModelForCausalLM if has_head else AutoModel
+    with explained(checkpoint.source):
+        model, loading = kind.from_pretrained(  # type: ignore[misc]  # a pair
             checkpoint.source,
             revision=checkpoint.commit or "main",
             trust_remote_code=checkpoint.trust_remote_code,
@@ -151,15 +173,15 @@ def _folder(source: str) -> Path | None:
     return None
 
 
-def _commit(source: str, revision: str) -> str:
+def _commit(source: str, revision: str, file: str) -> str:
     """The commit a branch, tag or commit of a hub repository stands at, cached or online.
 
-    It names the folder the hub's cache keeps the configuration in.
+    It names the folder the hub's cache keeps the file in.
     """
     from transformers.utils.hub import cached_file
 
-    with _explained(source):
-        path = cached_file(source, "config.json", revision=revision)
+    with explained(source):
+        path = cached_file(source, file, revision=revision)
     commit = Path(path or "").parent.name
     if not re.fullmatch("[0-9a-f]{40}", commit):
         raise ModelError(f"{source}: the hub names no commit; point `model:` to a local folder")
@@ -167,7 +189,7 @@ def _commit(source: str, revision: str) -> str:
 
 
 @contextmanager
-def _explained(source: str) -> Iterator[None]:
+def explained(source: str) -> Iterator[None]:
     """Quiet loading whose errors say what to do."""
     from safetensors import SafetensorError
 

@@ -1,75 +1,28 @@
-"""A scripted chat server on loopback: deterministic answers, faults on demand, counters.
+"""A scripted chat server on loopback, for every test that needs one.
 
 In a test: `with StubServer(Script(...)) as stub: stub.url, stub.stats()`. In a process of its
-own: `python tests/stub_server.py --port 8001`, then GET /stats and POST /config, whose body holds
-fields of Script and sets all counters to zero. It knows nothing of the harness.
+own: StubProcess, or `python tests/stub_server.py --port 8001`, then GET /stats and POST /config,
+whose body holds fields of Script and sets all counters to zero.
 """
 
 import argparse
 import asyncio
-import hashlib
 import json
 import re
+import socket
+import subprocess
+import sys
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from email.utils import formatdate
-from random import Random
+from dataclasses import asdict, dataclass, field
 from threading import Event, Thread
 from typing import Any, Self
+from urllib.request import Request as HttpRequest
+from urllib.request import urlopen
 
-Shape = Callable[["Script", dict[str, Any], str], dict[str, Any]]
-
-ADJECTIVES = ("quiet", "patient", "crooked", "early", "borrowed", "salty", "second", "tired")
-NOUNS = ("ferry", "teapot", "ladder", "neighbour", "harvest", "umbrella", "violin", "market")
-VERBS = ("waits for", "forgives", "outlives", "follows", "mistrusts", "greets", "remembers")
-
-
-@dataclass(frozen=True)
-class Script:
-    """What the server does.
-
-    `replies` and `faults` go by the first marker the prompt contains ("" is in every prompt): of
-    the replies one is taken by the prompt's digest, of the faults the k-th at the k-th attempt,
-    "" and nothing left meaning none. `shares` are the probabilities of further faults, drawn from
-    seed, prompt and attempt. A fault is a status ("429", "429-date", "400-filter") or a name of
-    `Faults.of_body` or CHOICES, "late", "n-ignored" or
-    "no-choices".
-    """
-
-    models: tuple[Mapping[str, Any], ...] = ({"id": "stub-model"},)
-    replies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    shares: Mapping[str, float] = field(default_factory=dict)
-    seed: int = 0
-    delay_s: float = 0.0
-    late_s: float = 1.0
-    retry_after_s: float = 0.02
-    key: str | None = None
-    models_status: int = 200
-
-    def fault(self, prompt: str, digest: str, attempt: int) -> str:
-        """The fault of one attempt, "" for none."""
-        listed = next((names for mark, names in self.faults.items() if mark in prompt), ())
-        if attempt <= len(listed):
-            return listed[attempt - 1]
-        draw = Random(f"{self.seed}:{digest}:{attempt}").random()
-        for name, share in self.shares.items():
-            draw -= share
-            if draw < 0:
-                return name
-        return ""
-
-    def text(self, prompt: str, digest: str) -> str:
-        """The answer to a prompt, a function of these two alone."""
-        listed = next((texts for mark, texts in self.replies.items() if mark in prompt), ())
-        if listed:
-            return listed[int(digest, 16) % len(listed)]
-        pick = Random(digest)
-        subject, object_ = pick.choice(NOUNS), pick.choice(NOUNS)
-        return f"The {pick.choice(ADJECTIVES)} {subject} {pick.choice(VERBS)} the {object_}."
+from stub_script import SHAPES, Faults, Reply, Script, as_json, digest_of, prompt_of
 
 
 @dataclass
@@ -98,100 +51,6 @@ class Stats:
         }
 
 
-@dataclass(frozen=True)
-class Reply:
-    """One HTTP reply; `cut` closes the connection half-way through, `wait_s` is asked for."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-    cut: bool = False
-    wait_s: float = 0.0
-
-
-def as_json(status: int, value: object) -> Reply:
-    """A reply that says what it is."""
-    return Reply(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
-
-
-class Faults:
-    """How each fault looks from outside."""
-
-    CODES: Mapping[str, str] = {"400-filter": "content_filter", "429-quota": "insufficient_quota"}
-
-    @classmethod
-    def of_status(cls, name: str, *, wait_s: float, key: str) -> Reply:
-        """An error reply; 401 says which key it was sent, as careless servers do."""
-        status, _, variant = name.partition("-")
-        message = f"scripted fault {name}" + f": no such key: {key}" * (status == "401")
-        reply = as_json(int(status), {"error": {"message": message, "code": cls.CODES.get(name)}})
-        if variant == "date":
-            date = time.time() // 1 + 1 + wait_s // 1
-            told, wait_s = formatdate(date, usegmt=True), date - time.time()
-        elif status == "429":
-            told = str(wait_s)
-        else:
-            return reply
-        return replace(reply, headers={**reply.headers, "Retry-After": told}, wait_s=wait_s)
-
-    @staticmethod
-    def of_body(name: str, body: dict[str, Any]) -> Reply:
-        """A reply with status 200, its body damaged if the name is that of such a fault."""
-        sound = as_json(200, body)
-        if name == "cut":
-            return Reply(200, sound.body, sound.headers, cut=True)
-        if name == "malformed":
-            return Reply(200, sound.body[: len(sound.body) // 2], sound.headers)
-        if name == "non-utf8":
-            return Reply(200, sound.body.replace(b"The", b"\xff\xfe"), sound.headers)
-        if name == "html":
-            return Reply(200, b"<html>busy</html>", {"Content-Type": "text/html"})
-        if name == "error-200":
-            return as_json(200, {"error": {"message": "upstream is busy", "code": 502}})
-        return sound
-
-
-# What a fault changes in a choice of an OpenAI-shaped answer, and in its message.
-CHOICES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "content-filter": ({"finish_reason": "content_filter"}, {"content": None}),
-    "refusal": ({}, {"refusal": "I would rather not say.", "content": None}),
-    "length": ({"finish_reason": "length"}, {}),
-    "null": ({}, {"content": None}),
-    "not-text": ({}, {"content": {"parts": [1, 2]}}),
-    "huge": ({}, {"content": "so " * 3_500_000}),
-    "surrogate": ({}, {"content": "half an emoji: \ud83d"}),
-}
-
-
-def openai_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any]:
-    """The body of a chat completion."""
-    count = 1 if fault == "n-ignored" else asked.get("n", 1)
-    choices: list[dict[str, Any]] = []
-    for index in range(count):
-        text = script.text(prompt_of(asked), digest_of({**asked, "index": index}))
-        choice, message = CHOICES.get(fault, ({}, {}))
-        message = {"role": "assistant", "content": text} | message
-        choices.append({"index": index, "message": message, "finish_reason": "stop"} | choice)
-    usage = {"prompt_tokens": len(prompt_of(asked).split()), "completion_tokens": 6 * count}
-    body = {"id": "stub", "object": "chat.completion", "created": 0, "model": asked["model"]}
-    body |= {"usage": usage | {"total_tokens": sum(usage.values())}}
-    # Backwards: a client must go by the index.
-    return body if fault == "no-choices" else body | {"choices": choices[::-1]}
-
-
-SHAPES: Mapping[str, Shape] = {"/v1/chat/completions": openai_answer}
-
-
-def prompt_of(asked: Mapping[str, Any]) -> str:
-    """All words of a request's messages."""
-    return "\n".join(str(message["content"]) for message in asked["messages"])
-
-
-def digest_of(value: object) -> str:
-    """What a request is recognised by."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
 class StubServer:
     """The server, in a background thread while its context lasts."""
 
@@ -204,7 +63,8 @@ class StubServer:
     ) -> None:
         self.script = script or Script()
         self.reply = reply
-        self.port = port
+        self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
+        self._port: int = self._socket.getsockname()[1]
         self._counts = Stats()
         self._not_before: dict[str, float] = {}
         self._ready, self._over = Event(), asyncio.Event()
@@ -213,7 +73,7 @@ class StubServer:
     @property
     def url(self) -> str:
         """What a client takes as its base URL."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
@@ -237,8 +97,7 @@ class StubServer:
     async def serve(self) -> None:
         """Serve until the context is left."""
         self._loop = asyncio.get_running_loop()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, backlog=1024)
-        self.port = server.sockets[0].getsockname()[1]
+        server = await asyncio.start_server(self._connected, sock=self._socket)
         self._ready.set()
         await self._over.wait()
         server.close()
@@ -282,9 +141,17 @@ class StubServer:
         if what == "GET /stats":
             return as_json(200, self.stats())
         if what == "POST /config":
-            self.script, self._counts, self._not_before = Script(**json.loads(content)), Stats(), {}
-            return as_json(200, asdict(self.script))
+            return self._configured(content)
         return as_json(404, {"error": {"message": f"no such path: {what}"}})
+
+    def _configured(self, content: bytes) -> Reply:
+        """Follow another script, and count from zero."""
+        try:
+            self.script = Script(**json.loads(content))
+        except (TypeError, ValueError) as error:
+            return as_json(400, {"error": {"message": str(error)}})
+        self._counts, self._not_before = Stats(), {}
+        return as_json(200, asdict(self.script))
 
     async def _answer(
         self,
@@ -307,7 +174,8 @@ class StubServer:
         async with self._in_flight(counts):
             await asyncio.sleep(script.late_s if fault == "late" else script.delay_s)
             reply = self._made(path, asked, fault, key=key)
-            self._not_before[digest] = time.monotonic() + reply.wait_s
+            wait_until = time.monotonic() + reply.wait_s
+            self._not_before[digest] = max(wait_until, self._not_before.get(digest, 0.0))
             # A client that has given up has closed its side.
             is_open = not reader.at_eof() and await _send(writer, reply)
         counts.aborted += not is_open and not reply.cut
@@ -349,6 +217,36 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
     writer.write(f"HTTP/1.1 {reply.status} Scripted\r\n{head}\r\n".encode() + body)
     await writer.drain()
     return not reply.cut and not writer.is_closing()
+
+
+class StubProcess:
+    """The server in a process of its own, while its context lasts."""
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, __file__]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.url = self._process.stdout.readline().split()[-1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def configure(self, script: Script) -> None:
+        """Follow another script, and count from zero."""
+        self._fetch("config", json.dumps(asdict(script)).encode())
+
+    def stats(self) -> dict[str, Any]:
+        """The counters."""
+        told: dict[str, Any] = json.loads(self._fetch("stats"))
+        return told
+
+    def _fetch(self, path: str, content: bytes | None = None) -> bytes:
+        request = HttpRequest(self.url.removesuffix("v1") + path, data=content)
+        with urlopen(request, timeout=10) as reply:
+            body: bytes = reply.read()
+        return body
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from random import Random
 from time import sleep
 
 import pytest
-from stub_server import Script, StubServer
+from stub_script import Script
+from stub_server import StubServer
 
 PLANNED_ANSWERS = 6 * 2 * (4 * 1 + 4 * 2)  # samples, temperatures, variants of one and two steps
 PLANNED_REPLIES = 6 * 2 * 8 * 2  # samples, temperatures, variants, orders

@@ -1,8 +1,8 @@
 """What a model's YAML may say, one class a kind."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
 from harness.specs.checked import Spec
 
@@ -21,7 +21,7 @@ class LocalSpec(Spec, frozen=True, kw_only=True):
     trust_remote_code: bool = False
     build: Literal["tiny-llama"] | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    batch_tokens: int = 16384
+    batch_tokens: Annotated[int, Meta(ge=1)] = 16384
     server_url: str = "http://localhost:8000/v1"
 
 
@@ -50,9 +50,9 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     token_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # noqa: S105 - a field name, no secret
     sends_temperature: bool = True
     sends_seed: bool = True
-    concurrency: int = 16
-    timeout_s: float = 120.0
-    attempts: int = 6
+    concurrency: Annotated[int, Meta(ge=1)] = 16
+    timeout_s: Annotated[float, Meta(gt=0)] = 120.0
+    attempts: Annotated[int, Meta(ge=1)] = 6
 
 
 class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anthropic"):
@@ -62,9 +62,9 @@ class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anth
     about: str = ""
     base_url: str = "https://api.anthropic.com"
     key_env: str | None = "ANTHROPIC_API_KEY"
-    concurrency: int = 16
-    timeout_s: float = 120.0
-    attempts: int = 6
+    concurrency: Annotated[int, Meta(ge=1)] = 16
+    timeout_s: Annotated[float, Meta(gt=0)] = 120.0
+    attempts: Annotated[int, Meta(ge=1)] = 6
 
 
 class ScriptedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="scripted"):

@@ -24,10 +24,14 @@ class StepSpec(Spec, frozen=True, kw_only=True):
 
 
 class VariantSpec(Spec, frozen=True, kw_only=True):
-    """The steps of a variant, and the references its prompts may show."""
+    """The steps of a variant, the references its prompts may show, and slots of its own.
+
+    `slots` maps a slot to the template that words it, without .j2; only fields fill it.
+    """
 
     about: str
     steps: Annotated[tuple[StepSpec, ...], Meta(min_length=1)]
+    slots: dict[str, str] = field(default_factory=dict)
     reveals: tuple[str, ...] = ()
     template_source: Literal["paper", "reconstructed", "own"] = "own"
 

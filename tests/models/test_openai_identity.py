@@ -1,0 +1,34 @@
+"""What makes two hosted models the same model, told without a network."""
+
+from typing import Any
+
+import pytest
+
+from harness.errors import ModelError
+from harness.models.openai_api import OpenAIModel
+from harness.specs.models import OpenAISpec
+
+
+def identity(url: str, **spec: Any) -> str:  # noqa: ANN401 - fields of OpenAISpec
+    return OpenAIModel("any", OpenAISpec(model="m", base_url=url, **spec), {}).identity
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1:2", "[::1]:3", "LOCALHOST", "0.0.0.0"])
+def test_this_machine_however_spelled_is_one_identity(host: str) -> None:
+    assert identity(f"http://{host}/v1") == "openai|m"
+
+
+def test_identity_covers_host_and_what_is_sent_beside_the_request() -> None:
+    urls = ["http://localhost/v1", "https://one.example/v1", "https://two.example/v1"]
+    different = {identity(url) for url in urls}
+    different |= {identity(urls[0], extra_body={"top_k": k}) for k in (1, 2)}
+    different |= {identity(urls[0], sends_temperature=False)}
+
+    assert len(different) == 6
+    assert identity(urls[1]) == "openai|m|host=one.example"
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", ""])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ModelError, match="no server address"):
+        identity(url)

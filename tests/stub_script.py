@@ -1,0 +1,158 @@
+"""What a stub server answers: texts and faults, each a function of the request and the script.
+
+Pure but for the clock of a Retry-After date. A further API is a further shape in SHAPES.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from email.utils import formatdate
+from random import Random
+from typing import Any
+
+Shape = Callable[["Script", dict[str, Any], str], dict[str, Any]]
+
+ADJECTIVES = ("quiet", "patient", "crooked", "early", "borrowed", "salty", "second", "tired")
+NOUNS = ("ferry", "teapot", "ladder", "neighbour", "harvest", "umbrella", "violin", "market")
+VERBS = ("waits for", "forgives", "outlives", "follows", "mistrusts", "greets", "remembers")
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the server does.
+
+    `replies` and `faults` go by the first marker the prompt contains ("" is in every prompt): of
+    the replies one is taken by the prompt's digest, of the faults the k-th at the k-th attempt,
+    "" and nothing left meaning none. `shares` are the probabilities of further faults, drawn from
+    seed, prompt and attempt. A fault is a status ("500", "429", "429-date", "429-quota",
+    "400-filter"), a name known to `Faults.of_body`, a name in CHOICES, "late", "n-ignored" or
+    "no-choices".
+    """
+
+    models: tuple[Mapping[str, Any], ...] = ({"id": "stub-model"},)
+    replies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+    delay_s: float = 0.0
+    late_s: float = 1.0
+    retry_after_s: float = 0.02
+    key: str | None = None
+    models_status: int = 200
+
+    def fault(self, prompt: str, digest: str, attempt: int) -> str:
+        """The fault of one attempt, "" for none."""
+        listed = next((names for mark, names in self.faults.items() if mark in prompt), ())
+        if attempt <= len(listed):
+            return listed[attempt - 1]
+        draw = Random(f"{self.seed}:{digest}:{attempt}").random()
+        for name, share in self.shares.items():
+            draw -= share
+            if draw < 0:
+                return name
+        return ""
+
+    def text(self, prompt: str, digest: str) -> str:
+        """The answer to a prompt, a function of these two alone."""
+        listed = next((texts for mark, texts in self.replies.items() if mark in prompt), ())
+        if listed:
+            return listed[int(digest, 16) % len(listed)]
+        pick = Random(digest)
+        subject, object_ = pick.choice(NOUNS), pick.choice(NOUNS)
+        return f"The {pick.choice(ADJECTIVES)} {subject} {pick.choice(VERBS)} the {object_}."
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One HTTP reply; `cut` closes the connection half-way through, `wait_s` is asked for."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cut: bool = False
+    wait_s: float = 0.0
+
+
+def as_json(status: int, value: object) -> Reply:
+    """A reply that says what it is."""
+    return Reply(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+
+class Faults:
+    """How each fault looks from outside."""
+
+    CODES: Mapping[str, str] = {"400-filter": "content_filter", "429-quota": "insufficient_quota"}
+
+    @classmethod
+    def of_status(cls, name: str, *, wait_s: float, key: str) -> Reply:
+        """An error reply; 401 says which key it was sent, as careless servers do."""
+        status, _, variant = name.partition("-")
+        message = f"scripted fault {name}" + f": no such key: {key}" * (status == "401")
+        reply = as_json(int(status), {"error": {"message": message, "code": cls.CODES.get(name)}})
+        if variant == "date":
+            date = time.time() // 1 + 1 + wait_s // 1
+            told, wait_s = formatdate(date, usegmt=True), date - time.time()
+        elif status == "429":
+            told = str(wait_s)
+        else:
+            return reply
+        return replace(reply, headers={**reply.headers, "Retry-After": told}, wait_s=wait_s)
+
+    @staticmethod
+    def of_body(name: str, body: dict[str, Any]) -> Reply:
+        """A reply with status 200, its body damaged if the name is that of such a fault."""
+        sound = as_json(200, body)
+        if name == "cut":
+            return Reply(200, sound.body, sound.headers, cut=True)
+        if name == "malformed":
+            return Reply(200, sound.body[: len(sound.body) // 2], sound.headers)
+        if name == "non-utf8":
+            return Reply(200, sound.body.replace(b"The", b"\xff\xfe"), sound.headers)
+        if name == "html":
+            return Reply(200, b"<html>busy</html>", {"Content-Type": "text/html"})
+        if name == "error-200":
+            return as_json(200, {"error": {"message": "upstream is busy", "code": 502}})
+        return sound
+
+
+# What a fault changes in a choice of an OpenAI-shaped answer, and in its message.
+CHOICES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "content-filter": ({"finish_reason": "content_filter"}, {"content": None}),
+    "refusal": ({}, {"refusal": "I would rather not say.", "content": None}),
+    "length": ({"finish_reason": "length"}, {}),
+    "null": ({}, {"content": None}),
+    "not-text": ({}, {"content": {"parts": [1, 2]}}),
+    "huge": ({}, {"content": "so " * 3_500_000}),
+    "surrogate": ({}, {"content": "half an emoji: \ud83d"}),
+}
+
+
+def openai_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any]:
+    """The body of a chat completion."""
+    count = 1 if fault == "n-ignored" else asked.get("n", 1)
+    choices: list[dict[str, Any]] = []
+    for index in range(count):
+        text = script.text(prompt_of(asked), digest_of({**asked, "index": index}))
+        choice, message = CHOICES.get(fault, ({}, {}))
+        message = {"role": "assistant", "content": text} | message
+        choices.append({"index": index, "message": message, "finish_reason": "stop"} | choice)
+    usage = {"prompt_tokens": len(prompt_of(asked).split()), "completion_tokens": 6 * count}
+    body = {"id": "stub", "object": "chat.completion", "created": 0, "model": asked["model"]}
+    body |= {"usage": usage | {"total_tokens": sum(usage.values())}}
+    # Backwards: a client must go by the index.
+    return body if fault == "no-choices" else body | {"choices": choices[::-1]}
+
+
+SHAPES: Mapping[str, Shape] = {"/v1/chat/completions": openai_answer}
+
+
+def prompt_of(asked: Mapping[str, Any]) -> str:
+    """All words of a request's messages."""
+    return "\n".join(str(message["content"]) for message in asked["messages"])
+
+
+def digest_of(value: object) -> str:
+    """What a request is recognised by."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
