@@ -106,6 +106,8 @@ def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, str]:
                 f"{nearest(name, list(sample.references))}"
             )
         found[name] = "\n".join(sample.references[name])
+    for name, template in variant.slots.items():
+        found[name] = plan.prompts.text(f"{template}.j2", sample.fields)
     for phrase in plan.task.phrases:
         if phrase in wanted:
             file = f"{plan.run.task}/{phrase}/{sample.group}.j2"
@@ -114,11 +116,13 @@ def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, str]:
 
 
 def check_templates(plan: Plan) -> None:
-    """Refuse a template that asks for a slot its step does not have, before the first call."""
+    """Refuse a template whose slots a step does not have, in any group, before the first call."""
     for name in plan.run.variants:
         variant = plan.task.variants[name]
-        known = {*plan.samples[0].fields, *variant.reveals, *plan.task.phrases}
+        known = {*plan.samples[0].fields, *variant.slots, *variant.reveals, *plan.task.phrases}
         for step in variant.steps:
+            for cell in _one_a_group(plan, name):
+                slots(plan, cell, step=step)
             for slot in sorted(plan.prompts.variables(step.template) - known):
                 raise SpecError(
                     f"template {step.template}, variant {name}: slot {slot!r} is not defined here"
@@ -127,13 +131,19 @@ def check_templates(plan: Plan) -> None:
             known.add(step.name)
 
 
+def _one_a_group(plan: Plan, variant: str) -> list[Cell]:
+    first = {sample.group: sample for sample in reversed(plan.samples)}
+    return [Cell(sample, variant, plan.task.decodings[0]) for sample in first.values()]
+
+
 def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str) -> str:
     """Digest of all in a task's YAML and prompts that shapes the answers of one variant."""
     spec = task.variants[variant]
     wanted = frozenset().union(*(prompts.variables(step.template) for step in spec.steps))
     words = [prompts.digest(step.template) for step in spec.steps]
+    words += [prompts.digest(template) for template in spec.slots.values()]
     words += [prompts.digest_below(f"{name}/{slot}") for slot in task.phrases if slot in wanted]
-    return digest((task.mode, task.cut, task.decodings, spec.steps, spec.reveals, words))
+    return digest((task.mode, task.cut, task.decodings, spec.steps, spec.slots, spec.reveals, words))
 
 
 def _asked(identity: str, sample: Sample) -> str:
