@@ -86,7 +86,11 @@ WRONG_TASKS = [
     ("judges:", "jugdes:", ("unknown key `jugdes`", "did you mean judges?")),
     ("judges: []\n", "", ("missing required key `judges`",)),
     ("template:", "tempalte:", ("unknown key `tempalte`", "steps[0]", "mean template?")),
-    ("steps:", "template:", ("unknown key `template`", "variants", "known: about, reveals, steps")),
+    (
+        "steps:",
+        "template:",
+        ("unknown key `template`", "variants", "known: about, reveals, slots, steps"),
+    ),
     ("reader:", "raeder:", ("unknown key `raeder`", "did you mean reader?")),
     ("reader: samples_jsonl, ", "", ("missing required key `reader`", "$.data")),
     ("about: a toy", "about: 3", ("Expected `str`, got `int`", "$.about")),
