@@ -30,7 +30,10 @@ def sha256(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror}); fetch it with `harness data fetch`, or "
+            "name another folder with --data"
+        ) from error
 
 
 def check(name: str, spec: SourceSpec, folder: Path) -> list[Checked]:
@@ -47,6 +50,7 @@ def fetch(name: str, spec: SourceSpec, folder: Path) -> list[Path]:
     """Download a source's files by commit, keeping only what has the stated sha256."""
     import pooch
 
+    pooch.get_logger().setLevel("WARNING")  # what it is about to fetch is said by who calls
     paths = []
     for file in spec.files:
         url = spec.url.format(repository=spec.repository, commit=spec.commit, path=file.path)

@@ -7,9 +7,10 @@ most tokens an answer may have.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.core import Message, Request, Response
+from harness.core import Request, Response
 from harness.jobs import Prepared
 from harness.ledger import Ledger
+from harness.parts import Message
 from harness.planning import Cell, Plan, request
 from harness.specs.tasks import StepSpec
 

@@ -8,18 +8,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from harness import __version__, evidence, pipeline
-from harness.core import Decoding, Judge, Model, Reason, Response, Run, digest
+from harness.core import Judge, Model, Response, Run
 from harness.errors import SpecError, StoreError
 from harness.ledger import Ledger
-from harness.pipeline import Desk, Trial
+from harness.parts import Decoding, Reason, digest
+from harness.pipeline import Trial
 from harness.planning import Plan, check_templates, take, variant_digest
 from harness.registry import Backend
 from harness.runs import JudgeEntry, ModelEntry, Row, RunFile, RunFolder, VerdictRow, write_whole
 from harness.scores import ScoreRow, table_text
 from harness.scoring import score_rows
+from harness.seats import Asking, Seat, resolve, seat_judges, try_judges
 from harness.specs.checked import nearest
-from harness.specs.judges import PreferenceSpec
 from harness.specs.tasks import TaskSpec
 from harness.workspace import Workspace
 
@@ -37,15 +40,6 @@ class RunOptions:
     seed: int = 0
     limit: int | None = None
     is_self_judge_allowed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A judge, how it stands in run.json, and the desk its questions go to, if it asks any."""
-
-    judge: Judge
-    entry: JudgeEntry
-    desk: Desk | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +75,29 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """A run read anew: what changed, and how many asks of each judge would be worded otherwise."""
+    """A run read anew: what changed, and how many asks of each judge would be worded otherwise.
 
-    done: Done
+    `altered` names what says otherwise today than when the run was scored (the task's cut, a
+    judge's recipe): the verdicts are then of another recipe, and nothing is written.
+    """
+
     changes: tuple[Change, ...]
     stale: Counter[str]
+    altered: tuple[str, ...]
 
 
 def prepare(space: Workspace, options: RunOptions) -> Prepared:
     """Resolve all that a run needs, so that what can fail does so before the first call."""
     task = space.registry.task(options.task)
     variants = _variants(task, options.variants)
+    spec = space.registry.model_spec(options.model, options.backend)
+    judges = tuple(dict.fromkeys(options.judges or task.judges))
+    for name in judges:
+        space.registry.judge_spec(name)
     samples, data = space.samples(task.data)
     chosen = take(samples, options.limit, seed=options.seed)
-    spec = space.registry.model_spec(options.model, options.backend)
     model = space.registry.model(options.model, spec, controls=task.controls, samples=samples)
+    resolve(space, model, spec)
     prompts = space.registry.prompts
     words = {v: variant_digest(task, v, prompts=prompts, name=options.task) for v in variants}
     run = Run(
@@ -110,9 +112,7 @@ def prepare(space: Workspace, options: RunOptions) -> Prepared:
     )
     plan = Plan(run, task, chosen, prompts, model.identity)
     check_templates(plan)
-    seats = tuple(
-        _seat(space, name, options=options, tested=model) for name in options.judges or task.judges
-    )
+    seats = seat_judges(space, judges, asking=_asking(options), tested=model)
     file = RunFile(
         digest=run.digest,
         run=run,
@@ -132,6 +132,7 @@ def prepare(space: Workspace, options: RunOptions) -> Prepared:
 def run(space: Workspace, options: RunOptions) -> Done:
     """Answer, judge and score one task by one model; what is stored already is not asked."""
     ready = prepare(space, options)
+    try_judges(space, ready.plan, seats=ready.seats, ledger=space.desk(ready.model).ledger)
     with space.desk(ready.model) as desk:
         trials = pipeline.answer(ready.plan, desk)
     rows = [evidence.row(trial) for trial in trials]
@@ -143,35 +144,36 @@ def judge(space: Workspace, folder: RunFolder, options: RunOptions) -> Done:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     file, rows = folder.read(), folder.read_rows()
     trials = _stored_trials(space, file, rows, task=file.task)
-    seats = tuple(_seat(space, name, options=options, tested=file.model) for name in options.judges)
+    seats = seat_judges(space, options.judges, asking=_asking(options), tested=file.model)
     return _judge_and_write(folder, file, rows=rows, trials=trials, seats=seats)
 
 
 def read(space: Workspace, folder: RunFolder) -> Reread:
-    """Read a run's stored replies with today's parsers; no call is made."""
+    """Read a run's stored replies with today's parsers and cut; no call is made."""
     file, rows = folder.read(), folder.read_rows()
-    task = space.registry.task(file.run.task)
+    task = structs.replace(file.task, cut=space.registry.task(file.run.task).cut)
     trials = _stored_trials(space, file, rows, task=task)
-    fresh, changes, stale = _fresh(rows, trials), [], Counter[str]()
+    altered = [] if task == file.task else [f"the cut of task {file.run.task}"]
+    fresh, changes, stale = _fresh(rows, trials), list[Change](), Counter[str]()
     for entry in file.judges:
         spec = space.registry.judge_spec(entry.name)
         judge = space.registry.judge(entry.name, spec, identity=entry.identity)
-        keys = [row.verdicts[entry.name].keys for row in rows]
-        today = pipeline.questions(trials, judge)
+        altered += [] if judge.recipe == entry.recipe else [f"judge {entry.name}"]
+        today, keys = pipeline.questions(trials, judge), _keys(rows, entry)
         stale[entry.name] = sum(
             tuple(question.key for question in asked) != part
             for asked, part in zip(today, keys, strict=True)
         )
-        replies = _stored_replies(space, entry, keys)
-        judged = pipeline.read(trials, judge, keys=keys, replies=replies)
-        verdicts = [evidence.verdict_row(part) for part in judged]
+        verdicts = _reread(space, entry, judge=judge, rows=rows, trials=trials)
         changes += [
             Change(row, entry.name, row.verdicts[entry.name], verdict)
             for row, verdict in zip(rows, verdicts, strict=True)
             if _differs(row.verdicts[entry.name], verdict)
         ]
         fresh = _add(fresh, entry.name, verdicts)
-    return Reread(_write(folder, replace(file, task=task), fresh), tuple(changes), stale)
+    if not altered:
+        _write(folder, replace(file, version=__version__), fresh)
+    return Reread(tuple(changes), stale, tuple(altered))
 
 
 def _judge_and_write(
@@ -208,27 +210,12 @@ def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> Done:
     return Done(folder, file, scores, missing)
 
 
-def _seat(space: Workspace, name: str, *, options: RunOptions, tested: Model | ModelEntry) -> Seat:
-    """A judge by name, with the desk of its judge model; never the model under test unasked."""
-    spec = space.registry.judge_spec(name)
-    if not isinstance(spec, PreferenceSpec):
-        judge = space.registry.judge(name, spec, identity=None)
-        return Seat(judge, JudgeEntry(name, judge.metric, judge.recipe), None)
-    asked = options.judge_model or spec.model
-    model_spec = space.registry.model_spec(asked)
-    model = space.registry.model(asked, model_spec, controls={}, samples=())
-    if model.identity == tested.identity and not options.is_self_judge_allowed:
-        raise SpecError(
-            f"judge {name} would ask {asked}, the model under test; choose another with "
-            "--judge-model, or add --allow-self-judge"
-        )
-    judge = space.registry.judge(name, spec, identity=model.identity)
-    entry = JudgeEntry(name, judge.metric, judge.recipe, asks=asked, identity=model.identity)
-    return Seat(judge, entry, space.desk(model))
+def _asking(options: RunOptions) -> Asking:
+    return Asking(options.judge_model, options.is_self_judge_allowed)
 
 
 def _variants(task: TaskSpec, names: tuple[str, ...]) -> tuple[str, ...]:
-    if names == ("all",):
+    if "all" in names:
         return tuple(task.variants)
     for name in names:
         if name not in task.variants:
@@ -273,6 +260,38 @@ def _stored_replies(
             f"{lost[0][:12]}); copy its folder back, or have it judge again"
         )
     return found
+
+
+def _keys(rows: Sequence[Row], entry: JudgeEntry) -> list[tuple[str, ...]]:
+    """The ledger keys of what a judge asked about each row."""
+    return [row.verdicts[entry.name].keys for row in rows]
+
+
+def _reread(
+    space: Workspace,
+    entry: JudgeEntry,
+    *,
+    judge: Judge,
+    rows: Sequence[Row],
+    trials: Sequence[Trial],
+) -> list[VerdictRow]:
+    """A judge's verdicts on stored replies; the stored ones where it asks more or less today."""
+    keys, asked = _keys(rows, entry), pipeline.questions(trials, judge)
+    same = [
+        place
+        for place, trial in enumerate(trials)
+        if trial.response.failure is not None or len(asked[place]) == len(keys[place])
+    ]
+    verdicts = [row.verdicts[entry.name] for row in rows]
+    judged = pipeline.read(
+        [trials[place] for place in same],
+        judge,
+        keys=[keys[place] for place in same],
+        replies=_stored_replies(space, entry, keys),
+    )
+    for place, part in zip(same, judged, strict=True):
+        verdicts[place] = evidence.verdict_row(part)
+    return verdicts
 
 
 def _fresh(rows: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:

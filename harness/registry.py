@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.core import Judge, Model, Sample
-from harness.errors import DataError, ModelError, SpecError
+from harness.errors import ModelError, SpecError
 from harness.prompts import Prompts
+from harness.servers import Server
 from harness.specs import data, judges, models
 from harness.specs.checked import check, nearest, read_yaml
 from harness.specs.tasks import TaskSpec
@@ -69,6 +70,8 @@ class Registry:
         """The task of a name."""
         path = self.file("tasks", name)
         spec: TaskSpec = check(read_yaml(path), TaskSpec, where=str(path))
+        if (reader := spec.data.reader) not in READERS:
+            raise SpecError(f"{path}: no reader {reader!r}{nearest(reader, list(READERS))}")
         for variant in spec.default_variants:
             if variant not in spec.variants:
                 raise SpecError(
@@ -141,6 +144,14 @@ class Registry:
                     "of kind openai, transformers or scripted (`harness list models`)"
                 )
 
+    def check_key(self, name: str) -> None:
+        """Refuse a hosted model whose key the environment lacks."""
+        spec = self.model_spec(name)
+        if isinstance(spec, models.OpenAISpec):
+            _ = Server.found(
+                spec.base_url, self.environ, url_env=spec.base_url_env, key_env=spec.key_env
+            ).key
+
     def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
         """The judge of a spec; `identity` is that of its judge model, null where it asks none."""
         match spec:
@@ -160,8 +171,6 @@ class Registry:
         self, reader: str, files: Sequence[Path], overlay: data.OverlaySpec | None
     ) -> list[Sample]:
         """The samples of some files, by the reader of a name."""
-        if reader not in READERS:
-            raise DataError(f"no reader {reader!r}{nearest(reader, list(READERS))}")
         samples: list[Sample] = import_module(READERS[reader]).read(files, overlay)
         return samples
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.core import Model, Sample, digest
+from harness.core import Model, Sample
 from harness.datasets import is_complete, sha256
 from harness.errors import DataError
 from harness.ledger import Ledger
+from harness.parts import digest
 from harness.pipeline import Desk, Progress
 from harness.registry import Registry
 from harness.runs import DataEntry
@@ -46,9 +47,8 @@ class Workspace:
         folder = self._folder(spec.source)
         if folder is None:
             _log.warning(
-                "no data folder given and %s not fetched: using the sample set tasks/%s "
-                "(--data DIR, or `harness data fetch %s`, for the released data)",
-                *(spec.source, spec.sample, spec.source),
+                "no data folder given%s: using the sample set tasks/%s (%s for other data)",
+                *self._absent(spec),
             )
             files, reader, overlay = [self.registry.resource(spec.sample)], "samples_jsonl", None
         else:
@@ -58,6 +58,13 @@ class Workspace:
         samples = self.registry.read(reader, files, overlay)
         _check_ids(samples, files)
         return samples, entry
+
+    def _absent(self, spec: DataSpec) -> tuple[str, str, str]:
+        """What is missing, what stands in for it, and the remedies."""
+        if spec.source not in self.registry.names("configs/data"):
+            return "", spec.sample, "--data DIR"
+        fetch = f"--data DIR, or `harness data fetch {spec.source}`,"
+        return f" and {spec.source} not fetched", spec.sample, fetch
 
     def _overlay(self, spec: DataSpec) -> OverlaySpec | None:
         if self.data_mode == "released" or spec.overlay is None:
@@ -73,6 +80,8 @@ class Workspace:
                     f"subfolder a source, or run `harness data fetch {source}`"
                 )
             return self.data
+        if source not in self.registry.names("configs/data"):
+            return None
         cached = self.registry.cache / "data"
         is_fetched = is_complete(source, self.registry.source(source), cached)
         return cached if is_fetched else None

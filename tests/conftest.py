@@ -1,1 +1,17 @@
-"""Puts this folder on the import path: tests in every folder use stub_server."""
+"""Puts this folder on the import path, and lays out a toy home folder for whoever asks."""
+
+from pathlib import Path
+
+import pytest
+import toy as toy_module
+from toy import Toy
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """A toy home folder, in an environment that names no data, no key and no server."""
+    for name in ("HARNESS_DATA", "HARNESS_SERVER_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return toy_module.build(tmp_path)

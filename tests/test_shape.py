@@ -17,13 +17,15 @@ LAYERS = (
     {"specs.tasks", "specs.models", "specs.data"},
     {"specs.judges"},
     {"parsers", "prompts", "calls", "ledger", "tables", "scores", "stats", "datasets"},
-    {"servers", "batches", "checkpoints", "chat_tokens", "drawing", "tiny_llama", "encoders", "runs"},
+    {"checkpoints", "instructed_text", "vectors"},
+    {"servers", "batches", "chat_tokens", "drawing", "tiny_llama", "encoders", "llm2vec", "runs"},
     {"readers", "models", "judges"},
     {"planning", "scoring"},
     {"pipeline", "leaderboard"},
     {"evidence"},
     {"registry"},
     {"workspace"},
+    {"seats"},
     {"jobs"},
     {"dryrun"},
     {"cli.screen"},
@@ -34,6 +36,7 @@ LAYERS = (
     {"__main__"},
 )
 HEAVY = {"torch", "transformers", "openai", "tokenizers", "safetensors", "pandas", "scipy", "pooch"}
+HEAVY |= {"peft", "llm2vec"}
 LONGEST_MODULE, LONGEST_FUNCTION, MOST_PARAMETERS, DEEPEST = 350, 45, 6, 3
 NESTING = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)
 

@@ -5,9 +5,10 @@
 """
 
 import logging
+import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -24,6 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(evaluate.run)
@@ -46,13 +48,24 @@ def version(is_wanted: bool = typer.Option(False, "--version", help="Print the v
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code says how it ended."""
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
+    return outcome(lambda: app(args=arguments, prog_name="harness", standalone_mode=False))
+
+
+def outcome(command: Callable[[], object]) -> int:
+    """The exit code of a command; what it raises becomes a message."""
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = command()
+        sys.stdout.flush()
+        if code == INTERRUPTED:  # what typer makes of a KeyboardInterrupt
+            raise KeyboardInterrupt
     except HarnessError as error:
         say(f"harness: {error}")
         return USER_MISTAKE
     except (KeyboardInterrupt, typer.Abort):
         say("harness: interrupted; finished calls are stored, the same command goes on from here")
+        return INTERRUPTED
+    except (BrokenPipeError, SystemExit):  # whoever read our output wants no more of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERRUPTED
     except Exception as error:  # the last boundary: a bug of ours is shown whole
         if hasattr(error, "exit_code") and hasattr(error, "show"):

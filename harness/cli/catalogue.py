@@ -55,7 +55,7 @@ def show(
     registry = options.registry(home)
     files = [registry.file(s, name) for s in SECTIONS.values() if name in registry.names(s)]
     for path in files:
-        put(f"# {path}\n{path.read_text('utf-8')}")
+        put(f"# {path}\n{path.read_text('utf-8', 'replace')}")
     if files:
         return 0
     from harness.errors import StoreError
@@ -66,15 +66,15 @@ def show(
     except StoreError as error:
         from harness.specs.checked import nearest
 
-        known = [name for section in SECTIONS.values() for name in registry.names(section)]
-        raise SpecError(f"no name {name!r}{nearest(name, known)}") from error
+        known = {name for section in SECTIONS.values() for name in registry.names(section)}
+        raise SpecError(f"no name {name!r}{nearest(name, sorted(known))}; and {error}") from error
     put(f"# {path}\n{(path / 'run.json').read_text('utf-8')}")
     return 0
 
 
 def _about(registry: "Registry", section: "Section", name: str) -> str:
     """The line a YAML file says of itself, found without checking the rest of it."""
-    lines = registry.file(section, name).read_text("utf-8").splitlines()
+    lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
     said = (line.removeprefix("about:").strip() for line in lines if line.startswith("about:"))
     return next(said, "").strip("\"'")
 

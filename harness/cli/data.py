@@ -12,7 +12,9 @@ from harness.cli.screen import put, put_json, say
 if TYPE_CHECKING:
     from harness.datasets import Checked
 
-app = typer.Typer(help="Released data sets: list, fetch by commit and sha256, check.")
+app = typer.Typer(
+    help="Released data sets: list, fetch by commit and sha256, check.", rich_markup_mode=None
+)
 Names = Annotated[list[str] | None, typer.Argument(help="Sources; default: all.")]
 
 
@@ -51,7 +53,7 @@ def check(
     """Compare the files of sources with their stated sha256; 1 where one is missing or differs."""
     from harness.datasets import check as check_source
 
-    registry, folder = options.registry(home), _folder(data)
+    registry, folder = options.registry(home), _folder(options.data_folder(data))
     found: list[Checked] = []
     for name in names or registry.names("configs/data"):
         found += check_source(name, registry.source(name), folder)

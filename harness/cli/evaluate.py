@@ -28,7 +28,8 @@ Judges = Annotated[
     typer.Option("--judge", help="Judge to read with; repeat for more. Default: the task's own."),
 ]
 JudgeModel = Annotated[
-    str | None, typer.Option("--judge-model", help="Model that asking judges ask, for theirs.")
+    str | None,
+    typer.Option("--judge-model", help="Model that asking judges ask instead of their own."),
 ]
 SelfJudge = Annotated[
     bool, typer.Option("--allow-self-judge", help="Let a model judge its own answers.")
@@ -43,7 +44,10 @@ def run(
     model: Annotated[str, typer.Option("--model", help="Model: a name in configs/models/.")],
     judge: Judges = None,
     variant: Annotated[
-        str | None, typer.Option("--variant", help="Variants, comma-separated, or all.")
+        str | None,
+        typer.Option(
+            "--variant", help="Variants, comma-separated, or all. Default: the task's own."
+        ),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="So many samples, every group its share.")
@@ -91,6 +95,8 @@ def run(
         limit=limit,
         is_self_judge_allowed=is_self_judge_allowed,
     )
+    if not judge:
+        say(f"judges of task {task}: {', '.join(space.registry.task(task).judges)} (or --judge)")
     if is_dry:
         ready = jobs.prepare(space, chosen)
         return _put_dry_run(ready, space.desk(ready.model).ledger, is_json=is_json)
@@ -137,13 +143,18 @@ def read(
     space = options.workspace(home, results, prompts=prompts, is_offline=True)
     found = jobs.read(space, find_run(results, run))
     if is_json:
-        put_json({"changes": found.changes, "stale": found.stale})
+        put_json(found)
         return DONE
     for change in found.changes:
         row = change.row
         before, after = (f"{v.reason or v.value}" for v in (change.before, change.after))
         put(f"{change.judge}: {row.sample.id} {row.variant} {row.decoding}: {before} -> {after}")
     put(f"{len(found.changes)} verdicts changed; no call was made")
+    if found.altered:
+        say(
+            f"{', '.join(found.altered)}: not as it was when this run was scored, so nothing was "
+            "written; `harness run` or `harness judge` again scores the answers as it is now"
+        )
     for name, count in found.stale.items():
         if count:
             say(

@@ -13,12 +13,21 @@ if TYPE_CHECKING:
     from harness.workspace import Workspace
 
 Home = Annotated[
-    Path, typer.Option("--home", help="Folder with your own tasks/, configs/ and prompts/.")
+    Path,
+    typer.Option(
+        "--home", help="Folder with your own tasks/, configs/ and prompts/, searched first."
+    ),
 ]
-Results = Annotated[Path, typer.Option("--results", help="Folder for calls, runs and tables.")]
+Results = Annotated[
+    Path, typer.Option("--results", help="Folder that keeps calls, runs and tables.")
+]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", envvar="HARNESS_DATA", help="Data folder, one subfolder a source."),
+    typer.Option(
+        "--data",
+        envvar="HARNESS_DATA",
+        help="Data folder, one subfolder a source. Default: fetched data, else our own samples.",
+    ),
 ]
 PromptPack = Annotated[
     Path | None,
@@ -46,6 +55,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pragmatics-harness"
 
 
+def data_folder(data: Path | None) -> Path | None:
+    """The data folder a command is told of, which must be there."""
+    if data is not None and not data.is_dir():
+        raise SpecError(f"data folder {data}: no such folder; correct --data or HARNESS_DATA")
+    return data
+
+
 def registry(home: Path, prompts: Path | None = None) -> "Registry":
     """The registry of a home folder, then of what ships."""
     from harness.registry import Registry, shipped_home
@@ -69,15 +85,17 @@ def workspace(
     from harness.cli.screen import Progress
     from harness.workspace import Workspace
 
-    if data is not None and not data.is_dir():
-        raise SpecError(f"data folder {data}: no such folder; correct --data or HARNESS_DATA")
+    data_folder(data)
     mode = _data_mode(data_mode)
     return Workspace(registry(home, prompts), results, data, mode, is_offline, Progress())
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """The names in a comma-separated option."""
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    """The names in --variant; none where it is not given."""
+    found = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if text is not None and not found:
+        raise SpecError(f"--variant {text!r}: name a variant, or leave it out")
+    return found
 
 
 def backend(name: str | None) -> "Backend | None":

@@ -9,11 +9,14 @@ def leaderboard(results: Results = RESULTS, is_json: AsJson = False) -> int:
 
     Rows are ranked together only where their signatures differ in nothing but the model.
     """
+    from harness.errors import StoreError
     from harness.leaderboard import boards, collect, unfit
     from harness.runs import run_folders, write_whole
     from harness.scores import table_text
 
-    rows = collect(run_folders(results))
+    if not (folders := run_folders(results)):
+        raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
+    rows = collect(folders)
     write_whole(results / "leaderboard.csv", table_text(rows).encode())
     if is_json:
         put_json(rows)

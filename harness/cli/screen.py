@@ -3,9 +3,11 @@
 Text from models and data loses its control characters before it reaches a terminal.
 """
 
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -23,8 +25,18 @@ def put(text: str) -> None:
 
 
 def put_json(value: object) -> None:
-    """A result for a program: indented JSON on stdout."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    """A result for a program: indented JSON on stdout, every control character escaped."""
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2).decode()
+    # JSON itself escapes those below a space; some terminals obey these as well.
+    clean = re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    sys.stdout.write(clean + "\n")
+
+
+def _plain(value: object) -> str:
+    """What JSON has no form of its own for: paths."""
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError(f"no JSON for {type(value).__name__}")
 
 
 def put_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

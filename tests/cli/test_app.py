@@ -1,0 +1,302 @@
+"""Exit codes, start-up, and what a mistake is told: one message that names the remedy."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import sleep
+
+import pytest
+from stub_script import Script
+from stub_server import StubServer
+from toy import Toy
+
+from harness.cli import main
+from harness.cli.app import outcome
+from harness.errors import DataError
+
+HEAVY = ("torch", "transformers", "openai", "pandas", "scipy", "numpy", "pooch")
+PYTHON = (sys.executable, "-W", "error", "-m", "harness")
+
+
+def process(toy: Toy, *arguments: str) -> subprocess.Popen[str]:
+    folders = ("--home", str(toy.home), "--results", str(toy.results))
+    return subprocess.Popen(
+        [*PYTHON, *arguments, *folders],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["list", "--json"], ["run", "--help"]])
+def test_commands_that_only_look_import_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys; from harness.cli import main; main(sys.argv[1:]);"
+        f"sys.exit(', '.join(set({HEAVY}) & set(sys.modules)) or 0)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+
+
+@pytest.mark.parametrize("judge", ["near", "choice"])
+def test_judging_a_stored_run_imports_no_torch(toy: Toy, judge: str) -> None:
+    toy.run("--variant", "base")
+    start = "import sys; from harness.cli import main; assert main(sys.argv[1:]) in (0, 1);"
+    code = f"{start} sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    options = ("--judge", judge, "--home", str(toy.home), "--results", str(toy.results))
+
+    with StubServer(Script(replies={"": ("1",)})) as stub:
+        environ = {**os.environ, "HARNESS_SERVER_URL": stub.url}
+        command = [sys.executable, "-c", code, "judge", str(toy.runs()[0]), *options]
+        done = subprocess.run(command, capture_output=True, env=environ)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [(DataError("x.csv: gone"), 2), (KeyboardInterrupt(), 130), (ZeroDivisionError("ours"), 70)],
+)
+def test_what_a_command_raises_decides_the_exit_code(raised: BaseException, code: int) -> None:
+    def command() -> None:
+        raise raised
+
+    assert outcome(command) == code
+
+
+def test_a_bug_of_ours_is_shown_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(lambda: dict[str, int]()["key"]) == 70
+
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "KeyError" in err
+    assert "a bug of the harness" in err
+
+
+def test_a_mistake_of_the_user_is_shown_without_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "--task", "nope", "--model", "oracle"]) == 2
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("harness: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (["--task", "tyo"], ["no task 'tyo'", "did you mean toy"]),
+        (["--model", "orcale"], ["no model 'orcale'", "did you mean oracle"]),
+        (["--judge", "naer"], ["no judge 'naer'", "did you mean near"]),
+        (["--judge", "choice", "--judge-model", "umpir"], ["no model 'umpir'", "mean umpire"]),
+        (["--judge-model", "umpire"], ["--judge-model umpire", "near", "leave it out"]),
+        (["--variant", "bas"], ["no variant 'bas'", "did you mean base"]),
+        (["--variant", ","], ["--variant ','", "leave it out"]),
+        (["--model", "mistral-7b-instruct", "--backend", "hf"], ["'hf'", "transformers, vllm or"]),
+        (["--model", "mistral-7b-instruct"], ["kind vllm", "--backend transformers"]),
+        (["--model", "claude-3-sonnet"], ["kind anthropic", "harness list models"]),
+        (["--model", "gpt-4o", "--backend", "server"], ["gpt-4o.yaml", "'openai'", "leave it out"]),
+        (["--model", "gpt-4o"], ["OPENAI_API_KEY is not set", "put the key"]),
+        (["--model", "alpha"], ["no server at http://127.0.0.1:9/v1", "HARNESS_SERVER_URL"]),
+        (["--model", "blind"], ["no model 'blind'"]),
+        (["--data-mode", "correct"], ["--data-mode 'correct'", "corrected or released"]),
+        (["--data", "/nowhere"], ["/nowhere: no such folder", "--data or HARNESS_DATA"]),
+        (["--prompts", "/nowhere"], ["--prompts /nowhere: no such folder"]),
+        (["--limit", "0"], ["--limit"]),
+        (["--limt", "3"], ["--limt", "--limit"]),
+    ],
+)
+def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
+    toy: Toy, capsys: pytest.CaptureFixture[str], arguments: list[str], facts: list[str]
+) -> None:
+    start = [] if "--task" in arguments else ["--task", "toy"]
+    start += [] if "--model" in arguments else ["--model", "oracle"]
+
+    assert toy.main("run", *start, *arguments) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [fact for fact in facts if fact not in err] == []
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (["run", "--model", "oracle"], ["--task"]),
+        (["list", "taks"], ["'taks'", "tasks, models, judges, data, runs"]),
+        (["show", "mistral"], ["no name 'mistral'", "did you mean"]),
+        (["data", "fetch", "intent"], ["no data 'intent'"]),
+        (["data", "check", "--data", "/nowhere"], ["/nowhere: no such folder"]),
+        (["list", "--home", "/nowhere"], ["--home /nowhere: no such folder"]),
+        (["read", "abc", "--results", "/nowhere"], ["no run 'abc'", "harness list runs"]),
+        (["judge", "abc", "--judge", "ngram-cosine"], ["no run 'abc'"]),
+        (["leaderboard", "--results", "/nowhere"], ["no runs below /nowhere/runs"]),
+        (["rnu"], ["rnu"]),
+    ],
+)
+def test_a_mistake_in_any_command_is_one_message_with_the_remedy(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], facts: list[str]
+) -> None:
+    assert main(arguments) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [fact for fact in facts if fact not in err] == []
+
+
+BASE = ("prompts/toy/base.user.j2", "{{ story }}")
+TASK = "tasks/toy.yaml"
+SAMPLE = "tasks/samples/toy.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "facts"),
+    [
+        (TASK, "judges:", "jugdes:", ["toy.yaml", "jugdes", "did you mean judges"]),
+        (TASK, "reader: samples_jsonl", "reader: samples_json", ["did you mean samples_jsonl"]),
+        (TASK, "default_variants: [base", "default_variants: [bas", ["'bas'", "mean base"]),
+        (TASK, "judges: [near]", "judges: [naer]", ["no judge 'naer'", "did you mean near"]),
+        (TASK, "toy/base}", "toy/bas}", ["toy/bas", "is in none of"]),
+        (TASK, "samples/toy.jsonl", "samples/tyo.jsonl", ["tasks/samples/tyo.jsonl"]),
+        (TASK, "about: A toy.", "about: [", ["toy.yaml", "not valid YAML"]),
+        (BASE[0], BASE[1], "{{ sotry }}", ["toy/base", "'sotry'", "did you mean story"]),
+        (BASE[0], BASE[1], "{{ story", ["base.user.j2"]),
+        (SAMPLE, "number 1.", "number 0.", ["toy.jsonl"]),
+        (SAMPLE, '"fields"', '"feilds"', ["toy.jsonl:1", "fields"]),
+        (SAMPLE, '"wrong"', '"wrogn"', ["'wrong'", "wrogn"]),
+    ],
+)
+def test_a_mistake_in_a_file_names_the_file_and_the_nearest_right_thing(
+    toy: Toy,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    file: str,
+    old: str,
+    new: str,
+    facts: list[str],
+) -> None:
+    if (file, new) == (SAMPLE, "number 0."):
+        toy.edit(file, '"group": "odd"', '"group": "even"')
+    toy.edit(file, old, new)
+
+    assert toy.run() == 2
+
+    err = capsys.readouterr().err
+    assert [fact for fact in facts if fact not in err] == []
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("content", "fact"),
+    [(b"", "the file is empty"), (b'{"group": "caf\xe9"}', "not UTF-8"), (None, "cannot be read")],
+)
+def test_a_data_file_that_cannot_be_read_is_named(
+    toy: Toy, capsys: pytest.CaptureFixture[str], content: bytes | None, fact: str
+) -> None:
+    folder = toy.folder / "data"
+    (folder / "toys").mkdir(parents=True)
+    if content is not None:
+        (folder / "toys/toy.jsonl").write_bytes(content)
+
+    assert toy.run("--data", str(folder)) == 2
+    assert f"{folder / 'toys/toy.jsonl'}: {fact}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", [b"{", b'{"digest": 1}', b"\xff"])
+@pytest.mark.parametrize("command", ["read", "judge"])
+def test_a_damaged_run_file_is_named_with_the_remedy(
+    toy: Toy, capsys: pytest.CaptureFixture[str], command: str, damage: bytes
+) -> None:
+    toy.run("--variant", "base")
+    (toy.runs()[0] / "run.json").write_bytes(damage)
+    judge = ("--judge", "near") if command == "judge" else ()
+
+    assert toy.main(command, str(toy.runs()[0]), *judge) == 2
+    assert "run.json: damaged" in capsys.readouterr().err
+
+
+def test_a_results_path_that_is_a_file_is_named(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.results.write_text("in the way")
+
+    assert toy.run() == 2
+    assert str(toy.results) in capsys.readouterr().err
+
+
+def test_a_full_disk_is_told_and_what_was_stored_stays(toy: Toy) -> None:
+    command = [*PYTHON, "run", "--task", "toy", "--model", "oracle", "--home", str(toy.home)]
+    done = subprocess.run(
+        [*command, "--results", str(toy.results)],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)),
+    )
+
+    assert done.returncode == 2
+    assert "free some space" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert toy.run() == 0
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_does(toy: Toy) -> None:
+    with StubServer(Script(delay_s=0.1)) as stub, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.edit("configs/models/alpha.yaml", "attempts: 2", "attempts: 2\nconcurrency: 2")
+        running = process(toy, "run", "--task", "toy", "--model", "alpha")
+        while stub.stats()["answered"] < 4 and running.poll() is None:
+            sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=30)
+        toy.run(model="alpha")
+        answered = stub.stats()["answered"]
+
+    assert running.returncode == 130, err
+    assert "the same command goes on from here" in err
+    assert "Traceback" not in err
+    assert 36 <= answered <= 36 + 2
+
+
+def test_output_into_a_closed_pipe_is_no_bug() -> None:
+    running = subprocess.Popen([*PYTHON, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdout is not None
+    running.stdout.close()
+    assert running.stderr is not None
+
+    assert running.stderr.read() == b""
+    running.stderr.close()
+    assert running.wait() == 130
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    from harness import __version__
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    "path", ["run", "judge", "read", "leaderboard", "list", "show", "data", "data fetch"]
+)
+def test_every_command_says_what_it_does(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*path.split(), "--help"]) == 0
+
+    out = capsys.readouterr().out
+    assert "Usage: harness" in out
+    assert "\x1b" not in out
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness", "list", "--json", "--home", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert "oracle" in json.loads(done.stdout)["models"]

@@ -1,0 +1,79 @@
+"""list and show: the folders are the registry, a user's own among them."""
+
+import pytest
+from toy import MODEL, Toy
+
+
+def test_list_shows_the_names_of_the_home_beside_those_that_ship(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.main("list") == 0
+
+    out = capsys.readouterr().out
+    assert [name for name in ("toy", "intent_resolution", "near", "alpha") if name not in out] == []
+    assert "By spelling." in out
+
+
+@pytest.mark.parametrize("section", ["tasks", "models", "judges", "data"])
+def test_list_shows_one_section_where_one_is_named(
+    toy: Toy, capsys: pytest.CaptureFixture[str], section: str
+) -> None:
+    toy.main("list", section)
+
+    heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert heads == [f"{section}:"]
+
+
+def test_list_runs_shows_the_run_folders(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    toy.run("--variant", "base")
+    capsys.readouterr()
+    toy.main("list", "runs")
+
+    assert capsys.readouterr().out.strip() == str(toy.runs()[0])
+
+
+@pytest.mark.parametrize("name", ["toy", "near", "alpha", "intent_resolution", "oracle"])
+def test_show_prints_the_file_behind_a_name(
+    toy: Toy, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert toy.main("show", name) == 0
+
+    assert f"/{name}.yaml\n" in capsys.readouterr().out
+
+
+def test_show_prints_a_run(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    toy.run("--variant", "base")
+
+    assert toy.main("show", toy.runs()[0].name[:8]) == 0
+    assert '"planned": 12' in capsys.readouterr().out
+
+
+def test_a_file_that_is_not_utf_8_hinders_no_list(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (toy.home / "configs/models/alpha.yaml").write_bytes(b"about: caf\xe9\nkind: openai\n")
+
+    assert (toy.main("list"), toy.main("show", "alpha")) == (0, 0)
+    assert toy.run(model="alpha") == 2
+    assert "alpha.yaml: not UTF-8" in capsys.readouterr().err
+
+
+def test_one_file_makes_a_model(toy: Toy) -> None:
+    toy.write("configs/models/second-oracle.yaml", "kind: scripted\npolicy: oracle\n")
+
+    assert toy.run(model="second-oracle") == 0
+
+
+def test_two_files_make_a_judge(toy: Toy) -> None:
+    toy.write("prompts/judges/mine.user.j2", "{{ response }} {{ option_1 }} {{ option_2 }}")
+    toy.write("configs/judges/mine.yaml", (toy.home / "configs/judges/choice.yaml").read_text())
+    toy.edit("configs/judges/mine.yaml", "judges/choice", "judges/mine")
+
+    assert toy.run("--judge", "mine", "--dry-run") == 0
+
+
+def test_the_home_overrides_what_ships(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    toy.write("configs/models/oracle.yaml", MODEL.replace("{name}", "oracle"))
+
+    assert toy.run(model="oracle") == 2
+    assert "no server at http://127.0.0.1:9/v1" in capsys.readouterr().err

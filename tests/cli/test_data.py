@@ -1,0 +1,157 @@
+"""data list, fetch and check, against a server on loopback; and results of several runs."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from toy import Toy, lines
+
+from harness.cli import main
+
+CONTENT = "\n".join(lines(4)).encode()
+SOURCE = """
+about: Four toys.
+repository: maker/toys
+commit: 0123abc
+licence: CC BY 4.0
+citation: Maker 2020
+url: {url}/{{repository}}/{{commit}}/{{path}}
+files:
+  - {{path: data/all.jsonl, name: toy.jsonl, sha256: {sha256}}}
+"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def source(toy: Toy) -> Iterator[Toy]:
+    """A toy home whose source lies on a server, by commit."""
+    served = toy.folder / "served/maker/toys/0123abc/data"
+    served.mkdir(parents=True)
+    (served / "all.jsonl").write_bytes(CONTENT)
+    handler = partial(Quiet, directory=str(toy.folder / "served"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        url, digest = f"http://127.0.0.1:{server.server_port}", hashlib.sha256(CONTENT).hexdigest()
+        toy.write("configs/data/toys.yaml", SOURCE.format(url=url, sha256=digest))
+        yield toy
+        server.shutdown()
+        thread.join()
+
+
+def data(toy: Toy, command: str, *arguments: str) -> int:
+    return main(["data", command, *arguments, "--home", str(toy.home)])
+
+
+def cached(toy: Toy) -> Path:
+    return toy.folder / "cache/data/toys/toy.jsonl"
+
+
+def test_data_list_shows_licence_commit_and_citation(
+    source: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert data(source, "list") == 0
+
+    out = capsys.readouterr().out
+    assert "licence CC BY 4.0; maker/toys at 0123abc; Maker 2020" in out
+    assert "intent_resolution: 84 stories" in out
+
+
+def test_fetched_data_lies_in_the_cache_and_is_used_by_runs(
+    source: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert data(source, "fetch", "toys") == 0
+    assert cached(source).read_bytes() == CONTENT
+    capsys.readouterr()
+
+    assert source.run("--variant", "base") == 0
+    assert "WARNING" not in capsys.readouterr().err
+    assert json.loads((source.runs()[0] / "run.json").read_text())["samples"] == 4
+
+
+def test_fetch_says_the_licence_and_prints_where_the_files_lie(
+    source: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data(source, "fetch", "toys")
+
+    out, err = capsys.readouterr()
+    assert out.strip() == str(cached(source))
+    assert "licence CC BY 4.0" in err
+
+
+def test_data_is_fetched_into_the_folder_that_is_named(source: Toy) -> None:
+    folder = source.folder / "mine"
+
+    assert data(source, "fetch", "toys", "--data", str(folder)) == 0
+    assert (folder / "toys/toy.jsonl").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ("sha256: ", "sha256: 00", "hash"),
+        ("0123abc", "ffff", "404"),
+        ("127.0.0.1:", "127.0.0.1:1", ""),
+    ],
+    ids=["another hash", "not found", "no server"],
+)
+def test_what_is_not_the_stated_file_is_not_kept(
+    source: Toy, capsys: pytest.CaptureFixture[str], *, old: str, new: str, fact: str
+) -> None:
+    source.edit("configs/data/toys.yaml", old, new)
+
+    assert data(source, "fetch", "toys") == 2
+
+    err = capsys.readouterr().err
+    assert fact in err
+    assert "could not be fetched" in err
+    assert "Traceback" not in err
+    assert [path for path in (source.folder / "cache").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "state", "code"), [(CONTENT, "ok", 0), (None, "missing", 1), (b"x", "differs", 1)]
+)
+def test_check_tells_the_state_of_each_file(
+    source: Toy, capsys: pytest.CaptureFixture[str], content: bytes | None, state: str, code: int
+) -> None:
+    cached(source).parent.mkdir(parents=True)
+    if content is not None:
+        cached(source).write_bytes(content)
+
+    assert data(source, "check", "toys") == code
+    assert capsys.readouterr().out.split() == [state, str(cached(source))]
+    data(source, "check", "toys", "--json")
+    assert [part["state"] for part in json.loads(capsys.readouterr().out)] == [state]
+
+
+def test_the_leaderboard_ranks_the_runs_of_one_recipe(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", model="literal")
+    toy.run("--variant", "base")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    out = capsys.readouterr().out
+    assert out.index("oracle") < out.index("literal")
+    assert (toy.results / "leaderboard.csv").read_text().startswith("task,model,variant")
+
+
+def test_one_file_that_is_missing_among_all_decides_the_exit_code(source: Toy) -> None:
+    data(source, "fetch", "toys")
+
+    assert data(source, "check", "toys") == 0
+    assert data(source, "check") == 1  # the shipped sources were not fetched

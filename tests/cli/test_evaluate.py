@@ -1,0 +1,347 @@
+"""run, judge and read: what is asked, what is kept, what is said."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from stub_script import Script
+from stub_server import StubServer
+from toy import DECODINGS, SAMPLES, Toy
+
+from harness.cli import main
+from harness.scores import read_table
+
+ANSWERS = SAMPLES * DECODINGS  # of one step
+BOTH_ORDERS = 2
+CHOICE = ("--judge", "choice")
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server
+
+
+def asked(stub: StubServer) -> Counter[str]:
+    """How many requests each model has had."""
+    return Counter(body["model"] for body in stub.bodies)
+
+
+def test_a_run_without_judge_uses_and_names_the_judges_of_the_task(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.run() == 0
+
+    out, err = capsys.readouterr()
+    assert "judges of task toy: near" in err
+    assert " near " in out
+
+
+def test_without_data_one_warning_is_given_and_every_signature_says_sample(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run()
+
+    assert capsys.readouterr().err.count("WARNING") == 1
+    rows = read_table(toy.runs()[0] / "scores.csv")
+    assert {row.signature.split("|")[1].rpartition(":")[0] for row in rows} == {"data:sample"}
+
+
+@pytest.mark.parametrize("way", ["option", "environment"])
+def test_a_data_folder_is_used_where_one_is_named(
+    toy: Toy, way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = toy.folder / "data"
+    (folder / "toys").mkdir(parents=True)
+    lines = (toy.home / "tasks/samples/toy.jsonl").read_text().splitlines()
+    (folder / "toys/toy.jsonl").write_text("\n".join(lines[:4]))
+    if way == "environment":
+        monkeypatch.setenv("HARNESS_DATA", str(folder))
+
+    assert toy.run(*(("--data", str(folder)) if way == "option" else ())) == 0
+
+    assert "WARNING" not in capsys.readouterr().err
+    assert json.loads((toy.runs()[0] / "run.json").read_text())["samples"] == 4
+
+
+def test_a_data_folder_without_the_source_is_named_in_the_error(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.run("--data", str(toy.home)) == 2
+
+    assert "no folder 'toys' in it" in capsys.readouterr().err
+
+
+@pytest.mark.skipif("HARNESS_DATA" not in os.environ, reason="needs released data: HARNESS_DATA")
+def test_released_and_corrected_data_differ_in_label_and_share_their_sample_ids(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    found = []
+    for mode in ("released", "corrected"):
+        results = tmp_path_factory.mktemp(mode)
+        run = ["run", "--task", "intent_resolution", "--model", "oracle", "--variant", "base"]
+        options = ["--judge", "ngram-cosine", "--data-mode", mode, "--results", str(results)]
+        assert main([*run, *options]) == 0
+        rows = next(results.glob("runs/*/*/*/samples.jsonl")).read_text().splitlines()
+        label = json.loads(next(results.glob("runs/*/*/*/run.json")).read_text())["data"]["label"]
+        found.append((label, {json.loads(row)["sample"]["id"] for row in rows}))
+
+    assert found[0][0] != found[1][0]
+    assert found[0][1] == found[1][1]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "counts"),
+    [
+        (("--variant", "base", "--limit", "2"), ("--variant", "base"), (4, 8)),
+        (("--variant", "base"), ("--variant", "all"), (12, 24)),
+        (("--variant", "base"), (), (12, 24)),
+        ((), ("--variant", "think"), (36, 0)),
+        ((), ("--variant", "base", "--limit", "2"), (36, 0)),
+    ],
+)
+def test_a_wider_run_asks_only_for_the_rest(
+    toy: Toy,
+    stub: StubServer,
+    first: tuple[str, ...],
+    then: tuple[str, ...],
+    counts: tuple[int, int],
+) -> None:
+    toy.run(*first, model="alpha")
+    before = stub.stats()["requests"]
+    toy.run(*then, model="alpha")
+
+    assert (before, stub.stats()["requests"] - before) == counts
+
+
+def test_a_repeated_run_makes_no_call_and_writes_the_same_bytes(toy: Toy, stub: StubServer) -> None:
+    toy.run("--judge", "near", *CHOICE, model="alpha")
+    first, requests = toy.bytes(), stub.stats()["requests"]
+    toy.run("--judge", "near", *CHOICE, model="alpha")
+
+    assert toy.bytes() == first
+    assert stub.stats()["requests"] == requests
+
+
+def test_two_models_share_no_call(toy: Toy, stub: StubServer) -> None:
+    toy.run("--variant", "base", model="alpha")
+    toy.run("--variant", "base", model="beta")
+
+    assert asked(stub) == {"alpha": ANSWERS, "beta": ANSWERS}
+
+
+def test_a_changed_judge_prompt_asks_the_judge_anew_and_never_the_model(
+    toy: Toy, stub: StubServer
+) -> None:
+    toy.run("--variant", "base", *CHOICE, model="alpha")
+    pack = toy.folder / "pack/judges"
+    pack.mkdir(parents=True)
+    (pack / "choice.user.j2").write_text(
+        "Judge again: {{ response }} {{ option_1 }} {{ option_2 }}"
+    )
+    before = asked(stub)
+    toy.run("--variant", "base", *CHOICE, "--prompts", str(pack.parent), model="alpha")
+
+    assert asked(stub) - before == {"umpire": ANSWERS * BOTH_ORDERS}
+
+
+def test_a_changed_prompt_asks_the_model_anew(toy: Toy, stub: StubServer) -> None:
+    toy.run("--variant", "base", model="alpha")
+    toy.edit("prompts/toy/base.user.j2", "next?", "then?")
+    toy.run("--variant", "base", model="alpha")
+
+    assert asked(stub) == {"alpha": 2 * ANSWERS}
+    assert len(toy.runs()) == 2
+
+
+def test_offline_needs_no_server_where_everything_is_stored(toy: Toy) -> None:
+    with StubServer() as stub, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run(model="alpha")
+    before = toy.bytes()
+
+    assert toy.run("--offline", model="alpha") == 0
+    assert toy.bytes() == before
+
+
+def test_offline_with_something_missing_says_how_much(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", "--limit", "2", model="alpha")
+    before = stub.stats()["requests"]
+
+    assert toy.run("--variant", "base", "--offline", model="alpha") == 2
+    assert "8 of 12 calls are not stored" in capsys.readouterr().err
+    assert stub.stats()["requests"] == before
+
+
+def test_offline_a_model_left_to_the_server_to_name_is_to_be_named(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.edit("configs/models/alpha.yaml", "model: alpha", "model: auto")
+
+    assert toy.run("--offline", model="alpha") == 2
+    assert "name the model in configs/models/alpha.yaml instead of auto" in capsys.readouterr().err
+
+
+def test_a_further_judge_keeps_the_earlier_verdicts_and_never_asks_the_model(
+    toy: Toy, stub: StubServer
+) -> None:
+    toy.run("--variant", "base", model="alpha")
+    before = asked(stub)
+
+    assert toy.main("judge", str(toy.runs()[0]), *CHOICE) == 0
+
+    assert asked(stub) - before == {"umpire": ANSWERS * BOTH_ORDERS}
+    row = json.loads((toy.runs()[0] / "samples.jsonl").read_text().splitlines()[0])
+    assert sorted(row["verdicts"]) == ["choice", "near"]
+
+
+def test_judging_afterwards_writes_the_same_bytes_as_judging_at_once(
+    toy: Toy, stub: StubServer
+) -> None:
+    toy.run("--variant", "base", model="alpha")
+    toy.main("judge", toy.runs()[0].name[:6], *CHOICE)
+    afterwards = toy.bytes()
+    (toy.runs()[0] / "run.json").unlink()
+    toy.run("--variant", "base", "--judge", "near", *CHOICE, model="alpha")
+
+    assert toy.bytes() == afterwards
+
+
+def test_a_run_with_one_judge_keeps_what_another_said_before(toy: Toy, stub: StubServer) -> None:
+    toy.run("--variant", "base", *CHOICE, model="alpha")
+    toy.run("--variant", "base", "--judge", "near", model="alpha")
+
+    rows = read_table(toy.runs()[0] / "scores.csv")
+    assert {row.score.judge for row in rows} == {"near", "choice"}
+
+
+@pytest.mark.parametrize("command", ["run", "judge"])
+def test_no_model_judges_itself_unasked(
+    toy: Toy, stub: StubServer, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", model="umpire")
+    start = ("--variant", "base") if command == "run" else (str(toy.runs()[0]),)
+    model = ("--task", "toy", "--model", "umpire") if command == "run" else ()
+
+    assert toy.main(command, *start, *model, *CHOICE) == 2
+    assert "--judge-model" in capsys.readouterr().err
+    assert toy.main(command, *start, *model, *CHOICE, "--allow-self-judge") == 0
+
+
+def test_another_judge_model_replaces_that_of_the_judge(toy: Toy, stub: StubServer) -> None:
+    toy.run("--variant", "base", *CHOICE, "--judge-model", "beta", model="alpha")
+
+    assert asked(stub) == {"alpha": ANSWERS, "beta": ANSWERS * BOTH_ORDERS}
+
+
+def test_a_blank_answer_is_missing_and_the_exit_code_says_so(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(reply=lambda prompt: " " if "number 3" in prompt else "yes") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        code = toy.run("--variant", "base", model="alpha")
+
+    assert code == 1
+    assert "missing by judge near: 2 empty" in capsys.readouterr().err
+
+
+def test_reading_a_run_again_changes_nothing_and_asks_nothing(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--judge", "near", *CHOICE, model="alpha")
+    before, requests = toy.bytes(), stub.stats()["requests"]
+
+    assert toy.main("read", str(toy.runs()[0])) == 0
+
+    assert "0 verdicts changed" in capsys.readouterr().out
+    assert (toy.bytes(), stub.stats()["requests"]) == (before, requests)
+
+
+def test_reading_with_another_cut_lists_what_changes_and_writes_nothing(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(reply=lambda _: "never\n\nyes yes yes yes") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--variant", "base", model="alpha")
+    before = toy.bytes()
+    toy.edit("tasks/toy.yaml", "judges: [near]", "cut: blank_line\njudges: [near]")
+
+    assert toy.main("read", str(toy.runs()[0])) == 0
+
+    out, err = capsys.readouterr()
+    assert out.count("1.0 -> 0.0") == ANSWERS
+    assert "the cut of task toy: not as it was" in err
+    assert toy.bytes() == before
+
+
+def test_reading_mends_stored_verdicts_that_are_not_what_the_replies_say(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base")
+    path, before = toy.runs()[0] / "samples.jsonl", toy.bytes()
+    path.write_text(path.read_text().replace('"value":1.0', '"value":0.0', 1))
+
+    toy.main("read", str(toy.runs()[0]))
+
+    assert "1 verdicts changed" in capsys.readouterr().out
+    assert toy.bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "count"),
+    [
+        ("prompts/judges/choice.user.j2", "Judge", "Weigh", ANSWERS),
+        ("configs/judges/choice.yaml", "decoding:", "orders: single\ndecoding:", ANSWERS),
+        ("tasks/toy.yaml", "about: A toy.", "about: Another.", 0),
+    ],
+)
+def test_reading_tells_how_many_questions_would_be_worded_otherwise(
+    toy: Toy,
+    stub: StubServer,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    file: str,
+    old: str,
+    new: str,
+    count: int,
+) -> None:
+    toy.run("--variant", "base", *CHOICE, model="alpha")
+    toy.edit(file, old, new)
+
+    assert toy.main("read", str(toy.runs()[0])) == 0
+    said = f"judge choice would word {count} of its questions differently today"
+    assert (said in capsys.readouterr().err) == (count > 0)
+
+
+def test_a_run_is_named_by_its_folder_or_the_start_of_its_digest(toy: Toy) -> None:
+    toy.run("--variant", "base")
+    folder = toy.runs()[0]
+
+    assert [toy.main("read", name) for name in (str(folder), folder.name, folder.name[:5])] == [
+        0
+    ] * 3
+
+
+def test_a_judge_without_its_key_is_told_before_the_model_is_asked(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.edit("configs/models/umpire.yaml", "key_env: null", "key_env: UMPIRE_KEY")
+
+    assert toy.run(*CHOICE, model="alpha") == 2
+    assert "UMPIRE_KEY is not set" in capsys.readouterr().err
+    assert stub.stats()["requests"] == 0
+
+
+def test_a_judge_that_lacks_a_reference_is_told_before_the_model_is_asked(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.edit("configs/judges/near.yaml", "accept: right", "accept: rihgt")
+
+    assert toy.run(model="alpha") == 2
+    assert "'rihgt'" in capsys.readouterr().err
+    assert stub.stats()["requests"] == 0

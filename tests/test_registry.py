@@ -1,0 +1,172 @@
+"""Names to files to specs to objects; the first home that has a name wins."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy import MODEL, Toy
+
+from harness.errors import ModelError, SpecError
+from harness.registry import Registry, Section, shipped_home
+from harness.specs.models import OpenAISpec, TransformersSpec
+
+SHIPPED = Registry((shipped_home(),), {}, Path("cache"))
+SECTIONS: tuple[Section, ...] = ("tasks", "configs/models", "configs/judges", "configs/data")
+
+
+def shipped(section: Section) -> list[str]:
+    return SHIPPED.names(section)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_names_are_the_files_of_all_homes_sorted(toy: Toy, section: Section) -> None:
+    names = toy.space().registry.names(section)
+
+    assert names == sorted(set(names))
+    assert set(shipped(section)) <= set(names)
+
+
+@pytest.mark.parametrize("name", shipped("tasks"))
+def test_a_shipped_task_names_judges_templates_and_samples_that_ship(name: str) -> None:
+    task = SHIPPED.task(name)
+
+    assert [SHIPPED.judge_spec(judge).about for judge in task.judges]
+    assert SHIPPED.resource(task.data.sample).is_file()
+    steps = [step for variant in task.variants.values() for step in variant.steps]
+    assert all(SHIPPED.prompts.variables(step.template) for step in steps)
+
+
+@pytest.mark.parametrize("name", shipped("configs/models"))
+def test_a_shipped_model_is_well_formed_and_says_what_it_is(name: str) -> None:
+    assert SHIPPED.model_spec(name).about
+
+
+@pytest.mark.parametrize("name", shipped("configs/judges"))
+def test_a_shipped_judge_is_well_formed_and_asks_a_model_that_ships(name: str) -> None:
+    spec = SHIPPED.judge_spec(name)
+
+    assert spec.about
+    assert getattr(spec, "model", "oracle") in shipped("configs/models")
+
+
+@pytest.mark.parametrize("name", shipped("configs/data"))
+def test_a_shipped_source_has_a_commit_and_digests(name: str) -> None:
+    spec = SHIPPED.source(name)
+
+    assert len(spec.commit) == 40
+    assert {len(file.sha256) for file in spec.files} == {64}
+
+
+def test_the_first_home_that_has_a_name_wins(toy: Toy) -> None:
+    path = toy.write("configs/models/oracle.yaml", MODEL.replace("{name}", "mine"))
+    registry = toy.space().registry
+
+    assert registry.file("configs/models", "oracle") == path
+    reversed_homes = replace(registry, homes=registry.homes[::-1])
+    assert reversed_homes.file("configs/models", "oracle") != path
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "nearest"),
+    [
+        ("tasks", "tyo", "no task 'tyo'.*did you mean toy"),
+        ("configs/models", "alhpa", "no model 'alhpa'.*did you mean alpha"),
+        ("configs/judges", "naer", "no judge 'naer'.*did you mean near"),
+        ("configs/data", "intent", "no data 'intent'.*intent_resolution"),
+        ("tasks", "../tasks/toy", "no task"),
+        ("tasks", "", "no task ''"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(
+    toy: Toy, section: Section, name: str, nearest: str
+) -> None:
+    with pytest.raises(SpecError, match=nearest):
+        toy.space().registry.file(section, name)
+
+
+def test_a_prompt_pack_is_searched_before_the_homes(toy: Toy) -> None:
+    pack = toy.folder / "pack"
+    (pack / "toy").mkdir(parents=True)
+    (pack / "toy/base.user.j2").write_text("Mine: {{ story }}")
+    registry = replace(toy.space().registry, prompt_pack=pack)
+
+    assert registry.prompts.text("toy/base.user.j2", {"story": "s"}) == "Mine: s"
+    assert "What is meant?" in registry.prompts.text("toy/think.user.j2", {"story": "s"})
+
+
+def test_a_local_model_keeps_its_settings_under_another_back_end() -> None:
+    spec = SHIPPED.model_spec("mistral-7b-instruct", "transformers")
+
+    assert isinstance(spec, TransformersSpec)
+    assert (spec.model, spec.dtype) == ("mistralai/Mistral-7B-Instruct-v0.2", "bfloat16")
+
+
+def test_a_local_model_behind_a_server_is_asked_under_its_own_name() -> None:
+    spec = SHIPPED.model_spec("mistral-7b-instruct", "server")
+
+    assert isinstance(spec, OpenAISpec)
+    assert (spec.model, spec.key_env) == ("mistralai/Mistral-7B-Instruct-v0.2", None)
+    assert spec.base_url_env == "HARNESS_SERVER_URL"
+
+
+def test_the_back_end_is_part_of_what_a_model_is(toy: Toy) -> None:
+    registry = toy.space().registry
+    specs = [registry.model_spec("tiny-random", "server"), registry.model_spec("tiny-random")]
+    models = [registry.model("tiny-random", spec, controls={}, samples=()) for spec in specs]
+
+    assert [model.kind for model in models] == ["openai", "transformers"]
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("mistral-7b-instruct", "--backend server"), ("claude-3-sonnet", "harness list models")],
+)
+def test_a_kind_this_version_cannot_run_is_refused_with_what_would_work(
+    name: str, remedy: str
+) -> None:
+    with pytest.raises(ModelError, match=remedy):
+        SHIPPED.model(name, SHIPPED.model_spec(name), controls={}, samples=())
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_refused"),
+    [({}, True), ({"OPENAI_API_KEY": " "}, True), ({"OPENAI_API_KEY": "k"}, False)],
+)
+def test_a_hosted_model_is_refused_without_its_key(
+    environ: Mapping[str, str], is_refused: bool
+) -> None:
+    registry = replace(SHIPPED, environ=environ)
+
+    if is_refused:
+        with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
+            registry.check_key("gpt-4o")
+    else:
+        registry.check_key("gpt-4o")
+
+
+def test_a_model_that_needs_no_key_is_not_asked_for_one() -> None:
+    SHIPPED.check_key("local-server")
+    SHIPPED.check_key("oracle")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ("reader: samples_jsonl", "reader: samples", "no reader 'samples'.*samples_jsonl"),
+        ("[base, think]", "[base, thnik]", "default variant 'thnik' is not defined; .*think"),
+        ("cut: none", "cut: nnoe", "cut"),
+    ],
+)
+def test_a_task_is_checked_when_it_is_read(toy: Toy, old: str, new: str, fact: str) -> None:
+    toy.edit("tasks/toy.yaml", "judges:", "cut: none\njudges:")
+    toy.edit("tasks/toy.yaml", old, new)
+
+    with pytest.raises(SpecError, match=fact):
+        toy.space().registry.task("toy")
+
+
+@pytest.mark.parametrize("name", ["samples/none.jsonl", "samples"])
+def test_a_resource_that_no_home_has_is_named(toy: Toy, name: str) -> None:
+    with pytest.raises(SpecError, match=f"tasks/{name} is in none of"):
+        toy.space().registry.resource(name)

@@ -1,0 +1,98 @@
+"""Samples by way of a workspace: which files, under which label, warned of or refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from toy import SAMPLES, Toy, lines
+
+from harness.errors import DataError, SpecError
+from harness.workspace import Workspace
+
+
+def data_folder(toy: Toy, content: str) -> Workspace:
+    folder = toy.folder / "data"
+    (folder / "toys").mkdir(parents=True)
+    (folder / "toys/toy.jsonl").write_text(content)
+    return replace(toy.space(), data=folder)
+
+
+def test_the_sample_set_stands_in_and_says_so(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
+    samples, entry = toy.space().samples(toy.space().registry.task("toy").data)
+
+    assert (len(samples), entry.mode) == (SAMPLES, "sample")
+    assert entry.label.startswith("sample:")
+    assert "tasks/samples/toy.jsonl" in caplog.text
+
+
+def test_a_source_that_can_be_fetched_is_named_in_the_warning(
+    toy: Toy, caplog: pytest.LogCaptureFixture
+) -> None:
+    space = toy.space()
+    space.samples(space.registry.task("intent_resolution").data)
+
+    assert "`harness data fetch intent_resolution`" in caplog.text
+
+
+def test_a_data_folder_is_read_without_a_warning(
+    toy: Toy, caplog: pytest.LogCaptureFixture
+) -> None:
+    space = data_folder(toy, "\n".join(lines(3)))
+
+    samples, entry = space.samples(space.registry.task("toy").data)
+
+    assert (len(samples), entry.mode, caplog.text) == (3, "released", "")
+    assert list(entry.files) == ["toy.jsonl"]
+
+
+def test_the_label_follows_the_content_and_not_the_place(toy: Toy) -> None:
+    spec = toy.space().registry.task("toy").data
+    space = data_folder(toy, "\n".join(lines(3)))
+    first = space.samples(spec)[1].label
+    path = toy.folder / "data/toys/toy.jsonl"
+
+    (toy.folder / "data").rename(toy.folder / "moved")
+    moved = replace(space, data=toy.folder / "moved")
+    assert moved.samples(spec)[1].label == first
+    (toy.folder / "moved/toys" / path.name).write_text("\n".join(lines(4)))
+    assert moved.samples(spec)[1].label != first
+
+
+@pytest.mark.parametrize(
+    ("content", "fact"),
+    [
+        ("", "the file is empty"),
+        ("\n".join(lines(2) * 2), "toy.jsonl"),
+        ('{"group": "odd"}', "toy.jsonl:1"),
+    ],
+)
+def test_data_that_is_no_sample_set_is_refused(toy: Toy, content: str, fact: str) -> None:
+    space = data_folder(toy, content)
+
+    with pytest.raises(DataError, match=fact):
+        space.samples(space.registry.task("toy").data)
+
+
+def test_a_data_folder_without_the_source_is_refused_with_the_remedy(
+    toy: Toy, tmp_path: Path
+) -> None:
+    space = replace(toy.space(), data=tmp_path)
+
+    with pytest.raises(DataError, match="no folder 'toys' in it; name a folder that has one"):
+        space.samples(space.registry.task("toy").data)
+
+
+def test_an_overlay_is_looked_for_in_corrected_mode_alone(toy: Toy) -> None:
+    space = data_folder(toy, "\n".join(lines(3)))
+    spec = structs.replace(space.registry.task("toy").data, overlay="overlays/none.yaml")
+
+    with pytest.raises(SpecError, match=r"tasks/overlays/none\.yaml is in none of"):
+        space.samples(spec)
+    assert replace(space, data_mode="released").samples(spec)[1].mode == "released"
+
+
+def test_the_desk_of_a_model_keeps_its_calls_below_its_name(toy: Toy) -> None:
+    toy.run("--variant", "base")
+
+    assert [path.name for path in (toy.results / "calls").iterdir()] == ["oracle"]

@@ -1,0 +1,145 @@
+"""A toy home folder of its own: one task, two judges, three models behind one server.
+
+Six samples in two groups; variant `base` has one step, `think` two; two decodings.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cli import main
+from harness.registry import Registry, shipped_home
+from harness.workspace import Workspace
+
+SAMPLES, DECODINGS, STEPS = 6, 2, {"base": 1, "think": 2}
+FILES: Mapping[str, str] = {
+    "tasks/toy.yaml": """
+        about: A toy.
+        data: {source: toys, reader: samples_jsonl, files: [toy.jsonl], sample: samples/toy.jsonl}
+        decodings:
+          - {temperature: 0, max_tokens: 20}
+          - {temperature: 0.5, max_tokens: 20}
+        default_variants: [base, think]
+        variants:
+          base:
+            about: one step
+            steps: [{name: response, template: toy/base}]
+          think:
+            about: two steps
+            steps:
+              - {name: thought, template: toy/think}
+              - {name: response, template: toy/after}
+        judges: [near]
+        controls:
+          oracle: {thought: [right], response: [right]}
+          literal: {thought: [wrong], response: [wrong]}
+    """,
+    "prompts/toy/base.user.j2": "Story {{ story }} What is said next?",
+    "prompts/toy/think.user.j2": "Story {{ story }} What is meant?",
+    "prompts/toy/after.user.j2": "Story {{ story }} Meant: {{ thought }} What is said next?",
+    "prompts/judges/choice.user.j2": "Judge {{ response }} 1 {{ option_1 }} 2 {{ option_2 }}",
+    "configs/judges/near.yaml": """
+        about: By spelling.
+        kind: cosine
+        encoder: {name: char-ngrams}
+        options: {accept: right, reject: wrong}
+    """,
+    "configs/judges/choice.yaml": """
+        about: By asking.
+        kind: preference
+        model: umpire
+        template: judges/choice
+        options: {accept: right, reject: wrong}
+        decoding: {temperature: 0, max_tokens: 4}
+    """,
+}
+MODEL = """
+    kind: openai
+    model: {name}
+    base_url: http://127.0.0.1:9/v1
+    base_url_env: HARNESS_SERVER_URL
+    key_env: null
+    attempts: 2
+"""
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A home folder, a results folder beside it, and how commands are run on them."""
+
+    folder: Path
+
+    @property
+    def home(self) -> Path:
+        """Where the specs and prompts lie."""
+        return self.folder / "home"
+
+    @property
+    def results(self) -> Path:
+        """Where runs go."""
+        return self.folder / "results"
+
+    def write(self, name: str, text: str) -> Path:
+        """Put a file into the home folder."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = text.strip("\n").split("\n")
+        indent = len(lines[0]) - len(lines[0].lstrip())
+        path.write_text("\n".join(line[indent:] for line in lines), "utf-8")
+        return path
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Change some words of a file in the home folder."""
+        path = self.home / name
+        text = path.read_text("utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), "utf-8")
+
+    def main(self, *arguments: str) -> int:
+        """Run a command here; the exit code."""
+        return main([*arguments, "--home", str(self.home), "--results", str(self.results)])
+
+    def run(self, *arguments: str, model: str = "oracle") -> int:
+        """Run the toy task here; the exit code."""
+        return self.main("run", "--task", "toy", "--model", model, *arguments)
+
+    def runs(self) -> list[Path]:
+        """The run folders here."""
+        return sorted(path.parent for path in self.results.glob("runs/*/*/*/run.json"))
+
+    def bytes(self) -> dict[str, bytes]:
+        """Every file below results, calls left out."""
+        paths = sorted((self.results / "runs").rglob("*"))
+        return {str(path): path.read_bytes() for path in paths if path.is_file()}
+
+    def space(self, environ: Mapping[str, str] | None = None) -> Workspace:
+        """The workspace of these folders."""
+        homes = (self.home, shipped_home())
+        registry = Registry(homes, environ or {}, self.folder / "cache")
+        return Workspace(registry, self.results, None, "corrected", False, lambda *_: None)
+
+
+def lines(count: int = SAMPLES) -> list[str]:
+    """The lines of the sample set."""
+    return [
+        json.dumps(
+            {
+                "group": "odd" if number % 2 else "even",
+                "fields": {"story": f"number {number}."},
+                "references": {"right": [f"yes {number}"], "wrong": [f"never {number}"]},
+            }
+        )
+        for number in range(count)
+    ]
+
+
+def build(folder: Path) -> Toy:
+    """The toy home below a folder."""
+    toy = Toy(folder)
+    for name, text in FILES.items():
+        toy.write(name, text)
+    for name in ("alpha", "beta", "umpire"):
+        toy.write(f"configs/models/{name}.yaml", MODEL.replace("{name}", name))
+    toy.write("tasks/samples/toy.jsonl", "\n".join(lines()))
+    return toy
