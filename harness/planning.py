@@ -143,7 +143,9 @@ def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str)
     words = [prompts.digest(step.template) for step in spec.steps]
     words += [prompts.digest(template) for template in spec.slots.values()]
     words += [prompts.digest_below(f"{name}/{slot}") for slot in task.phrases if slot in wanted]
-    return digest((task.mode, task.cut, task.decodings, spec.steps, spec.slots, spec.reveals, words))
+    return digest(
+        (task.mode, task.cut, task.decodings, spec.steps, spec.slots, spec.reveals, words)
+    )
 
 
 def _asked(identity: str, sample: Sample) -> str:

@@ -16,6 +16,7 @@ LAYERS = (
     {"specs.checked"},
     {"specs.tasks", "specs.models", "specs.data"},
     {"specs.judges"},
+    {"stats.estimate"},
     {"parsers", "prompts", "calls", "ledger", "tables", "scores", "stats", "datasets"},
     {"checkpoints", "instructed_text", "vectors"},
     {"servers", "batches", "chat_tokens", "drawing", "tiny_llama", "encoders", "llm2vec", "runs"},
