@@ -1,5 +1,7 @@
 """The commands that answer, judge and read: run, judge, read."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,7 +43,9 @@ RunName = Annotated[
 
 def run(
     task: Annotated[str, typer.Option("--task", help="Task: a name in tasks/.")],
-    model: Annotated[str, typer.Option("--model", help="Model: a name in configs/models/.")],
+    model: Annotated[
+        str, typer.Option("--model", help="Models: names in configs/models/, comma-separated.")
+    ],
     judge: Judges = None,
     variant: Annotated[
         str | None,
@@ -97,10 +101,11 @@ def run(
     )
     if not judge:
         say(f"judges of task {task}: {', '.join(space.registry.task(task).judges)} (or --judge)")
+    each = [replace(chosen, model=name) for name in options.names(model) or (model,)]
     if is_dry:
-        ready = jobs.prepare(space, chosen)
-        return _put_dry_run(ready, space.desk(ready.model).ledger, is_json=is_json)
-    return _put_done(jobs.run(space, chosen), is_json=is_json)
+        found = [jobs.prepare(space, one) for one in each]
+        return _put_dry_runs([(one, space.desk(one.model).ledger) for one in found], is_json)
+    return _put_runs((jobs.run(space, one) for one in each), is_json=is_json)
 
 
 def judge(
@@ -126,7 +131,7 @@ def judge(
         judge_model=judge_model,
         is_self_judge_allowed=is_self_judge_allowed,
     )
-    return _put_done(jobs.judge(space, find_run(results, run), chosen), is_json=is_json)
+    return _put_runs([jobs.judge(space, find_run(results, run), chosen)], is_json=is_json)
 
 
 def read(
@@ -164,14 +169,30 @@ def read(
     return DONE
 
 
-def _put_done(done: "Done", *, is_json: bool) -> int:
+def _put_runs(runs: "Iterable[Done]", *, is_json: bool) -> int:
+    """Print each run as it ends; as JSON one object, or a list of several."""
+    if not is_json:
+        return max(_put_done(done) for done in runs)
+    ended = list(runs)
+    told = [{"folder": str(done.folder.path), "scores": done.scores} for done in ended]
+    put_json(told if len(told) > 1 else told[0])
+    return max(map(_code, ended))
+
+
+def _put_dry_runs(runs: "list[tuple[Prepared, Ledger]]", is_json: bool) -> int:
+    from harness.dryrun import dry_run
+
+    if not is_json:
+        return max(_put_dry_run(ready, ledger) for ready, ledger in runs)
+    told = [dry_run(ready, ledger) for ready, ledger in runs]
+    put_json(told if len(told) > 1 else told[0])
+    return DONE
+
+
+def _put_done(done: "Done") -> int:
     """Print what a run came to; the exit code tells whether anything is missing."""
     from harness.leaderboard import headlines
 
-    code = DONE_WITH_MISSING if done.missing else DONE
-    if is_json:
-        put_json({"folder": str(done.folder.path), "scores": done.scores})
-        return code
     head = ("variant", "judge", "metric", "decoding", "value", "95% interval", "n", "missing")
     table = []
     for row in headlines(done.scores):
@@ -193,16 +214,17 @@ def _put_done(done: "Done", *, is_json: bool) -> int:
     put(f"run {done.folder.path}")
     for (name, reason), count in sorted(done.missing.items()):
         say(f"missing by judge {name}: {count} {reason}")
-    return code
+    return _code(done)
 
 
-def _put_dry_run(ready: "Prepared", ledger: "Ledger", *, is_json: bool) -> int:
+def _code(done: "Done") -> int:
+    return DONE_WITH_MISSING if done.missing else DONE
+
+
+def _put_dry_run(ready: "Prepared", ledger: "Ledger") -> int:
     from harness.dryrun import dry_run
 
     asked = dry_run(ready, ledger)
-    if is_json:
-        put_json(asked)
-        return DONE
     for part in asked:
         put(f"--- {part.asker}, {part.variant}, {part.step}: an example")
         for message in part.example:

@@ -345,3 +345,21 @@ def test_a_judge_that_lacks_a_reference_is_told_before_the_model_is_asked(
     assert toy.run(model="alpha") == 2
     assert "'rihgt'" in capsys.readouterr().err
     assert stub.stats()["requests"] == 0
+
+
+def test_several_models_run_one_after_the_other(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.run(model="oracle, literal") == 0
+
+    assert {path.parent.name for path in toy.runs()} == {"oracle", "literal"}
+    assert capsys.readouterr().out.count("run ") == 2
+
+
+@pytest.mark.parametrize(("model", "kind"), [("oracle", dict), ("oracle,literal", list)])
+def test_several_models_give_a_list_of_json_objects(
+    toy: Toy, model: str, kind: type, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--json", model=model)
+
+    assert isinstance(json.loads(capsys.readouterr().out), kind)
