@@ -18,7 +18,7 @@ LAYERS = (
     {"specs.judges"},
     {"stats.estimate"},
     {"parsers", "prompts", "calls", "ledger", "tables", "scores", "stats", "datasets"},
-    {"checkpoints", "instructed_text", "vectors"},
+    {"checkpoints", "instructed_text", "vectors", "stats.annotator", "stats.resampling"},
     {"servers", "batches", "chat_tokens", "drawing", "tiny_llama", "encoders", "llm2vec", "runs"},
     {"readers", "models", "judges"},
     {"planning", "scoring"},

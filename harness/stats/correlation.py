@@ -1,0 +1,213 @@
+"""Two tables of ratings to the correlations between them: of cells, in documents, of systems.
+
+The three levels are those of Chiang & Lee (2023, "A Closer Look into Automatic Evaluation Using
+Large Language Models", appendix C): all cells at once, the mean over documents, and, after the
+Emphasized-Talk paper, the order of the systems. How many units stand behind a value is in its
+`n`; a cell that either side lacks is left out of both.
+"""
+
+from itertools import permutations
+from math import atanh, sqrt, tanh
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.stats.estimate import (
+    Bounds,
+    Estimate,
+    Floats,
+    Gap,
+    complete,
+    complete_pairs,
+    pair_directions,
+    ratio,
+    table,
+)
+
+Coefficient = Literal["pearson", "spearman"]
+
+# Values nearer to one another than this share of the largest are one value: what separates
+# them is the rounding of a mean, which must neither break a tie nor make up a spread.
+_ROUNDING = 1e-12
+_MOST_PERMUTED = 8  # 40,320 orders; nine would be 362,880
+
+
+def pearson(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """Pearson's r of two vectors, -1 to 1; `n` counts complete pairs.
+
+    Null: "too few" below two pairs, "constant" where a side has no spread.
+    """
+    return _coefficient(x, y, "pearson")
+
+
+def spearman(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """Spearman's rho, -1 to 1: Pearson's r of the ranks, ties sharing their mean rank.
+
+    `n` counts complete pairs. Null as for Pearson's r.
+    """
+    return _coefficient(x, y, "spearman")
+
+
+def dataset_pearson(human: ArrayLike, judge: ArrayLike) -> Estimate:
+    """One Pearson's r over all complete cells (Chiang & Lee 2023, method 1).
+
+    `n` counts cells, `skipped` the incomplete ones. Null as for Pearson's r.
+    """
+    rows, others = complete(human, judge)
+    return pearson(rows.ravel(), others.ravel())
+
+
+def document_tau(human: ArrayLike, judge: ArrayLike) -> Estimate:
+    """The mean over documents of Kendall's tau-b over their systems (Chiang & Lee, method 2).
+
+    tau-b after Kendall (1945). -1 to 1. `n` counts the documents that have a tau; `skipped`
+    those with fewer than two complete cells or with one value only on either side: they leave
+    the denominator. Null: "one system", "too few" where no document has two complete cells,
+    "constant" where all that have are constant on a side.
+    """
+    rows, others = complete(human, judge)
+    taus = document_taus(rows, others)
+    found = taus[~np.isnan(taus)]
+    skipped = len(taus) - len(found)
+    if len(found):
+        return Estimate(float(found.mean()), n=len(found), skipped=skipped)
+    return Estimate(None, n=0, skipped=skipped, reason=_why_no_document(rows))
+
+
+def document_taus(human: ArrayLike, judge: ArrayLike) -> Floats:
+    """Kendall's tau-b of each document, NaN for those that have none."""
+    rows, others = complete(human, judge)
+    left, right = pair_directions(rows), pair_directions(others)
+    untied = np.sqrt((left != 0).sum(axis=1)) * np.sqrt((right != 0).sum(axis=1))
+    balance = (left * right).sum(axis=1, dtype=np.int64)
+    return ratio(balance, untied)
+
+
+def system_means(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
+    """Each system's mean over the documents where both sides rated it, NaN where none is."""
+    rows, others = complete(human, judge)
+    counts = (~np.isnan(rows)).sum(axis=0)
+    return ratio(np.nansum(rows, axis=0), counts), ratio(np.nansum(others, axis=0), counts)
+
+
+def system_pearson(human: ArrayLike, judge: ArrayLike) -> Estimate:
+    """Pearson's r of the systems' means; `n` counts systems, `skipped` those without a cell.
+
+    Null: "too few" below two systems, "constant" where all systems have one mean.
+    """
+    return pearson(*system_means(human, judge))
+
+
+def system_spearman(human: ArrayLike, judge: ArrayLike) -> Estimate:
+    """Spearman's rho of the systems' means; `n`, `skipped` and null as for Pearson's r."""
+    return spearman(*system_means(human, judge))
+
+
+def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
+    """The exact two-sided p-value of a correlation: the share of all orders of `y` that give a
+    coefficient at least as far from zero (Fisher 1935; the order at hand is among them).
+
+    Above 0, at most 1. Null: as the coefficient, or "too many" above eight complete pairs.
+    """
+    found = _coefficient(x, y, coefficient)
+    if found.value is None:
+        return found
+    if found.n > _MOST_PERMUTED:
+        return Estimate(None, n=found.n, skipped=found.skipped, reason=Gap.TOO_MANY)
+    first, second, skipped = complete_pairs(x, y)
+    orders = np.array(list(permutations(range(found.n))))
+    rows, others = np.tile(first, (len(orders), 1)), second[orders]
+    reached = np.abs(row_correlations(rows, others, coefficient)) >= abs(found.value) - _ROUNDING
+    return Estimate(float(reached.mean()), n=found.n, skipped=skipped)
+
+
+def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """How many pairs the two vectors put in opposite orders, 0 to `n`.
+
+    `n` counts the pairs that neither vector ties, `skipped` the tied ones; pairwise accuracy
+    after Kocmi et al. (2021) is 1 - value / n. Null: "too few" below two complete values,
+    "constant" where every pair is tied.
+    """
+    first, second, _ = complete_pairs(x, y)
+    if len(first) < 2:
+        return Estimate(None, n=0, reason=Gap.TOO_FEW)
+    product = pair_directions(_snapped(first[None])) * pair_directions(_snapped(second[None]))
+    decided = int((product != 0).sum())
+    skipped = product.size - decided
+    if decided == 0:
+        return Estimate(None, n=0, skipped=skipped, reason=Gap.CONSTANT)
+    return Estimate(float((product < 0).sum()), n=decided, skipped=skipped)
+
+
+def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Bounds:
+    """The interval of a correlation of `n` independent pairs by Fisher's z (Fisher 1921).
+
+    Null: "too few" below four pairs, "degenerate" for r of 1 or -1, whose z is infinite.
+    """
+    if not -1 <= r <= 1 or not 0 < level < 1:
+        raise ValueError(f"-1 <= r <= 1 and 0 < level < 1, not {r!r} and {level!r}")
+    if n < 4:
+        return Bounds(None, None, n=n, reason=Gap.TOO_FEW)
+    if abs(r) >= 1 - _ROUNDING:
+        return Bounds(None, None, n=n, reason=Gap.DEGENERATE)
+    reach = NormalDist().inv_cdf((1 + level) / 2) / sqrt(n - 3)
+    return Bounds(tanh(atanh(r) - reach), tanh(atanh(r) + reach), n=n)
+
+
+def row_correlations(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Floats:
+    """The correlation of each row of two complete tables; NaN where a row has no spread."""
+    rows, others = table(x), table(y)
+    if coefficient == "spearman":
+        rows, others = _ranks(rows), _ranks(others)
+    products: Floats = (_standardised(rows) * _standardised(others)).sum(axis=1)
+    return np.clip(products, -1, 1)
+
+
+def _coefficient(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
+    """A correlation of the complete pairs of two vectors."""
+    first, second, skipped = complete_pairs(x, y)
+    n = len(first)
+    if n < 2:
+        return Estimate(None, n=n, skipped=skipped, reason=Gap.TOO_FEW)
+    value = float(row_correlations(first[None], second[None], coefficient)[0])
+    if np.isnan(value):
+        return Estimate(None, n=n, skipped=skipped, reason=Gap.CONSTANT)
+    return Estimate(value, n=n, skipped=skipped)
+
+
+def _standardised(rows: Floats) -> Floats:
+    """Each row less its mean, with length one; NaN where it has no spread."""
+    scaled = _scaled(rows)
+    centred = scaled - scaled.mean(axis=1, keepdims=True)
+    length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
+    is_flat = length <= _ROUNDING * sqrt(rows.shape[1])
+    return ratio(centred, np.where(is_flat, 0, length))
+
+
+def _scaled(rows: Floats) -> Floats:
+    """Each row divided by its largest magnitude, so that no square overflows."""
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    return rows / np.where(largest > 0, largest, 1)
+
+
+def _snapped(rows: Floats) -> Floats:
+    """Each row with the rounding of means removed, in a scale of its own."""
+    return np.round(_scaled(rows), 12)
+
+
+def _ranks(rows: Floats) -> Floats:
+    """The ranks in each row, ties sharing their mean rank."""
+    from scipy.stats import rankdata
+
+    ranks: Floats = rankdata(_snapped(rows), axis=1)
+    return ranks
+
+
+def _why_no_document(rows: Floats) -> Gap:
+    """Why no document of a complete table has a tau."""
+    if rows.shape[1] < 2:
+        return Gap.ONE_SYSTEM
+    has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()
+    return Gap.CONSTANT if has_pair else Gap.TOO_FEW

@@ -1,0 +1,215 @@
+"""Agreement among raters: the krippendorff package, hand sums, published reliabilities."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import get_args
+
+import krippendorff
+import numpy as np
+import pytest
+from rating_tables import BARREN, NAN, rater_table
+
+from harness.stats.agreement import (
+    Scale,
+    against_each,
+    alpha,
+    alpha_with_judge,
+    attainable_r,
+    cohen_kappa,
+    pairable,
+    percent_agreement,
+    reliability_of_mean,
+    weighted_alpha,
+)
+from harness.stats.estimate import Estimate, Floats, Gap
+
+SCALES: tuple[Scale, ...] = get_args(Scale)
+MEASURES = [*(partial(alpha, scale=scale) for scale in SCALES), percent_agreement]
+
+# Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", example C: four observers,
+# twelve units, of which the last was rated once.
+EXAMPLE_C = np.array(
+    [
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
+        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
+        [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
+        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
+    ]
+).T
+
+
+@pytest.mark.parametrize(
+    ("scale", "value"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
+)
+def test_alpha_is_krippendorffs_own_example(scale: Scale, value: float) -> None:
+    found = alpha(EXAMPLE_C, scale)
+
+    assert found.value == pytest.approx(value, abs=5e-4)
+    assert (found.n, found.skipped) == (11, 1)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("seed", range(30))
+def test_the_weighted_alpha_is_the_packages_with_units_repeated(seed: int, scale: Scale) -> None:
+    ratings = rater_table(seed, units=15)
+    found = pairable(ratings)
+    weights = np.random.default_rng(seed).integers(0, 4, len(found.row))
+    repeated = np.repeat(ratings[found.row], weights, axis=0)
+
+    ours = weighted_alpha(found, weights.astype(np.float64), scale)
+
+    theirs = krippendorff.alpha(repeated.T, level_of_measurement=scale)
+    assert ours == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_table_too_large_for_the_package_has_the_same_alpha(scale: Scale) -> None:
+    # 1,400 units with 2,800 different values would take 88 GB there.
+    ratings = np.random.default_rng(5).permutation(2800).reshape(1400, 2).astype(float)
+    small = np.digitize(ratings, np.arange(0, 2800, 400)).astype(float)
+
+    large = alpha(ratings, scale).value
+    coarse = weighted_alpha(pairable(small), np.ones(1400), scale)
+
+    assert large == pytest.approx(0 if scale == "nominal" else coarse, abs=0.02)
+    assert coarse == pytest.approx(alpha(small, scale).value, abs=1e-12)
+
+
+def test_the_judge_is_one_more_rater() -> None:
+    raters, judge = rater_table(1), rater_table(1, raters=5)[:, 4]
+    together = np.column_stack([raters, judge]).T
+
+    found = alpha_with_judge(raters, judge, "ordinal")
+
+    assert found.value == pytest.approx(
+        krippendorff.alpha(together, level_of_measurement="ordinal")
+    )
+
+
+def test_the_judge_meets_each_rater_alone() -> None:
+    # By hand: the judge shares 2 of 4 units with the first rater, 3 of 3 with the second.
+    raters = np.array([[1, 1], [1, 1], [0, 0], [0, NAN], [NAN, NAN]], dtype=float)
+    judge = np.array([1, 1, 0, 1, 1], dtype=float)
+
+    found = against_each(raters, judge, percent_agreement)
+
+    assert found.mean == Estimate((0.75 + 1) / 2, n=2)
+    assert found.sd.value == pytest.approx(np.std([0.75, 1], ddof=1))
+
+
+@pytest.mark.parametrize(
+    ("raters", "mean", "sd"),
+    [
+        (np.zeros((3, 0)), Gap.ONE_RATER, Gap.ONE_RATER),
+        (np.full((3, 2), NAN), Gap.TOO_FEW, Gap.TOO_FEW),
+        (np.array([[1, NAN], [2, NAN], [3, NAN]]), None, Gap.TOO_FEW),
+    ],
+)
+def test_a_judge_without_raters_says_so(raters: Floats, mean: Gap | None, sd: Gap) -> None:
+    found = against_each(raters, np.array([1.0, 2.0, 3.0]), percent_agreement)
+
+    assert (found.mean.reason, found.sd.reason) == (mean, sd)
+
+
+def test_a_judge_of_other_units_is_refused() -> None:
+    with pytest.raises(ValueError, match="raters' 3 units, not 2"):
+        alpha_with_judge(np.ones((3, 2)), np.ones(2), "nominal")
+
+
+def test_percent_agreement_is_the_mean_over_pairs_of_raters() -> None:
+    # By hand: raters 0-1 agree in 1 of 2, 0-2 in 1 of 1, 1-2 never met.
+    ratings = [[1, 1, NAN], [1, 2, NAN], [3, NAN, 3], [NAN, NAN, 1]]
+
+    assert percent_agreement(ratings) == Estimate(0.75, n=2, skipped=1)
+
+
+def test_kappa_is_cohens_by_hand() -> None:
+    # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed .7, expected .5 x .6 + .5 x .4 = .5.
+    cells = [(1, 1)] * 20 + [(1, 0)] * 5 + [(0, 1)] * 10 + [(0, 0)] * 15
+
+    found = cohen_kappa([*cells, (1, NAN)])
+
+    assert found.value == pytest.approx(0.4)
+    assert (found.n, found.skipped) == (50, 1)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "reason"),
+    [([[1, 1], [1, 1]], Gap.CONSTANT), ([[1, NAN]], Gap.TOO_FEW), (np.ones((0, 2)), Gap.TOO_FEW)],
+)
+def test_kappa_says_why_it_is_missing(ratings: Floats, reason: Gap) -> None:
+    assert cohen_kappa(ratings).reason == reason
+
+
+def test_kappa_of_three_raters_is_refused() -> None:
+    with pytest.raises(ValueError, match="two raters, not 3"):
+        cohen_kappa(np.ones((4, 3)))
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(
+    ("ratings", "reason"),
+    [
+        (BARREN["one system"], Gap.ONE_RATER),
+        (BARREN["no systems"], Gap.ONE_RATER),
+        (np.array([[1, NAN], [NAN, 2]]), Gap.TOO_FEW),
+    ],
+)
+def test_raters_that_never_meet_have_no_agreement(
+    ratings: Floats, reason: Gap, measure: Callable[[Floats], Estimate]
+) -> None:
+    assert measure(ratings).reason == reason
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("all alike", Gap.CONSTANT),
+        ("all missing", Gap.ONE_RATER),
+        ("no documents", Gap.ONE_RATER),
+        ("one cell a document", Gap.TOO_FEW),
+    ],
+)
+def test_alpha_says_why_it_is_missing(name: str, reason: Gap, scale: Scale) -> None:
+    assert alpha(BARREN[name], scale).reason == reason
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_draw_with_one_value_has_no_alpha(scale: Scale) -> None:
+    found = pairable([[0.1, 0.1], [0.1, 0.7]])
+
+    assert np.isnan(weighted_alpha(found, np.array([3.0, 0.0]), scale))
+
+
+@pytest.mark.parametrize(
+    ("single", "raters", "mean"), [(0.255, 3, 0.765 / 1.51), (0.5, 1, 0.5), (0.0, 9, 0.0)]
+)
+def test_the_mean_of_raters_is_more_reliable_than_one(
+    single: float, raters: int, mean: float
+) -> None:
+    assert reliability_of_mean(Estimate(single, n=9), raters).value == pytest.approx(mean)
+
+
+def test_three_raters_of_emphasized_talk_cap_any_judge_at_71_percent() -> None:
+    # alpha .255: reliability .5066, and its root .7118, by hand.
+    human = reliability_of_mean(Estimate(0.255, n=100), 3)
+
+    assert attainable_r(human, Estimate(1.0, n=100)).value == pytest.approx(0.7118, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("human", "reason"),
+    [
+        (Estimate(-0.1, n=5), Gap.UNRELIABLE),
+        (Estimate(None, n=5, reason=Gap.ONE_RATER), Gap.ONE_RATER),
+    ],
+)
+def test_unreliable_raters_set_no_ceiling(human: Estimate, reason: Gap) -> None:
+    assert reliability_of_mean(human, 3).reason == reason
+    assert attainable_r(human, Estimate(1.0, n=5)).reason == reason
+
+
+def test_less_than_one_rater_is_refused() -> None:
+    with pytest.raises(ValueError, match="one rater or more"):
+        reliability_of_mean(Estimate(0.5, n=5), 0.5)

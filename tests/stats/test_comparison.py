@@ -1,0 +1,224 @@
+"""Two judges compared: Williams' golden values, exact permutations, corrections by scipy."""
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+from rating_tables import BARREN, NAN, table_pair
+from scipy import stats
+
+from harness.stats.comparison import (
+    Alternative,
+    benjamini_yekutieli,
+    holm,
+    permutation_test,
+    soft_pairwise_accuracy,
+    williams_test,
+)
+from harness.stats.correlation import (
+    dataset_pearson,
+    document_tau,
+    system_pearson,
+    system_spearman,
+)
+from harness.stats.estimate import Estimate, Floats, Gap
+from harness.stats.ties import acc_eq
+
+Statistic = Callable[[Floats, Floats], Estimate]
+STATISTICS: list[Statistic] = [
+    dataset_pearson,
+    document_tau,
+    system_pearson,
+    system_spearman,
+    acc_eq,
+]
+
+
+def test_williams_t_is_the_golden_one() -> None:
+    found = williams_test(0.4, 0.5, 0.1, n=103)
+
+    assert found.statistic == pytest.approx(-0.891, abs=5e-4)
+    assert found.p == pytest.approx(0.375, abs=5e-4)
+
+
+@pytest.mark.parametrize(("alternative", "factor"), [("greater", 1), ("two-sided", 2)])
+def test_williams_p_is_that_of_mt_metrics_eval(alternative: Alternative, factor: int) -> None:
+    # Vectors of WilliamsSigDiffTest in mt-metrics-eval: r .999 and .987, one-sided p .019.
+    gold, first, second = [1, 2, 3, 4, 5], [1.1, 2, 3.1, 4, 5.1], [1.5, 2, 3.1, 4, 5.5]
+    pairs = [(gold, first), (gold, second), (first, second)]
+    one, other, between = (float(stats.pearsonr(*pair).statistic) for pair in pairs)
+
+    found = williams_test(one, other, between, n=5, alternative=alternative)
+
+    assert found.p == pytest.approx(0.019 * factor, abs=5e-4 * factor)
+
+
+@pytest.mark.parametrize(
+    ("correlations", "n", "reason"),
+    [
+        ((0.4, 0.5, 0.1), 3, Gap.TOO_FEW),
+        ((0.5, 0.5, 1.0), 50, Gap.DEGENERATE),
+        ((0.9, -0.9, 0.9), 50, Gap.DEGENERATE),
+    ],
+)
+def test_williams_test_says_why_it_is_missing(
+    correlations: tuple[float, float, float], n: int, reason: Gap
+) -> None:
+    assert williams_test(*correlations, n=n).reason == reason
+
+
+def test_a_correlation_beyond_one_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"-1\.\.1"):
+        williams_test(1.1, 0.5, 0.1, n=9)
+
+
+def exact_p(human: Floats, first: Floats, second: Floats, statistic: Statistic) -> float:
+    """The share of all swaps of cells that differ as much as the data, by enumeration."""
+    first, second = ((rows - rows.mean()) / rows.std() for rows in (first, second))
+    gaps = []
+    for swaps in product([False, True], repeat=human.size):
+        swap = np.reshape(swaps, human.shape)
+        one = statistic(human, np.where(swap, second, first)).value
+        other = statistic(human, np.where(swap, first, second)).value
+        gaps.append(abs((one or 0) - (other or 0)))
+    return float(np.mean([gap >= gaps[0] - 1e-12 for gap in gaps]))
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_the_permutation_p_nears_that_of_all_swaps(statistic: Statistic) -> None:
+    random = np.random.default_rng(8)
+    human = random.normal(size=(3, 3))
+    judges = human + random.normal(size=(3, 3)) / 2, human + random.normal(size=(3, 3))
+
+    found = permutation_test(human, judges, statistic, seed="s", draws=3000)
+
+    # Three standard errors of 3,000 draws are .027 at most.
+    assert found.p == pytest.approx(exact_p(human, *judges, statistic), abs=0.03)
+    assert (found.statistic or 0) == pytest.approx(
+        (statistic(human, judges[0]).value or 0) - (statistic(human, judges[1]).value or 0)
+    )
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_equal_judges_never_differ_and_the_same_seed_draws_the_same(statistic: Statistic) -> None:
+    human, judge = table_pair(2)
+    other = table_pair(3)[1]
+
+    same = permutation_test(human, (judge, judge), statistic, seed="s", draws=20)
+    twice = [
+        permutation_test(human, (judge, other), statistic, seed="s", draws=50) for _ in range(2)
+    ]
+
+    assert (same.statistic, same.p) == (0, 1)
+    assert twice[0] == twice[1]
+
+
+def test_a_far_better_judge_is_found() -> None:
+    human, _ = table_pair(1, documents=60)
+    noise = np.random.default_rng(1).normal(size=human.shape)
+
+    found = permutation_test(human, (human + noise / 9, noise), dataset_pearson, seed="s", draws=99)
+
+    assert found.p == pytest.approx(1 / 100)
+
+
+@pytest.mark.parametrize(
+    ("judge", "reason"),
+    [
+        (np.ones((3, 2)), Gap.CONSTANT),
+        (np.full((3, 2), NAN), Gap.TOO_FEW),
+    ],
+)
+def test_a_constant_or_silent_judge_cannot_be_compared(judge: Floats, reason: Gap) -> None:
+    human = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 5.0]])
+
+    found = permutation_test(human, (human, judge), dataset_pearson, seed="s")
+
+    assert (found.p, found.reason) == (None, reason)
+
+
+def test_draws_without_a_value_are_counted() -> None:
+    # Swapping one of the two cells of the only document makes a judge constant there.
+    human, first, second = [[1.0, 2.0]], [[1.0, 2.0]], [[2.0, 1.0]]
+
+    found = permutation_test(human, (first, second), document_tau, seed="s", draws=100)
+
+    assert 30 < found.skipped < 70
+    assert (found.n + found.skipped, found.p) == (100, 1)
+
+
+def test_holms_values_are_those_done_by_hand() -> None:
+    # Least first: 3 x .01, then 2 x .02 and 1 x .03, which may not fall below the one before.
+    assert holm([0.03, None, 0.01, 0.02]) == pytest.approx((0.04, None, 0.03, 0.04))
+    assert holm([0.9, 0.8]) == (1, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_benjamini_and_yekutieli_are_scipys(seed: int) -> None:
+    p = (np.random.default_rng(seed).random(12) ** 3).tolist()
+
+    theirs = stats.false_discovery_control(p, method="by")
+
+    assert benjamini_yekutieli([*p, None]) == (*(pytest.approx(q) for q in theirs), None)
+
+
+@pytest.mark.parametrize("correct", [holm, benjamini_yekutieli])
+def test_no_tests_need_no_correction(
+    correct: Callable[[list[float | None]], tuple[float | None, ...]],
+) -> None:
+    assert (correct([]), correct([None])) == ((), (None,))
+    with pytest.raises(ValueError, match=r"0\.\.1, not 1\.5"):
+        correct([1.5])
+
+
+def test_soft_pairwise_accuracy_nears_that_of_all_flips() -> None:
+    human, judge = table_pair(4, documents=10, systems=3, gaps=0.1)
+    there = ~np.isnan(human + judge)
+    signs = np.array(list(product([-1, 1], repeat=10)))
+    gaps = []
+    for i, j in [(0, 1), (0, 2), (1, 2)]:
+        ps = []
+        for rows in (human, judge):
+            lead = np.where(there[:, i] & there[:, j], rows[:, i] - rows[:, j], 0)
+            excess = signs @ lead - lead.sum()
+            ps.append((excess > 1e-9).mean() + (abs(excess) <= 1e-9).mean() / 2)
+        gaps.append(abs(ps[0] - ps[1]))
+
+    found = soft_pairwise_accuracy(human, judge, seed="s", draws=20_000)
+
+    assert found.value == pytest.approx(1 - np.mean(gaps), abs=0.01)
+    assert found.n == 3
+
+
+@pytest.mark.parametrize(("sign", "expected"), [(1, 1.0), (-1, 0.0)])
+def test_a_sure_judge_is_all_right_or_all_wrong(sign: int, expected: float) -> None:
+    human = np.tile([1.0, 2.0, 3.0], (50, 1)) + np.random.default_rng(0).normal(0, 0.1, (50, 3))
+
+    found = soft_pairwise_accuracy(human, sign * human, seed="s")
+
+    assert found.value == pytest.approx(expected)
+
+
+def test_the_order_of_the_systems_does_not_change_the_soft_accuracy() -> None:
+    human, judge = table_pair(6, documents=9)
+
+    forth = soft_pairwise_accuracy(human, judge, seed="s", draws=200)
+    back = soft_pairwise_accuracy(human[:, ::-1], judge[:, ::-1], seed="s", draws=200)
+
+    assert forth.value == pytest.approx(back.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("one system", Gap.ONE_SYSTEM),
+        ("all missing", Gap.TOO_FEW),
+        ("no documents", Gap.TOO_FEW),
+        ("one cell a document", Gap.TOO_FEW),
+    ],
+)
+def test_systems_that_never_meet_have_no_soft_accuracy(name: str, reason: Gap) -> None:
+    rows = BARREN[name]
+
+    assert soft_pairwise_accuracy(rows, rows, seed="s").reason == reason

@@ -1,0 +1,194 @@
+"""Correlations of cells, in documents and of systems: published values, scipy, and gaps."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from rating_tables import AUTO_GPT4, AUTO_GPT4_GT, BARREN, BERT_F1, MOS, NAN, table_pair
+from scipy import stats
+
+from harness.stats.correlation import (
+    Coefficient,
+    dataset_pearson,
+    discordant_pairs,
+    document_tau,
+    fisher_interval,
+    pearson,
+    permutation_p,
+    spearman,
+    system_means,
+    system_pearson,
+    system_spearman,
+)
+from harness.stats.estimate import Estimate, Floats, Gap
+
+SEEDS = range(40)
+OF_TABLES = [dataset_pearson, document_tau, system_pearson, system_spearman]
+
+
+@pytest.mark.parametrize(
+    ("judge", "rho", "r", "p", "discordant"),
+    [
+        (BERT_F1, 0.9643, 0.890, 0.0028, 1),
+        (AUTO_GPT4_GT, 0.8571, 0.954, 0.0238, 3),
+        (AUTO_GPT4, 0.9643, 0.973, 0.0028, 1),
+    ],
+)
+def test_the_systems_of_emphasized_talk_are_ranked_as_published(
+    judge: Floats, rho: float, r: float, p: float, discordant: int
+) -> None:
+    exact = permutation_p(MOS, judge, "spearman")
+
+    assert system_spearman([MOS], [judge]).value == pytest.approx(rho, abs=5e-5)
+    assert system_pearson([MOS], [judge]).value == pytest.approx(r, abs=5e-4)
+    assert exact.value == pytest.approx(p, abs=5e-5)
+    assert discordant_pairs(MOS, judge) == Estimate(discordant, n=21)
+
+
+@pytest.mark.parametrize(("r", "low", "high"), [(27 / 28, 0.77, 0.995), (6 / 7, 0.29, 0.98)])
+def test_seven_systems_leave_wide_intervals(r: float, low: float, high: float) -> None:
+    bounds = fisher_interval(r, 7)
+
+    assert (bounds.low, bounds.high) == pytest.approx((low, high), abs=0.005)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_fishers_interval_is_scipys(level: float) -> None:
+    theirs = stats.pearsonr(MOS, AUTO_GPT4).confidence_interval(level)
+
+    ours = fisher_interval(pearson(MOS, AUTO_GPT4).value or 0, 7, level=level)
+
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+
+
+@pytest.mark.parametrize(("r", "n", "reason"), [(0.5, 3, Gap.TOO_FEW), (-1, 9, Gap.DEGENERATE)])
+def test_fishers_interval_says_why_it_is_missing(r: float, n: int, reason: Gap) -> None:
+    assert fisher_interval(r, n).reason == reason
+
+
+@pytest.mark.parametrize(("r", "level"), [(1.2, 0.95), (0.5, 1.0)])
+def test_fishers_interval_of_no_correlation_is_refused(r: float, level: float) -> None:
+    with pytest.raises(ValueError, match="level"):
+        fisher_interval(r, 9, level=level)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cells_correlate_as_in_scipy(seed: int) -> None:
+    human, judge = table_pair(seed)
+    there = ~np.isnan(human + judge)
+
+    ours = dataset_pearson(human, judge)
+
+    assert ours.value == pytest.approx(stats.pearsonr(human[there], judge[there]).statistic)
+    assert (ours.n, ours.skipped) == (there.sum(), (~there).sum())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tau_is_scipys_of_each_document_and_its_mean(seed: int) -> None:
+    human, judge = table_pair(seed, systems=4, gaps=0.3)
+    taus = []
+    for rows in zip(human, judge, strict=True):
+        x, y = np.array(rows)[:, ~np.isnan(np.sum(rows, axis=0))]
+        if len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0:
+            taus.append(stats.kendalltau(x, y).statistic)
+
+    ours = document_tau(human, judge)
+
+    assert ours.value == pytest.approx(np.mean(taus))
+    assert (ours.n, ours.skipped) == (len(taus), len(human) - len(taus))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_systems_correlate_as_in_scipy_by_their_means_over_common_documents(seed: int) -> None:
+    human, judge = table_pair(seed, systems=6)
+    there = ~np.isnan(human + judge)
+    means = [
+        [column[ok].mean() for column, ok in zip(rows.T, there.T, strict=True)]
+        for rows in (human, judge)
+    ]
+
+    # scipy takes means that only rounding tells apart for different ones.
+    means = np.round(means, 9).tolist()
+    np.testing.assert_allclose(system_means(human, judge), means, atol=1e-9)
+    assert system_spearman(human, judge).value == pytest.approx(stats.spearmanr(*means).statistic)
+    assert system_pearson(human, judge).value == pytest.approx(stats.pearsonr(*means).statistic)
+
+
+def test_constant_documents_leave_the_denominator_and_are_counted() -> None:
+    # By hand: taus 1 and -1; the third is constant for people, the fourth for the judge, the
+    # fifth has one complete cell.
+    human = np.array([[1, 2], [1, 2], [2, 2], [1, 2], [1, NAN]])
+    judge = np.array([[1, 2], [2, 1], [1, 2], [3, 3], [1, 2]])
+
+    assert document_tau(human, judge) == Estimate(0.0, n=2, skipped=3)
+
+
+@pytest.mark.parametrize("coefficient", ["pearson", "spearman"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_permutation_p_is_scipys(seed: int, coefficient: Coefficient) -> None:
+    x, y = (rows[0].round() for rows in table_pair(seed, systems=6, gaps=0))
+    measure = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[coefficient]
+    theirs = stats.permutation_test(
+        (y,), lambda order: abs(measure(x, order).statistic), permutation_type="pairings",
+        alternative="greater", n_resamples=1000,
+    )  # fmt: skip
+
+    assert permutation_p(x, y, coefficient).value == pytest.approx(theirs.pvalue)
+
+
+@pytest.mark.parametrize(
+    ("x", "reason"),
+    [(np.arange(9.0), Gap.TOO_MANY), (np.ones(4), Gap.CONSTANT), (np.ones(1), Gap.TOO_FEW)],
+)
+def test_the_permutation_p_says_why_it_is_missing(x: Floats, reason: Gap) -> None:
+    assert permutation_p(x, np.arange(len(x)), "pearson").reason == reason
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        ([1, 2, 3], [3, 2, 1], Estimate(3, n=3)),
+        ([1, 1, 2], [1, 2, 1], Estimate(1, n=1, skipped=2)),
+        ([1, 1], [1, 2], Estimate(None, n=0, skipped=1, reason=Gap.CONSTANT)),
+        ([1, NAN], [1, 2], Estimate(None, n=0, reason=Gap.TOO_FEW)),
+    ],
+)
+def test_tied_pairs_are_neither_concordant_nor_discordant(
+    x: list[float], y: list[float], expected: Estimate
+) -> None:
+    assert discordant_pairs(x, y) == expected
+
+
+def test_the_rounding_of_a_mean_neither_breaks_a_tie_nor_makes_a_spread() -> None:
+    thirds = [0.1 + 0.2, 0.3, 0.9]
+
+    assert spearman(thirds, [1, 2, 3]).value == pytest.approx(np.sqrt(3) / 2)  # ranks 1.5, 1.5, 3
+    assert pearson(thirds[:2], [1, 2]).reason == Gap.CONSTANT
+    assert discordant_pairs(thirds[:2], [1, 2]).reason == Gap.CONSTANT
+
+
+@pytest.mark.parametrize("name", BARREN)
+@pytest.mark.parametrize("statistic", OF_TABLES)
+def test_barren_tables_give_a_reason_and_never_a_zero(
+    name: str, statistic: Callable[[Floats, Floats], Estimate]
+) -> None:
+    rows = BARREN[name]
+
+    against_constant = statistic(rows, np.ones(rows.shape))
+
+    assert against_constant.value is None
+    assert against_constant.reason is not None
+    assert statistic(rows, rows).value in (None, pytest.approx(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("one system", Gap.ONE_SYSTEM),
+        ("one cell a document", Gap.TOO_FEW),
+        ("all alike", Gap.CONSTANT),
+        ("no documents", Gap.TOO_FEW),
+    ],
+)
+def test_the_reason_for_no_tau_is_the_nearest_one(name: str, reason: Gap) -> None:
+    assert document_tau(BARREN[name], BARREN[name]).reason == reason

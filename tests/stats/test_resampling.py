@@ -1,0 +1,231 @@
+"""The cluster bootstrap: equal to a slow loop on the same draws, honest where it cannot know."""
+
+import time
+from collections.abc import Callable
+from typing import get_args
+
+import numpy as np
+import pytest
+from rating_tables import BARREN, documents_of, rater_table, table_pair
+
+from harness.stats.agreement import Scale, alpha, cohen_kappa
+from harness.stats.correlation import (
+    dataset_pearson,
+    document_tau,
+    system_pearson,
+    system_spearman,
+)
+from harness.stats.estimate import Estimate, Floats, Gap
+from harness.stats.resampling import (
+    Figure,
+    Figures,
+    Resamples,
+    alpha_figure,
+    bounds,
+    figures,
+    resampled,
+)
+from harness.stats.ties import acc_eq
+
+SCALES: tuple[Scale, ...] = get_args(Scale)
+BY_NAME: dict[str, Callable[[Floats, Floats], Estimate]] = {
+    "dataset_pearson": dataset_pearson,
+    "document_tau": document_tau,
+    "system_spearman": system_spearman,
+    "system_pearson": system_pearson,
+}
+
+
+def drawn(clusters: list[str], seed: str = "s", draws: int = 60) -> Resamples:
+    return Resamples.of(clusters, seed=seed, draws=draws)
+
+
+def assert_same(fast: Figure, slow: Figure) -> None:
+    assert fast.estimate == slow.estimate
+    assert (fast.bounds.n, fast.bounds.reason) == (slow.bounds.n, slow.bounds.reason)
+    assert fast.bounds.low == pytest.approx(slow.bounds.low, abs=1e-9)
+    assert fast.bounds.high == pytest.approx(slow.bounds.high, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("seed", range(8))
+def test_figures_are_those_of_a_loop_over_the_same_draws(seed: int, name: str) -> None:
+    # Gaps are so many that draws without a system and documents without a pair occur.
+    human, judge = table_pair(seed, documents=14, systems=4, gaps=0.4)
+    resamples = drawn(documents_of(14, 6, seed))
+    statistic = BY_NAME[name]
+
+    fast = getattr(figures(human, judge, resamples), name)
+
+    assert_same(fast, resampled(lambda rows: statistic(human[rows], judge[rows]), resamples))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_accuracy_keeps_its_epsilon_in_every_draw(seed: int) -> None:
+    human, judge = table_pair(seed, documents=14)
+    human = np.round(human / 3)  # people tie much that the judge tells apart
+    resamples = drawn(documents_of(14, 6, seed))
+
+    fast = figures(human, judge, resamples)
+
+    epsilon = fast.epsilon or 0.0
+    assert epsilon > 0
+    slow = resampled(lambda rows: acc_eq(human[rows], judge[rows], epsilon=epsilon), resamples)
+    assert fast.acc_eq.estimate.value == pytest.approx(slow.estimate.value)
+    assert fast.acc_eq.bounds.low == pytest.approx(slow.bounds.low)
+    assert fast.acc_eq.bounds.high == pytest.approx(slow.bounds.high)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("seed", range(5))
+def test_alphas_are_those_of_a_loop_over_the_same_draws(seed: int, scale: Scale) -> None:
+    ratings = rater_table(seed, units=24).reshape(12, 2, 4)
+    resamples = drawn(documents_of(12, 7, seed))
+
+    fast = alpha_figure(ratings, resamples, scale=scale)
+
+    slow = resampled(lambda rows: alpha(ratings[rows].reshape(-1, 4), scale), resamples)
+    assert_same(fast, slow)
+
+
+def test_units_without_systems_may_be_resampled_too() -> None:
+    ratings, resamples = rater_table(1), drawn(documents_of(40, 9))
+
+    flat = alpha_figure(ratings, resamples, scale="interval")
+
+    assert_same(flat, alpha_figure(ratings[:, None], resamples, scale="interval"))
+
+
+def test_a_cluster_is_drawn_with_all_its_documents() -> None:
+    resamples = drawn(["b", "a", "b", "c"])
+
+    for rows in resamples.rows():
+        taken = np.bincount(rows, minlength=4)
+        assert taken[0] == taken[2]
+        assert taken[[0, 1, 3]].sum() == 3
+
+
+def test_draws_are_the_same_in_pieces_and_each_time() -> None:
+    resamples = drawn(documents_of(30, 11))
+
+    rows = [list(r.tolist()) for r in resamples.rows()]
+
+    assert rows == [list(r.tolist()) for r in resamples.rows()]
+    assert rows != [list(r.tolist()) for r in drawn(documents_of(30, 11), seed="t").rows()]
+
+
+def test_the_order_of_the_documents_is_without_effect() -> None:
+    human, judge = table_pair(5, documents=30)
+    names = documents_of(30, 12)
+    order = np.random.default_rng(1).permutation(30)
+
+    first = figures(human, judge, drawn(names)).document_tau
+    shuffled = figures(human[order], judge[order], drawn([names[k] for k in order])).document_tau
+
+    assert shuffled.bounds.low == pytest.approx(first.bounds.low)
+    assert shuffled.bounds.high == pytest.approx(first.bounds.high)
+
+
+def test_a_higher_level_is_wider() -> None:
+    human, judge = table_pair(1, documents=30)
+    resamples = drawn(documents_of(30, 12))
+
+    narrow = figures(human, judge, resamples, level=0.5).dataset_pearson.bounds
+    wide = figures(human, judge, resamples).dataset_pearson.bounds
+
+    assert (wide.low or 0) < (narrow.low or 0) < (narrow.high or 0) < (wide.high or 0)
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+    # Pearson's r of .6 in 60 clusters of two; 95% of 200 is 190, three standard errors are 9,
+    # and percentile intervals of 60 units fall a little short.
+    random, covered = np.random.default_rng(7), 0
+    clusters = [f"{k // 2:02}" for k in range(120)]
+    for trial in range(200):
+        human = random.normal(size=(120, 2))
+        judge = 0.6 * human + 0.8 * random.normal(size=(120, 2))
+        found = figures(human, judge, drawn(clusters, seed=f"{trial}", draws=300))
+        covered += found.dataset_pearson.bounds.low <= 0.6 <= found.dataset_pearson.bounds.high  # type: ignore[operator]
+
+    assert 175 <= covered <= 197
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "reason"),
+    [
+        (np.linspace(0, 1, 60), ["a", "a"], Gap.TOO_FEW),
+        (np.full(60, 0.7), ["a", "b"], Gap.CONSTANT),
+        (np.append(np.linspace(0, 1, 56), np.full(4, np.nan)), ["a", "b"], Gap.TOO_FEW),
+        (np.append(np.linspace(0, 1, 57), np.full(3, np.nan)), ["a", "b"], None),
+    ],
+)
+def test_bounds_are_missing_where_they_would_claim_too_much(
+    values: Floats, clusters: list[str], reason: Gap | None
+) -> None:
+    assert bounds(Estimate(0.5, n=2), values, drawn(clusters)).reason == reason
+
+
+@pytest.mark.parametrize("name", BARREN)
+def test_barren_tables_have_figures_without_values(name: str) -> None:
+    rows = BARREN[name]
+
+    found = figures(rows, np.ones(rows.shape), drawn(documents_of(len(rows), 3)))
+
+    for correlation in BY_NAME:
+        figure: Figure = getattr(found, correlation)
+        assert figure.estimate.reason is not None
+        assert figure.bounds.reason == figure.estimate.reason
+    assert (found.epsilon is None) == (found.acc_eq.estimate.value is None)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", ["no documents", "no systems", "all missing", "all alike"])
+def test_raters_without_agreement_have_an_alpha_without_value(name: str, scale: Scale) -> None:
+    rows = BARREN[name]
+
+    figure = alpha_figure(rows, drawn(documents_of(len(rows), 3)), scale=scale)
+
+    assert figure.bounds.reason == figure.estimate.reason is not None
+
+
+def test_any_other_statistic_is_resampled_by_rows() -> None:
+    ratings, resamples = rater_table(2, raters=2), drawn(documents_of(40, 20))
+
+    figure = resampled(lambda rows: cohen_kappa(ratings[rows]), resamples)
+
+    assert figure.estimate == cohen_kappa(ratings)
+    assert (figure.bounds.low or 0) < (figure.estimate.value or 0) < (figure.bounds.high or 0)
+
+
+def mismatched(resamples: Resamples) -> list[Callable[[], Figures | Figure]]:
+    rows = np.ones((3, 2))
+    return [
+        lambda: figures(rows, rows, resamples),
+        lambda: alpha_figure(rows, resamples, scale="ordinal"),
+    ]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_other_rows_than_were_resampled_are_refused(which: int) -> None:
+    with pytest.raises(ValueError, match="4 rows were resampled, not 3"):
+        mismatched(drawn(["a", "b", "c", "d"]))[which]()
+
+
+@pytest.mark.parametrize(("draws", "level"), [(0, 0.95), (10, 1.0)])
+def test_no_draws_and_no_level_are_refused(draws: int, level: float) -> None:
+    human, judge = table_pair(1)
+    with pytest.raises(ValueError, match=r"one draw|level"):
+        figures(human, judge, drawn(["a", "b"] * 6, draws=draws), level=level)
+
+
+def test_a_full_study_takes_seconds() -> None:
+    human, judge = table_pair(1, documents=2085, systems=7, gaps=0.02)
+    raters = rater_table(1, units=2085 * 7, raters=3).reshape(2085, 7, 3)
+    start = time.process_time()
+
+    resamples = drawn(documents_of(2085, 962), draws=1000)
+    found = figures(human, judge, resamples)
+    alpha_figure(raters, resamples, scale="interval")
+
+    assert found.document_tau.bounds.n == 1000
+    assert time.process_time() - start < 8
