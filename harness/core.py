@@ -1,7 +1,6 @@
 """The eight nouns: what is asked, what came back, how it was read, what it amounts to.
 
-Frozen records and two protocols, checked when built. First file to read; nothing in it does
-anything: no file, no clock, no network.
+Frozen records and two protocols, checked when built. First file to read; it does nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to one model; `model` is the identity of the model that is asked."""
+    """One question to one model; `model` is the identity of the model that is asked.
+
+    `schema` is the JSON schema a reply should follow, where the server can hold it to one.
+    """
 
     sample_id: str
     variant: str
@@ -46,13 +48,13 @@ class Request:
     mode: Mode = Mode.GENERATE
     choices: tuple[str, ...] = ()
     repeat: int = 0
+    schema: Mapping[str, object] | None = None
 
     @property
     def key(self) -> str:
         """Digest of all that changes the answer, and of nothing else."""
-        return digest(
-            (self.model, self.messages, self.decoding, self.mode, self.choices, self.repeat)
-        )
+        shape = (self.mode, self.choices, self.repeat, self.schema)
+        return digest((self.model, self.messages, self.decoding, *shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +156,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a judge reads: a sample, the response to it, the replies to the judge's questions."""
+    """What a judge reads: sample, response, replies to its questions; block: variant, decoding."""
 
     sample: Sample
     response: Response
     replies: tuple[Response, ...] = ()
+    block: str = ""
+    variant: str = ""
 
 
 class Model(Protocol):

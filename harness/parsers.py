@@ -4,9 +4,12 @@ One small anchored function a grammar. Nothing here searches prose for a lone le
 text, or guesses; what does not follow the grammar is unparsed.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from harness.answers import without_lead_in
 from harness.parts import Reason
 
 # An optional lead-in, an optional opening mark, then the number; "1.5", "12" and "1st" are others.
@@ -16,6 +19,27 @@ _OPTION = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![0-9.,])([0-9]+)(?![0-9]|[.,][0-9])")
+
+# Ratings in free text: a number, perhaps "of" the highest; a colon, perhaps after the scale.
+_RATING = (
+    r"[\"'(\[]{0,2}([0-9]+)(?:\.0+)?(?: ?(?:/|out of) ?([0-9]+))?"
+    r"(?![^\W_]|[.,/][0-9]|\.? ?-? ?[0-9])"
+)
+_COLON = r"(?: ?\([^()]{0,20}\))? ?[:=] ?"
+_MORE = re.compile(r"[)\]\"']* ?(?:or|to|and|-|\u2013|/) ?[0-9]", re.IGNORECASE)
+_AFTER_LABEL = re.compile(_RATING)
+_LABEL = re.compile(rf"\b(?:rating|score){_COLON}", re.IGNORECASE)
+_OPENING = re.compile(
+    rf"(?:- )?(?:(?:[0-9]+[.)] )?[a-z]+(?: [a-z]+){{0,2}}{_COLON})?{_RATING}", re.IGNORECASE
+)
+_CLOSING = re.compile(rf"[.!?\"'] [a-z]+{_COLON}{_RATING}\W*\Z", re.IGNORECASE)
+
+
+class Grammar(Protocol):
+    """A way of reading a rating on a scale."""
+
+    def __call__(self, text: str, *, low: int, high: int) -> float | Reason:
+        """The rating, a whole number from `low` to `high`."""
 
 
 def option_number(text: str, count: int) -> int | Reason:
@@ -34,6 +58,93 @@ def option_number(text: str, count: int) -> int | Reason:
     return int(match[1])
 
 
+def rating(text: str, *, low: int, high: int) -> float | Reason:
+    """The `score` of the JSON object that a reply is, fences, or has prose around.
+
+    Of several such objects with the same keys the last one counts; where their keys differ, one
+    may quote the text that was rated, and they must agree. An object that cannot be read leaves
+    the whole reply unread, since what follows may stand inside it. 4.0 is the whole number 4.
+    """
+    if not text.strip():
+        return Reason.EMPTY
+    try:
+        found = [part for part in _objects(text) if "score" in part]
+    except (ValueError, RecursionError):
+        return Reason.UNPARSED
+    scores = [_on_scale(part["score"], low, high) for part in found]
+    is_one_form = len({frozenset(part) for part in found}) == 1
+    return scores[-1] if scores and (is_one_form or len(set(scores)) == 1) else Reason.UNPARSED
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Every JSON object of a text that stands in no other; a broken one is an error."""
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_once, parse_constant=_refused)
+    found, place = [], text.find("{")
+    while place >= 0:
+        part, end = decoder.raw_decode(text, place)
+        found.append(part)
+        place = text.find("{", end)
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is given twice")
+    return dict(pairs)
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _on_scale(value: object, low: int, high: int) -> float | Reason:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Reason.UNPARSED
+    is_rating = low <= value <= high and float(value).is_integer()
+    return float(value) if is_rating else Reason.UNPARSED
+
+
+def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
+    """The rating that free text states: after its last "Rating:" or "Score:", or opening it.
+
+    Without such a label the reply may also open or close with a label of its own, as in
+    "Coherence: 2". A number that is no whole one, is off the scale, has another one beside it
+    or stands in a sentence is none.
+    """
+    words = " ".join(re.sub(r"[*_`]+", "", text).split())
+    if not words:
+        return Reason.EMPTY
+    labels = list(_LABEL.finditer(words))
+    if labels:
+        match = _AFTER_LABEL.match(words, labels[-1].end())
+    else:
+        match = _OPENING.match(words) or _CLOSING.search(words)
+    if match is None or match[2] not in (None, str(high)) or _MORE.match(words, match.end()):
+        return Reason.UNPARSED
+    return _whole_on_scale(match[1], low, high)
+
+
+def first_digit(text: str, *, low: int, high: int) -> float | Reason:
+    """The first digit after the last "rating:", or of a reply that has none, if on the scale.
+
+    How the scripts of Chiang and Lee (2023, "A Closer Look into Automatic Evaluation Using Large
+    Language Models") read their replies, which their numbers rest on: "2.5" is 2, and so is a
+    year. They set the mention "1-3" aside. For those replies alone: it fishes in prose.
+    """
+    if not text.strip():
+        return Reason.EMPTY
+    rest = text.lower().replace("\n", " ").replace("1-3", " ").rsplit("rating:", 1)[-1]
+    match = re.search("[0-9]", rest)
+    return _whole_on_scale(match[0], low, high) if match else Reason.UNPARSED
+
+
+def _whole_on_scale(digits: str, low: int, high: int) -> float | Reason:
+    return float(digits) if digits in map(str, range(low, high + 1)) else Reason.UNPARSED
+
+
+STATED: Mapping[str, Grammar] = {"strict": stated_rating, "first_digit": first_digit}
+
+
 def whole(text: str) -> str:
     """The answer as it stands, without surrounding white space."""
     return text.strip()
@@ -44,4 +155,17 @@ def first_paragraph(text: str) -> str:
     return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
 
 
-CUTS: Mapping[str, Callable[[str], str]] = {"none": whole, "blank_line": first_paragraph}
+CUTS: Mapping[str, Callable[[str], str]] = {
+    "none": whole,
+    "blank_line": first_paragraph,
+    "lead_in": without_lead_in,
+}
+
+
+def closing_yes_no(text: str) -> bool | Reason:
+    """Whether a reply ends in a line that is yes or no and nothing else."""
+    lines = [line.strip().strip("*_`\"'.! ").casefold() for line in text.splitlines()]
+    said = [line for line in lines if line]
+    if not said:
+        return Reason.EMPTY
+    return {"yes": True, "no": False}.get(said[-1], Reason.UNPARSED)

@@ -2,7 +2,17 @@
 
 import pytest
 
-from harness.parsers import CUTS, first_paragraph, option_number, whole
+from harness.parsers import (
+    CUTS,
+    STATED,
+    Grammar,
+    first_digit,
+    first_paragraph,
+    option_number,
+    rating,
+    stated_rating,
+    whole,
+)
 from harness.parts import Reason
 
 U, E = Reason.UNPARSED, Reason.EMPTY
@@ -53,6 +63,135 @@ def test_an_option_lies_in_the_range_of_the_question(
     reply: str, count: int, expected: int | Reason
 ) -> None:
     assert option_number(reply, count=count) == expected
+
+
+RATINGS: list[tuple[str, float | Reason]] = [
+    *(("", E), (" \n\t", E), ("\u00a0", E)),
+    # The object, bare, fenced, or with prose around.
+    *(('{"score": 4}', 4.0), ('{"analysis": "fits", "score": 0}', 0.0), (' {"score":5}\n', 5.0)),
+    *(('```json\n{"score": 2}\n```', 2.0), ('```\n{"analysis": "a", "score": 3}\n```', 3.0)),
+    *(('Here it is: {"score": 3}. I hope it helps.', 3.0), ('{"score": 4}\n5 of 5!', 4.0)),
+    *(
+        ('Level 5 is not met.\n{"score": 2}', 2.0),
+        ('{"score": 4.0}', 4.0),
+        ('{"score": 40e-1}', 4.0),
+    ),
+    *(('{"analysis": "two\nlines\tand more", "score": 1}', 1.0), ('[{"score": 4}]', 4.0)),
+    *(('{"analysis": "a \\"{\\" in it", "score": 1}', 1.0), ('{"score": 2, "extra": null}', 2.0)),
+    *(('{"analysis": "CORRECT, 5 of 5", "score": 1}', 1.0), ('{"analysis": 7, "score": 1}', 1.0)),
+    # Several objects.
+    *(('{"score": 2} and again {"score": 2}', 2.0), ('{"score": 2}\n{"score": 4}', 4.0)),
+    *(('{"score": 9}\n{"score": 4}', 4.0), ('{"score": 4}\n{"score": 9}', U)),
+    *(('{"note": "x"}\n{"score": 4}', 4.0), ('{"score": 4} {}', 4.0)),
+    *(
+        ('{"score": 5} {"analysis": "a", "score": 1}', U),
+        ('{"analysis": 1, "score": 1} {"score": 5}', U),
+    ),
+    *(('{"score": 1} {"analysis": "a", "score": 1}', 1.0), ('{"score": 4, "score": 1}', U)),
+    # A score that is no whole number on the scale.
+    *(('{"score": 4.5}', U), ('{"score": 9}', U), ('{"score": -1}', U), ('{"score": 6}', U)),
+    *(('{"score": "4"}', U), ('{"score": true}', U), ('{"score": null}', U), ('{"score": NaN}', U)),
+    *(('{"score": Infinity}', U), ('{"score": 1e999}', U), ('{"score": [4]}', U)),
+    *(('{"score": {"value": 4}}', U), ('{"score": 4/5}', U), ('{"score": 04}', U)),
+    *(('{"score": ' + "4" * 5000 + "}", U), ('{"Score": 4}', U), ('{"rating": 4}', U), ("{}", U)),
+    *(('{"result": {"score": 4}}', U), ('{"analysis": "\\"score\\": 4"}', U)),
+    # What is no JSON object, or a broken one, which may hold a quotation.
+    *(("4", U), ("Score: 4", U), ("5 out of 5", U), ("neither", U), ("CORRECT", U), ("NaN", U)),
+    *(("I cannot help with that.", U), ("None", U), ("null", U), ('"score": 4', U), ("[4]", U)),
+    *(("{'score': 4}", U), ("{score: 4}", U), ('{"score": 4', U), ('{"analysis": "it is', U)),
+    *(('{"score": 4,}', U), ('{"analysis": "says {"score": 5}", "score": 1}', U)),
+    *(('{"analysis": "says {"score": 5}', U), ('{see} {"score": 4}', U), ('{"score": 4} }{', U)),
+    *(("{{ score }}", U), ("__import__('os').getpid()", U), ('{"a": ' * 5000, U), ("{" * 9000, U)),
+    *(
+        ('{"score": ' + "[" * 200_000, U),
+        ("\uff5b\u201cscore\u201d: 4\uff5d", U),
+        ('{"score": \u0664}', U),
+    ),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), RATINGS, ids=lambda value: ascii(value)[:60])
+def test_a_rating_is_the_score_of_the_json_object(reply: str, expected: float | Reason) -> None:
+    found = rating(reply, low=0, high=5)
+
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+STATEMENTS: list[tuple[str, float | Reason]] = [
+    *(("", E), (" \n", E), ("2", 2.0), (" 3\n", 3.0), ("1.", 1.0), ("3.0", 3.0), ("(2)", 2.0)),
+    *(("2. The answer shifts the topic.", 2.0), ("2 (somewhat)", 2.0), ("3 - Good", 3.0)),
+    *(("2. It names 3 films of 1999.", 2.0), ("**3**", 3.0), ("3/3", 3.0), ("2 out of 3", 2.0)),
+    # After a label: the last one.
+    *(("Rating: 3", 3.0), ("Score: 1", 1.0), ("rating=2", 2.0), ("**Rating:** 2", 2.0)),
+    *(("Analysis: In 2002 they had 3 albums.\nRating: 1", 1.0), ("Rating:\n3", 3.0)),
+    *(("Rating: 1\nOn reflection, rating: 2", 2.0), ("Rating: 2\nRationale: 3 facts", 2.0)),
+    *(
+        ("It is not coherent. Score: 1", 1.0),
+        ("Rating (1-3): 2", 2.0),
+        ("Overall rating: 2.0", 2.0),
+    ),
+    # A label of its own, opening or closing the reply.
+    *(("Coherence: 2", 2.0), ("- Coherence: 3", 3.0), ("1. Coherence: 2", 2.0), ("Answer: 3", 3.0)),
+    *(("Engagingness (1-3): 2", 2.0), ("It changes the topic. Coherence: 1", 1.0)),
+    # No whole number, off the scale, or another one beside it.
+    *(("2.5", U), ("1.3", U), ("Rating: 2.5", U), ("0", U), ("4", U), ("Rating: 9", U), ("-1", U)),
+    *(
+        ("12", U),
+        ("Rating: 30", U),
+        ("2002", U),
+        ("2nd", U),
+        ("1. 2", U),
+        ("1-3", U),
+        ("2 or 3", U),
+    ),
+    *(("Rating: 2-3", U), ("2/5", U), ("2 out of 5", U), ("Rating: 2 to 3", U), ("2, 3", 2.0)),
+    *(("2 \u2013 3", U), ("02", U), ("\u0662", U), ("9" * 5000, U)),
+    # No rating, or one in a sentence.
+    *(("Yes", U), ("Good (3)", U), ("two", U), ("NaN", U), ("None", U), ('{"score": 3}', U)),
+    *(("The answer is 2", U), ("This would be a 3.", U), ("I cannot rate this.", U)),
+    *(("Naturalness: 2\nRating:", U), ("Rating: good", U), ("Rating: good. Score: 2", 2.0)),
+    *(("Creed played badly in 2002 .", U), ("On a scale of 1-3 it is fine", U), ("see no. 1", U)),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), STATEMENTS, ids=lambda value: ascii(value)[:60])
+def test_a_stated_rating_opens_the_reply_or_follows_a_label(
+    reply: str, expected: float | Reason
+) -> None:
+    assert stated_rating(reply, low=1, high=3) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "low", "high", "expected"),
+    [("0", 0, 1, 0.0), ("Groundedness: 1", 0, 1, 1.0), ("2", 0, 1, U), ("10", 1, 10, 10.0)],
+)
+def test_a_stated_rating_lies_on_the_scale_of_the_question(
+    reply: str, low: int, high: int, expected: float | Reason
+) -> None:
+    assert stated_rating(reply, low=low, high=high) == expected
+
+
+# What the released scripts make of such replies, found by running their rule.
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        *(("", E), ("2", 2.0), ("2.5", 2.0), ("1. Coherence: 3", 1.0), ("Good (3)", 3.0)),
+        *(("in 2002 .", 2.0), ("Rating: 1\nrating: 3", 3.0), ("Coherence: 2\nRating:", U)),
+        *(("On a scale of 1-3: 2", 2.0), ("Yes", U), ("the 60s", U), ("RATING:\n2", 2.0)),
+    ],
+)
+def test_the_released_reading_takes_the_first_digit(reply: str, expected: float | Reason) -> None:
+    assert first_digit(reply, low=1, high=3) == expected
+
+
+@pytest.mark.parametrize("grammar", [*STATED.values(), rating])
+@pytest.mark.parametrize(
+    "text", ["a" * 100_000, "a: " * 30_000, ". a" * 30_000, "1. " * 30_000, "(" * 100_000]
+)
+def test_a_long_reply_is_read_at_once(grammar: Grammar, text: str) -> None:
+    # Backtracking would take hours here.
+    assert grammar(f"{text} x", low=2, high=3) == Reason.UNPARSED
 
 
 @pytest.mark.parametrize("filling", [" ", "\n", "\t \r\n"])

@@ -1,7 +1,7 @@
 """Requests to Responses through any OpenAI-compatible server, with the official client.
 
-Whatever the client library raises is translated in one function. Texts are handed on as they
-came; nothing here parses, retries or stores.
+Whatever the client library raises is translated in one function. Replies are read by
+openai_replies; nothing here parses, retries or stores.
 """
 
 import json
@@ -12,13 +12,11 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from msgspec import Struct
-
 from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.parts import Mode, Reason, Usage, digest
+from harness.models.openai_replies import read_reply, read_vector
+from harness.parts import Mode, Reason, digest
 from harness.servers import Server
 from harness.specs.models import OpenAISpec
 
@@ -47,7 +45,7 @@ class OpenAIModel:
 
     kind = "openai"
     revision: str | None = None
-    modes = frozenset({Mode.GENERATE})
+    modes = frozenset({Mode.GENERATE, Mode.EMBED})
 
     def __init__(self, name: str, spec: OpenAISpec, environ: Mapping[str, str]) -> None:
         """Keep the settings; the key is read and the server reached when first needed."""
@@ -67,6 +65,7 @@ class OpenAIModel:
         if spec.extra_body or not (spec.sends_temperature and spec.sends_seed):
             sent = (spec.extra_body, spec.sends_temperature, spec.sends_seed)
             parts.append(f"body={digest(sent)[:12]}")
+        parts += [] if spec.is_structured_output else ["unstructured"]
         return "|".join(parts + ([f"host={host}"] if host else []))
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
@@ -152,23 +151,37 @@ class OpenAIModel:
         async with openai.AsyncOpenAI(
             **_client_options(self._server), timeout=spec.timeout_s, http_client=http
         ) as client:
-            yield partial(self._ask, client.chat.completions.with_raw_response.create, model)
+            yield partial(self._ask, client, model)
 
-    async def _ask(self, create: Create, model: str, request: Request) -> Response:
+    async def _ask(self, client: "openai.AsyncOpenAI", model: str, request: Request) -> Response:
         """One attempt at one request."""
         import openai
 
         if request.mode not in self.modes:
             raise Refused(
                 Reason.UNSUPPORTED,
-                f"chat servers are not asked for {request.mode}; use kind: transformers or vllm",
+                f"servers are not asked to {request.mode}; use kind: transformers or vllm",
             )
         try:
-            reply = await create(**_arguments(request, model, self._spec))
+            if request.mode is Mode.EMBED:
+                return await self._embed(client, model, request)
+            chat: Create = client.chat.completions.with_raw_response.create
+            reply = await chat(**_arguments(request, model, self._spec))
         except openai.OpenAIError as error:
             # The library's message may repeat the key: it is not chained.
-            raise translated(error, self._server, model=model) from None
+            has_form = request.schema is not None and self._spec.is_structured_output
+            raise translated(error, self._server, model=model, has_form=has_form) from None
         return read_reply(reply.http_response.content, request, self._server)
+
+    async def _embed(self, client: "openai.AsyncOpenAI", model: str, request: Request) -> Response:
+        """The vector of the words of one request, as numbers rather than packed."""
+        reply = await client.embeddings.with_raw_response.create(
+            model=model,
+            input="\n".join(message.content for message in request.messages),
+            encoding_format="float",
+            extra_body=self._spec.extra_body or None,
+        )
+        return read_vector(reply.http_response.content, request, self._server)
 
     def _no_server(self, error: Exception) -> ModelError:
         """What to do where nobody answers."""
@@ -204,17 +217,25 @@ def _arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]
         arguments["n"] = decoding.n
     if decoding.seed is not None and spec.sends_seed:
         arguments["seed"] = decoding.seed
+    if request.schema is not None and spec.is_structured_output:
+        form = {"name": "reply", "strict": True, "schema": dict(request.schema)}
+        arguments["response_format"] = {"type": "json_schema", "json_schema": form}
     if spec.extra_body:
         arguments["extra_body"] = spec.extra_body
     return arguments
 
 
-def translated(error: "openai.OpenAIError", server: Server, *, model: str) -> Exception:
-    """What an exception of the client library amounts to: Transient, Refused or ModelError."""
+def translated(
+    error: "openai.OpenAIError", server: Server, *, model: str, has_form: bool = False
+) -> Exception:
+    """What an exception of the client library amounts to: Transient, Refused or ModelError.
+
+    `has_form` says that the server was asked to hold the reply to a JSON schema.
+    """
     import openai
 
     if isinstance(error, openai.APIStatusError):
-        return _of_status(error, server, model=model)
+        return _of_status(error, server, model=model, has_form=has_form)
     cause = f" ({error.__cause__})" if error.__cause__ else ""
     message = f"{server.address}: {server.told(f'{error}{cause}')}"
     if isinstance(error, openai.APIConnectionError | openai.APIResponseValidationError):
@@ -226,7 +247,9 @@ def translated(error: "openai.OpenAIError", server: Server, *, model: str) -> Ex
     return ModelError(f"{message}; see the settings of model {model}")
 
 
-def _of_status(error: "openai.APIStatusError", server: Server, *, model: str) -> Exception:
+def _of_status(
+    error: "openai.APIStatusError", server: Server, *, model: str, has_form: bool
+) -> Exception:
     """What an HTTP status, and the code in its body, amount to."""
     body = error.body if isinstance(error.body, dict) else {}
     told = server.told(str(body.get("message") or error.message))
@@ -244,6 +267,10 @@ def _of_status(error: "openai.APIStatusError", server: Server, *, model: str) ->
         403: f"check that {key} may use model {model!r}",
         404: f"check that there is a model {model!r}, or {server.remedy}",
     }
+    if has_form and error.status_code in (400, 422):
+        message += f"; if it knows no JSON schemas, set is_structured_output: false for {model!r}"
+        if "response_format" in f"{told} {body.get('param')}":
+            return ModelError(message)
     if remedy := remedies.get(error.status_code):
         return ModelError(f"{message}; {remedy}")
     return Refused(Reason.FAILED, message)
@@ -259,79 +286,3 @@ def _is_filtered(body: Mapping[str, Any]) -> bool:
 def _codes(body: Mapping[str, Any]) -> set[str]:
     """What an error calls itself."""
     return {str(body.get("code")), str(body.get("type"))}
-
-
-class _Message(Struct):
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(Struct):
-    message: _Message
-    index: int | None = None
-    finish_reason: str | None = None
-
-
-class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-def read_reply(content: bytes, request: Request, server: Server) -> Response:
-    """The response in the body of a chat completion, or why there is none."""
-    body = _read_object(content, server)
-    choices = _read_choices(body, request.decoding.n)
-    if any(choice.finish_reason == "content_filter" for choice in choices):
-        raise Refused(Reason.FILTERED, "the answer was held back by a content filter")
-    if refusal := next((c.message.refusal for c in choices if c.message.refusal), None):
-        raise Refused(Reason.REFUSED, server.told(refusal))
-    stops = [choice.finish_reason for choice in choices]
-    served = body.get("model")
-    return Response(
-        key=request.key,
-        texts=tuple(_sound(choice.message.content or "") for choice in choices),
-        stop="length" if "length" in stops else stops[0],
-        usage=_read_usage(body.get("usage")),
-        served=served if isinstance(served, str) else None,
-    )
-
-
-def _read_object(content: bytes, server: Server) -> dict[str, Any]:
-    """The JSON object of a reply that holds at least one choice."""
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Transient(f"{server.address} sent what is not JSON ({error})") from None
-    if isinstance(body, dict) and isinstance(body.get("choices"), list) and body["choices"]:
-        return body
-    problem = body.get("error") if isinstance(body, dict) else None
-    told = f": {server.told(json.dumps(problem))}" if problem else ""
-    raise Transient(f"{server.address} sent no choices{told}")
-
-
-def _read_choices(body: Mapping[str, Any], count: int) -> list[_Choice]:
-    """The first `count` choices, in the order of their indices."""
-    try:
-        choices = msgspec.convert(body["choices"], list[_Choice])
-    except msgspec.ValidationError as error:
-        raise Refused(Reason.FAILED, f"the reply is not a chat completion: {error}") from None
-    if len(choices) < count:
-        raise Refused(
-            Reason.FAILED,
-            f"{count} answers were asked for and {len(choices)} came: the server ignores n",
-        )
-    return sorted(choices, key=lambda choice: choice.index or 0)[:count]
-
-
-def _read_usage(usage: object) -> Usage:
-    """The tokens a reply accounts for; unknown where it does so in another form."""
-    try:
-        read = msgspec.convert(usage, _Usage)
-    except msgspec.ValidationError:
-        return Usage()
-    return Usage(read.prompt_tokens, read.completion_tokens)
-
-
-def _sound(text: str) -> str:
-    """A text that can be stored: an emoji cut in half becomes the replacement character."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -13,6 +13,8 @@ from harness.errors import SpecError
 from harness.parts import Mode, digest
 from harness.specs.checked import nearest
 
+_CLUSTER = "cluster:"
+
 
 @dataclass(frozen=True, slots=True)
 class ScriptedModel:
@@ -40,7 +42,8 @@ def control(
     """The control model of a policy: at each step it answers with a field or a reference.
 
     `sources` maps a policy to its steps and those to names; of several names one is drawn for
-    each sample, step and seed.
+    each sample, step and seed. `one+other` joins two; `cluster:name` answers for all samples of
+    a cluster with what the first of them, by id, has.
     """
     if policy not in sources:
         raise SpecError(
@@ -48,6 +51,7 @@ def control(
             f"{nearest(policy, list(sources))}"
         )
     steps, known = sources[policy], {sample.id: sample for sample in samples}
+    first = {part.cluster: part for part in sorted(samples, key=_id, reverse=True)}
     version = digest((policy, steps, samples))
 
     def reply(request: Request) -> Response:
@@ -57,12 +61,19 @@ def control(
                 f"{request.variant}; add it to the task's `controls`"
                 f"{nearest(request.step, list(steps))}"
             )
-        name = _drawn(steps[request.step], request)
-        return Response(key=request.key, texts=(_text(known[request.sample_id], name),))
+        name, sample = _drawn(steps[request.step], request), known[request.sample_id]
+        if name.startswith(_CLUSTER):
+            name, sample = name.removeprefix(_CLUSTER), first[sample.cluster]
+        text = "".join(_text(sample, part) for part in name.split("+"))
+        return Response(key=request.key, texts=(text,))
 
     return ScriptedModel(
         name=name, reply=reply, identity=f"scripted:{policy}@{version}", revision=version[:7]
     )
+
+
+def _id(sample: Sample) -> str:
+    return sample.id
 
 
 def _drawn(names: tuple[str, ...], request: Request) -> str:

@@ -63,7 +63,7 @@ def check(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa: AN
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        raise SpecError(f"{where}: {_explain(str(error), _named(kind, content))}") from error
+        raise SpecError(f"{where}: {_explain(str(error), kind, content)}") from error
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -73,39 +73,57 @@ def nearest(name: str, known: list[str]) -> str:
     return f"{hint} known: {', '.join(sorted(known)) or 'none'}"
 
 
-def _explain(message: str, kind: object) -> str:
+def _explain(message: str, kind: Any, content: object) -> str:  # noqa: ANN401 - as in check
     """msgspec's message, with the nearest valid key or value added."""
     fact = message.replace("Object contains", "").replace("Object missing", "missing").strip()
     fact = fact.replace("field `", "key `")
     path = found[1] if (found := re.search(r" - at `\$(.*)`$", message)) else ""
     if unknown := re.search(r"unknown field `([^`]+)`", message):
-        return f"{fact}{nearest(unknown[1], _keys(_at(kind, path)))}"
-    if bad := re.search(r"Invalid value '([^']+)' - at `\$\.kind`", message):
-        return f"unknown kind {bad[1]!r}{nearest(bad[1], list(_by_tag(kind)))}"
+        return f"{fact}{nearest(unknown[1], _keys(_at(kind, path, content)))}"
+    if bad := re.search(r"Invalid value '([^']+)' - at `\$(.*)\.kind`", message):
+        place = f" at `${bad[2]}`" if bad[2] else ""
+        known = list(_by_tag(_type_at(kind, bad[2], content)))
+        return f"unknown kind {bad[1]!r}{place}{nearest(bad[1], known)}"
     if bad := re.search(r"Invalid enum value '([^']+)'", message):
-        return f"{fact}{nearest(bad[1], [str(value) for value in _closed(_at(kind, path))])}"
-    return f"{fact}; known: {', '.join(_by_tag(kind))}" if "`kind`" in fact else fact
+        return f"{fact}{nearest(bad[1], [str(v) for v in _closed(_at(kind, path, content))])}"
+    known = list(_by_tag(_type_at(kind, path, content))) if "`kind`" in fact else []
+    return f"{fact}; known: {', '.join(known)}" if known else fact
 
 
 def _by_tag(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - as in check
-    """The members of a union of specs, by the `kind` each stands for."""
-    return {str(part.__struct_config__.tag): part for part in get_args(kind)}
+    """The members of a union of specs, by the `kind` each stands for; none of another type."""
+    specs = [part for part in get_args(kind) if hasattr(part, "__struct_config__")]
+    return {str(part.__struct_config__.tag): part for part in specs}
 
 
-def _named(kind: Any, content: dict[str, Any]) -> Any:  # noqa: ANN401 - as in check
+def _named(kind: Any, content: object) -> Any:  # noqa: ANN401 - as in check
     """The member of a union that a mapping's `kind` names; the union where it names none."""
-    tag = content.get("kind")
+    tag = content.get("kind") if isinstance(content, dict) else None
     return _by_tag(kind).get(tag, kind) if isinstance(tag, str) else kind
 
 
-def _at(kind: Any, path: str) -> Any:  # noqa: ANN401 - any annotation
-    """The type at a path such as `.variants[...].steps[0]` within a spec."""
-    for name in re.findall(r"\.(\w+)|\[", path):
+def _at(kind: Any, path: str, content: object) -> Any:  # noqa: ANN401 - any annotation
+    """The type at a path such as `.variants[...].steps[0]`, of a union the member meant there."""
+    return _walked(kind, path, content)[1]
+
+
+def _type_at(kind: Any, path: str, content: object) -> Any:  # noqa: ANN401 - any annotation
+    """The type at a path, a union as it is."""
+    return _walked(kind, path, content)[0]
+
+
+def _walked(kind: Any, path: str, content: object) -> tuple[Any, Any]:  # noqa: ANN401 - as above
+    """The type at a path, and the member of it that the content there names."""
+    for name, place in re.findall(r"\.(\w+)|\[([^]]*)\]", path):
+        spec = _named(kind, content)
         if name:
-            kind = get_type_hints(kind)[name]
+            kind = get_type_hints(spec)[name]
+            content = content.get(name) if isinstance(content, dict) else None
         else:
-            kind = get_args(kind)[-1 if get_origin(kind) is dict else 0]
-    return kind
+            kind = get_args(spec)[-1 if get_origin(spec) is dict else 0]
+            # Of a mapping msgspec does not tell the key.
+            content = content[int(place)] if isinstance(content, list) else None
+    return kind, _named(kind, content)
 
 
 def _keys(kind: Any) -> list[str]:  # noqa: ANN401 - as in _at

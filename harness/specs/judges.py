@@ -1,8 +1,14 @@
-"""What a judge's YAML may say, one class a kind."""
+"""What a judge's YAML may say, one class a kind.
 
-from typing import Literal
+A judge that asks has a `model`: a name in configs/models.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
 
 from harness.specs.checked import Spec
+from harness.specs.encoders import EncoderSpec, HostedEncoderSpec, LocalEncoderSpec
 from harness.specs.tasks import DecodingSpec
 
 
@@ -11,6 +17,21 @@ class Contrast(Spec, frozen=True, kw_only=True):
 
     accept: str
     reject: str
+
+
+class Prepended(Spec, frozen=True, kw_only=True):
+    """References put before the texts that a cosine compares; null puts nothing before."""
+
+    response: str | None = None
+    accept: str | None = None
+    reject: str | None = None
+
+
+class Scale(Spec, frozen=True, kw_only=True):
+    """The whole numbers a rating may be, both ends among them."""
+
+    low: int
+    high: int
 
 
 class PreferenceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="preference"):
@@ -29,10 +50,37 @@ class PreferenceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="pre
     decoding: DecodingSpec
 
 
-class EncoderSpec(Spec, frozen=True, kw_only=True):
-    """How texts become vectors: the packaged MiniLM, or character n-grams."""
+class RatingSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="rating"):
+    """A model rates a response on a scale, in so many replies; the readable ones are averaged.
 
-    name: Literal["minilm", "char-ngrams"]
+    `shows` are the references its prompt may hold, one a line; `slots` words slots by
+    templates, without .j2, that only fields fill. `is_structured` has the server hold replies
+    to the form, where it can.
+    """
+
+    about: str
+    model: str
+    template: str
+    scale: Scale
+    shows: tuple[str, ...] = ()
+    slots: dict[str, str] = field(default_factory=dict)
+    replies: Annotated[int, Meta(ge=1)] = 1
+    seed: int | None = None
+    is_structured: bool = True
+    decoding: DecodingSpec
+
+
+class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"):
+    """The responses are ratings themselves, as imported ones are: the readable texts' mean.
+
+    `reading: first_digit` reads them as the scripts of the Topical-Chat release do; `scales`
+    are those of the variants that have one of their own.
+    """
+
+    about: str
+    scale: Scale
+    scales: dict[str, Scale] = field(default_factory=dict)
+    reading: Literal["strict", "first_digit"] = "strict"
 
 
 class CosineSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cosine"):
@@ -41,6 +89,42 @@ class CosineSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cosine"
     about: str
     encoder: EncoderSpec
     options: Contrast
+    prepend: Prepended = field(default_factory=Prepended)
 
 
-JudgeSpec = PreferenceSpec | CosineSpec
+class BertScoreSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="bertscore"):
+    """BERTScore F1 of a response with each text of a reference, their mean or their maximum.
+
+    `encoder` is minilm (packaged), a hub name or a folder; `layer` counts from 1, null takes the
+    layer that bert-score recommends, or the last.
+    """
+
+    about: str
+    encoder: str
+    layer: Annotated[int, Meta(ge=1)] | None = None
+    reference: str
+    over: Literal["mean", "max"] = "mean"
+    has_idf: bool = False
+    is_rescaled: bool = False
+
+
+class ContrastSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="contrast"):
+    """Of the responses to two samples of one cluster, is each nearer to its own reference."""
+
+    about: str
+    encoder: LocalEncoderSpec
+    reference: str
+
+
+JudgeSpec = PreferenceSpec | RatingSpec | StatedSpec | CosineSpec | BertScoreSpec | ContrastSpec
+
+
+def asked_model(spec: JudgeSpec) -> str | None:
+    """The model a judge asks, as its YAML names it; null for one that asks nothing."""
+    match spec:
+        case PreferenceSpec(model=model) | RatingSpec(model=model):
+            return model
+        case CosineSpec(encoder=HostedEncoderSpec(model=model)):
+            return model
+        case _:
+            return None

@@ -38,7 +38,8 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
 
     `model: auto` takes the one model the server says it serves. `key_env` names the
     environment variable that holds the key; null for servers without one. `base_url_env`
-    names a variable that overrides `base_url`.
+    names a variable that overrides `base_url`. `is_structured_output` is false for servers that
+    cannot hold a reply to a JSON schema.
     """
 
     model: str
@@ -50,6 +51,7 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     token_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # noqa: S105 - a field name, no secret
     sends_temperature: bool = True
     sends_seed: bool = True
+    is_structured_output: bool = True
     concurrency: Annotated[int, Meta(ge=1)] = 16
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
     attempts: Annotated[int, Meta(ge=1)] = 6

@@ -46,12 +46,23 @@ class DataSpec(Spec, frozen=True, kw_only=True):
     overlay: str | None = None
 
 
+class UnitSpec(Spec, frozen=True, kw_only=True):
+    """What agreement with people takes for a document and for a system."""
+
+    document: Literal["sample", "cluster"] = "sample"
+    system: Literal["model", "group"] = "model"
+
+
 class TaskSpec(Spec, frozen=True, kw_only=True):
     """A task: its data, its variants, how answers are drawn and cut, who judges them.
 
-    `controls` says which field or references each control model answers with at each step;
+    `controls` says which field or references each control model answers with at each step, one
+    drawn where there are several: `one+other` joins two, `cluster:name` takes all samples of a
+    cluster for the first of them by id;
     `phrases` names slots whose wording depends on a sample's group; `chance` is the expected
-    headline value of an answer given blindly, null where there is none.
+    headline value of an answer given blindly, null where there is none. `imports` are the
+    layouts in which others store answers to it; `rated` the variants whose samples hold
+    people's mean rating as the reference of that name.
     """
 
     about: str
@@ -62,7 +73,10 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     judges: tuple[str, ...]
     controls: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     phrases: tuple[str, ...] = ()
-    cut: Literal["none", "blank_line"] = "none"
+    cut: Literal["none", "blank_line", "lead_in"] = "none"
+    unit: UnitSpec = field(default_factory=UnitSpec)
+    imports: tuple[str, ...] = ()
+    rated: tuple[str, ...] = ()
     mode: Mode = Mode.GENERATE
     chance: float | None = None
 

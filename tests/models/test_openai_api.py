@@ -174,6 +174,47 @@ def test_a_spec_leaves_out_and_adds_what_its_server_wants(stub: StubServer) -> N
     assert set(stub.bodies[0]) == {"model", "messages", "max_completion_tokens", "top_k"}
 
 
+SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
+
+
+def test_a_server_is_asked_to_hold_each_of_several_replies_to_a_schema(stub: StubServer) -> None:
+    asked = request("Rate this.", schema=SCHEMA, decoding=Decoding(n=3))
+
+    [response] = model(stub).answer([asked])
+
+    form = {"name": "reply", "strict": True, "schema": SCHEMA}
+    assert stub.bodies[0]["response_format"] == {"type": "json_schema", "json_schema": form}
+    assert len(response.texts or ()) == 3
+
+
+@pytest.mark.parametrize(("schema", "can"), [(None, True), (SCHEMA, False), (None, False)])
+def test_no_schema_is_sent_where_none_is_asked_for_or_known(
+    stub: StubServer, schema: Mapping[str, Any] | None, can: bool
+) -> None:
+    list(model(stub, is_structured_output=can).answer([request("x", schema=schema)]))
+
+    assert "response_format" not in stub.bodies[0]
+
+
+@pytest.mark.parametrize("status", ["400", "422"])
+def test_a_server_that_refuses_schemas_stops_the_run_with_a_remedy(status: str) -> None:
+    script = Script(faults={"": (f"{status}-response_format",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match="is_structured_output: false"):
+        list(model(stub).answer([request("x", schema=SCHEMA)]))
+
+
+@pytest.mark.parametrize(("schema", "is_hinted"), [(SCHEMA, True), (None, False)])
+def test_a_refusal_that_names_no_cause_fails_the_item_alone(
+    schema: Mapping[str, Any] | None, is_hinted: bool
+) -> None:
+    with StubServer(Script(faults={"": ("400",)})) as stub:
+        [response] = model(stub).answer([request("x", schema=schema)])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.FAILED
+    assert ("is_structured_output" in message) == is_hinted
+
+
 def test_a_response_tells_tokens_snapshot_and_stop(stub: StubServer) -> None:
     [response] = model(stub).answer([request("two words")])
 
@@ -186,12 +227,70 @@ def test_an_answer_cut_at_its_length_still_counts(lasting: Mapping[str, Response
     assert lasting["null"].texts == ("", "")
 
 
-@pytest.mark.parametrize("mode", [Mode.CHOOSE, Mode.EMBED])
-def test_a_mode_a_chat_server_lacks_is_unsupported(stub: StubServer, mode: Mode) -> None:
-    [response] = model(stub).answer([request("x", mode=mode)])
+def test_a_mode_a_server_lacks_is_unsupported(stub: StubServer) -> None:
+    [response] = model(stub).answer([request("x", mode=Mode.CHOOSE)])
 
     assert failure_of(response)[0] == Reason.UNSUPPORTED
     assert stub.stats()["requests"] == 0
+
+
+def embedding(text: str) -> Request:
+    return request(text, mode=Mode.EMBED)
+
+
+def test_an_embedding_has_one_vector_its_tokens_and_its_snapshot(stub: StubServer) -> None:
+    first, again, other = sorted(
+        model(stub).answer([embedding("two words"), embedding("two words"), embedding("three")]),
+        key=lambda response: response.usage.prompt_tokens or 0,
+        reverse=True,
+    )
+
+    assert first.vectors is not None
+    assert len(first.vectors[0]) == 8
+    assert (first.vectors, first.usage.prompt_tokens, first.served) == (
+        again.vectors,
+        2,
+        "stub-model",
+    )
+    assert other.vectors != first.vectors
+
+
+def test_an_embedding_is_asked_for_in_numbers_and_with_the_extra_body(stub: StubServer) -> None:
+    list(model(stub, extra_body={"dimensions": 8}).answer([embedding("Hello")]))
+
+    assert stub.bodies == [
+        {"model": "stub-model", "input": "Hello", "encoding_format": "float", "dimensions": 8}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "word"),
+    [
+        ("nan-vector", "vector of 2 numbers is not finite"),
+        ("zero-vector", "vector of 2 numbers is empty or all zeros"),
+        ("empty-vector", "vector of 0 numbers"),
+        ("text-vector", "not an embedding: Expected `float`"),
+        ("no-data", "sent no data"),
+        ("malformed", "not JSON"),
+        ("500", "500"),
+        ("429", "429"),
+    ],
+)
+def test_an_embedding_that_is_none_is_a_failure(fault: str, word: str) -> None:
+    with StubServer(Script(faults={"": (fault,) * 9})) as stub:
+        [response] = model(stub, attempts=2).answer([embedding("x")])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.FAILED
+    assert word in message
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "cut", "malformed", "no-data"])
+def test_a_passing_fault_of_an_embedding_is_outlived(fault: str) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub, attempts=3).answer([embedding("x")])
+
+    assert response.vectors is not None
 
 
 def test_a_finished_run_needs_neither_key_nor_server() -> None:
@@ -315,7 +414,7 @@ def test_it_is_a_model() -> None:
     one: Model = OpenAIModel("any", OpenAISpec(model="m"), {})
 
     assert (one.name, one.kind, one.revision) == ("any", "openai", None)
-    assert one.modes == {Mode.GENERATE}
+    assert one.modes == {Mode.GENERATE, Mode.EMBED}
 
 
 def library_errors() -> dict[str, type[Exception]]:

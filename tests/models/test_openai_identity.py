@@ -32,3 +32,10 @@ def test_identity_covers_host_and_what_is_sent_beside_the_request() -> None:
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ModelError, match="no server address"):
         identity(url)
+
+
+def test_a_server_without_schemas_is_another_model_and_one_with_them_the_same() -> None:
+    url = "http://localhost/v1"
+
+    assert identity(url, is_structured_output=True) == identity(url) == "openai|m"
+    assert identity(url, is_structured_output=False) == "openai|m|unstructured"

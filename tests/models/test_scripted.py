@@ -135,3 +135,51 @@ def test_a_scripted_model_says_whatever_its_function_says() -> None:
     assert [response.texts for response in fake.answer([ASKED])] == [("response",)]
     assert fake.modes == frozenset(Mode)
     assert fake.revision is None
+
+
+TURN = {"before": "He said ", "emphasis": "two", "after": "."}
+DIALOGUE = (
+    Sample("b", TURN, {"meant": ("Two is too many.",)}, cluster="one"),
+    Sample("a", {**TURN, "after": "!"}, {"meant": ("He said it, not she.",)}, cluster="one"),
+    Sample("c", TURN, {"meant": ("Two, not three.",)}, cluster="other"),
+)
+JOINED: dict[str, dict[str, tuple[str, ...]]] = {
+    "echo": {"response": ("before+emphasis+after",)},
+    "blind": {"response": ("cluster:meant",)},
+    "blind echo": {"response": ("cluster:before+emphasis+after",)},
+    "wrong": {"response": ("before+emphases",)},
+    "wrong first": {"response": ("cluster:mean",)},
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("echo", ["He said two.", "He said two!", "He said two."]),
+        ("blind", ["He said it, not she.", "He said it, not she.", "Two, not three."]),
+        ("blind echo", ["He said two!", "He said two!", "He said two."]),
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_control_may_join_fields_and_may_be_blind_within_a_cluster(
+    policy: str, expected: list[str], order: int
+) -> None:
+    made = control("a-control", policy, sources=JOINED, samples=DIALOGUE[::order])
+
+    responses = made.answer([replace(ASKED, sample_id=sample.id) for sample in DIALOGUE])
+
+    assert [response.texts for response in responses] == [(text,) for text in expected]
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("wrong", "sample b has no field or reference 'emphases'.*; did you mean emphasis"),
+        ("wrong first", "sample a has no field or reference 'mean'.*; did you mean meant"),
+    ],
+)
+def test_each_part_of_a_joined_name_must_be_there(policy: str, words: str) -> None:
+    made = control("a-control", policy, sources=JOINED, samples=DIALOGUE)
+
+    with pytest.raises(SpecError, match=words):
+        list(made.answer([replace(ASKED, sample_id="b")]))

@@ -1,0 +1,88 @@
+"""Answers as models word them to what they say: lead-ins, wrapping and template residue cut off.
+
+Only the very beginning, marks around the whole and special tokens are ever cut; no word within
+an answer is. A lead-in that leads to nothing is the answer, and stays.
+"""
+
+import re
+
+_ROLE = "(?:assistant|user|system|model)"
+# Special tokens of the chat templates in use; no answer of its own contains one.
+_RESIDUE = re.compile(
+    rf"(?:<\|start_header_id\|>{_ROLE}?<\|end_header_id\|>|<\|im_start\|>{_ROLE}?"
+    rf"|<start_of_turn>{_ROLE}?|<\|[a-z][a-z0-9_]*\|>|<end_of_turn>|</?s>|<[be]os>"
+    r"|\[/?INST\]|<</?SYS>>)+",
+    re.IGNORECASE,
+)
+# The header of an answer whose special tokens a decoder has dropped.
+_HEADER = r"(?:assistant|model)[^\S\n]*\n"
+_KIND = (
+    r"(?:(?:key|main|short|concise|simple|possible|likely|intended|implied|implicit|underlying) )"
+)
+_NOUN = (
+    r"(?:implication(?:s|\(s\))?(?: meaning| sentence)?|meaning|interpretation|answer|response"
+    r"|(?:specific |key )?(?:highlighted|emphasi[sz]ed) (?:information|meaning))"
+)
+_WHOSE = (
+    r"(?: (?:of|behind|for|in|conveyed by) (?:the|this|that)"
+    r"(?: (?:current|emphasi[sz]ed|stressed|given|above|last|next|speaker's))*"
+    r" (?:turn|sentence|turn sentence|emphasis|stress|utterance|statement|line|dialogue|word"
+    r"|phrase))"
+)
+# "Implication:", "The implied meaning of this turn is:", "Here is a short sentence ... meaning:"
+_LABEL = (
+    rf"(?:(?:the |an? |my )?{_KIND}{{0,2}}{_NOUN}{_WHOSE}?(?: is| would be| could be)?"
+    r"|here(?: is|'s|\u2019s)\b[^:.!?\n]{0,120}?\b(?:implications?|meaning|interpretation|answer"
+    r"|response|sentence|information|summary)\b[^:.!?\n]{0,80}?)"
+)
+_PROMISE = (
+    r"(?:i(?:'d|\u2019d| would) be (?:happy|glad) to (?:help|assist)(?: you)?"
+    r"(?: with (?:that|this))?|i (?:can|will) (?:do that|help(?: you)?(?: with (?:that|this))?)"
+    r"|i understand|here you go)"
+)
+_YES = r"(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|alright|great)"
+# A label may be bold as a whole, with or without its colon, or be a heading.
+_BOLD = r"(?:#{1,6} )?(?P<bold>[*_]{1,3})?"
+_COLON = r"(?(bold)(?:[*_]{1,3} ?[:\uff1a]|[:\uff1a] ?[*_]{1,3})|[:\uff1a])"
+_LEAD_IN = re.compile(
+    rf"(?:{_HEADER}"
+    rf"|{_BOLD}(?:{_YES}[,!.]? )?{_LABEL}{_COLON}"
+    rf"|#{{1,6}} {_LABEL}[ \t]*\n"
+    rf"|(?:{_YES}[,!.]? )?{_PROMISE}[.!:]"
+    rf"|{_YES}(?:!|[.:,]?[^\S\n]*\n))\s*(?=\S)",
+    re.IGNORECASE,
+)
+_WRAPS = (
+    *(("**", "**"), ("*", "*"), ("__", "__"), ("_", "_"), ("`", "`")),
+    *(('"', '"'), ("\u201c", "\u201d"), ("\u2018", "\u2019"), ("'", "'")),
+)
+
+
+def without_lead_in(text: str) -> str:
+    """The answer without what leads up to it, wraps it or is left of a chat template."""
+    before, text = None, text.strip()
+    while text != before:
+        before, text = text, _RESIDUE.sub(" ", text).strip()
+        text = _led_to(_unwrapped(text))
+    return text
+
+
+def _led_to(text: str) -> str:
+    """The answer after one lead-in, if it begins with one."""
+    found = _LEAD_IN.match(text)
+    return text[found.end() :] if found else text
+
+
+def _unwrapped(text: str) -> str:
+    """The answer without a pair of marks around the whole of it."""
+    for opening, closing in _WRAPS:
+        inner = text[len(opening) : -len(closing)]
+        if f"{opening}{inner}{closing}" == text and inner.strip() and _is_one(inner, closing):
+            return inner.strip()
+    return text
+
+
+def _is_one(inner: str, mark: str) -> bool:
+    """Whether a mark around these words opens and closes once; apostrophes are no marks."""
+    words = re.sub(r"(?<=\w)['\u2019](?=\w)", "", inner)
+    return mark not in words

@@ -1,0 +1,109 @@
+"""Rating: how good is a response on a scale, by the mean of a judge model's replies.
+
+Asks once, for as many replies as the spec says, and reads the JSON object each reply holds. What
+cannot be read is left out of the mean and counted; nothing is asked for again.
+"""
+
+from collections.abc import Sequence
+from math import fsum
+
+from harness.core import Case, Request, Response, Sample, Verdict
+from harness.errors import SpecError
+from harness.parsers import rating
+from harness.parts import Decoding, Message, Reason, digest
+from harness.prompts import Prompts
+from harness.specs.checked import nearest
+from harness.specs.judges import RatingSpec, Scale
+
+
+class RatingJudge:
+    """A rubric, a judge model, and the ratings it gives; of several answers the first is rated.
+
+    `parsed_share` is the share of replies that could be read.
+    """
+
+    metric = "mean_rating"
+
+    def __init__(self, name: str, spec: RatingSpec, *, prompts: Prompts, model: str) -> None:
+        """Judge as `spec` says; `model` is the identity of the judge model."""
+        self.name = name
+        self._spec = spec
+        self._prompts = prompts
+        self._model = model
+        scale = spec.scale
+        drawn = (spec.replies, spec.seed, spec.is_structured, spec.decoding)
+        words = [prompts.digest(part) for part in (spec.template, *spec.slots.values())]
+        recipe = digest((scale, spec.shows, spec.slots, drawn, words, model))
+        self.recipe = f"{name}:{recipe[:8]}|ratings-{scale.low}-{scale.high}-x{spec.replies}"
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        """One request, for all replies."""
+        spec = self._spec
+        decoding = Decoding(
+            temperature=spec.decoding.temperature,
+            max_tokens=spec.decoding.max_tokens,
+            n=spec.replies,
+            seed=spec.seed if spec.decoding.temperature > 0 else None,
+        )
+        asked = Request(
+            sample_id=sample.id,
+            variant=self.name,
+            step="rating",
+            model=self._model,
+            messages=self._messages(sample, response),
+            decoding=decoding,
+            schema=_schema(spec.scale) if spec.is_structured else None,
+        )
+        return (asked,)
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        """The mean over the readable replies to each case."""
+        return [self._verdict(case) for case in cases]
+
+    def _messages(self, sample: Sample, response: Response) -> tuple[Message, ...]:
+        worded = {
+            name: self._prompts.text(f"{template}.j2", sample.fields)
+            for name, template in self._spec.slots.items()
+        }
+        shown = {name: self._listed(sample, name) for name in self._spec.shows}
+        answer = (response.texts or ("",))[0]
+        slots = {**sample.fields, **worded, **shown, "response": answer}
+        return self._prompts.render(self._spec.template, slots)
+
+    def _listed(self, sample: Sample, name: str) -> str:
+        """The texts of a reference, one a line."""
+        if not sample.references.get(name):
+            raise SpecError(
+                f"judge {self.name} needs the reference {name!r}, which sample {sample.id} lacks"
+                f"{nearest(name, list(sample.references))}"
+            )
+        return "\n".join(" ".join(text.split()) for text in sample.references[name])
+
+    def _verdict(self, case: Case) -> Verdict:
+        [reply] = case.replies
+        key, served = case.response.key, reply.served
+        if reply.failure is not None:
+            why = reply.failure
+            return Verdict(key, self.name, None, why.reason, note=why.message, served=served)
+        if reply.texts is None:
+            return Verdict(key, self.name, None, Reason.UNSUPPORTED, served=served)
+        scale = self._spec.scale
+        found = [rating(text, low=scale.low, high=scale.high) for text in reply.texts]
+        values = [value for value in found if not isinstance(value, Reason)]
+        if isinstance(found[0], Reason) and not values:
+            reason = Reason.TRUNCATED if reply.stop == "length" else found[0]
+            return Verdict(key, self.name, None, reason, note=reply.texts[0], served=served)
+        detail = {"parsed_share": len(values) / len(found)}
+        mean = fsum(values) / len(values)
+        return Verdict(key, self.name, mean, detail=detail, served=served)
+
+
+def _schema(scale: Scale) -> dict[str, object]:
+    """What a reply must look like, as a JSON schema."""
+    score = {"type": "integer", "minimum": scale.low, "maximum": scale.high}
+    return {
+        "type": "object",
+        "properties": {"analysis": {"type": "string"}, "score": score},
+        "required": ["analysis", "score"],
+        "additionalProperties": False,
+    }

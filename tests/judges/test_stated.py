@@ -1,0 +1,93 @@
+"""The stated judge: responses that are ratings, averaged over their readable texts."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from harness.core import Case, Judge, Response, Sample, Verdict
+from harness.judges.stated import StatedJudge
+from harness.parts import ChoiceScore, Reason
+from harness.specs.judges import Scale, StatedSpec
+
+SPEC = StatedSpec(about="a toy", scale=Scale(low=1, high=3))
+SAMPLE = Sample("s1", {"source": "a dialogue"})
+
+
+def read(*texts: str, spec: StatedSpec = SPEC) -> Verdict:
+    [verdict] = StatedJudge("toy", spec).read([Case(SAMPLE, Response("key", texts=texts))])
+    return verdict
+
+
+def test_it_is_a_judge_that_asks_nothing() -> None:
+    one: Judge = StatedJudge("toy", SPEC)
+
+    assert one.ask(SAMPLE, Response("key", texts=("2",))) == ()
+    assert (one.name, one.metric) == ("toy", "mean_rating")
+    assert one.recipe.endswith("|strict-1-3")
+
+
+@pytest.mark.parametrize(
+    ("texts", "value", "share"),
+    [
+        (("2",), 2.0, 1.0),
+        (("1", "2", "3", "3"), 2.25, 1.0),
+        (("2", "Yes", "", "Analysis: good in 2002.\nRating: 3"), 2.5, 0.5),
+        (("4", "0", "2.5", "1"), 1.0, 0.25),
+    ],
+)
+def test_readable_texts_are_averaged_and_their_share_is_told(
+    texts: tuple[str, ...], value: float, share: float
+) -> None:
+    verdict = read(*texts)
+
+    assert (verdict.response_key, verdict.judge) == ("key", "toy")
+    assert (verdict.value, verdict.detail) == (value, {"parsed_share": share})
+
+
+@pytest.mark.parametrize("texts", [("Yes", "No"), ("4",), ("", ""), ("", "Yes")])
+def test_where_no_text_can_be_read_there_is_no_number(texts: tuple[str, ...]) -> None:
+    verdict = read(*texts)
+
+    assert (verdict.value, verdict.reason) == (None, Reason.UNPARSED)
+    assert (verdict.note, verdict.detail) == (texts[0], {})
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (Response.failed("key", Reason.REFUSED, "rather not"), Reason.REFUSED),
+        (Response("key", choice_scores=(ChoiceScore(-1.0, 1, 1),)), Reason.UNSUPPORTED),
+    ],
+)
+def test_a_response_without_texts_is_a_reason(response: Response, reason: Reason) -> None:
+    [verdict] = StatedJudge("toy", SPEC).read([Case(SAMPLE, response)])
+
+    assert (verdict.value, verdict.reason) == (None, reason)
+
+
+def test_verdicts_stand_in_the_order_of_their_cases() -> None:
+    cases = [Case(SAMPLE, Response(key, texts=(text,))) for key, text in (("x", "3"), ("y", "1"))]
+
+    verdicts = StatedJudge("toy", SPEC).read(cases)
+
+    assert [(v.response_key, v.value) for v in verdicts] == [("x", 3.0), ("y", 1.0)]
+
+
+def test_the_reading_of_the_released_scripts_is_there_for_their_replies_alone() -> None:
+    released = structs.replace(SPEC, reading="first_digit")
+
+    assert read("It was in 2002.", "2.5", spec=released).value == 2.0
+    assert read("It was in 2002.", "2.5").reason == Reason.UNPARSED
+
+
+@pytest.mark.parametrize(
+    "changes", [{"scale": Scale(low=0, high=3)}, {"reading": "first_digit"}], ids=str
+)
+def test_the_recipe_changes_with_what_changes_a_verdict(changes: dict[str, Any]) -> None:
+    before, after = (
+        StatedJudge("toy", spec).recipe.split("|")[0]
+        for spec in (SPEC, structs.replace(SPEC, **changes))
+    )
+
+    assert before != after
