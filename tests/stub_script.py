@@ -27,8 +27,8 @@ class Script:
     the replies one is taken by the prompt's digest, of the faults the k-th at the k-th attempt,
     "" and nothing left meaning none. `shares` are the probabilities of further faults, drawn from
     seed, prompt and attempt. A fault is a status ("500", "429", "429-date", "429-quota",
-    "400-filter"), a name known to `Faults.of_body`, a name in CHOICES, "late", "n-ignored" or
-    "no-choices".
+    "400-filter"), a name known to `Faults.of_body`, a name in CHOICES or VECTORS, "late",
+    "n-ignored", "no-choices" or "no-data".
     """
 
     models: tuple[Mapping[str, Any], ...] = ({"id": "stub-model"},)
@@ -145,11 +145,36 @@ def openai_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[str
     return body if fault == "no-choices" else body | {"choices": choices[::-1]}
 
 
-SHAPES: Mapping[str, Shape] = {"/v1/chat/completions": openai_answer}
+# What a fault changes in the vector of an embedding.
+VECTORS: Mapping[str, list[Any]] = {
+    "nan-vector": [1.0, float("nan")],
+    "zero-vector": [0.0, 0.0],
+    "empty-vector": [],
+    "text-vector": ["1.0"],
+}
+
+
+def openai_embedding(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any]:
+    """The body of an embedding: eight numbers drawn from the text, of any length."""
+    draw = Random(asked["input"])
+    vector = VECTORS.get(fault, [round(draw.gauss(), 6) for _ in range(8)])
+    tokens = len(asked["input"].split())
+    body = {"object": "list", "model": asked["model"]}
+    body |= {"usage": {"prompt_tokens": tokens, "total_tokens": tokens}}
+    data = [{"object": "embedding", "index": 0, "embedding": vector}]
+    return body if fault == "no-data" else body | {"data": data}
+
+
+SHAPES: Mapping[str, Shape] = {
+    "/v1/chat/completions": openai_answer,
+    "/v1/embeddings": openai_embedding,
+}
 
 
 def prompt_of(asked: Mapping[str, Any]) -> str:
-    """All words of a request's messages."""
+    """All words of a request's messages, or the text to embed."""
+    if "input" in asked:
+        return str(asked["input"])
     return "\n".join(str(message["content"]) for message in asked["messages"])
 
 

@@ -3,12 +3,20 @@
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
 
-from harness.encoders import CharNgrams, Encoder, MiniLM, encoder, package_folder
-from harness.errors import ModelError, SpecError
+from harness.encoders import (
+    PACKAGE,
+    CharNgrams,
+    Encoder,
+    MiniLM,
+    SentenceTransformers,
+    package_folder,
+)
+from harness.errors import ModelError
 
 TEXTS = ["Could you close the window?", "", "It is cold.", "Könnten Sie das Fenster schließen?"]
 
@@ -22,21 +30,12 @@ def minilm() -> MiniLM:
 
 
 def test_importing_the_module_imports_no_heavy_package() -> None:
-    code = "import sys, harness.encoders; print({'torch', 'transformers'} & set(sys.modules))"
+    heavy = {"torch", "transformers", "sentence_transformers"}
+    code = f"import sys, harness.encoders; print({heavy} & set(sys.modules))"
 
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
     assert printed.stdout.decode().strip() == "set()"
-
-
-@pytest.mark.parametrize("name", ["minilm", "char-ngrams"])
-def test_an_encoder_is_found_by_its_own_name(name: str) -> None:
-    assert encoder(name).name == name
-
-
-def test_an_unknown_encoder_names_the_nearest() -> None:
-    with pytest.raises(SpecError, match=r"unknown encoder 'minilmm'; did you mean minilm\?"):
-        encoder("minilmm")
 
 
 def test_digests_are_known_without_weights_and_differ(tmp_path: Path) -> None:
@@ -165,6 +164,68 @@ def test_minilm_reads_the_first_256_tokens(minilm: MiniLM) -> None:
 
 
 def test_each_encoder_meets_the_protocol() -> None:
-    encoders: list[Encoder] = [MiniLM(), CharNgrams()]
+    encoders: list[Encoder] = [MiniLM(), CharNgrams(), SentenceTransformers("none")]
 
-    assert len({one.digest for one in encoders}) == len(encoders)
+    assert len({one.name for one in encoders}) == len(encoders)
+
+
+# --- the sentence-transformers package ---
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """A folder of that package's layout: the packaged MiniLM's."""
+    for package in (PACKAGE, "sentence_transformers"):
+        pytest.importorskip(package)
+    return package_folder(PACKAGE)
+
+
+@pytest.fixture(scope="module")
+def sentences(folder: Path) -> SentenceTransformers:
+    """That folder's model, loaded once."""
+    return SentenceTransformers(str(folder))
+
+
+def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_model_it_holds(
+    sentences: SentenceTransformers, minilm: MiniLM
+) -> None:
+    texts = [*TEXTS, "\ud800", "word " * 300]
+
+    rows = sentences.encode(texts)
+
+    assert rows.dtype == np.float32
+    assert np.abs(rows - minilm.encode(texts)).max() < 1e-5
+
+
+def test_rows_of_sentence_transformers_do_not_depend_on_the_order_of_the_texts(
+    sentences: SentenceTransformers,
+) -> None:
+    texts = [*TEXTS, "It is cold.", "It is cold outside."]
+
+    assert (sentences.encode(texts) == sentences.encode(texts[::-1])[::-1]).all()
+
+
+def test_a_copy_of_a_folder_has_its_digest(
+    folder: Path, sentences: SentenceTransformers, tmp_path: Path
+) -> None:
+    copy = copytree(folder, tmp_path / "copy")
+
+    assert SentenceTransformers(str(copy)).digest == sentences.digest
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "modules.json", "1_Pooling/config.json"])
+def test_a_change_anywhere_in_a_folder_changes_its_digest(
+    folder: Path, sentences: SentenceTransformers, name: str, tmp_path: Path
+) -> None:
+    copy = copytree(folder, tmp_path / "copy")
+    path = copy / name
+    path.write_text(path.read_text("utf-8") + " ", "utf-8")
+
+    assert SentenceTransformers(str(copy)).digest != sentences.digest
+
+
+def test_an_unknown_folder_of_sentence_transformers_is_the_users_mistake(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+
+    with pytest.raises(ModelError, match="no such folder"):
+        SentenceTransformers(str(tmp_path / "nothing")).encode(["a"])

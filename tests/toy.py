@@ -42,7 +42,7 @@ FILES: Mapping[str, str] = {
     "configs/judges/near.yaml": """
         about: By spelling.
         kind: cosine
-        encoder: {name: char-ngrams}
+        encoder: {kind: char-ngrams}
         options: {accept: right, reject: wrong}
     """,
     "configs/judges/choice.yaml": """

@@ -1,10 +1,11 @@
 """Answers to verdicts by vectors: right where nearer to one reference than to another.
 
-Asks nothing; every text of every case is encoded in one batch. It does not cut or clean an
-answer: it reads the texts it is handed.
+A local encoder is asked nothing and gets every text of every case in one batch; a hosted one is
+asked for one text a request, so that equal texts of two samples are one stored call. This does
+not cut or clean an answer: it reads the texts it is handed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -13,21 +14,51 @@ from numpy.typing import NDArray
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.encoders import Encoder
-from harness.errors import SpecError
-from harness.parts import Reason, digest
+from harness.nearness import (
+    DECIMALS,
+    VectorOf,
+    answers_of,
+    nearest_cosine,
+    reference_of,
+    unreadable,
+    won,
+)
+from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
 from harness.specs.judges import CosineSpec
 
-_DECIMALS = 6  # of a margin: what lies below is float noise of an encoder, and counts as a tie
-
-Vectors = Mapping[str, NDArray[np.float32]]
+_EMBEDDING = Decoding(max_tokens=1)  # nothing is drawn; one is the least a decoding can say
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
-    """The texts an answer is compared with."""
+class Hosted:
+    """The vectors of a model that is asked for them; `model` is its identity."""
 
+    model: str
+
+    @property
+    def name(self) -> str:
+        """What signatures call it."""
+        return "hosted"
+
+    @property
+    def digest(self) -> str:
+        """Digest of the model asked."""
+        return digest((self.name, self.model))
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What is compared: the answers that are not blank, and the texts of both references."""
+
+    answers: tuple[str, ...]
     accept: tuple[str, ...]
     reject: tuple[str, ...]
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The texts whose vectors a verdict needs, each once; none where there is no answer."""
+        texts = (*self.answers, *self.accept, *self.reject) if self.answers else ()
+        return tuple(dict.fromkeys(texts))
 
 
 class CosineJudge:
@@ -39,98 +70,102 @@ class CosineJudge:
 
     metric = "accuracy"
 
-    def __init__(self, name: str, spec: CosineSpec, encoder: Encoder) -> None:
+    def __init__(self, name: str, spec: CosineSpec, encoder: Encoder | Hosted) -> None:
         """Judge under `name`, comparing what `spec` names in the space of `encoder`."""
         self.name = name
         self._options = spec.options
+        self._prepend = spec.prepend
         self._encoder = encoder
 
     @property
     def recipe(self) -> str:
         """Name, digest of what changes a verdict, and encoder, as signatures show them."""
-        changes = digest((self._options, self._encoder.digest))
+        changes = digest((self._options, self._prepend, self._encoder.digest))
         return f"{self.name}:{changes[:8]}|{self._encoder.name}"
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-        """No question: this judge computes."""
-        return ()
+        """The vector of each text from a hosted encoder; no question with a local one."""
+        if not isinstance(self._encoder, Hosted):
+            return ()
+        return tuple(
+            Request(
+                sample_id=sample.id,
+                variant=self.name,
+                step="embed",
+                model=self._encoder.model,
+                messages=(Message("user", text),),
+                decoding=_EMBEDDING,
+                mode=Mode.EMBED,
+            )
+            for text in self._texts(sample, response).wanted
+        )
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
-        sides = [self._sides(case.sample) for case in cases]
-        vectors = self._vectors(cases, sides)
-        return [
-            self._verdict(case.response, side, vectors)
-            for case, side in zip(cases, sides, strict=True)
-        ]
+        texts = [self._texts(case.sample, case.response) for case in cases]
+        vectors = self._vectors(cases, texts)
+        return [self._verdict(case, part, vectors) for case, part in zip(cases, texts, strict=True)]
 
-    def _sides(self, sample: Sample) -> _Sides:
-        """The texts of the two references; a sample without them is an error."""
-        return _Sides(
-            accept=_reference(sample, self._options.accept, judge=self.name),
-            reject=_reference(sample, self._options.reject, judge=self.name),
+    def _texts(self, sample: Sample, response: Response) -> _Texts:
+        """The texts compared, led by what is prepended; a sample without them is an error."""
+        accept = reference_of(sample, self._options.accept, judge=self.name)
+        reject = reference_of(sample, self._options.reject, judge=self.name)
+        return _Texts(
+            answers=self._led(answers_of(response), sample, by=self._prepend.response),
+            accept=self._led(accept, sample, by=self._prepend.accept),
+            reject=self._led(reject, sample, by=self._prepend.reject),
         )
 
-    def _vectors(self, cases: Sequence[Case], sides: Sequence[_Sides]) -> Vectors:
-        """The vector of every text that a verdict needs."""
-        texts: dict[str, None] = {}
-        for case, side in zip(cases, sides, strict=True):
-            if answers := _answers(case.response):
-                texts |= dict.fromkeys((*answers, *side.accept, *side.reject))
-        return dict(zip(texts, self._encoder.encode(list(texts)), strict=True))
+    def _led(self, texts: tuple[str, ...], sample: Sample, *, by: str | None) -> tuple[str, ...]:
+        """Texts with a reference put before each of them, one space between."""
+        if by is None:
+            return texts
+        lead = " ".join(reference_of(sample, by, judge=self.name))
+        return tuple(f"{lead} {text}" for text in texts)
 
-    def _verdict(self, response: Response, sides: _Sides, vectors: Vectors) -> Verdict:
+    def _vectors(self, cases: Sequence[Case], texts: Sequence[_Texts]) -> VectorOf:
+        """The unit vector of every text that a verdict needs, those of failed replies left out."""
+        if isinstance(self._encoder, Hosted):
+            return {
+                text: _unit(reply.vectors[0])
+                for case, part in zip(cases, texts, strict=True)
+                for text, reply in zip(part.wanted, case.replies, strict=True)
+                if reply.vectors
+            }
+        wanted = list(dict.fromkeys(text for part in texts for text in part.wanted))
+        return dict(zip(wanted, self._encoder.encode(wanted), strict=True))
+
+    def _verdict(self, case: Case, texts: _Texts, vectors: VectorOf) -> Verdict:
         """The verdict on one response."""
-        if response.failure is not None:
-            return self._missing(response, response.failure.reason, response.failure.message)
-        if response.texts is None:
-            return self._missing(response, Reason.UNSUPPORTED, "a cosine judge reads texts only")
-        answers = _answers(response)
-        if not answers:
-            return self._missing(response, Reason.EMPTY, "the answer is blank")
-        margins = [_margin(answer, sides, vectors) for answer in answers]
+        served = "+".join(sorted({r.served for r in case.replies if r.served})) or None
+        key, why = case.response.key, unreadable(case.response) or _unheard(case.replies)
+        if why is not None:
+            return Verdict(key, self.name, None, why.reason, note=why.message, served=served)
+        margins = [_margin(answer, texts, vectors) for answer in texts.answers]
         return Verdict(
-            response_key=response.key,
+            response_key=key,
             judge=self.name,
-            value=fsum(map(_correct, margins)) / len(margins),
+            value=fsum(map(won, margins)) / len(margins),
             detail={"margin": fsum(margins) / len(margins)},
+            served=served,
         )
 
-    def _missing(self, response: Response, reason: Reason, note: str) -> Verdict:
-        """A verdict without a value."""
-        return Verdict(response.key, self.name, value=None, reason=reason, note=note)
+
+def _unheard(replies: Sequence[Response]) -> Failure | None:
+    """Why the first reply without a vector has none."""
+    lost = next((reply for reply in replies if not reply.vectors), None)
+    if lost is None:
+        return None
+    return lost.failure or Failure(Reason.UNSUPPORTED, "the reply holds no vector")
 
 
-def _reference(sample: Sample, name: str, *, judge: str) -> tuple[str, ...]:
-    """The texts of one reference that are not blank."""
-    texts = tuple(text for text in sample.references.get(name, ()) if text.strip())
-    if not texts:
-        has = ", ".join(sorted(sample.references)) or "none"
-        fact = "a blank" if name in sample.references else "no"
-        raise SpecError(
-            f"judge {judge}: sample {sample.id} has {fact} reference {name!r} (it has: {has}); "
-            "name other options in the judge's YAML or leave this judge out"
-        )
-    return texts
+def _unit(vector: Sequence[float]) -> NDArray[np.float32]:
+    """A vector scaled to length 1; servers need not do it."""
+    row = np.asarray(vector, dtype=np.float64)
+    return (row / np.linalg.norm(row)).astype(np.float32)
 
 
-def _answers(response: Response) -> tuple[str, ...]:
-    """The texts of a response that are not blank."""
-    return tuple(text for text in response.texts or () if text.strip())
-
-
-def _margin(answer: str, sides: _Sides, vectors: Vectors) -> float:
+def _margin(answer: str, texts: _Texts, vectors: VectorOf) -> float:
     """How much nearer an answer is to the accepted reference than to the rejected one."""
-    accepted = _similarity(answer, sides.accept, vectors)
-    return round(accepted - _similarity(answer, sides.reject, vectors), _DECIMALS)
-
-
-def _similarity(answer: str, texts: Sequence[str], vectors: Vectors) -> float:
-    """The cosine of an answer with the nearest of the texts."""
-    row = vectors[answer].astype(np.float64)
-    return max(float(row @ vectors[text].astype(np.float64)) for text in texts)
-
-
-def _correct(margin: float) -> float:
-    """A margin as a value on the judge's scale."""
-    return float(np.sign(margin) + 1) / 2
+    accepted = nearest_cosine(answer, texts.accept, vectors)
+    return round(accepted - nearest_cosine(answer, texts.reject, vectors), DECIMALS)

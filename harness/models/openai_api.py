@@ -78,7 +78,11 @@ class OpenAIModel:
     def _server(self) -> Server:
         spec = self._spec
         return Server.found(
-            spec.base_url, self._environ, url_env=spec.base_url_env, key_env=spec.key_env
+            spec.base_url,
+            self._environ,
+            url_env=spec.base_url_env,
+            key_env=spec.key_env,
+            owner=f"configs/models/{self.name}.yaml",
         )
 
     @property
@@ -96,10 +100,11 @@ class OpenAIModel:
         except openai.APIConnectionError as error:
             raise self._no_server(error) from None
         except (openai.OpenAIError, ValueError) as error:
-            told = self._server.told(str(error))
+            server, told = self._server, self._server.told(str(error))
+            hint = server.hint if getattr(error, "status_code", None) == 404 else ""
             raise ModelError(
-                f"{self._server.address} does not list its models ({told}); "
-                "name the model instead of auto"
+                f"{server.address} does not list its models ({told}){hint}; "
+                f"{server.remedy}, or name the model instead of auto"
             ) from None
         names = self._server.told(", ".join(sorted(str(entry.get("id")) for entry in listed)))
         if len(listed) != 1 or not names:
@@ -265,7 +270,7 @@ def _of_status(
     remedies = {
         401: f"check {key}",
         403: f"check that {key} may use model {model!r}",
-        404: f"check that there is a model {model!r}, or {server.remedy}",
+        404: f"check that there is a model {model!r}, or {server.remedy}{server.hint}",
     }
     if has_form and error.status_code in (400, 422):
         message += f"; if it knows no JSON schemas, set is_structured_output: false for {model!r}"

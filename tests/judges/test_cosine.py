@@ -1,17 +1,20 @@
 """The cosine judge: nearer to the accepted reference than to the rejected one."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 from numpy.typing import NDArray
 
-from harness.core import Case, Judge, Response, Sample
+from harness.core import Case, Judge, Request, Response, Sample
 from harness.encoders import CharNgrams
 from harness.errors import SpecError
-from harness.judges.cosine import CosineJudge
-from harness.parts import ChoiceScore, Reason
-from harness.specs.judges import Contrast, CosineSpec, EncoderSpec
+from harness.judges.cosine import CosineJudge, Hosted
+from harness.parts import ChoiceScore, Mode, Reason
+from harness.specs.encoders import CharNgramsSpec
+from harness.specs.judges import Contrast, CosineSpec, Prepended
 
 REFERENCES = {
     "true": ("She asks him to shut the window.", "She wants the window shut."),
@@ -36,13 +39,17 @@ class Angles:
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
-def spec(accept: str = "true", reject: str = "literal", about: str = "Test.") -> CosineSpec:
-    encoder = EncoderSpec(name="char-ngrams")
-    return CosineSpec(about=about, encoder=encoder, options=Contrast(accept=accept, reject=reject))
+BASE = CosineSpec(
+    about="Test.", encoder=CharNgramsSpec(), options=Contrast(accept="true", reject="literal")
+)
 
 
-def judge(**names: str) -> CosineJudge:
-    return CosineJudge("ngram-cosine", spec(**names), CharNgrams())
+def spec(**changes: Any) -> CosineSpec:  # noqa: ANN401 - fields of CosineSpec
+    return structs.replace(BASE, **changes)
+
+
+def judge(**changes: Any) -> CosineJudge:  # noqa: ANN401 - fields of CosineSpec
+    return CosineJudge("ngram-cosine", spec(**changes), CharNgrams())
 
 
 def case(*texts: str, true: Sequence[str] | None = None, key: str = "k") -> Case:
@@ -166,5 +173,126 @@ def test_the_recipe_changes_with_what_changes_a_verdict_only() -> None:
     assert recipe.startswith("ngram-cosine:")
     assert recipe.endswith("|char-ngrams")
     assert judge(about="Reworded.").recipe == recipe
-    assert judge(accept="literal", reject="true").recipe != recipe
+    assert judge(options=Contrast(accept="literal", reject="true")).recipe != recipe
     assert CosineJudge("ngram-cosine", spec(), Angles()).recipe.split("|")[0] not in recipe
+    assert judge(prepend=Prepended(accept="scene")).recipe != recipe
+
+
+# --- what is put before the texts compared ---
+
+SCENE = {"true": ("t1", "t2"), "literal": ("l",), "scene": ("It is cold.",), "cue": ("a", "b")}
+
+
+class Words:
+    """Every text as the same vector; remembers what it was given."""
+
+    name = "words"
+    digest = "words"
+
+    def __init__(self) -> None:
+        self.texts: set[str] = set()
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.texts |= set(texts)
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("prepend", "expected"),
+    [
+        ({}, {"x", "t1", "t2", "l"}),
+        ({"response": "scene"}, {"It is cold. x", "t1", "t2", "l"}),
+        ({"accept": "scene"}, {"x", "It is cold. t1", "It is cold. t2", "l"}),
+        ({"reject": "cue"}, {"x", "t1", "t2", "a b l"}),
+    ],
+)
+def test_a_reference_is_put_before_the_texts_it_is_named_for(
+    prepend: dict[str, str], expected: set[str]
+) -> None:
+    words = Words()
+    led = spec(prepend=Prepended(**prepend))
+
+    CosineJudge("led", led, words).read([Case(Sample("s", {}, SCENE), Response("k", ("x",)))])
+
+    assert words.texts == expected
+
+
+def test_a_prepended_reference_that_is_missing_is_the_users_mistake() -> None:
+    led = spec(prepend=Prepended(accept="scne"))
+
+    with pytest.raises(SpecError, match="s1 has no reference 'scne'"):
+        CosineJudge("led", led, Words()).read([case("x")])
+
+
+# --- a hosted encoder ---
+
+PLANE = {"0": (2.0, 0.0), "60": (0.5, 0.75**0.5), "90": (0.0, 0.5)}  # not of length 1
+
+
+def hosted() -> CosineJudge:
+    return CosineJudge("far", spec(), Hosted("openai|m"))
+
+
+def replies(asked: Sequence[Request]) -> list[Response]:
+    return [Response(r.key, vectors=(PLANE[r.messages[0].content],), served="m-1") for r in asked]
+
+
+def test_a_hosted_encoder_is_asked_for_each_text_once() -> None:
+    one = case("0", " ", "60", true=["60"])
+
+    asked = hosted().ask(one.sample, one.response)
+
+    assert [r.messages[0].content for r in asked] == ["0", "60", "90"]
+    assert {(r.mode, r.model, r.sample_id) for r in asked} == {(Mode.EMBED, "openai|m", "s1")}
+
+
+def test_a_text_of_two_samples_is_one_call() -> None:
+    asked = [
+        hosted().ask(Sample(name, {}, {"true": ("60",), "literal": ("90",)}), Response("k", ("0",)))
+        for name in ("s1", "s2")
+    ]
+
+    assert [r.key for r in asked[0]] == [r.key for r in asked[1]]
+
+
+def test_the_replies_of_a_hosted_encoder_are_read_whatever_their_length() -> None:
+    one, judge = case("0", true=["60"]), hosted()
+    heard = replies(judge.ask(one.sample, one.response))
+
+    [verdict] = judge.read([Case(one.sample, one.response, tuple(heard))])
+
+    # By hand: cos 60 degrees less cos 90 degrees.
+    assert [verdict.value, verdict.detail["margin"]] == pytest.approx([1.0, 0.5])
+    assert verdict.served == "m-1"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_text_without_a_vector_leaves_its_reason_and_not_a_zero(place: int) -> None:
+    one, judge = case("0", true=["60"]), hosted()
+    heard = replies(judge.ask(one.sample, one.response))
+    heard[place] = Response.failed(heard[place].key, Reason.FILTERED, "held back")
+
+    [verdict] = judge.read([Case(one.sample, one.response, tuple(heard))])
+
+    assert (verdict.value, verdict.reason, verdict.note) == (None, Reason.FILTERED, "held back")
+
+
+def test_a_reply_in_words_is_no_vector() -> None:
+    one, judge = case("0", true=["60"]), hosted()
+    heard = [Response(r.key, texts=("0.1",)) for r in judge.ask(one.sample, one.response)]
+
+    [verdict] = judge.read([Case(one.sample, one.response, tuple(heard))])
+
+    assert verdict.reason == Reason.UNSUPPORTED
+
+
+def test_a_blank_answer_asks_a_hosted_encoder_nothing() -> None:
+    one = case(" ", true=["60"])
+
+    assert hosted().ask(one.sample, one.response) == ()
+    assert hosted().read([one])[0].reason == Reason.EMPTY
+
+
+def test_the_recipe_of_a_hosted_encoder_changes_with_its_model() -> None:
+    assert hosted().recipe.endswith("|hosted")
+    assert CosineJudge("far", spec(), Hosted("openai|n")).recipe != hosted().recipe
