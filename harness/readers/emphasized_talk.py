@@ -48,7 +48,7 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
             for sample in _samples(path, context, dialogue)
         ]
         if skipped := sum(not dialogue.emphasis for dialogue in dialogues.values()):
-            _log.warning("%s: %d dialogues without a stressed fragment skipped", path, skipped)
+            _log.warning("%s: dialogues without a stressed fragment, skipped: %d", path, skipped)
     return found
 
 
@@ -58,6 +58,8 @@ def find_span(turn: str, fragment: str) -> Span | None:
     A fragment that stands there more than once as whole words is ambiguous: the data does not
     say which one is stressed. One that stands only inside words is a slip of annotation.
     """
+    if not fragment.strip():
+        return None
     literal = re.escape(fragment)
     whole = [match.span() for match in re.finditer(rf"(?<!\w){literal}(?!\w)", turn)]
     if whole:

@@ -1,10 +1,12 @@
 """The released intent-resolution CSV to samples, as it stands or with corrections laid over it.
 
 Ids come from the released text, so a sample has the same one with and without corrections.
-Beyond the outer whitespace of a cell nothing is changed that the overlay does not name; the
-whitespace where prefix and utterance meet belongs to the text and stays.
+Beyond the outer whitespace of a cell nothing is changed that the overlay does not name, but that
+runs of blanks in the story become one where corrections are made; the whitespace where prefix
+and utterance meet belongs to the text and stays.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +50,7 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     repaired = _repaired(rows, overlay.repairs if overlay else ())
     samples = [_sample(row, old) for row, old in zip(repaired, rows, strict=True)]
     _refuse_repeats(samples, rows)
-    return samples
+    return [_single_spaced(sample) for sample in samples] if overlay else samples
 
 
 def _sample(row: Row, released: Row) -> Sample:
@@ -66,6 +68,14 @@ def _sample(row: Row, released: Row) -> Sample:
         references={name: (_text(row, column),) for name, column in REFERENCES.items()},
         group=group,
     )
+
+
+def _single_spaced(sample: Sample) -> Sample:
+    """A sample whose story has no two blanks in a row, where prefix and utterance meet neither."""
+    fields = {name: re.sub(" {2,}", " ", text) for name, text in sample.fields.items()}
+    if fields["prefix"].endswith(" "):
+        fields["utterance"] = fields["utterance"].lstrip(" ")
+    return replace(sample, fields=fields)
 
 
 def _text(row: Row, column: str) -> str:

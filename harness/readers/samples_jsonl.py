@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import field
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError
@@ -17,7 +18,10 @@ from harness.tables import read_text
 
 
 class SampleLine(Spec, frozen=True, kw_only=True):
-    """What one line may say; references are texts by name, the id is derived where missing."""
+    """What one line may say; references are texts by name, the id is derived where missing.
+
+    `provenance` says where made texts come from; it is kept in the file and not read.
+    """
 
     group: str
     fields: dict[str, str]
@@ -27,6 +31,7 @@ class SampleLine(Spec, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     gold: str | None = None
     flags: tuple[str, ...] = ()
+    provenance: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:

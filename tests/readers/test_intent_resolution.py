@@ -25,7 +25,7 @@ OWN = {
     "task": "irony",
     "context_without_dialog_prefix": "Ola's umbrella has just turned inside out. ",
     "dialog_prefix": " Pia says,",
-    "dialog": '  "Sturdy thing." ',
+    "dialog": ' "Sturdy thing." ',
     "true_intention": "Pia finds the umbrella flimsy.",
     "incorrect_literal_intention": "Pia finds the umbrella solid. ",
     "person1": "Pia ",
@@ -104,6 +104,26 @@ def test_a_repair_changes_its_row_alone_and_no_id(tmp_path: Path) -> None:
     assert corrected[0] == released[0]
     assert corrected[1].id == released[1].id
     assert texts(corrected[1]) == texts(released[1]) | {"person2": "Ulf", "dialog": '"Oh."'}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "dialog", "story"),
+    [
+        ("Pia  says,  ", '"Sturdy."', 'Pia says, "Sturdy."'),
+        ("Pia says, ", '  "Sturdy."', 'Pia says, "Sturdy."'),
+        ("Pia says,", '  "Sturdy."', 'Pia says, "Sturdy."'),
+        ("Pia says,", '"Sturdy."', 'Pia says,"Sturdy."'),
+    ],
+)
+def test_runs_of_blanks_in_a_story_become_one_where_corrections_are_made(
+    tmp_path: Path, prefix: str, dialog: str, story: str
+) -> None:
+    files = table(tmp_path, OWN | {"dialog_prefix": prefix, "dialog": dialog})
+
+    [released], [corrected] = read(files, None), read(files, overlay({"item_id": "1"}, person2="Ulf"))
+
+    assert (released.fields["prefix"], released.fields["utterance"]) == (prefix, dialog)
+    assert corrected.fields["prefix"] + corrected.fields["utterance"] == story
 
 
 def test_two_repairs_of_a_row_are_both_made(tmp_path: Path) -> None:
@@ -306,10 +326,11 @@ def test_the_overlay_changes_what_it_names_and_nothing_else(corrections: Overlay
         (old.group, old.id.split("-")[1], column)
         for old, new in zip(read([RELEASED], None), read([RELEASED], corrections), strict=True)
         for column in texts(old)
-        if texts(old)[column] != texts(new)[column]
+        if texts(old)[column].split() != texts(new)[column].split()
     }
 
-    assert changed == named
+    assert changed <= named
+    assert {group for group, _, column in named - changed if column not in PADDED} == set()
 
 
 @needs_data

@@ -1,0 +1,1 @@
+"""Files in which other people stored answers, one module a layout."""

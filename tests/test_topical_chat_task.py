@@ -1,0 +1,160 @@
+"""The task topical_chat: its own samples and words, and the numbers of the released replies.
+
+The expected correlations are those of Chiang and Lee (2023), computed anew by the release's own
+script with unreadable replies left out.
+"""
+
+import csv
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core import Sample
+from harness.imports import Imported, ImportOptions, import_answers
+from harness.parts import Reason
+from harness.prompts import Prompts
+from harness.readers import samples_jsonl
+from harness.registry import Registry, shipped_home
+from harness.specs.judges import StatedSpec
+from harness.stats.correlation import dataset_pearson, document_tau
+from harness.stats.estimate import Floats
+from harness.workspace import Workspace
+
+DATA = os.environ.get("HARNESS_DATA")
+needs_data = pytest.mark.skipif(
+    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
+)
+HOME = shipped_home()
+TASK = Registry((HOME,), {}, HOME).task("topical_chat")
+SAMPLES = samples_jsonl.read([HOME / "tasks" / TASK.data.sample], None)
+CELLS = [
+    ("geval", "naturalness", 358, 0.393, 0.358),
+    ("geval", "coherence", 359, 0.468, 0.391),
+    ("llm_eval_no_cot", "naturalness", 359, 0.464, 0.476),
+    ("llm_eval_no_cot", "coherence", 356, 0.524, 0.426),
+    ("analyze_rate", "naturalness", 360, 0.524, 0.470),
+    ("analyze_rate", "coherence", 360, 0.477, 0.416),
+]
+
+
+def space(folder: Path, data: Path | None) -> Workspace:
+    """A workspace of what ships."""
+    registry = Registry((shipped_home(),), {}, folder / "cache")
+    return Workspace(registry, folder / "results", data, "corrected", True, lambda *_: None)
+
+
+def ends(judge: str, variant: str) -> tuple[int, int]:
+    """The scale on which a judge reads a variant."""
+    spec = Registry((HOME,), {}, HOME).judge_spec(judge)
+    assert isinstance(spec, StatedSpec)
+    scale = spec.scales.get(variant, spec.scale)
+    return scale.low, scale.high
+
+
+def words(variant: str, sample: Sample) -> str:
+    """What a model is asked about a sample."""
+    prompts, spec = Prompts([HOME / "prompts"]), TASK.variants[variant]
+    criterion = prompts.text(f"{spec.slots['criterion']}.j2", sample.fields)
+    slots = {**sample.fields, "criterion": criterion}
+    return prompts.render(spec.steps[0].template, slots)[0].content
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Imported]:
+    """The released replies to each prompt, imported."""
+    folder, data = tmp_path_factory.mktemp("released"), Path(DATA or "")
+    found = {}
+    for way in dict.fromkeys(cell[0] for cell in CELLS):
+        names = [f"gpt3.5_{part}_{way}.json" for part in ("nat", "coh")]
+        files = tuple(data / "topical_chat" / "results" / name for name in names)
+        options = ImportOptions(files, "topical_chat", f"gpt-3.5-{way}")
+        found[way] = import_answers(space(folder, data), options)
+    return found
+
+
+def tables(found: Imported, variant: str, judge: str) -> tuple[Floats, Floats]:
+    """People's and a judge's values, conversations by systems."""
+    assert found.ratings is not None
+    with found.ratings.open(encoding="utf-8") as file:
+        people = {(r["sample_id"], r["scale"]): float(r["value"]) for r in csv.DictReader(file)}
+    rows = [row for row in found.done.folder.read_rows() if row.variant == variant]
+    clusters = {row.sample.cluster: n for n, row in enumerate(rows[::6])}
+    both = np.full((2, 60, 6), np.nan)
+    systems = sorted({row.sample.group for row in rows})
+    for row in rows:
+        place = clusters[row.sample.cluster], systems.index(row.sample.group)
+        both[0][place] = people[row.sample.id, variant]
+        value = row.verdicts[judge].value
+        both[1][place] = np.nan if value is None else value
+    return both[0], both[1]
+
+
+def test_our_own_set_is_three_conversations_by_four_systems() -> None:
+    assert Counter((s.cluster, s.group) for s in SAMPLES).most_common(1)[0][1] == 1
+    assert (len(SAMPLES), len({s.cluster for s in SAMPLES})) == (12, 3)
+    assert len({s.group for s in SAMPLES}) == 4
+    assert len({s.fields["conversation"] for s in SAMPLES}) == 3
+
+
+@pytest.mark.parametrize("judge", TASK.judges)
+@pytest.mark.parametrize("variant", TASK.variants)
+def test_people_and_judges_rate_on_one_scale(variant: str, judge: str) -> None:
+    low, high = ends(judge, variant)
+
+    rated = [float(sample.references[variant][0]) for sample in SAMPLES]
+    assert all(low <= value <= high for value in rated)
+    assert len(set(rated)) > 1
+    asked = words(variant, SAMPLES[0]).split("Rate")[-1]
+    assert [int(d) for d in re.findall(r"\d", asked)] in ([low, high], [*range(low, high + 1)])
+
+
+def test_every_variant_asks_about_its_own_attribute() -> None:
+    asked = {words(variant, SAMPLES[0]) for variant in TASK.variants}
+
+    assert len(asked) == len(TASK.variants) == len(TASK.rated)
+    assert all(SAMPLES[0].fields["reply"] in text for text in asked)
+
+
+def test_no_prompt_shows_what_people_gave() -> None:
+    assert not any(variant.reveals for variant in TASK.variants.values())
+
+
+def test_agreement_takes_conversations_for_documents_and_groups_for_systems() -> None:
+    assert (TASK.unit.document, TASK.unit.system) == ("cluster", "group")
+
+
+@needs_data
+@pytest.mark.parametrize(("way", "variant", "n", "pearson", "tau"), CELLS)
+@pytest.mark.parametrize(
+    ("judge", "within"), [("stated-rating-released", 0.0005), ("stated-rating", 0.004)]
+)
+def test_the_released_replies_give_the_published_cells(
+    imported: dict[str, Imported],
+    *,
+    way: str,
+    variant: str,
+    n: int,
+    pearson: float,
+    tau: float,
+    judge: str,
+    within: float,
+) -> None:
+    people, verdicts = tables(imported[way], variant, judge)
+
+    assert int((~np.isnan(verdicts)).sum()) == n
+    assert dataset_pearson(people, verdicts).value == pytest.approx(pearson, abs=within)
+    assert document_tau(people, verdicts).value == pytest.approx(tau, abs=within)
+
+
+@needs_data
+def test_the_released_files_lack_eight_replies(imported: dict[str, Imported]) -> None:
+    lost: Counter[tuple[str, Reason]] = sum(
+        (found.done.missing for found in imported.values()), Counter()
+    )
+
+    assert lost["stated-rating", Reason.FAILED] == 8
+    assert [sum(c.found for c in found.counts) for found in imported.values()] == [717, 715, 720]
