@@ -194,6 +194,11 @@ def resampled(
     return Figure(estimate, bounds(estimate, values, resamples, level=level))
 
 
+def mean_figure(values: Floats, estimate: Estimate, resamples: Resamples) -> Figure:
+    """A mean over documents, of values NaN where a document has none, with its interval."""
+    return Figure(estimate, bounds(estimate, _drawn_means(values, resamples), resamples))
+
+
 def bounds(
     estimate: Estimate, values: Floats, resamples: Resamples, *, level: float = 0.95
 ) -> Bounds:

@@ -92,6 +92,26 @@ def cross_fitted_acc_eq(
     `n` and `skipped` as for `acc_eq`. Null: also "too few" with one cluster, or where the
     documents outside a fold have no pair to fit on.
     """
+    accuracies, epsilons = cross_fitted_accuracies(human, judge, clusters, seed=seed, folds=folds)
+    if not epsilons:
+        none = Estimate(None, n=0, skipped=len(accuracies), reason=Gap.TOO_FEW)
+        return TieCalibration(none, ())
+    estimate = _mean(accuracies, table(human).shape[1])
+    return TieCalibration(estimate, () if estimate.value is None else epsilons)
+
+
+def cross_fitted_accuracies(
+    human: ArrayLike,
+    judge: ArrayLike,
+    clusters: Sequence[str],
+    *,
+    seed: str,
+    folds: int = 5,
+) -> tuple[Floats, tuple[float, ...]]:
+    """Each document's share at its fold's epsilon, NaN where it has no pair; and the epsilons.
+
+    No epsilons, and no shares, where the documents outside a fold have no pair to fit on.
+    """
     rows, others = complete(human, judge)
     if len(clusters) != len(rows) or folds < 2:
         raise ValueError(
@@ -99,16 +119,15 @@ def cross_fitted_acc_eq(
             f"{len(rows)} documents and {folds} folds"
         )
     places = _folds(clusters, seed=seed, folds=folds)
-    accuracies, epsilons = np.full(len(rows), np.nan), []
+    accuracies, epsilons = np.full(len(rows), np.nan), list[float]()
     for fold in range(int(places.max(initial=-1)) + 1):
         inside = places == fold
         training = _pairs(rows[~inside], others[~inside])
         if len(training.document) == 0:
-            return TieCalibration(Estimate(None, n=0, skipped=len(rows), reason=Gap.TOO_FEW), ())
+            return np.full(len(rows), np.nan), ()
         epsilons.append(_best_epsilon(training))
         accuracies[inside] = _accuracies(_pairs(rows[inside], others[inside]), epsilons[-1])
-    estimate = _mean(accuracies, rows.shape[1])
-    return TieCalibration(estimate, () if estimate.value is None else tuple(epsilons))
+    return accuracies, tuple(epsilons)
 
 
 def tie_rate(ratings: ArrayLike) -> Estimate:

@@ -1,0 +1,216 @@
+"""The commands for people's ratings, from runs to a sheet, its ratings and agreement.csv."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import pytest
+from toy import Toy
+
+from harness.cli import main
+
+DATA = os.environ.get("HARNESS_DATA")
+PUBLISHED = [
+    ("geval", "naturalness", 0.393, 0.358),
+    ("geval", "coherence", 0.468, 0.391),
+    ("llm_eval_no_cot", "naturalness", 0.464, 0.476),
+    ("llm_eval_no_cot", "coherence", 0.524, 0.426),
+]
+
+
+@pytest.fixture
+def ran(toy: Toy) -> Toy:
+    """The toy home with two control models' runs."""
+    toy.run("--variant", "base", model="oracle")
+    toy.run("--variant", "base", model="literal")
+    return toy
+
+
+def export(toy: Toy, form: str, name: str, *more: str) -> int:
+    """Write a sheet of both runs."""
+    given = ("--format", form, "-o", str(toy.folder / name), "--results", str(toy.results))
+    return main(["export", "ratings", *map(str, toy.runs()), *given, *more])
+
+
+def bring(toy: Toy, name: str, form: str, *more: str) -> int:
+    """Import a rated sheet into r.csv."""
+    key = toy.folder / f"{Path(name).stem}.key.csv"
+    given = ("--format", form, "--key", str(key), "-o", str(toy.folder / "r.csv"))
+    return main(["ratings", "import", str(toy.folder / name), *given, *more])
+
+
+def agree(toy: Toy, *more: str) -> int:
+    """Compare the runs with r.csv."""
+    given = ("--results", str(toy.results), "--draws", "50")
+    return main(["agree", "--ratings", str(toy.folder / "r.csv"), *given, *more])
+
+
+def table(toy: Toy) -> list[dict[str, str]]:
+    """The rows of agreement.csv."""
+    with (toy.results / "agreement.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rate(toy: Toy, name: str) -> None:
+    """Fill a CSV sheet: 1 for a yes, 0 for a never."""
+    with (toy.folder / name).open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    rated = [[*row[:-1], "1" if row[-2].startswith("yes") else "0"] for row in rows]
+    with (toy.folder / name).open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([head, *rated])
+
+
+def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
+    codes = [export(ran, "csv", "sheet.csv")]
+    rate(ran, "sheet.csv")
+    codes += [bring(ran, "sheet.csv", "wide"), agree(ran)]
+
+    assert codes == [0, 0, 0]
+    [row] = [row for row in table(ran) if row["statistic"] == "pearson_dataset"]
+    assert float(row["value"]) == pytest.approx(1)
+    assert (row["documents"], row["systems"], row["n"]) == ("12", "2", "24")
+
+
+def test_a_label_studio_project_goes_out_and_comes_back(ran: Toy) -> None:
+    export(ran, "labelstudio", "sheet.json", "--low", "1")
+    tasks = json.loads((ran.folder / "sheet.json").read_text("utf-8"))
+    value = {"type": "choices", "from_name": "rating", "value": {"choices": ["3"]}}
+    done = [{**task, "annotations": [{"completed_by": 1, "result": [value]}]} for task in tasks]
+    (ran.folder / "sheet.json").write_text(json.dumps(done), "utf-8")
+
+    assert bring(ran, "sheet.json", "labelstudio") == 0
+    assert (ran.folder / "r.csv").read_text("utf-8").count(",1,3.0,base@T0") == 24
+    assert (ran.folder / "sheet.config.xml").read_text("utf-8").count("<Choice ") == 5
+
+
+@pytest.mark.parametrize("form", ["csv", "labelstudio"])
+def test_nothing_in_a_sheet_tells_the_model(ran: Toy, form: str) -> None:
+    export(ran, form, "sheet")
+    rated = [path for path in ran.folder.glob("sheet*") if "key" not in path.name]
+
+    text = "".join(path.read_text("utf-8") for path in rated)
+    assert not any(word in text for word in ("oracle", "literal", "near", "T0"))
+
+
+def test_the_output_names_averaging_skipped_and_ties(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export(ran, "csv", "sheet.csv")
+    rate(ran, "sheet.csv")
+    bring(ran, "sheet.csv", "wide")
+    capsys.readouterr()
+
+    agree(ran)
+
+    said = capsys.readouterr().out
+    assert all(
+        word in said for word in ("mean over raters", "skipped", "ties of people", "T0+T0.5")
+    )
+
+
+def test_json_holds_the_rows_of_the_table(ran: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    export(ran, "csv", "sheet.csv")
+    bring(ran, "sheet.csv", "wide")
+    rate(ran, "sheet.csv")
+    bring(ran, "sheet.csv", "wide")
+    capsys.readouterr()
+
+    agree(ran, "--json")
+
+    told = json.loads(capsys.readouterr().out)
+    assert [row["statistic"] for row in told] == [row["statistic"] for row in table(ran)]
+
+
+def test_ratings_of_nothing_leave_nulls_and_an_exit_code(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "task,sample_id,model,rater,value,scale\ntoy,gone,oracle,ann,3,base\n"
+    (ran.folder / "r.csv").write_text(lines, "utf-8")
+
+    code = agree(ran)
+
+    assert code == 1
+    assert {row["value"] for row in table(ran)} == {""}
+    assert "1 of 1 ratings match no response" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--rater-kind", "alien"], "give one of expert, skilled, crowd"),
+        (["--level", "ratio"], "give nominal, ordinal or interval"),
+        (["--judge", "neer"], "did you mean near"),
+        (["--task", "tye"], "no rating of task 'tye'"),
+        (["--strict"], "no run of variant base has sample 'gone'"),
+    ],
+)
+def test_a_mistake_is_told_in_one_message(
+    ran: Toy, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    lines = "task,sample_id,model,rater,value,scale\ntoy,gone,oracle,ann,3,base\n"
+    (ran.folder / "r.csv").write_text(lines, "utf-8")
+
+    code = agree(ran, *more)
+
+    assert code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--format", "xls"], "give labelstudio or wide"),
+        (["--format", "wide", "--values", "yes"], "yes= gives no number"),
+        (["--format", "wide", "--raters", "bob"], "no column 'bob'"),
+    ],
+)
+def test_an_import_says_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    (tmp_path / "w.csv").write_text("sample_id,ann\ns1,3\n", "utf-8")
+
+    code = main(["ratings", "import", str(tmp_path / "w.csv"), "-o", str(tmp_path / "r"), *more])
+
+    assert code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("form", "ends"), [("xls", []), ("labelstudio", ["--low", "9"])])
+def test_a_sheet_needs_a_known_form_and_a_scale(ran: Toy, form: str, ends: list[str]) -> None:
+    assert export(ran, form, "sheet", *ends) == 2
+
+
+@pytest.fixture(scope="module")
+def topical(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], float]:
+    """Values of agreement.csv on the released Topical-Chat replies, as the release reads them."""
+    if not DATA or not (Path(DATA) / "topical_chat").is_dir():
+        pytest.skip("HARNESS_DATA is unset: the folder of the released data")
+    results = tmp_path_factory.mktemp("topical") / "results"
+    replies = Path(DATA) / "topical_chat" / "results"
+    for name in dict.fromkeys(name for name, *_ in PUBLISHED):
+        files = [str(replies / f"gpt3.5_{part}_{name}.json") for part in ("nat", "coh")]
+        given = ["--task", "topical_chat", "--model", name, "--data", DATA]
+        assert main(["import", *files, *given, "--results", str(results)]) in (0, 1)
+    people = str(results / "ratings" / "topical_chat.csv")
+    judge = ["--judge", "stated-rating-released"]
+    main(["agree", "--ratings", people, *judge, "--results", str(results), "--draws", "50"])
+    with (results / "agreement.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if " vs " not in row["model"]]
+    return {
+        (row["model"], row["variant"], row["statistic"]): float(row["value"])
+        for row in rows
+        if row["value"]
+    }
+
+
+@pytest.mark.parametrize(("model", "variant", "pearson", "tau"), PUBLISHED)
+def test_released_replies_give_the_published_cells(
+    topical: dict[tuple[str, str, str], float],
+    model: str,
+    variant: str,
+    pearson: float,
+    tau: float,
+) -> None:
+    assert round(topical[model, variant, "pearson_dataset"], 3) == pearson
+    assert round(topical[model, variant, "kendall_document"], 3) == tau
