@@ -1,0 +1,200 @@
+"""verify: what the command prints, and that the released data gives the published numbers."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from released_layouts import write_dialogues, write_parquet
+from toy import Toy
+
+from harness.cli import main
+
+DATA = os.environ.get("HARNESS_DATA")
+GOLDEN = """
+paper: Toy 2024
+about: Three dialogues.
+cells:
+  - {table: data, cell: items, published: 3, recompute: emphasized_talk, value: items}
+  - {table: data, cell: rows, published: 2, recompute: ishate_dev, value: rows}
+  - {table: people, cell: alpha, published: "0.5", reason: not released}
+"""
+Lines = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def data() -> Path:
+    if DATA is None:
+        pytest.skip("HARNESS_DATA is unset: the folder of the released data")
+    return Path(DATA)
+
+
+def golden(toy: Toy, text: str = GOLDEN) -> None:
+    path = toy.home / "configs/golden/toy.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def verify(toy: Toy, *arguments: str) -> int:
+    """The exit code of the command, in the toy's home."""
+    return main(["verify", *arguments, "--home", str(toy.home)])
+
+
+def dialogues(toy: Toy) -> str:
+    folder = toy.home / "data/emphasized_talk"
+    folder.mkdir(parents=True)
+    write_dialogues(folder)
+    return str(folder.parent)
+
+
+def cells(toy: Toy, capsys: Lines, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    """The exit code and the cells that the command prints as JSON."""
+    capsys.readouterr()
+    code = verify(toy, "--json", *arguments)
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return code, found
+
+
+def test_every_cell_is_printed_with_its_status(toy: Toy, capsys: Lines) -> None:
+    golden(toy)
+
+    assert verify(toy, "--paper", "toy", "--data", dialogues(toy)) == 0
+
+    out = " ".join(capsys.readouterr().out.split())
+    assert "toy: Toy 2024 table cell published recomputed difference status" in out
+    assert "data items 3 3 0 ok" in out
+    assert "data rows 2 - - no data (no folder 'ishate' in the data)" in out
+    assert "people alpha 0.5 - - not recomputable (not released)" in out
+    assert "3 cells: 1 ok, 0 differs, 0 known difference, 1 not recomputable, 1 no data" in out
+
+
+def test_only_a_difference_fails_the_command(toy: Toy, capsys: Lines) -> None:
+    golden(toy, GOLDEN.replace("published: 3", "published: 4"))
+
+    code, found = cells(toy, capsys, "--paper", "toy", "--data", dialogues(toy))
+
+    assert (code, [cell["status"] for cell in found]) == (
+        1,
+        ["differs", "no data", "not recomputable"],
+    )
+
+
+def test_json_lists_cells_with_their_numbers(toy: Toy, capsys: Lines) -> None:
+    golden(toy)
+
+    _, (first, *_) = cells(toy, capsys, "--paper", "toy", "--data", dialogues(toy))
+
+    assert first == {
+        "paper": "toy",
+        "table": "data",
+        "cell": "items",
+        "published": 3,
+        "recomputed": 3,
+        "tolerance": 0.5,
+        "status": "ok",
+        "reason": None,
+    }
+
+
+def test_fetched_data_serves_where_no_folder_is_named(toy: Toy, capsys: Lines) -> None:
+    golden(toy)
+    cache = Path(os.environ["HARNESS_CACHE"]) / "data"
+    shutil.copytree(dialogues(toy), cache)
+
+    _, found = cells(toy, capsys, "--paper", "toy")
+
+    assert found[0]["status"] == "ok"
+
+
+def test_without_data_what_needs_none_is_recomputed_still(toy: Toy, capsys: Lines) -> None:
+    code, found = cells(toy, capsys)
+
+    assert code == 0
+    assert {cell["status"] for cell in found} == {"ok", "not recomputable", "no data"}
+    assert sum(cell["status"] == "ok" for cell in found) >= 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--paper", "emphasised_talk"), "did you mean emphasized_talk"),
+        (("--data", "nowhere"), "data folder nowhere: no such folder"),
+    ],
+)
+def test_a_wrong_name_is_told_in_one_message(
+    toy: Toy, capsys: Lines, arguments: tuple[str, ...], named: str
+) -> None:
+    assert verify(toy, *arguments) == 2
+
+    assert named in capsys.readouterr().err
+
+
+def test_the_released_data_gives_the_published_numbers(toy: Toy, capsys: Lines, data: Path) -> None:
+    code, found = cells(toy, capsys, "--data", str(data))
+
+    by_status = {cell["status"]: 0 for cell in found} | {"ok": 0}
+    for cell in found:
+        by_status[cell["status"]] += 1
+    assert (code, [cell for cell in found if cell["status"] == "differs"]) == (0, [])
+    assert by_status["ok"] >= 200
+    # What is at hand leaves only the test split of ISHate out.
+    assert {c["paper"] for c in found if c["status"] == "no data"} <= {"ishate"}
+
+
+def swap(old: str, new: str) -> Callable[[Path], None]:
+    def tamper(path: Path) -> None:
+        text = path.read_text("utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), "utf-8")
+
+    return tamper
+
+
+def halve(path: Path) -> None:
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    half: Mapping[str, list[object]] = table.slice(0, table.num_rows // 2).to_pydict()
+    write_parquet(path, half)
+
+
+def drop_a_line(path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("paper", "file", "tamper"),
+    [
+        ("emphasized_talk", "emphasized_talk/data.json", swap("<br>", " ")),
+        ("intent_resolution", "intent_resolution/hu_gpt4augmented_turn2_data.csv", drop_a_line),
+        ("ludwig", "ludwig/human_eval_151-300.csv", swap(",No,No,No,No,No,", ",Yes,No,No,No,No,")),
+        ("ishate", "ishate/ishate_dev.parquet.gzip", halve),
+        ("ishate", "ishate/annotation_agreement_all_its.parquet.gzip", halve),
+        ("impscore", "ishate/ishate_train.parquet.gzip", halve),
+        ("topical_chat", "topical_chat/results/gpt3.5_coh_geval.json", swap('"3",', '"1",')),
+        ("hu2022", "hu2022/human_data/fj/Human_Irony.csv", drop_a_line),
+    ],
+)
+def test_tampered_data_differs(
+    toy: Toy,
+    capsys: Lines,
+    data: Path,
+    *,
+    paper: str,
+    file: str,
+    tamper: Callable[[Path], None],
+) -> None:
+    copy = toy.home / "tampered"
+    shutil.copytree(data / file.split("/")[0], copy / file.split("/")[0])
+    for path in (copy / file, (copy / file).parent):
+        path.chmod(0o755)
+    tamper(copy / file)
+
+    code, found = cells(toy, capsys, "--paper", paper, "--data", str(copy))
+
+    assert code == 1
+    assert "differs" in {cell["status"] for cell in found}
