@@ -4,16 +4,21 @@ Rows are compared only where their signatures differ in nothing but the model. N
 computes a score.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from harness.core import Score
+from harness.judges.swapped import SWAPPED
 from harness.runs import RunFolder
 from harness.scores import ScoreRow, read_table
 from harness.scoring import ALL
 
 HEADLINE_METRICS = frozenset({"accuracy", "mean_rating", "mean_f1"})
 CEILING, FLOOR = "oracle", "literal"
+# What fitness takes: below so many items an interval says little; a judge whose scale has a chance
+# level must spread the controls over half of it.
+FEWEST_CLUSTERS, SMALLEST_GAP = 10, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,71 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
-    """A judge that does not tell the ceiling control from the floor control."""
+class Standing:
+    """What one judge makes of one model, and its place by that judge; both null together.
 
-    judge: str
+    Models of equal value share the better place.
+    """
+
+    value: float | None
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One model's standing by each judge of a table, null where a judge has not read it."""
+
+    model: str
+    standings: tuple[Standing | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Models by judges for one recipe, the judges' part left out of it.
+
+    `judges` are in the order of their names, the lines in that of the first judge's ranks.
+    """
+
     recipe: str
-    ceiling: float | None
-    floor: float | None
+    judges: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """A judge's value for a run, and what it is where each answer stands under another sample."""
+
+    model: str
+    recipe: str
+    judge: str
+    value: float | None
+    swapped: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """How much the judge heeds what it was made to swap; null where either value is."""
+        if self.value is None or self.swapped is None:
+            return None
+        return self.value - self.swapped
+
+
+class Finding(StrEnum):
+    """What the two controls say against a judge."""
+
+    UNHEARD = "unheard"
+    FEW = "few"
+    UNFIT = "unfit"
+    WEAK = "weak"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What speaks against a judge, and its scores for the ceiling and the floor control."""
+
+    finding: Finding
+    recipe: str
+    ceiling: Score
+    floor: Score
 
 
 def collect(folders: Iterable[RunFolder]) -> list[ScoreRow]:
@@ -67,19 +130,99 @@ def boards(rows: Sequence[ScoreRow]) -> list[Board]:
     return [Board(recipe, tuple(sorted(members, key=_rank))) for recipe, members in grouped.items()]
 
 
-def unfit(rows: Sequence[ScoreRow]) -> list[Unfit]:
-    """The judges whose intervals for the oracle and the literal control overlap."""
+def side_by_side(rows: Sequence[ScoreRow]) -> list[SideBySide]:
+    """A table a task, data, variant, decoding and version: every model by every judge.
+
+    Judges that read answers under swapped samples are left out: what they say of a model is no
+    merit of its.
+    """
+    tables: dict[str, dict[str, Board]] = {}
+    for board in boards(rows):
+        fields = board.recipe.split("|")
+        if not board.rows[0].score.judge.endswith(SWAPPED):
+            recipe = "|".join((*fields[:4], *fields[6:]))
+            tables.setdefault(recipe, {})["|".join(fields[4:6])] = board
+    return [_table(recipe, dict(sorted(held.items()))) for recipe, held in tables.items()]
+
+
+def sensitivities(rows: Sequence[ScoreRow]) -> list[Sensitivity]:
+    """Each judge that has read a run both as it is and with its samples swapped."""
+    heads = {row.signature: row for row in headlines(rows)}
+    found = []
+    for row in heads.values():
+        judge, fields = row.score.judge, row.signature.split("|")
+        fields[5] = judge + SWAPPED + fields[5].removeprefix(judge)
+        if other := heads.get("|".join(fields)):
+            pair = (row.score.value, other.score.value)
+            found.append(Sensitivity(row.model, row.recipe, judge, *pair))
+    return found
+
+
+def _table(recipe: str, held: Mapping[str, Board]) -> SideBySide:
+    by_judge = [{_tested(row): row for row in board.rows} for board in held.values()]
+    models = dict.fromkeys(name for members in by_judge for name in members)
+    lines = [
+        Line(
+            next(members[name].model for members in by_judge if name in members),
+            tuple(
+                standing(members[name], board) if name in members else None
+                for members, board in zip(by_judge, held.values(), strict=True)
+            ),
+        )
+        for name in models
+    ]
+    return SideBySide(recipe, _names(list(held)), tuple(lines))
+
+
+def standing(row: ScoreRow, board: Board) -> Standing:
+    """The place of a row on its board; none without a value."""
+    value = row.score.value
+    if value is None:
+        return Standing(None, None)
+    values = (other.score.value for other in board.rows)
+    return Standing(value, 1 + sum(other is not None and other > value for other in values))
+
+
+def _names(recipes: Sequence[str]) -> tuple[str, ...]:
+    """Judges by name; by their whole recipe where two have one name."""
+    names = [recipe.partition(":")[0] for recipe in recipes]
+    return tuple(
+        name if names.count(name) == 1 else recipe
+        for name, recipe in zip(names, recipes, strict=True)
+    )
+
+
+def _tested(row: ScoreRow) -> str:
+    """The model of a row with its kind and revision, as its signature says."""
+    return row.signature.split("|")[3]
+
+
+def doubts(rows: Sequence[ScoreRow]) -> list[Doubt]:
+    """The judges of which the controls oracle and literal do not show that they are fit."""
     found = []
     for board in boards(rows):
-        named = {row.model: row.score for row in board.rows}
+        named = {row.model: row for row in board.rows}
         ceiling, floor = named.get(CEILING), named.get(FLOOR)
-        if ceiling is None or floor is None:
-            continue
-        low, high = _bounds(ceiling)[0], _bounds(floor)[1]
-        if low is None or high is None or low <= high:
-            judge = board.rows[0].score.judge
-            found.append(Unfit(judge, board.recipe, ceiling.value, floor.value))
+        if ceiling and floor and not ceiling.score.judge.endswith(SWAPPED):
+            finding = _finding(ceiling.score, floor.score, chance=ceiling.chance)
+            found += [Doubt(finding, board.recipe, ceiling.score, floor.score)] if finding else []
     return found
+
+
+def _finding(ceiling: Score, floor: Score, *, chance: float | None) -> Finding | None:
+    """What two controls say against a judge; null where they say nothing."""
+    if ceiling.value is None or floor.value is None:
+        return Finding.UNHEARD
+    if min(ceiling.clusters, floor.clusters) < FEWEST_CLUSTERS:
+        return Finding.FEW
+    low, high = _bounds(ceiling)[0], _bounds(floor)[1]
+    if low is None or high is None or low <= high:
+        return Finding.UNFIT
+    if chance is None:
+        return None
+    if low <= chance or high >= chance:
+        return Finding.UNFIT
+    return Finding.WEAK if ceiling.value - floor.value < SMALLEST_GAP else None
 
 
 def _bounds(score: Score) -> tuple[float | None, float | None]:

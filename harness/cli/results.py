@@ -1,7 +1,14 @@
 """The commands that set results side by side: leaderboard."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from harness.cli.options import RESULTS, AsJson, Results
 from harness.cli.screen import number, put, put_json, put_table, say
+
+if TYPE_CHECKING:
+    from harness.core import Score
+    from harness.leaderboard import Doubt, Sensitivity, SideBySide
 
 
 def leaderboard(results: Results = RESULTS, is_json: AsJson = False) -> int:
@@ -10,7 +17,7 @@ def leaderboard(results: Results = RESULTS, is_json: AsJson = False) -> int:
     Rows are ranked together only where their signatures differ in nothing but the model.
     """
     from harness.errors import StoreError
-    from harness.leaderboard import boards, collect, unfit
+    from harness.leaderboard import boards, collect, doubts, sensitivities, side_by_side, standing
     from harness.runs import run_folders, write_whole
     from harness.scores import table_text
 
@@ -24,16 +31,80 @@ def leaderboard(results: Results = RESULTS, is_json: AsJson = False) -> int:
     head = ("rank", "model", "value", "95% interval", "n", "missing")
     for board in boards(rows):
         table = []
-        for rank, row in enumerate(board.rows, 1):
-            score = row.score
+        for row in board.rows:
+            score, rank = row.score, standing(row, board).rank or "-"
             span = f"{number(score.low)} to {number(score.high)}"
             lost = str(sum(score.missing.values()))
             table.append((str(rank), row.model, number(score.value), span, str(score.n), lost))
         put_table(board.recipe, head, table)
-    for judge in unfit(rows):
-        say(
-            f"judge {judge.judge} is unfit here: it does not tell oracle ({number(judge.ceiling)}) "
-            f"from literal ({number(judge.floor)}): {judge.recipe}"
-        )
+    _put_side_by_side(side_by_side(rows))
+    _put_sensitivities(sensitivities(rows))
+    for doubt in doubts(rows):
+        say(f"judge {doubt.ceiling.judge} {_said(doubt)}: {doubt.recipe}")
     put(f"{len(rows)} rows in {results / 'leaderboard.csv'}")
     return 0
+
+
+def _said(doubt: "Doubt") -> str:
+    """What speaks against a judge, in words."""
+    from harness.leaderboard import FEWEST_CLUSTERS, Finding
+
+    ceiling, floor = doubt.ceiling, doubt.floor
+    both = f"oracle ({number(ceiling.value)}) from literal ({number(floor.value)})"
+    match doubt.finding:
+        case Finding.UNHEARD:
+            lost = "; ".join(_lost(part, name) for part, name in _controls(doubt) if not part.n)
+            return f"has given no verdict that could be read: {lost}"
+        case Finding.FEW:
+            items = min(ceiling.clusters, floor.clusters)
+            return (
+                f"has read too few items to tell whether it is fit ({items} of {FEWEST_CLUSTERS})"
+            )
+        case Finding.UNFIT:
+            return f"is unfit here: it does not tell {both}"
+        case Finding.WEAK:
+            return f"is weak here: it tells {both}, but by less than half of its scale"
+
+
+def _controls(doubt: "Doubt") -> "tuple[tuple[Score, str], ...]":
+    return (doubt.ceiling, "oracle"), (doubt.floor, "literal")
+
+
+def _lost(score: "Score", control: str) -> str:
+    counts = ", ".join(f"{count} {reason}" for reason, count in score.missing.items() if count)
+    return f"{control} {counts or 'none'}"
+
+
+def _put_side_by_side(tables: "Sequence[SideBySide]") -> None:
+    """Print models by judges, where there is more than one judge."""
+    for table in tables:
+        if len(table.judges) < 2:
+            continue
+        lines = [
+            [
+                line.model,
+                *(
+                    "" if s is None else f"{number(s.value)} ({s.rank or '-'})"
+                    for s in line.standings
+                ),
+            ]
+            for line in table.lines
+        ]
+        put_table(
+            f"judges side by side, value (rank): {table.recipe}", ("model", *table.judges), lines
+        )
+
+
+def _put_sensitivities(found: "Sequence[Sensitivity]") -> None:
+    """Print what each judge's values owe to the emphasis an answer is judged under."""
+    for recipe in dict.fromkeys(part.recipe for part in found):
+        members = [part for part in found if part.recipe == recipe]
+        judge = members[0].judge
+        put_table(
+            f"sensitivity to emphasis, {judge} minus {judge}:swapped: {recipe}",
+            ("model", judge, f"{judge}:swapped", "difference"),
+            [
+                (part.model, number(part.value), number(part.swapped), number(part.difference))
+                for part in members
+            ],
+        )

@@ -30,7 +30,7 @@ def dialogues(folder: Path, content: object) -> list[Path]:
     return [path]
 
 
-def one(folder: Path, current: str = TURN, **emphasis: list[str]) -> list[Sample]:
+def one(folder: Path, emphasis: dict[str, list[str]], *, current: str = TURN) -> list[Sample]:
     """The samples of one dialogue."""
     return read(dialogues(folder, {CONTEXT: {"current": current, "emphasis": emphasis}}), None)
 
@@ -93,7 +93,7 @@ def test_what_had_to_be_decided_is_flagged(turn: str, fragment: str, expected: S
 
 
 def test_each_fragment_of_a_dialogue_becomes_a_sample(tmp_path: Path) -> None:
-    rosa, promised = one(tmp_path, **MEANT)
+    rosa, promised = one(tmp_path, MEANT)
 
     assert rosa.fields == {
         "context": "0: who has the ladder?\n1: one of the neighbours.",
@@ -108,11 +108,11 @@ def test_each_fragment_of_a_dialogue_becomes_a_sample(tmp_path: Path) -> None:
 
 
 def test_an_id_depends_on_what_is_stressed_and_on_no_neighbour(tmp_path: Path) -> None:
-    together = {part.id for part in one(tmp_path, **MEANT)}
-    alone = [one(tmp_path, **{name: ["reworded."]})[0].id for name in reversed(MEANT)]
+    together = {part.id for part in one(tmp_path, MEANT)}
+    alone = [one(tmp_path, {name: ["reworded."]})[0].id for name in reversed(MEANT)]
 
     assert set(alone) == together
-    assert one(tmp_path, TURN.replace("good", "bad"), **MEANT)[0].id not in together
+    assert one(tmp_path, MEANT, current=TURN.replace("good", "bad"))[0].id not in together
 
 
 def test_dialogues_without_a_stress_are_counted_in_a_warning(
@@ -129,7 +129,7 @@ def test_dialogues_without_a_stress_are_counted_in_a_warning(
 
 
 def test_no_warning_without_cause(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one(tmp_path, **MEANT)
+    one(tmp_path, MEANT)
 
     assert caplog.text == ""
 

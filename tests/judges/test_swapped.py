@@ -1,0 +1,184 @@
+"""A judge made to read each answer under another sample of its cluster."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from toy import Toy
+
+from harness import jobs
+from harness.core import Case, Judge, Request, Response, Sample, Verdict
+from harness.errors import SpecError
+from harness.jobs import RunOptions
+from harness.judges.swapped import Swapped, partners
+from harness.parts import Decoding, Message, Reason
+from harness.runs import RunFolder
+
+
+@dataclass(frozen=True)
+class Echoing:
+    """A judge that asks for the meaning it was handed and notes it; right where the text is it."""
+
+    name: str = "echoing"
+    metric: str = "mean_rating"
+    recipe: str = "echoing:00aa|by-ear"
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        said = (Message("user", _meaning(sample)),)
+        return (Request(sample.id, "base", "judge", "j@1", said, Decoding()),)
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        return [
+            Verdict(
+                case.response.key,
+                self.name,
+                float(case.response.texts == (_meaning(case.sample),)),
+                note=_meaning(case.sample),
+            )
+            for case in cases
+        ]
+
+
+def _meaning(sample: Sample) -> str:
+    return sample.references["meant"][0]
+
+
+def stressed(name: str, meaning: str = "", *, cluster: str = "one", turn: str = "") -> Sample:
+    """A sample of a dialogue, by default with a turn and a meaning of its own."""
+    return Sample(name, {"turn": turn or name}, {"meant": (meaning or name,)}, cluster=cluster)
+
+
+def judge(*samples: Sample) -> Judge:
+    return Swapped(Echoing(), partners(samples))
+
+
+def cases(*samples: Sample) -> list[Case]:
+    """An answer to each sample that says what it means."""
+    return [Case(part, Response(f"key-{part.id}", texts=(_meaning(part),))) for part in samples]
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([stressed("b"), stressed("a")], {"a": "b", "b": "a"}),
+        ([stressed("c"), stressed("b"), stressed("a")], {"a": "b", "b": "c", "c": "a"}),
+        ([stressed("a"), stressed("b", cluster="two")], {}),
+        ([stressed("a"), stressed("a")], {}),
+        (
+            [stressed("a", "same"), stressed("b", "Same "), stressed("c")],
+            {"a": "c", "b": "c", "c": "a"},
+        ),
+        ([stressed("a", "same"), stressed("b", "same")], {}),
+        (
+            [stressed("a", turn="t"), stressed("b", turn="t"), stressed("c")],
+            {"a": "c", "b": "c", "c": "a"},
+        ),
+        ([], {}),
+    ],
+)
+def test_the_partner_is_the_next_of_the_cluster_that_differs(
+    samples: list[Sample], expected: dict[str, str]
+) -> None:
+    assert {name: part.id for name, part in partners(samples).items()} == expected
+
+
+def test_each_answer_is_read_under_the_partner() -> None:
+    a, b = stressed("a"), stressed("b")
+
+    verdicts = judge(a, b).read(cases(b, a))
+
+    assert [(v.response_key, v.value, v.note) for v in verdicts] == [
+        ("key-b", 0.0, "a"),
+        ("key-a", 0.0, "b"),
+    ]
+
+
+def test_a_sample_without_a_partner_has_no_verdict_but_keeps_its_place() -> None:
+    a, alone, b = stressed("a"), stressed("x", cluster="two"), stressed("b")
+
+    verdicts = judge(a, alone, b).read(cases(a, alone, b))
+
+    assert [v.response_key for v in verdicts] == ["key-a", "key-x", "key-b"]
+    assert [v.reason for v in verdicts] == [None, Reason.UNSUPPORTED, None]
+    assert verdicts[1].note == "no other sample of its cluster to swap it with"
+
+
+def test_the_judge_asks_about_the_partner_and_nothing_without_one() -> None:
+    a, b, alone = stressed("a"), stressed("b"), stressed("x", cluster="two")
+    swapped = judge(a, b, alone)
+
+    asked = [swapped.ask(case.sample, case.response) for case in cases(a, b, alone)]
+
+    assert [[q.messages[0].content for q in part] for part in asked] == [["b"], ["a"], []]
+
+
+def test_a_swapped_judge_bears_a_name_of_its_own_everywhere() -> None:
+    a, alone = stressed("a"), stressed("x", cluster="two")
+    swapped = judge(a, stressed("b"), alone)
+
+    assert (swapped.name, swapped.metric) == ("echoing:swapped", "mean_rating")
+    assert swapped.recipe == "echoing:swapped:00aa|by-ear"
+    assert {v.judge for v in swapped.read(cases(a, alone))} == {"echoing:swapped"}
+
+
+def test_no_case_makes_no_verdict() -> None:
+    assert judge(stressed("a"), stressed("b")).read([]) == []
+
+
+OPTIONS = RunOptions("toy", "oracle", judges=("near", "near:swapped"), variants=("base",))
+
+
+@pytest.fixture
+def paired(toy: Toy) -> Toy:
+    """The toy home, its samples two and two in a cluster, the last one alone."""
+    path = toy.home / "tasks/samples/toy.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = [row | {"cluster": f"d{place // 2}"} for place, row in enumerate(rows[:5])]
+    for row in rows:  # what is right for one is wrong for the other
+        row["references"]["wrong"] = [f"never {row['references']['right'][0]}"]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return toy
+
+
+def values(folder: RunFolder, judge: str) -> list[float | Reason | None]:
+    verdicts = [row.verdicts[judge] for row in folder.read_rows() if row.decoding == "T0"]
+    return [v.reason if v.value is None else v.value for v in verdicts]
+
+
+def test_any_judge_is_swapped_by_its_name(paired: Toy) -> None:
+    done = jobs.run(paired.space(), OPTIONS)
+
+    assert values(done.folder, "near") == [1.0] * 5
+    assert values(done.folder, "near:swapped")[4] is Reason.UNSUPPORTED
+    assert [entry.name for entry in done.file.judges] == ["near", "near:swapped"]
+    recipes = {row.signature.split("|")[5].rpartition(":")[0] for row in done.scores}
+    assert recipes == {"near", "near:swapped"}
+
+
+def test_a_stored_run_is_judged_and_read_again_swapped(paired: Toy) -> None:
+    folder = jobs.run(paired.space(), replace(OPTIONS, judges=("near",))).folder
+
+    jobs.judge(paired.space(), folder, replace(OPTIONS, judges=("near:swapped",)))
+    found = jobs.read(paired.space(), folder)
+
+    assert (found.changes, found.altered) == ((), ())
+    assert values(folder, "near:swapped")[4] is Reason.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("judge", "words"),
+    [
+        ("near:swapped", "judge near:swapped: no two of these 6 samples stand in one cluster"),
+        ("nera:swapped", "no judge 'nera' in .*; did you mean near"),
+        ("near:swapped:swapped", "no judge 'near:swapped' in "),
+        ("near:swap", "no judge 'near:swap' in .*did you mean near"),
+    ],
+)
+def test_what_cannot_be_swapped_is_told_before_anything_is_asked(
+    toy: Toy, judge: str, words: str
+) -> None:
+    with pytest.raises(SpecError, match=words):
+        jobs.run(toy.space(), replace(OPTIONS, judges=(judge,)))
+
+    assert not toy.results.exists()
