@@ -7,8 +7,25 @@ from pathlib import Path
 
 COMMANDS = (
     (),
-    *(("run",), ("judge",), ("read",), ("leaderboard",), ("list",), ("show",)),
-    *(("data", "list"), ("data", "fetch"), ("data", "check")),
+    *(
+        ("run",),
+        ("judge",),
+        ("read",),
+        ("import",),
+        ("leaderboard",),
+        ("build",),
+        ("agree",),
+        ("verify",),
+        ("list",),
+        ("show",),
+    ),
+    *(
+        ("data", "list"),
+        ("data", "fetch"),
+        ("data", "check"),
+        ("export", "ratings"),
+        ("ratings", "import"),
+    ),
 )
 
 

@@ -74,21 +74,26 @@ def build(
 
 def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts) -> None:
     """Refuse a step that sees what no sample has, or a template that asks for more."""
+    for step in spec.steps:
+        if unseen := sorted(prompts.variables(step.template) - set(step.sees)):
+            raise SpecError(
+                f"template {step.template}: step {step.name} does not show it {unseen[0]!r}"
+                f"{nearest(unseen[0], list(step.sees))}"
+            )
     for sample in samples:
         known = {*sample.fields, *sample.references}
         for step in spec.steps:
-            if unseen := sorted(prompts.variables(step.template) - set(step.sees)):
-                raise SpecError(
-                    f"template {step.template}: step {step.name} does not show it {unseen[0]!r}"
-                    f"{nearest(unseen[0], list(step.sees))}"
-                )
-            for source in step.sees.values():
-                if source not in known:
-                    raise SpecError(
-                        f"sample {sample.id} has no field or reference {source!r}, which step "
-                        f"{step.name} sees{nearest(source, sorted(known))}"
-                    )
+            _check_seen(sample, step, known)
             known.add(step.name)
+
+
+def _check_seen(sample: Sample, step: BuildStepSpec, known: set[str]) -> None:
+    for source in step.sees.values():
+        if source not in known:
+            raise SpecError(
+                f"sample {sample.id} has no field or reference {source!r}, which step "
+                f"{step.name} sees{nearest(source, sorted(known))}"
+            )
 
 
 def line(draft: Draft) -> dict[str, Any]:

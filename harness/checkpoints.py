@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from logging import ERROR
+from logging import ERROR, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -199,23 +199,28 @@ def explained(source: str) -> Iterator[None]:
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         fact = " ".join(str(error).split()) or type(error).__name__
         raise ModelError(
-            f"{source}: cannot be loaded: {fact[:300]}; if the name is right, log in with "
-            "`hf auth login` (gated models), set `trust_remote_code: true` (own code), or download "
-            "it elsewhere and point `model:` to the local folder"
+            f"{source}: cannot be loaded: {fact[:300]}; if the hub cannot be reached from here, "
+            "download it elsewhere and point `model:` to the local folder; if it can, correct the "
+            "name, log in with `hf auth login` (gated models), or set `trust_remote_code: true` "
+            "(own code)"
         ) from error
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No progress bars or advice from transformers, its former manners restored after."""
+    """No bars, advice or retries are told of; the former manners are restored after."""
     from transformers.utils import logging
 
+    hub = getLogger("huggingface_hub")
+    hub_level = hub.level
+    hub.setLevel(ERROR)
     level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(ERROR)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # unannotated
     try:
         yield
     finally:
+        hub.setLevel(hub_level)
         logging.set_verbosity(level)
         if had_bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # unannotated

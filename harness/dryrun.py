@@ -1,21 +1,24 @@
 """What a run would ask: prompts, calls and sizes, before anything is asked.
 
 Makes no call of a model. Prompts of later steps depend on answers: they are counted at the
-most tokens an answer may have.
+most tokens an answer may have. A call that two cells share is counted once, as it is asked.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from harness.core import Request, Response
 from harness.jobs import Prepared
 from harness.ledger import Ledger
 from harness.parts import Message
 from harness.planning import Cell, Plan, request
-from harness.specs.tasks import StepSpec
+from harness.seats import Seat
 
 # English prose runs at about four characters a token; said as an estimate wherever it is shown.
 CHARACTERS_A_TOKEN = 4
+ANY = "-"
+
+Chain = tuple[Cell, tuple[Request, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Asked:
     """One kind of call: how many, how many of them stored, and their sizes in characters.
 
     `stored` is null where the prompts depend on answers not drawn yet; `max_tokens` bounds the
-    tokens of all answers together.
+    tokens of all answers together; `variant` is - for a judge, which reads all of them.
     """
 
     asker: str
@@ -43,46 +46,60 @@ class Asked:
 
 def dry_run(ready: Prepared, ledger: Ledger) -> list[Asked]:
     """Every kind of call of a run, those of its judges last."""
-    plan = ready.plan
-    found = [
-        _step(plan, variant, step=step, place=place, ledger=ledger)
-        for variant in plan.run.variants
-        for place, step in enumerate(plan.task.variants[variant].steps)
-    ]
+    plan, seen = ready.plan, set[str]()
+    chains: list[Chain] = [(cell, _chain(plan, cell)) for cell in plan.cells]
+    found = []
+    for variant in plan.run.variants:
+        for place in range(len(plan.task.variants[variant].steps)):
+            asked = [chain[place] for cell, chain in chains if cell.variant == variant]
+            new = _new(asked, seen)
+            stored = None if place else _stored(ledger, new)
+            row = _asked(plan.run.task, new, stored=stored, example=asked[0])
+            found.append(replace(row, variant=variant))
     for seat in ready.seats:
-        cells = plan.cells
-        asked = [seat.judge.ask(cell.sample, _longest(plan, cell)) for cell in cells]
-        if questions := [question for part in asked for question in part]:
-            found.append(_asked(seat.judge.name, questions, stored=None))
+        for asked in _questions(seat, chains).values():
+            new = _new(asked, seen)
+            found.append(_asked(seat.judge.name, new, stored=None, example=asked[0]))
     return found
 
 
-def _step(plan: Plan, variant: str, *, step: StepSpec, place: int, ledger: Ledger) -> Asked:
-    cells = [cell for cell in plan.cells if cell.variant == variant]
-    earlier = plan.task.variants[variant].steps[:place]
-    asked = [
-        request(
-            plan,
-            cell,
-            step=step,
-            earlier={part.name: _filler(plan, cell, step=part) for part in earlier},
-        )
-        for cell in cells
-    ]
-    stored = None if earlier else _stored(ledger, asked)
-    return _asked(plan.run.task, asked, stored=stored)
+def _chain(plan: Plan, cell: Cell) -> tuple[Request, ...]:
+    """The request of each step of a cell, earlier answers stood in for."""
+    found: list[Request] = []
+    for step in plan.task.variants[cell.variant].steps:
+        earlier = {asked.step: _filler(asked) for asked in found}
+        found.append(request(plan, cell, step=step, earlier=earlier))
+    return tuple(found)
 
 
-def _asked(asker: str, asked: Sequence[Request], *, stored: int | None) -> Asked:
+def _questions(seat: Seat, chains: Sequence[Chain]) -> Mapping[str, list[Request]]:
+    """What a judge asks about all cells, by step: in both orders of options, say."""
+    found: dict[str, list[Request]] = {}
+    for cell, chain in chains:
+        response = Response(key="not asked", texts=(_filler(chain[-1]),))
+        for question in seat.judge.ask(cell.sample, response):
+            found.setdefault(question.step, []).append(question)
+    return found
+
+
+def _new(asked: Sequence[Request], seen: set[str]) -> list[Request]:
+    """The requests that no cell before has made, each once; they are then seen."""
+    planned = {question.key: question for question in asked}
+    new = [question for key, question in planned.items() if key not in seen]
+    seen.update(planned)
+    return new
+
+
+def _asked(asker: str, asked: Sequence[Request], *, stored: int | None, example: Request) -> Asked:
     return Asked(
         asker=asker,
-        variant=asked[0].variant,
-        step=asked[0].step,
+        variant=ANY,
+        step=example.step,
         calls=len(asked),
         stored=stored,
         prompt_characters=sum(len(m.content) for question in asked for m in question.messages),
         max_tokens=sum(question.decoding.max_tokens * question.decoding.n for question in asked),
-        example=asked[0].messages,
+        example=example.messages,
     )
 
 
@@ -91,12 +108,7 @@ def _stored(ledger: Ledger, asked: Sequence[Request]) -> int:
     return sum(response.failure is None for response in found.values())
 
 
-def _filler(plan: Plan, cell: Cell, *, step: StepSpec) -> str:
-    """A stand-in for an answer not drawn yet, as long as the longest one allowed."""
-    tokens = step.max_tokens or cell.decoding.max_tokens
-    return f"({step.name})".ljust(tokens * CHARACTERS_A_TOKEN, ".")
-
-
-def _longest(plan: Plan, cell: Cell) -> Response:
-    last = plan.task.variants[cell.variant].steps[-1]
-    return Response(key="not asked", texts=(_filler(plan, cell, step=last),))
+def _filler(asked: Request) -> str:
+    """A stand-in for an answer not drawn yet: as long as the longest one allowed, and its own."""
+    width = asked.decoding.max_tokens * CHARACTERS_A_TOKEN
+    return f"({asked.step} {asked.key[:8]})".ljust(width, ".")

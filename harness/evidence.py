@@ -3,13 +3,50 @@
 Nothing here asks or judges; the texts of a row come from the ledger.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.core import Response
 from harness.errors import StoreError
+from harness.parts import Reason
 from harness.pipeline import Judged, Taken, Trial, trial
 from harness.runs import Row, StepRow, VerdictRow
 from harness.specs.tasks import TaskSpec
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Lost:
+    """What is missing and why: an answer, for all judges, or what one judge makes of it.
+
+    `judge` is empty where there is no answer; `is_reply` says that the judge asked and cannot
+    read what it was told.
+    """
+
+    judge: str
+    is_reply: bool
+    reason: Reason
+
+
+def lost(rows: Sequence[Row]) -> Counter[Lost]:
+    """How often each thing is missing: an answer once, however many judges lack it."""
+    found: Counter[Lost] = Counter()
+    for part in rows:
+        missing = {name: v for name, v in part.verdicts.items() if v.reason is not None}
+        reasons = [verdict.reason for verdict in missing.values() if verdict.reason]
+        if part.answer is None:
+            found.update(Lost("", False, reason) for reason in reasons[:1])
+            continue
+        found.update(
+            Lost(name, bool(verdict.keys), reason)
+            for (name, verdict), reason in zip(missing.items(), reasons, strict=True)
+        )
+    return found
+
+
+def cut_answers(rows: Sequence[Row]) -> int:
+    """How many answers were cut at their token limit; they count as they are."""
+    return sum(part.answer is not None and part.steps[-1].stop == "length" for part in rows)
 
 
 def row(trial: Trial) -> Row:

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from harness import __version__, evidence, pipeline
-from harness.core import Judge, Model, Response, Run
+from harness.core import Judge, Model, Response, Run, Sample
 from harness.errors import SpecError, StoreError
 from harness.ledger import Ledger
-from harness.parts import Decoding, Reason, digest
+from harness.parts import Decoding, digest
 from harness.pipeline import Trial
 from harness.planning import Plan, check_templates, take, variant_digest
 from harness.registry import Backend
 from harness.runs import JudgeEntry, ModelEntry, Row, RunFile, RunFolder, VerdictRow, write_whole
 from harness.scores import ScoreRow, table_text
 from harness.scoring import score_rows
-from harness.seats import Asking, Seat, resolve, seat_judges, try_judges
+from harness.seats import Asking, Seat, judge_of, resolve, seat_judges, spec_of, try_judges
 from harness.specs.checked import nearest
 from harness.specs.tasks import TaskSpec
 from harness.workspace import Workspace
@@ -55,12 +55,13 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command leaves: the run's folder, its scores, what is missing by judge and reason."""
+    """What a command leaves: the run's folder, its scores, what is missing, how much was cut."""
 
     folder: RunFolder
     file: RunFile
     scores: tuple[ScoreRow, ...]
-    missing: Counter[tuple[str, Reason]]
+    missing: Counter[evidence.Lost]
+    cut: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,15 @@ class Reread:
 def prepare(space: Workspace, options: RunOptions) -> Prepared:
     """Resolve all that a run needs, so that what can fail does so before the first call."""
     task = space.registry.task(options.task)
-    variants = _variants(task, options.variants)
+    variants = _variants(task, options.variants, name=options.task)
     spec = space.registry.model_spec(options.model, options.backend)
     judges = tuple(dict.fromkeys(options.judges or task.judges))
     for name in judges:
-        space.registry.judge_spec(name)
+        spec_of(space, name)
     samples, data = space.samples(task.data)
     chosen = take(samples, options.limit, seed=options.seed)
     model = space.registry.model(options.model, spec, controls=task.controls, samples=samples)
-    resolve(space, model, spec)
+    model = resolve(space, model, spec)
     prompts = space.registry.prompts
     words = {v: variant_digest(task, v, prompts=prompts, name=options.task) for v in variants}
     run = Run(
@@ -112,7 +113,7 @@ def prepare(space: Workspace, options: RunOptions) -> Prepared:
     )
     plan = Plan(run, task, chosen, prompts, model.identity)
     check_templates(plan)
-    seats = seat_judges(space, judges, asking=_asking(options), tested=model)
+    seats = seat_judges(space, judges, asking=_asking(options), tested=model, samples=chosen)
     file = RunFile(
         digest=run.digest,
         run=run,
@@ -144,7 +145,13 @@ def judge(space: Workspace, folder: RunFolder, options: RunOptions) -> Done:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     file, rows = folder.read(), folder.read_rows()
     trials = _stored_trials(space, file, rows, task=file.task)
-    seats = seat_judges(space, options.judges, asking=_asking(options), tested=file.model)
+    seats = seat_judges(
+        space,
+        options.judges,
+        asking=_asking(options),
+        tested=file.model,
+        samples=_samples(rows),
+    )
     return _judge_and_write(folder, file, rows=rows, trials=trials, seats=seats)
 
 
@@ -156,8 +163,7 @@ def read(space: Workspace, folder: RunFolder) -> Reread:
     altered = [] if task == file.task else [f"the cut of task {file.run.task}"]
     fresh, changes, stale = _fresh(rows, trials), list[Change](), Counter[str]()
     for entry in file.judges:
-        spec = space.registry.judge_spec(entry.name)
-        judge = space.registry.judge(entry.name, spec, identity=entry.identity)
+        judge = judge_of(space, entry.name, identity=entry.identity, samples=_samples(rows))
         altered += [] if judge.recipe == entry.recipe else [f"judge {entry.name}"]
         today, keys = pipeline.questions(trials, judge), _keys(rows, entry)
         stale[entry.name] = sum(
@@ -201,26 +207,32 @@ def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> Done:
     scores = tuple(score_rows(file, rows))
     folder.write(file, rows)
     write_whole(folder.scores, table_text(scores).encode())
-    missing = Counter(
-        (name, verdict.reason)
-        for row in rows
-        for name, verdict in row.verdicts.items()
-        if verdict.reason is not None
-    )
-    return Done(folder, file, scores, missing)
+    return Done(folder, file, scores, evidence.lost(rows), evidence.cut_answers(rows))
 
 
 def _asking(options: RunOptions) -> Asking:
     return Asking(options.judge_model, options.is_self_judge_allowed)
 
 
-def _variants(task: TaskSpec, names: tuple[str, ...]) -> tuple[str, ...]:
+def _samples(rows: Sequence[Row]) -> tuple[Sample, ...]:
+    """The samples of some rows, each once."""
+    return tuple({row.sample.id: row.sample for row in rows}.values())
+
+
+def _variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tuple[str, ...]:
     if "all" in names:
         return tuple(task.variants)
-    for name in names:
-        if name not in task.variants:
-            raise SpecError(f"no variant {name!r}{nearest(name, [*task.variants, 'all'])}")
-    return tuple(v for v in task.variants if v in names) if names else task.default_variants
+    wanted = {_variant(task, part, task_name=name) for part in names}
+    return tuple(v for v in task.variants if v in wanted) if names else task.default_variants
+
+
+def _variant(task: TaskSpec, name: str, *, task_name: str) -> str:
+    """The variant of a name, which may be told by what stands after its first colon."""
+    ends = [variant for variant in task.variants if variant.partition(":")[2] == name]
+    if name not in task.variants and len(ends) != 1:
+        known = nearest(name, [*task.variants, "all"])
+        raise SpecError(f"no variant {name!r} in tasks/{task_name}.yaml{known}")
+    return name if name in task.variants else ends[0]
 
 
 def _with_earlier(folder: RunFolder, file: RunFile, rows: list[Row]) -> tuple[RunFile, list[Row]]:

@@ -46,6 +46,14 @@ class _Body(msgspec.Struct):
     response: Response
 
 
+class _Asked(msgspec.Struct):
+    model: str
+
+
+class _Question(msgspec.Struct):
+    request: _Asked
+
+
 class Ledger:
     """Finished calls of one model, found by key and added one by one."""
 
@@ -71,7 +79,8 @@ class Ledger:
         """Bring what was added to disk and end the segment; adding again begins another."""
         if (timer := self._timer) is not None:
             timer.cancel()
-            timer.join()
+            if timer.is_alive():  # an interrupt may have come before it was started
+                timer.join()
         self._timer = None
         self._sync()
         with self._lock:
@@ -103,6 +112,14 @@ class Ledger:
                 if held is None or _supersedes((failed, place), held[:2]):
                     best[head.key] = (failed, place, response)
         return {key: response for key, (_, _, response) in best.items()}
+
+    def identities(self) -> set[str]:
+        """The models whose calls are stored here."""
+        return {
+            _decode(line, _Question, where=(path, number)).request.model
+            for path in _segments(self._folder)
+            for number, line in _lines(path)
+        }
 
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; a tenth of a second later it is on disk, come what may."""

@@ -160,12 +160,17 @@ def read(
     """The verdicts on stored replies: no call is made. `keys` are each trial's questions."""
     heard = [tuple(replies[key] for key in part) for part in keys]
     readable = [i for i, part in enumerate(trials) if part.response.failure is None]
-    cases = [Case(trials[i].sample, trials[i].response, heard[i]) for i in readable]
+    cases = [_case(trials[i], heard[i]) for i in readable]
     verdicts = dict(zip(readable, judge.read(cases), strict=True)) if cases else {}
     return [
         Judged(verdicts.get(i) or _unanswered(part.response, judge.name), keys[i], heard[i])
         for i, part in enumerate(trials)
     ]
+
+
+def _case(part: Trial, replies: tuple[Response, ...]) -> Case:
+    block = f"{part.variant} {part.decoding}"
+    return Case(part.sample, part.response, replies, block=block, variant=part.variant)
 
 
 def _unanswered(response: Response, judge: str) -> Verdict:

@@ -102,7 +102,8 @@ def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, str]:
     for name in variant.reveals:
         if not sample.references.get(name):
             raise SpecError(
-                f"variant {cell.variant} reveals {name!r}, which sample {sample.id} lacks"
+                f"tasks/{plan.run.task}.yaml: variant {cell.variant} reveals {name!r}, which "
+                f"sample {sample.id} lacks"
                 f"{nearest(name, list(sample.references))}"
             )
         found[name] = "\n".join(sample.references[name])
@@ -124,8 +125,11 @@ def check_templates(plan: Plan) -> None:
             for cell in _one_a_group(plan, name):
                 slots(plan, cell, step=step)
             for slot in sorted(plan.prompts.variables(step.template) - known):
+                place = f"{plan.prompts.place(step.template)}, variant {name}"
+                is_reference = any(slot in sample.references for sample in plan.samples)
+                remedy = f"; it is a reference: add it to `reveals` of {name}" * is_reference
                 raise SpecError(
-                    f"template {step.template}, variant {name}: slot {slot!r} is not defined here"
+                    f"{place}: slot {slot!r} is not defined here{remedy}"
                     f"{nearest(slot, sorted(known))}"
                 )
             known.add(step.name)

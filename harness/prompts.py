@@ -31,9 +31,14 @@ _DELIMITERS = re.compile(
 )
 
 
+def without_controls(text: str) -> str:
+    """Text without control characters, as it may be shown to a person."""
+    return _CONTROL.sub("", text)
+
+
 def as_data(text: str) -> str:
     """Text without control characters, its delimiters spaced out so that they delimit nothing."""
-    spaced, text = _CONTROL.sub("", text), ""
+    spaced, text = without_controls(text), ""
     while spaced != text:  # what follows one delimiter may have been part of another
         spaced, text = _DELIMITERS.sub(lambda found: " ".join(found[0]), spaced), spaced
     return spaced
@@ -132,6 +137,20 @@ class Prompts:
             raise self._not_found(file) from error
         except UnicodeDecodeError as error:
             raise self._not_utf8(file, error) from error
+
+    def place(self, template: str) -> str:
+        """The file of a template's user turn, as errors name it."""
+        return str(self._find(f"{template}.user.j2") or template)
+
+    def overrides(self, pack: Path) -> list[tuple[str, bool]]:
+        """Each template file of a pack, and whether another folder has one of its name."""
+        others = [folder for folder in self._folders if folder != pack]
+        files = sorted(path.relative_to(pack).as_posix() for path in pack.rglob("*.j2"))
+        return [(file, any((other / file).is_file() for other in others)) for file in files]
+
+    def names(self) -> list[str]:
+        """Every template file of every folder."""
+        return self._environment.list_templates(extensions=["j2"])
 
     def _not_found(self, file: str) -> SpecError:
         searched = ", ".join(str(folder) for folder in self._folders)

@@ -6,21 +6,31 @@ kind of a spec picks its class here, and here alone are back ends and judges imp
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.core import Judge, Model, Sample
 from harness.errors import ModelError, SpecError
 from harness.prompts import Prompts
 from harness.servers import Server
-from harness.specs import data, judges, models
+from harness.specs import data, encoders, judges, models
+from harness.specs.builds import BuildSpec
 from harness.specs.checked import check, nearest, read_yaml
+from harness.specs.golden import GoldenSpec
 from harness.specs.tasks import TaskSpec
 
-Section = Literal["tasks", "configs/models", "configs/judges", "configs/data"]
+if TYPE_CHECKING:
+    from harness.encoders import Encoder
+
+Section = Literal[
+    "tasks", "configs/builds", "configs/data", "configs/golden", "configs/judges", "configs/models"
+]
 READERS = {
+    "emphasized_talk": "harness.readers.emphasized_talk",
     "intent_resolution": "harness.readers.intent_resolution",
+    "topical_chat": "harness.readers.topical_chat",
     "samples_jsonl": "harness.readers.samples_jsonl",
 }
 Controls = Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -86,6 +96,18 @@ class Registry:
         spec: data.SourceSpec = check(read_yaml(path), data.SourceSpec, where=str(path))
         return spec
 
+    def build_spec(self, name: str) -> BuildSpec:
+        """The data-making job of a name."""
+        path = self.file("configs/builds", name)
+        spec: BuildSpec = check(read_yaml(path), BuildSpec, where=str(path))
+        return spec
+
+    def golden(self, name: str) -> GoldenSpec:
+        """The published numbers of a paper or source."""
+        path = self.file("configs/golden", name)
+        spec: GoldenSpec = check(read_yaml(path), GoldenSpec, where=str(path))
+        return spec
+
     def overlay(self, name: str) -> data.OverlaySpec:
         """The corrections that a task names, as a path below tasks/."""
         path = self.resource(name)
@@ -149,7 +171,11 @@ class Registry:
         spec = self.model_spec(name)
         if isinstance(spec, models.OpenAISpec):
             _ = Server.found(
-                spec.base_url, self.environ, url_env=spec.base_url_env, key_env=spec.key_env
+                spec.base_url,
+                self.environ,
+                url_env=spec.base_url_env,
+                key_env=spec.key_env,
+                owner=f"configs/models/{name}.yaml",
             ).key
 
     def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
@@ -158,14 +184,41 @@ class Registry:
             case judges.PreferenceSpec():
                 from harness.judges.preference import PreferenceJudge
 
-                if identity is None:
-                    raise SpecError(f"judge {name} needs the identity of its model {spec.model}")
-                return PreferenceJudge(name, spec, prompts=self.prompts, model=identity)
+                return PreferenceJudge(
+                    name, spec, prompts=self.prompts, model=_known(identity, judge=name)
+                )
+            case judges.RatingSpec():
+                from harness.judges.rating import RatingJudge
+
+                return RatingJudge(
+                    name, spec, prompts=self.prompts, model=_known(identity, judge=name)
+                )
+            case judges.StatedSpec():
+                from harness.judges.stated import StatedJudge
+
+                return StatedJudge(name, spec)
+            case judges.CosineSpec(encoder=encoders.HostedEncoderSpec()):
+                from harness.judges.cosine import CosineJudge, Hosted
+
+                return CosineJudge(name, spec, Hosted(_known(identity, judge=name)))
             case judges.CosineSpec():
-                from harness.encoders import encoder
                 from harness.judges.cosine import CosineJudge
 
-                return CosineJudge(name, spec, encoder(spec.encoder.name))
+                # mypy does not take HostedEncoderSpec, matched above, out of the union.
+                local: encoders.LocalEncoderSpec = spec.encoder  # type: ignore[assignment]
+                return CosineJudge(name, spec, self.encoder(local))
+            case judges.BertScoreSpec():
+                from harness.judges.bertscore import BertScoreJudge
+
+                return BertScoreJudge(name, spec)
+            case judges.ContrastSpec():
+                from harness.judges.contrast import ContrastJudge
+
+                return ContrastJudge(name, spec, self.encoder(spec.encoder))
+
+    def encoder(self, spec: encoders.LocalEncoderSpec) -> "Encoder":
+        """The encoder of a spec: one of each kind and setting in a process."""
+        return _encoder(spec)
 
     def read(
         self, reader: str, files: Sequence[Path], overlay: data.OverlaySpec | None
@@ -173,6 +226,45 @@ class Registry:
         """The samples of some files, by the reader of a name."""
         samples: list[Sample] = import_module(READERS[reader]).read(files, overlay)
         return samples
+
+
+@cache
+def _encoder(spec: encoders.LocalEncoderSpec) -> "Encoder":
+    """The encoder of a spec; its weights are loaded at its first text, once."""
+    match spec:
+        case encoders.MiniLMSpec():
+            from harness.encoders import MiniLM
+
+            return MiniLM()
+        case encoders.CharNgramsSpec():
+            from harness.encoders import CharNgrams
+
+            return CharNgrams()
+        case encoders.SentenceTransformerSpec():
+            from harness.encoders import SentenceTransformers
+
+            return SentenceTransformers(spec.model, spec.revision)
+        case encoders.Llm2VecSpec():
+            from harness import llm2vec
+
+            kind = llm2vec.Llm2Vec if spec.engine == "native" else llm2vec.Llm2VecPackage
+            return kind(
+                spec.base,
+                spec.adapters,
+                revision=spec.revision,
+                instruction=spec.instruction,
+                max_length=spec.max_length,
+                dtype=spec.dtype,
+            )
+
+
+def _known(identity: str | None, *, judge: str) -> str:
+    """The identity of a judge's model, which a judge that asks cannot do without."""
+    if identity is None:
+        raise SpecError(
+            f"judge {judge} asks a model, and asked none when it read this run; judge again"
+        )
+    return identity
 
 
 def _rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:

@@ -123,6 +123,13 @@ class RunFolder:
         """Where the scores of this run lie."""
         return self.path / "scores.csv"
 
+    def results(self, given: Path) -> Path:
+        """The results folder this run lies below, by its place; the given one where that fits."""
+        path = self.path.resolve()
+        is_below = given.resolve() in path.parents
+        is_placed = len(path.parents) > 3 and path.parents[2].name == "runs"
+        return path.parents[3] if is_placed and not is_below else given
+
     def read(self) -> RunFile:
         """What was run."""
         return _decoded(self.path / "run.json", RunFile)

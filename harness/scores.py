@@ -5,7 +5,7 @@ Nothing here computes a score or ranks one.
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,7 @@ class ScoreRow:
 
 def table_text(rows: Iterable[ScoreRow]) -> str:
     """Rows as CSV, floats in full precision, null as an empty cell."""
-    lines = [list(COLUMNS), *([_cell(value) for value in _values(row)] for row in rows)]
-    return "".join(_line(cells) for cells in lines)
+    return "".join(map(csv_line, [COLUMNS, *map(_values, rows)]))
 
 
 def read_table(path: Path) -> list[ScoreRow]:
@@ -65,10 +64,11 @@ def formula_safe(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _line(cells: list[str]) -> str:
+def csv_line(values: Sequence[object]) -> str:
+    """One line of a CSV table: floats in full precision, null empty, texts formula-safe."""
     # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
     out = io.StringIO(newline="")
-    csv.writer(out).writerow(cells)
+    csv.writer(out).writerow([_cell(value) for value in values])
     return out.getvalue().removesuffix("\r\n") + "\n"
 
 

@@ -82,8 +82,8 @@ def signature(run: RunFile, judge: JudgeEntry, score: Score, *, snapshots: tuple
         f"data:{run.data.label},{limit}",
         score.variant,
         f"{run.model.name}:{run.model.kind}@{version}",
-        f"{score.decoding},n1,s{run.run.seed}",
-        f"{name}@{judged_by}" if judged_by else name,
+        f"{score.decoding},n{run.run.decodings[0].n},s{run.run.seed}",
+        f"{name}@{judged_by or judge.asks}" if judge.asks or judged_by else name,
         way,
         f"v{run.version}",
     )
@@ -139,10 +139,19 @@ def _by_snapshot(
     readings = [Reading(row, row.verdicts[judge.name]) for row in rows]
     known = sorted({part.snapshots for part in readings if part.verdict.value is not None})
     if len(known) < 2:
-        yield (known or [("", "")])[0], readings
+        yield known[0] if known else _heard(readings), readings
         return
     for snapshots in known:
         yield snapshots, [_only(reading, snapshots) for reading in readings]
+
+
+def _heard(readings: Sequence[Reading]) -> tuple[str, str]:
+    """The snapshots behind readings without any value, where there is one of each kind."""
+    tested, asked = ({part.snapshots[place] for part in readings} - {""} for place in range(2))
+    return (
+        min(tested) if len(tested) == 1 else "",
+        min(asked) if len(asked) == 1 else "",
+    )
 
 
 def _only(reading: Reading, snapshots: tuple[str, str]) -> Reading:

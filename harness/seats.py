@@ -4,18 +4,23 @@ Finds out what keeps a judge from judging before the model under test is paid fo
 asks a model anything.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.core import Case, Judge, Model, Response, Sample
-from harness.errors import ModelError, SpecError
+from harness.core import Case, Judge, Model, Request, Response, Sample
+from harness.errors import ModelError, SpecError, StoreError
+from harness.judges.swapped import SWAPPED, Swapped, partners
 from harness.ledger import Ledger
+from harness.parts import Mode
 from harness.pipeline import Desk
 from harness.planning import Plan, request
 from harness.runs import JudgeEntry, ModelEntry
-from harness.specs.judges import PreferenceSpec
+from harness.specs.judges import CosineSpec, JudgeSpec, asked_model
 from harness.specs.models import ModelSpec, OpenAISpec
 from harness.workspace import Workspace
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,17 @@ class Asking:
 
 
 def seat_judges(
-    space: Workspace, names: Sequence[str], *, asking: Asking, tested: Model | ModelEntry
+    space: Workspace,
+    names: Sequence[str],
+    *,
+    asking: Asking,
+    tested: Model | ModelEntry,
+    samples: Sequence[Sample],
 ) -> tuple[Seat, ...]:
-    """A seat for each judge named."""
-    seats = tuple(_seat(space, name, asking=asking, tested=tested) for name in names)
+    """A seat for each judge named; `samples` are those of the run."""
+    seats = tuple(
+        _seat(space, name, asking=asking, tested=tested, samples=samples) for name in names
+    )
     if asking.model and not any(part.desk for part in seats):
         raise SpecError(
             f"--judge-model {asking.model}: none of the judges {', '.join(names)} asks a model; "
@@ -48,17 +60,61 @@ def seat_judges(
     return seats
 
 
-def resolve(space: Workspace, model: Model, spec: ModelSpec) -> None:
-    """Find out which model it is, which takes a server where the spec leaves it to one."""
+def spec_of(space: Workspace, name: str) -> JudgeSpec:
+    """The spec of a judge's name, which may be marked as swapped."""
+    return space.registry.judge_spec(name.removesuffix(SWAPPED))
+
+
+def judge_of(
+    space: Workspace, name: str, *, identity: str | None, samples: Sequence[Sample]
+) -> Judge:
+    """The judge of a name; a name marked as swapped reads each answer under another sample."""
+    plain, spec = name.removesuffix(SWAPPED), spec_of(space, name)
+    judge = space.registry.judge(plain, spec, identity=identity)
+    if plain == name:
+        return judge
+    if not (found := partners(samples)):
+        raise SpecError(
+            f"judge {name}: no two of these {len(samples)} samples stand in one cluster with "
+            "references of their own; leave it out, or raise --limit"
+        )
+    return Swapped(judge, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A model known by its stored calls alone: offline, it is never asked."""
+
+    name: str
+    kind: str
+    identity: str
+    modes: frozenset[Mode]
+    revision: str | None = None
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Refuse: what is not stored cannot be had offline."""
+        raise StoreError(f"model {self.name}: asked for {len(list(requests))} answers offline")
+
+
+def resolve(space: Workspace, model: Model, spec: ModelSpec) -> Model:
+    """Find out which model it is, which takes a server where the spec leaves it to one.
+
+    Offline, with no server to ask, it is the one whose calls are stored, if there is just one.
+    """
     try:
         _ = model.identity
     except ModelError as error:
         if not (space.is_offline and isinstance(spec, OpenAISpec) and spec.model == "auto"):
             raise
+        known = sorted(space.desk(model).ledger.identities())
+        if len(known) == 1:
+            _log.warning("%s; taken for %s, whose answers are stored", error, known[0])
+            return Remembered(model.name, model.kind, known[0], model.modes)
         raise ModelError(
             f"{error}; or, to work offline, name the model in configs/models/{model.name}.yaml "
             "instead of auto"
         ) from error
+    return model
 
 
 def try_judges(space: Workspace, plan: Plan, *, seats: Sequence[Seat], ledger: Ledger) -> None:
@@ -70,7 +126,13 @@ def try_judges(space: Workspace, plan: Plan, *, seats: Sequence[Seat], ledger: L
     if space.is_offline or len(ledger.find([part.key for part in first])) == len(first):
         return
     for part in seats:
-        _try(space, part, plan.samples[0])
+        _try(space, part, _first(plan.samples, part.judge))
+
+
+def _first(samples: Sequence[Sample], judge: Judge) -> Sample:
+    """The first sample a judge can read an answer to."""
+    known = judge.partners if isinstance(judge, Swapped) else {part.id for part in samples}
+    return next(part for part in samples if part.id in known)
 
 
 def _try(space: Workspace, seat: Seat, sample: Sample) -> None:
@@ -78,25 +140,44 @@ def _try(space: Workspace, seat: Seat, sample: Sample) -> None:
     seat.judge.ask(sample, response)
     if seat.entry.asks is None:
         seat.judge.read([Case(sample, response)])
-    else:
+        return
+    try:
         space.registry.check_key(seat.entry.asks)
+    except ModelError as error:
+        raise ModelError(
+            f"judge {seat.entry.name}: {error}, or have another model judge with --judge-model"
+        ) from error
 
 
-def _seat(space: Workspace, name: str, *, asking: Asking, tested: Model | ModelEntry) -> Seat:
+def _seat(
+    space: Workspace,
+    name: str,
+    *,
+    asking: Asking,
+    tested: Model | ModelEntry,
+    samples: Sequence[Sample],
+) -> Seat:
     """A judge by name, with the desk of its judge model; never the model under test unasked."""
-    spec = space.registry.judge_spec(name)
-    if not isinstance(spec, PreferenceSpec):
-        judge = space.registry.judge(name, spec, identity=None)
+    spec = spec_of(space, name)
+    own = asked_model(spec)
+    if own is None:
+        judge = judge_of(space, name, identity=None, samples=samples)
         return Seat(judge, JudgeEntry(name, judge.metric, judge.recipe), None)
-    asked = asking.model or spec.model
+    asked = asking.model or own
     model_spec = space.registry.model_spec(asked)
     model = space.registry.model(asked, model_spec, controls={}, samples=())
-    resolve(space, model, model_spec)
+    wanted = Mode.EMBED if isinstance(spec, CosineSpec) else Mode.GENERATE
+    if wanted not in model.modes:
+        raise SpecError(
+            f"judge {name} asks {asked} to {wanted}, which a model of kind {model.kind} cannot; "
+            "choose another in the judge's YAML or with --judge-model"
+        )
+    model = resolve(space, model, model_spec)
     if model.identity == tested.identity and not asking.is_self_allowed:
         raise SpecError(
             f"judge {name} would ask {asked}, the model under test; choose another with "
             "--judge-model, or add --allow-self-judge"
         )
-    judge = space.registry.judge(name, spec, identity=model.identity)
+    judge = judge_of(space, name, identity=model.identity, samples=samples)
     entry = JudgeEntry(name, judge.metric, judge.recipe, asks=asked, identity=model.identity)
     return Seat(judge, entry, space.desk(model))

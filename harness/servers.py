@@ -23,14 +23,21 @@ class Server:
     url_env: str | None
     key_env: str | None
     environ: Mapping[str, str] = field(repr=False)
+    owner: str = "the model's YAML"
 
     @classmethod
     def found(
-        cls, url: str, environ: Mapping[str, str], *, url_env: str | None, key_env: str | None
+        cls,
+        url: str,
+        environ: Mapping[str, str],
+        *,
+        url_env: str | None,
+        key_env: str | None,
+        owner: str = "the model's YAML",
     ) -> Self:
-        """The server the environment names, else the one at `url`."""
+        """The server the environment names, else the one at `url`; `owner` says where to mend."""
         url = (environ.get(url_env, "").strip() if url_env else "") or url
-        server = cls(url, url_env, key_env, environ)
+        server = cls(url, url_env, key_env, environ, owner)
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ModelError(
@@ -50,6 +57,12 @@ class Server:
     def remedy(self) -> str:
         """How its address is set."""
         return "set base_url" + (f" or {self.url_env}" if self.url_env else "")
+
+    @property
+    def hint(self) -> str:
+        """What an address without a version may lack; empty for one that has it."""
+        has_version = any(part.startswith("v") for part in urlsplit(self.url).path.split("/"))
+        return "" if has_version else f"; most such servers answer at {self.address}/v1"
 
     @property
     def remote_host(self) -> str | None:
@@ -72,7 +85,8 @@ class Server:
         if not key:
             raise ModelError(
                 f"the environment variable {self.key_env} is not set: put the key for "
-                f"{self.address} there, or set key_env: null if the server wants none"
+                f"{self.address} there, or set key_env: null in {self.owner} if the server "
+                "wants none"
             )
         if not (key.isascii() and key.isprintable()):
             raise ModelError(f"{self.key_env} holds characters that no key has; copy it again")

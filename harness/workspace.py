@@ -8,6 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +48,7 @@ class Workspace:
         folder = self._folder(spec.source)
         if folder is None:
             _log.warning(
-                "no data folder given%s: using the sample set tasks/%s (%s for other data)",
+                "no data folder given%s: using the sample set %s (%s for other data)",
                 *self._absent(spec),
             )
             files, reader, overlay = [self.registry.resource(spec.sample)], "samples_jsonl", None
@@ -55,16 +56,28 @@ class Workspace:
             files, reader = [folder / spec.source / name for name in spec.files], spec.reader
             overlay = self._overlay(spec)
         entry = _entry(spec, files, overlay=overlay, is_sample=folder is None)
+        if folder is not None:
+            self._compare(spec.source, files, entry)
         samples = self.registry.read(reader, files, overlay)
         _check_ids(samples, files)
         return samples, entry
 
+    def _compare(self, source: str, files: Sequence[Path], entry: DataEntry) -> None:
+        """Warn of files that are not as they were released."""
+        if source not in self.registry.names("configs/data"):
+            return
+        stated = {file.name: file.sha256 for file in self.registry.source(source).files}
+        for path in files:
+            if (expected := stated.get(path.name)) not in (None, entry.files[path.name]):
+                _tell_of_change(path, entry.files[path.name], expected, source)
+
     def _absent(self, spec: DataSpec) -> tuple[str, str, str]:
         """What is missing, what stands in for it, and the remedies."""
+        path = str(self.registry.resource(spec.sample))
         if spec.source not in self.registry.names("configs/data"):
-            return "", spec.sample, "--data DIR"
+            return "", path, "--data DIR"
         fetch = f"--data DIR, or `harness data fetch {spec.source}`,"
-        return f" and {spec.source} not fetched", spec.sample, fetch
+        return f" and {spec.source} not fetched", path, fetch
 
     def _overlay(self, spec: DataSpec) -> OverlaySpec | None:
         if self.data_mode == "released" or spec.overlay is None:
@@ -85,6 +98,19 @@ class Workspace:
         cached = self.registry.cache / "data"
         is_fetched = is_complete(source, self.registry.source(source), cached)
         return cached if is_fetched else None
+
+
+@cache
+def _tell_of_change(path: Path, found: str, expected: str, source: str) -> None:
+    """Warn, once a process, of a file that is not as it was released."""
+    _log.warning(
+        "%s is not the file as it was released (sha256 %s..., not %s...): "
+        "`harness data fetch %s` brings that one",
+        path,
+        found[:8],
+        expected[:8],
+        source,
+    )
 
 
 def _entry(

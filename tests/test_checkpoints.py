@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from harness.checkpoints import (
     Checkpoint,
+    explained,
     fingerprint,
     load_weights,
     need,
@@ -125,7 +127,7 @@ def test_a_hub_checkpoint_is_its_commit_and_a_missing_one_is_explained(
     found, missing = done.stdout.splitlines()
     assert found.startswith(f"some/model@{COMMIT}:")
     assert missing.startswith("some/other: cannot be loaded")
-    assert "hf auth login" in missing
+    assert missing.index("if the hub cannot be reached") < missing.index("hf auth login")
     assert done.stderr == ""
 
 
@@ -139,3 +141,15 @@ def test_a_checkpoint_without_all_its_weights_is_refused(folder: Path, tmp_path:
 
     with pytest.raises(ModelError, match=r"1 weights are not in the checkpoint .*lm_head"):
         load_weights(opened(copy), dtype="float32", device="cpu")
+
+
+def test_the_hub_does_not_tell_of_its_retries_while_a_checkpoint_is_opened(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hub = logging.getLogger("huggingface_hub.utils._http")
+
+    with explained("some/model"):
+        hub.warning("Retrying in 1s [Retry 1/5].")
+    hub.warning("after")
+
+    assert [record.message for record in caplog.records] == ["after"]

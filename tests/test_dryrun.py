@@ -35,6 +35,25 @@ def test_a_judge_that_asks_is_counted_in_both_orders(toy: Toy) -> None:
     assert sum(part.calls for part in judging) == 2 * EACH * 2  # variants, orders
 
 
+def test_a_judge_has_a_row_for_each_order_and_none_for_a_variant(toy: Toy) -> None:
+    judging = [part for part in planned(toy, "choice") if part.asker == "choice"]
+
+    assert [(part.variant, part.step, part.calls) for part in judging] == [
+        ("-", "accept-first", 2 * EACH),
+        ("-", "reject-first", 2 * EACH),
+    ]
+
+
+def test_a_call_that_two_variants_share_is_counted_once(toy: Toy) -> None:
+    toy.edit("tasks/toy.yaml", "template: toy/base}", "template: toy/base, max_tokens: 20}")
+    toy.edit("prompts/toy/think.user.j2", "What is meant?", "What is said next?")
+
+    counts = [part.calls for part in planned(toy, "choice")]
+
+    # At temperature 0 the first step of `think` is what `base` asks; drawn ones have own seeds.
+    assert counts == [EACH, SAMPLES, EACH, 2 * EACH, 2 * EACH]
+
+
 def test_the_count_is_what_the_run_then_asks(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     count = sum(part.calls for part in planned(toy, "choice"))
     with StubServer(Script(replies={"Judge": ("1",)})) as stub:

@@ -9,9 +9,11 @@ from sketches import Talker, failure, plan, reply, task
 from harness import evidence
 from harness.core import Request, Response, Verdict
 from harness.errors import StoreError
+from harness.evidence import Lost
 from harness.ledger import Ledger
 from harness.parts import Reason
 from harness.pipeline import Judged, Trial, answer
+from harness.runs import VerdictRow
 from harness.specs.tasks import TaskSpec
 
 
@@ -38,6 +40,35 @@ def test_a_row_shows_prompts_the_texts_as_they_came_and_the_answer_as_cut(tmp_pa
     ]
     assert [step.text for step in row.steps] == [" thought.\n\nMore.", " response.\n\nMore."]
     assert row.answer == "response."
+
+
+def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Path) -> None:
+    [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
+    verdicts = {name: VerdictRow(None, Reason.FAILED) for name in ("one", "two")}
+
+    found = evidence.lost([replace(evidence.row(trial), verdicts=verdicts)])
+
+    assert found == {Lost("", False, Reason.FAILED): 1}
+
+
+@pytest.mark.parametrize(("keys", "is_reply"), [((), False), (("k",), True)])
+def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
+    tmp_path: Path, keys: tuple[str, ...], is_reply: bool
+) -> None:
+    [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
+    verdicts = {"one": VerdictRow(None, Reason.UNPARSED, keys=keys), "two": VerdictRow(1.0)}
+
+    found = evidence.lost([replace(evidence.row(trial), verdicts=verdicts)])
+
+    assert found == {Lost("one", is_reply, Reason.UNPARSED): 1}
+
+
+def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:
+    [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
+    row = evidence.row(trial)
+    cut = replace(row, steps=(replace(row.steps[-1], stop="length"),))
+
+    assert (evidence.cut_answers([row]), evidence.cut_answers([cut, row, cut])) == (0, 2)
 
 
 def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ VARIANTS = ("base", "cot0", "cot1", "cot2", "cot3", "cot4", "cot5", "cot6")
 TWO_STEPS = ("cot0", "cot2", "cot3", "cot4")
 # A word by which each phenomenon would be named.
 NAMES = {"indirect_speech": "indirect", "irony": "iron", "maxims": "maxim", "metaphor": "metaphor"}
-CUE = f"\n\n{mark('listener')} answers:"
+CUE = f"\n\n{mark('listener')}:"
 
 
 def test_the_task_has_the_eight_variants_and_runs_them_all() -> None:
@@ -74,6 +74,14 @@ def test_the_true_intention_is_shown_verbatim(variant: str) -> None:
     [asked] = requests(made, next(cell for cell in made.cells if cell.variant == variant))
 
     assert ": She's cold; 'shut' the {{ window }}!\n" in asked.messages[-1].content
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_whoever_listens_is_named_where_any_noun_phrase_reads_well(variant: str) -> None:
+    for words in prompts(variant, listener="His wife"):
+        lines = [line for line in words.splitlines() if "His wife" in line]
+        assert lines
+        assert all(": His wife." in line or line == "His wife:" for line in lines)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -117,7 +125,7 @@ def test_the_second_step_is_the_base_prompt_and_the_inferred_intention(variant: 
     [base] = prompts("base")
     first, second = prompts(variant)
 
-    guidance = f"\n\nWhat {mark('speaker')} wants to get across: {INFERRED}"
+    guidance = f"\n\n{mark('speaker')} wants to get this across: {INFERRED}"
     assert second == base.removesuffix(CUE) + guidance + CUE
     assert INFERRED not in first
 
@@ -237,15 +245,20 @@ def test_a_control_answers_what_its_name_says(policy: str, step: int, expected: 
     assert response.texts == (mark(expected),)
 
 
-@pytest.mark.parametrize("policy", [p.stem for p in (HOME / "configs/models").glob("*.yaml")])
-def test_every_shipped_control_model_is_defined_by_the_task(policy: str) -> None:
+@pytest.mark.parametrize("policy", ["oracle", "literal", "echo", "random"])
+def test_every_control_without_a_cue_to_ignore_is_defined_by_the_task(policy: str) -> None:
     content = read_yaml(HOME / "configs" / "models" / f"{policy}.yaml")
 
-    assert content["kind"] != "scripted" or content["policy"] in TASK.controls
+    assert content["policy"] in TASK.controls
 
 
-@pytest.mark.parametrize("path", sorted((HOME / "configs/judges").glob("*.yaml")), ids=str)
-def test_every_judge_compares_with_references_of_the_task(path: Path) -> None:
+CHOOSING = [
+    p for p in sorted((HOME / "configs/judges").glob("*.yaml")) if "options" in read_yaml(p)
+]
+
+
+@pytest.mark.parametrize("path", CHOOSING, ids=str)
+def test_every_judge_that_chooses_compares_references_of_the_task(path: Path) -> None:
     spec: PreferenceSpec | CosineSpec = check(read_yaml(path), JudgeSpec, where=str(path))
 
     shown = spec.shows if isinstance(spec, PreferenceSpec) else ()

@@ -11,6 +11,7 @@ from toy import DECODINGS, SAMPLES, Toy
 
 from harness import jobs
 from harness.errors import HarnessError, SpecError, StoreError
+from harness.evidence import Lost
 from harness.jobs import RunOptions
 from harness.parts import Reason
 from harness.runs import RunFolder
@@ -82,7 +83,7 @@ def test_missing_verdicts_are_counted_by_judge_and_reason(toy: Toy) -> None:
         environ = {"HARNESS_SERVER_URL": stub.url}
         done = jobs.run(toy.space(environ), replace(BASE, judges=("choice",)))
 
-    assert done.missing == Counter({("choice", Reason.UNPARSED): ANSWERS})
+    assert done.missing == Counter({Lost("choice", True, Reason.UNPARSED): ANSWERS})
 
 
 def test_answers_lost_from_the_ledger_are_told_with_the_remedy(toy: Toy) -> None:

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from harness.core import Score
-from harness.leaderboard import boards, collect, headlines, unfit
+from harness.leaderboard import (
+    Finding,
+    boards,
+    collect,
+    doubts,
+    headlines,
+    sensitivities,
+    side_by_side,
+)
 from harness.parts import Reason
 from harness.runs import RunFolder, write_whole
 from harness.scores import ScoreRow, table_text
@@ -153,47 +161,166 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 
 def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
     assert collect([]) == collect([RunFolder(tmp_path / "unscored")]) == []
-    assert (boards([]), headlines([]), unfit([])) == ([], [], [])
+    assert (boards([]), headlines([]), doubts([])) == ([], [], [])
+
+
+UNFIT, WEAK, UNHEARD = Finding.UNFIT, Finding.WEAK, Finding.UNHEARD
 
 
 @pytest.mark.parametrize(
-    ("oracle", "literal", "is_unfit"),
+    ("oracle", "literal", "chance", "finding"),
     [
-        ((0.9, 0.8, 1.0), (0.1, 0.0, 0.2), False),
-        ((0.6, 0.4, 0.8), (0.4, 0.2, 0.6), True),
-        ((0.6, 0.5, 0.7), (0.4, 0.3, 0.5), True),
-        ((0.1, 0.0, 0.2), (0.9, 0.8, 1.0), True),
-        ((None, None, None), (0.1, 0.0, 0.2), True),
-        ((0.9, 0.8, 1.0), (None, None, None), True),
-        ((5.0, None, None), (1.0, None, None), False),
-        ((3.0, None, None), (3.0, None, None), True),
+        ((0.9, 0.8, 1.0), (0.1, 0.0, 0.2), 0.5, None),
+        ((0.75, 0.7, 0.8), (0.25, 0.2, 0.3), 0.5, None),  # exactly half of the scale
+        ((0.7, 0.6, 0.8), (0.3, 0.2, 0.4), 0.5, WEAK),
+        ((0.9, 0.8, 1.0), (0.45, 0.3, 0.6), 0.5, UNFIT),  # literal is not below chance
+        ((0.55, 0.45, 0.6), (0.1, 0.0, 0.2), 0.5, UNFIT),  # oracle is not above it
+        ((0.55, 0.45, 0.6), (0.1, 0.0, 0.2), None, None),
+        ((0.7, 0.6, 0.8), (0.3, 0.2, 0.4), None, None),
+        ((0.6, 0.4, 0.8), (0.4, 0.2, 0.6), None, UNFIT),
+        ((0.6, 0.5, 0.7), (0.4, 0.3, 0.5), None, UNFIT),
+        ((0.1, 0.0, 0.2), (0.9, 0.8, 1.0), 0.5, UNFIT),
+        ((None, None, None), (0.1, 0.0, 0.2), 0.5, UNHEARD),
+        ((0.9, 0.8, 1.0), (None, None, None), None, UNHEARD),
+        ((5.0, None, None), (1.0, None, None), None, None),
+        ((3.0, None, None), (3.0, None, None), None, UNFIT),
     ],
 )
-def test_a_judge_is_unfit_where_oracle_and_literal_overlap(
-    oracle: tuple[float | None, ...], literal: tuple[float | None, ...], is_unfit: bool
+def test_a_judge_is_fit_where_the_controls_lie_apart_on_their_sides_of_chance(
+    oracle: tuple[float | None, ...],
+    literal: tuple[float | None, ...],
+    chance: float | None,
+    finding: Finding | None,
 ) -> None:
     ceiling = scored("oracle", oracle[0], low=oracle[1], high=oracle[2])
     floor = scored("literal", literal[0], low=literal[1], high=literal[2])
+    rows = [replace(row, chance=chance) for row in (ceiling, floor)]
 
-    found = unfit([ceiling, floor, scored("other", 0.5, low=0.0, high=1.0)])
+    found = doubts([*rows, scored("other", 0.5, low=0.0, high=1.0)])
 
-    assert [(part.judge, part.ceiling, part.floor) for part in found] == (
-        [("near", oracle[0], literal[0])] if is_unfit else []
+    assert [part.finding for part in found] == ([finding] if finding else [])
+    assert [(part.ceiling.value, part.floor.value) for part in found] in (
+        [],
+        [(oracle[0], literal[0])],
     )
 
 
-def test_one_cluster_is_too_little_to_call_a_judge_fit() -> None:
-    rows = [scored("oracle", 1.0, clusters=1), scored("literal", 0.0, clusters=1)]
+@pytest.mark.parametrize(("clusters", "finding"), [(1, Finding.FEW), (9, Finding.FEW), (10, None)])
+def test_fewer_than_ten_items_are_too_few_to_tell(clusters: int, finding: Finding | None) -> None:
+    rows = [scored("oracle", 1.0, clusters=clusters), scored("literal", 0.0)]
 
-    assert len(unfit(rows)) == 1
+    assert [part.finding for part in doubts(rows)] == ([finding] if finding else [])
+
+
+def test_a_swapped_judge_is_not_asked_to_be_fit() -> None:
+    rows = [by("near:swapped", "oracle"), by("near:swapped", "literal")]
+
+    assert doubts(rows) == []
 
 
 @pytest.mark.parametrize("missing", ["oracle", "literal"])
 def test_a_judge_without_both_controls_is_not_called_unfit(missing: str) -> None:
     rows = [scored(name) for name in ("oracle", "literal", "other") if name != missing]
 
-    assert unfit(rows) == []
+    assert doubts(rows) == []
 
 
 def test_controls_of_another_recipe_say_nothing_of_a_judge() -> None:
-    assert unfit([scored("oracle"), signed(scored("literal"), 2, "cot3")]) == []
+    assert doubts([scored("oracle"), signed(scored("literal"), 2, "cot3")]) == []
+
+
+def by(judge: str, model: str, value: float | None = 0.5) -> ScoreRow:
+    """A row of a judge with a recipe of its own."""
+    row = signed(scored(model, value), 5, f"{judge}:{len(judge):02}")
+    return replace(row, score=replace(row.score, judge=judge))
+
+
+def standings(rows: list[ScoreRow]) -> list[tuple[str, list[tuple[float | None, int | None]]]]:
+    """The lines of the only table, a judge that has not read a model left out."""
+    [table] = side_by_side(rows)
+    return [
+        (line.model, [(part.value, part.rank) for part in line.standings if part])
+        for line in table.lines
+    ]
+
+
+def test_models_stand_side_by_side_with_a_rank_by_each_judge() -> None:
+    # ChatGPT, Claude 3 Sonnet and Llama2-7B by BERTf1 and auto-gpt4, Lin and Lee 2024, table 1.
+    table = {"chatgpt": (88.7, 3.83), "claude": (88.5, 3.86), "llama2": (86.3, 1.85)}
+    rows = [by(judge, m, v[n]) for m, v in table.items() for n, judge in enumerate(("bert", "gpt"))]
+
+    assert standings(rows) == [
+        ("chatgpt", [(88.7, 1), (3.83, 2)]),
+        ("claude", [(88.5, 2), (3.86, 1)]),
+        ("llama2", [(86.3, 3), (1.85, 3)]),
+    ]
+
+
+def test_models_of_equal_value_share_the_better_rank() -> None:
+    rows = [by("near", name, value) for name, value in (("a", 0.2), ("b", 0.7), ("c", 0.7))]
+
+    assert standings(rows) == [("b", [(0.7, 1)]), ("c", [(0.7, 1)]), ("a", [(0.2, 3)])]
+
+
+def test_a_model_without_a_value_has_no_rank_and_takes_none() -> None:
+    rows = [by("near", "a", None), by("near", "b", -0.1)]
+
+    assert standings(rows) == [("b", [(-0.1, 1)]), ("a", [(None, None)])]
+
+
+def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
+    [table] = side_by_side([by("far", "a"), by("near", "a"), by("near", "b", 0.9)])
+
+    assert table.judges == ("far", "near")
+    found = {line.model: [part and part.rank for part in line.standings] for line in table.lines}
+    assert found == {"a": [1, 2], "b": [None, 1]}
+
+
+@pytest.mark.parametrize(
+    ("place", "field"), [(0, "toy:7"), (1, "d,2"), (2, "c"), (4, "T"), (7, "v")]
+)
+def test_judges_stand_side_by_side_only_for_answers_made_alike(place: int, field: str) -> None:
+    tables = side_by_side([by("near", "a"), signed(by("far", "a"), place, field)])
+
+    assert [table.judges for table in tables] == [("near",), ("far",)]
+    assert field in tables[1].recipe.split("|")
+
+
+def test_two_judges_of_one_name_stand_under_their_recipes() -> None:
+    [table] = side_by_side([by("near", "a"), signed(by("near", "a"), 5, "near:99@j-2")])
+
+    assert table.judges == ("near:04|minilm", "near:99@j-2|minilm")
+
+
+def test_two_revisions_of_a_model_stand_on_lines_of_their_own() -> None:
+    rows = [by("near", "a"), signed(by("near", "a", 0.9), 3, "a:scripted@b2")]
+
+    assert standings(rows) == [("a", [(0.9, 1)]), ("a", [(0.5, 2)])]
+
+
+def test_a_swapped_judge_has_no_column() -> None:
+    [table] = side_by_side([by("near", "a"), signed(by("near:swapped", "a"), 5, "near:swapped:04")])
+
+    assert table.judges == ("near",)
+
+
+def swapped(model: str, value: float | None = 0.5) -> ScoreRow:
+    """A row of the judge `near` under swapped samples."""
+    return signed(by("near:swapped", model, value), 5, "near:swapped:04")
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "difference"),
+    [(0.75, 0.25, 0.5), (0.25, 0.75, -0.5), (0.5, 0.5, 0.0), (None, 0.5, None), (0.5, None, None)],
+)
+def test_sensitivity_is_the_judge_less_the_same_judge_swapped(
+    value: float | None, other: float | None, difference: float | None
+) -> None:
+    [found] = sensitivities([by("near", "a", value), swapped("a", other), by("near", "b")])
+
+    assert (found.model, found.judge, found.difference) == ("a", "near", difference)
+
+
+@pytest.mark.parametrize(("place", "field"), [(2, "cot3"), (3, "b:x@1"), (5, "near:swapped:99")])
+def test_a_judge_swapped_under_another_recipe_says_nothing(place: int, field: str) -> None:
+    assert sensitivities([by("near", "a"), signed(swapped("a"), place, field)]) == []

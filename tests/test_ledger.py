@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -407,3 +408,11 @@ def test_a_segment_is_readable_as_widely_as_other_new_files(tmp_path: Path) -> N
     segment = stored(tmp_path / "calls", (asked, reply(asked)))
 
     assert segment.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_ledger_tells_whose_calls_it_keeps(tmp_path: Path) -> None:
+    calls = [(replace(request(), model=name), Response(f"k{name}", texts=("a",))) for name in "aba"]
+    stored(tmp_path, *calls)
+
+    assert Ledger(tmp_path).identities() == {"a", "b"}
+    assert Ledger(tmp_path / "none").identities() == set()

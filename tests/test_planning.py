@@ -231,8 +231,10 @@ def test_a_template_may_not_ask_for_what_is_not_revealed(tmp_path: Path) -> None
 
     with pytest.raises(SpecError) as caught:
         check_templates(plan)
-    assert str(caught.value).startswith("template toy/peek, variant plain: slot 'good' is not")
-    assert "known: bad, topic" in str(caught.value)
+    told = str(caught.value)
+    assert "prompts/toy/peek.user.j2, variant plain: slot 'good' is not defined here" in told
+    assert "it is a reference: add it to `reveals` of plain" in told
+    assert "known: bad, topic" in told
 
 
 def test_a_template_may_ask_for_earlier_steps_only(tmp_path: Path) -> None:
@@ -243,7 +245,7 @@ def test_a_template_may_ask_for_earlier_steps_only(tmp_path: Path) -> None:
     wrong = structs.replace(plan.task, variants={**plan.task.variants, "think": backwards})
 
     check_templates(plan)
-    with pytest.raises(SpecError, match="template toy/then, variant think: slot 'thought' is not"):
+    with pytest.raises(SpecError, match=r"then\.user\.j2, variant think: slot 'thought' is not"):
         check_templates(replace(plan, task=wrong))
 
 

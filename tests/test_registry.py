@@ -3,16 +3,34 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from msgspec import structs
 from toy import MODEL, Toy
 
 from harness.errors import ModelError, SpecError
+from harness.llm2vec import Llm2Vec, Llm2VecPackage
 from harness.registry import Registry, Section, shipped_home
+from harness.specs.encoders import (
+    CharNgramsSpec,
+    Llm2VecSpec,
+    LocalEncoderSpec,
+    MiniLMSpec,
+    SentenceTransformerSpec,
+)
+from harness.specs.judges import asked_model
 from harness.specs.models import OpenAISpec, TransformersSpec
 
 SHIPPED = Registry((shipped_home(),), {}, Path("cache"))
 SECTIONS: tuple[Section, ...] = ("tasks", "configs/models", "configs/judges", "configs/data")
+LLAMA = Llm2VecSpec(base="b", adapters=("x", "y"), revision="r", instruction="Say:", max_length=9)
+HOSTED = """
+    about: By a server's vectors.
+    kind: cosine
+    encoder: {kind: hosted, model: umpire}
+    options: {accept: right, reject: wrong}
+"""
 
 
 def shipped(section: Section) -> list[str]:
@@ -47,7 +65,45 @@ def test_a_shipped_judge_is_well_formed_and_asks_a_model_that_ships(name: str) -
     spec = SHIPPED.judge_spec(name)
 
     assert spec.about
-    assert getattr(spec, "model", "oracle") in shipped("configs/models")
+    assert (asked_model(spec) or "oracle") in shipped("configs/models")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "is_one"),
+    [
+        (MiniLMSpec(), MiniLMSpec(), True),
+        (MiniLMSpec(), CharNgramsSpec(), False),
+        (SentenceTransformerSpec(model="a"), SentenceTransformerSpec(model="a"), True),
+        (SentenceTransformerSpec(model="a"), SentenceTransformerSpec(model="b"), False),
+        (LLAMA, LLAMA, True),
+        (LLAMA, structs.replace(LLAMA, instruction="Say it again:"), False),
+    ],
+)
+def test_equal_encoder_specs_share_their_loaded_weights(
+    toy: Toy, first: LocalEncoderSpec, then: LocalEncoderSpec, is_one: bool
+) -> None:
+    assert (SHIPPED.encoder(first) is toy.space().registry.encoder(then)) == is_one
+
+
+@pytest.mark.parametrize(("engine", "kind"), [("native", Llm2Vec), ("package", Llm2VecPackage)])
+def test_an_llm2vec_encoder_is_built_as_its_spec_says(
+    engine: Literal["native", "package"], kind: type[Llm2Vec]
+) -> None:
+    built = SHIPPED.encoder(structs.replace(LLAMA, engine=engine, dtype="float32"))
+
+    assert type(built) is kind
+    assert built == kind(
+        "b", ("x", "y"), revision="r", instruction="Say:", max_length=9, dtype="float32"
+    )
+
+
+@pytest.mark.parametrize("name", ["choice", "far"])
+def test_a_judge_that_asks_is_not_built_without_its_model(toy: Toy, name: str) -> None:
+    toy.write("configs/judges/far.yaml", HOSTED)
+    registry = toy.space().registry
+
+    with pytest.raises(SpecError, match=f"judge {name} asks a model, and asked none"):
+        registry.judge(name, registry.judge_spec(name), identity=None)
 
 
 @pytest.mark.parametrize("name", shipped("configs/data"))

@@ -183,3 +183,14 @@ def test_a_step_keeps_its_prompt(tmp_path: Path) -> None:
     RunFolder(tmp_path).write(run_file(), [row(right(1.0), steps=steps)])
 
     assert RunFolder(tmp_path).read_rows()[0].steps == steps
+
+
+@pytest.mark.parametrize("given", ["elsewhere", "kept"])
+def test_a_run_placed_as_runs_are_tells_its_results_folder(tmp_path: Path, given: str) -> None:
+    [path] = made(tmp_path / "kept", DIGEST)
+
+    assert RunFolder(path).results(tmp_path / given) == tmp_path / "kept"
+
+
+def test_a_run_that_lies_elsewhere_leaves_the_results_folder_as_given(tmp_path: Path) -> None:
+    assert RunFolder(tmp_path / "loose").results(tmp_path / "given") == tmp_path / "given"

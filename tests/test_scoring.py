@@ -211,6 +211,37 @@ def test_two_snapshots_of_the_judge_never_share_a_row() -> None:
         assert other.score.missing[REFUSED] == other.score.missing[Reason.UNSUPPORTED] == 1
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "field"),
+    [
+        ([VerdictRow(1.0)], "near:0011aabb@judge-m"),
+        ([lost(REFUSED)], "near:0011aabb@judge-m"),
+        ([VerdictRow(1.0, served="j-1")], "near:0011aabb@j-1"),
+        ([replace(lost(REFUSED), served="j-1")], "near:0011aabb@j-1"),
+        (
+            [VerdictRow(1.0, served="j-1"), replace(lost(REFUSED), served="j-2")],
+            "near:0011aabb@j-1",
+        ),
+    ],
+)
+def test_a_judges_model_stands_in_the_signature_by_its_snapshot_or_else_its_name(
+    verdicts: list[VerdictRow], field: str
+) -> None:
+    judged = [row(verdict, f"s{n}") for n, verdict in enumerate(verdicts)]
+
+    found = table(judged, judges=(replace(JUDGE, asks="judge-m"),))
+
+    assert {r.signature.split("|")[5] for r in found} == {field}
+
+
+def test_unreadable_verdicts_leave_the_snapshot_of_the_model_in_the_signature() -> None:
+    judged = [row(lost(REFUSED), f"s{n}", served="m-1") for n in range(2)]
+
+    [found] = table(judged, model=replace(run_file().model, revision=None))
+
+    assert found.signature.split("|")[3] == "small:scripted@m-1"
+
+
 @pytest.mark.parametrize("revision", [None, "a1b2c3d"])
 def test_two_snapshots_of_the_model_never_share_a_row(revision: str | None) -> None:
     judged = [row(right(v), f"s{v}", served=s) for v, s in ((1.0, "m-1"), (0.0, "m-2"))]

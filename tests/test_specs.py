@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from harness.errors import SpecError
+from harness.specs.builds import BuildSpec
 from harness.specs.checked import Spec, check, nearest, read_yaml
 from harness.specs.data import OverlaySpec, SourceSpec
+from harness.specs.golden import GoldenSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.models import ModelSpec, OpenAISpec
 from harness.specs.tasks import TaskSpec
@@ -20,6 +22,8 @@ KINDS: Mapping[str, Any] = {
     "configs/models": ModelSpec,
     "configs/judges": JudgeSpec,
     "configs/data": SourceSpec,
+    "configs/builds": BuildSpec,
+    "configs/golden": GoldenSpec,
 }
 SHIPPED = sorted([*(HOME / "tasks").rglob("*.yaml"), *(HOME / "configs").rglob("*.yaml")])
 TASK = """\
@@ -31,7 +35,7 @@ default_variants: [base]
 decodings: [{temperature: 0, max_tokens: 5}]
 judges: []
 """
-JUDGE = "{kind: cosine, about: a, encoder: {name: minilm}, options: {accept: a, reject: b}}"
+JUDGE = "{kind: cosine, about: a, encoder: {kind: minilm}, options: {accept: a, reject: b}}"
 
 
 def written(folder: Path, text: str | bytes) -> Path:
@@ -99,7 +103,7 @@ WRONG_TASKS = [
     (
         "judges: []",
         "judges: []\ncut: blankline",
-        ("'blankline'", "mean blank_line?", "known: blank_line, n"),
+        ("'blankline'", "mean blank_line", "known: blank_line, lead_in, n"),
     ),
     ("max_tokens: 5", "max_tokens: 0", (">= 1", "decodings[0].max_tokens")),
     ("max_tokens: 5", "max_tokens: five", ("Expected `int`, got `str`",)),
@@ -129,11 +133,23 @@ def test_a_wrong_task_is_named_with_the_nearest_key(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{about: a}", ("missing required key `kind`", "known: preference, cosine")),
-        ("{kind: cosin}", ("unknown kind 'cosin'", "mean cosine?", "known: cosine, preference")),
+        ("{about: a}", ("missing required key `kind`", "known: preference, rating")),
+        ("{kind: cosin}", ("unknown kind 'cosin'", "mean cosine?", "contrast, cosine, preference")),
         ("{kind: 3}", ("Expected `str`, got `int`", "$.kind")),
         (JUDGE.replace("about", "abuot"), ("unknown key `abuot`", "did you mean about?")),
-        (JUDGE.replace("minilm", "minlim"), ("'minlim'", "did you mean minilm?")),
+        (
+            JUDGE.replace("minilm", "minlim"),
+            ("unknown kind 'minlim' at `$.encoder`", "did you mean minilm?", "hosted, llm2vec"),
+        ),
+        (JUDGE.replace("kind: minilm", "name: a"), ("missing required key `kind`", "char-ngrams")),
+        (
+            JUDGE.replace("minilm", "hosted, modle: m"),
+            ("unknown key `modle`", "at `$.encoder`", "did you mean model?"),
+        ),
+        (
+            JUDGE.replace("minilm", "llm2vec, base: b, adapters: [], engine: natve"),
+            ("'natve'", "$.encoder.engine", "did you mean native?"),
+        ),
         (JUDGE.replace("accept: a", "acept: a"), ("`acept`", "did you mean accept?")),
     ],
 )
@@ -222,8 +238,8 @@ def test_a_spec_cannot_be_changed(tmp_path: Path) -> None:
     ("name", "known", "expected"),
     [
         ("irnoy", ["irony", "maxims"], "; did you mean irony? known: irony, maxims"),
-        ("zzz", ["irony", "maxims"], " known: irony, maxims"),
-        ("zzz", [], " known: none"),
+        ("zzz", ["irony", "maxims"], "; known: irony, maxims"),
+        ("zzz", [], "; known: none"),
     ],
 )
 def test_the_nearest_names_come_first(name: str, known: list[str], expected: str) -> None:

@@ -23,7 +23,7 @@ def test_the_sample_set_stands_in_and_says_so(toy: Toy, caplog: pytest.LogCaptur
 
     assert (len(samples), entry.mode) == (SAMPLES, "sample")
     assert entry.label.startswith("sample:")
-    assert "tasks/samples/toy.jsonl" in caplog.text
+    assert str(toy.home / "tasks/samples/toy.jsonl") in caplog.text
 
 
 def test_a_source_that_can_be_fetched_is_named_in_the_warning(
@@ -44,6 +44,33 @@ def test_a_data_folder_is_read_without_a_warning(
 
     assert (len(samples), entry.mode, caplog.text) == (3, "released", "")
     assert list(entry.files) == ["toy.jsonl"]
+
+
+def test_a_released_file_that_was_changed_is_told_of_once(
+    toy: Toy, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = "{path: p, name: toy.jsonl, sha256: " + "a" * 64 + "}"
+    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
+    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
+    space = data_folder(toy, "\n".join(lines(3)))
+
+    for _ in range(2):
+        space.samples(space.registry.task("toy").data)
+
+    assert caplog.text.count("is not the file as it was released") == 1
+    assert "`harness data fetch toys`" in caplog.text
+
+
+def test_a_file_as_released_is_told_nothing_of(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
+    space = data_folder(toy, "\n".join(lines(3)))
+    found = space.samples(space.registry.task("toy").data)[1].files["toy.jsonl"]
+    source = f"{{path: p, name: toy.jsonl, sha256: {found}}}"
+    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
+    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
+
+    space.samples(space.registry.task("toy").data)
+
+    assert caplog.text == ""
 
 
 def test_the_label_follows_the_content_and_not_the_place(toy: Toy) -> None:

@@ -13,7 +13,16 @@ from collections.abc import Callable, Sequence
 import typer
 
 from harness import __version__
-from harness.cli import catalogue, data, evaluate, results
+from harness.cli import (
+    building,
+    catalogue,
+    data,
+    evaluate,
+    importing,
+    people,
+    results,
+    verification,
+)
 from harness.cli.screen import say
 from harness.errors import HarnessError
 
@@ -31,10 +40,16 @@ app = typer.Typer(
 app.command("run")(evaluate.run)
 app.command("judge")(evaluate.judge)
 app.command("read")(evaluate.read)
+app.command("import")(importing.import_files)
+app.command("build")(building.build)
 app.command("leaderboard")(results.leaderboard)
+app.command("agree")(people.agree)
+app.command("verify")(verification.verify)
 app.command("list")(catalogue.list_names)
 app.command("show")(catalogue.show)
 app.add_typer(data.app, name="data")
+app.add_typer(people.export_app, name="export")
+app.add_typer(people.ratings_app, name="ratings")
 
 
 @app.callback(invoke_without_command=True)

@@ -17,6 +17,14 @@ SECTIONS: "dict[str, Section]" = {
     "models": "configs/models",
     "judges": "configs/judges",
     "data": "configs/data",
+    "builds": "configs/builds",
+}
+
+
+# What to add for a kind of model that this version does not run in its own process.
+NOT_HERE = {
+    "vllm": " (add --backend transformers, or --backend server)",
+    "anthropic": " (cannot be run yet)",
 }
 
 
@@ -75,13 +83,24 @@ def show(
 def _about(registry: "Registry", section: "Section", name: str) -> str:
     """The line a YAML file says of itself, found without checking the rest of it."""
     lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
-    said = (line.removeprefix("about:").strip() for line in lines if line.startswith("about:"))
-    return next(said, "").strip("\"'")
+    said = {
+        key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
+        for key in ("about", "kind")
+        for line in reversed(lines)
+        if line.startswith(f"{key}:")
+    }
+    about, kind = said.get("about", ""), said.get("kind", "")
+    if section != "configs/models":
+        return about
+    return f"{kind:12} {about}{NOT_HERE.get(kind, '')}"
 
 
 def _list_runs(results: "Results", *, is_json: bool) -> int:
+    from harness.errors import StoreError
     from harness.runs import run_folders
 
+    if not results.is_dir():
+        raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
     found = [str(folder.path) for folder in run_folders(results)]
     if is_json:
         put_json(found)

@@ -62,6 +62,8 @@ def check(
     else:
         for part in found:
             put(f"{part.state:8} {part.path}")
+    if lost := sorted({part.source for part in found if part.state == "missing"}):
+        say(f"missing below {folder}: `harness data fetch {' '.join(lost)}`, or name it by --data")
     return 0 if all(part.state == "ok" for part in found) else 1
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
+from harness.cli.details import put_details
 from harness.cli.options import (
     HOME,
     RESULTS,
@@ -105,7 +106,7 @@ def run(
     if is_dry:
         found = [jobs.prepare(space, one) for one in each]
         return _put_dry_runs([(one, space.desk(one.model).ledger) for one in found], is_json)
-    return _put_runs((jobs.run(space, one) for one in each), is_json=is_json)
+    return put_runs((jobs.run(space, one) for one in each), is_json=is_json)
 
 
 def judge(
@@ -123,6 +124,8 @@ def judge(
     from harness import jobs
     from harness.runs import find_run
 
+    folder = find_run(results, run)
+    results = folder.results(results)
     space = options.workspace(home, results, prompts=prompts, is_offline=is_offline)
     chosen = jobs.RunOptions(
         task="",
@@ -131,7 +134,7 @@ def judge(
         judge_model=judge_model,
         is_self_judge_allowed=is_self_judge_allowed,
     )
-    return _put_runs([jobs.judge(space, find_run(results, run), chosen)], is_json=is_json)
+    return put_runs([jobs.judge(space, folder, chosen)], is_json=is_json)
 
 
 def read(
@@ -145,8 +148,10 @@ def read(
     from harness import jobs
     from harness.runs import find_run
 
+    folder = find_run(results, run)
+    results = folder.results(results)
     space = options.workspace(home, results, prompts=prompts, is_offline=True)
-    found = jobs.read(space, find_run(results, run))
+    found = jobs.read(space, folder)
     if is_json:
         put_json(found)
         return DONE
@@ -169,7 +174,7 @@ def read(
     return DONE
 
 
-def _put_runs(runs: "Iterable[Done]", *, is_json: bool) -> int:
+def put_runs(runs: "Iterable[Done]", *, is_json: bool) -> int:
     """Print each run as it ends; as JSON one object, or a list of several."""
     if not is_json:
         return max(_put_done(done) for done in runs)
@@ -211,9 +216,14 @@ def _put_done(done: "Done") -> int:
             )
         )
     put_table(f"{done.file.run.task}, {done.file.model.name}", head, table)
+    put_details(done.scores)
     put(f"run {done.folder.path}")
-    for (name, reason), count in sorted(done.missing.items()):
-        say(f"missing by judge {name}: {count} {reason}")
+    if done.cut:
+        put(f"{done.cut} of {done.file.planned} answers were cut at max_tokens (stop: length)")
+    for gap, count in sorted(done.missing.items()):
+        who = f"judge {gap.judge}" if gap.judge else "no answer to judge"
+        what = "" if not gap.judge else "replies " if gap.is_reply else "answers "
+        say(f"{who}: {count} {what}{gap.reason}")
     return _code(done)
 
 
@@ -226,7 +236,8 @@ def _put_dry_run(ready: "Prepared", ledger: "Ledger") -> int:
 
     asked = dry_run(ready, ledger)
     for part in asked:
-        put(f"--- {part.asker}, {part.variant}, {part.step}: an example")
+        where = ", ".join(word for word in (part.asker, part.variant, part.step) if word != "-")
+        put(f"--- {where}: an example")
         for message in part.example:
             put(f"[{message.role}]\n{message.content}\n")
     head = (

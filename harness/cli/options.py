@@ -87,7 +87,27 @@ def workspace(
 
     data_folder(data)
     mode = _data_mode(data_mode)
-    return Workspace(registry(home, prompts), results, data, mode, is_offline, Progress())
+    found = registry(home, prompts)
+    if prompts is not None:
+        _tell_of_pack(prompts, found)
+    return Workspace(found, results, data, mode, is_offline, Progress())
+
+
+def _tell_of_pack(pack: Path, registry: "Registry") -> None:
+    """Say which templates of a prompt pack take the place of none."""
+    from difflib import get_close_matches
+
+    from harness.cli.screen import say
+
+    prompts = registry.prompts
+    found = prompts.overrides(pack)
+    known = sorted(set(prompts.names()) - {file for file, is_known in found if not is_known})
+    if not any(is_known for _, is_known in found):
+        say(f"--prompts {pack}: overrides nothing; its files must be named as in prompts/ are")
+    for file in (file for file, is_known in found if not is_known):
+        close = get_close_matches(file, known, n=1, cutoff=0.5)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        say(f"--prompts {pack}: {file} has the name of no template here{hint}")
 
 
 def names(text: str | None) -> tuple[str, ...]:

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import msgspec
 
-from harness.prompts import as_data
+from harness.prompts import without_controls
 
 
 def say(message: str) -> None:
     """One line for the person, on stderr."""
-    print(as_data(message), file=sys.stderr)
+    print(without_controls(message), file=sys.stderr)
 
 
 def put(text: str) -> None:
     """Result text, on stdout."""
-    print(as_data(text))
+    print(without_controls(text))
 
 
 def put_json(value: object) -> None:
@@ -54,12 +54,12 @@ def put_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) ->
     for name in head:
         table.add_column(Text(name), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(as_data(cell)) for cell in row))
+        table.add_row(*(Text(without_controls(cell)) for cell in row))
     console.print(table)
 
 
 def _put_plain(title: str, rows: list[list[str]]) -> None:
-    clean = [[as_data(cell).replace("\n", " ") for cell in row] for row in rows]
+    clean = [[without_controls(cell).replace("\n", " ") for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in clean) for place in range(len(clean[0]))]
     print(title)
     for row in clean:

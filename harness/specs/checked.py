@@ -49,7 +49,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date with a 13th month
-        raise SpecError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        told = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        raise SpecError(f"{path}: not valid YAML: {told}; correct it there") from error
     if not isinstance(content, dict):
         raise SpecError(f"{path}: expected keys and values, found {type(content).__name__}")
     return content
@@ -70,7 +71,7 @@ def nearest(name: str, known: list[str]) -> str:
     """A sentence end that names the closest known names, and all of them where few."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"{hint} known: {', '.join(sorted(known)) or 'none'}"
+    return f"{hint or ';'} known: {', '.join(sorted(known)) or 'none'}"
 
 
 def _explain(message: str, kind: Any, content: object) -> str:  # noqa: ANN401 - as in check

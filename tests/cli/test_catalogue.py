@@ -32,6 +32,30 @@ def test_list_runs_shows_the_run_folders(toy: Toy, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.strip() == str(toy.runs()[0])
 
 
+def test_list_runs_without_a_results_folder_is_a_mistake(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.main("list", "runs") == 2
+    assert f"--results {toy.results}: no such folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("oracle", ["scripted"]),
+        ("mistral-7b-instruct", ["vllm", "add --backend transformers"]),
+        ("claude-3-sonnet", ["anthropic", "cannot be run yet"]),
+    ],
+)
+def test_list_shows_the_kind_of_a_model_and_what_it_still_takes(
+    toy: Toy, capsys: pytest.CaptureFixture[str], name: str, words: list[str]
+) -> None:
+    toy.main("list", "models")
+
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == [name]]
+    assert [word for word in words if word not in line] == []
+
+
 @pytest.mark.parametrize("name", ["toy", "near", "alpha", "intent_resolution", "oracle"])
 def test_show_prints_the_file_behind_a_name(
     toy: Toy, capsys: pytest.CaptureFixture[str], name: str

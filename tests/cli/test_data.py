@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from stub_server import StubServer
 from toy import Toy, lines
 
 from harness.cli import main
@@ -90,6 +91,13 @@ def test_fetch_says_the_licence_and_prints_where_the_files_lie(
     assert "licence CC BY 4.0" in err
 
 
+def test_a_check_says_how_to_get_what_is_missing(
+    source: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert data(source, "check", "toys") == 1
+    assert "`harness data fetch toys`, or name it by --data" in capsys.readouterr().err
+
+
 def test_data_is_fetched_into_the_folder_that_is_named(source: Toy) -> None:
     folder = source.folder / "mine"
 
@@ -148,6 +156,32 @@ def test_the_leaderboard_ranks_the_runs_of_one_recipe(
     out = capsys.readouterr().out
     assert out.index("oracle") < out.index("literal")
     assert (toy.results / "leaderboard.csv").read_text().startswith("task,model,variant")
+
+
+def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(reply=lambda _: "neither") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        for model in ("oracle", "literal"):
+            toy.run("--variant", "base", "--judge", "choice", model=model)
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    out, err = capsys.readouterr()
+    assert out.splitlines()[2].split()[:3] == ["-", "literal", "-"]
+    assert "no verdict that could be read: oracle 12 unparsed; literal 12 unparsed" in err
+
+
+def test_controls_on_six_items_are_too_few_to_tell(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", model="oracle,literal")
+
+    main(["leaderboard", "--results", str(toy.results)])
+
+    assert "too few items to tell whether it is fit (6 of 10)" in capsys.readouterr().err
 
 
 def test_one_file_that_is_missing_among_all_decides_the_exit_code(source: Toy) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from stub_script import Script
 from stub_server import StubServer
-from toy import DECODINGS, SAMPLES, Toy
+from toy import DECODINGS, MODEL, SAMPLES, Toy
 
 from harness.cli import main
 from harness.scores import read_table
@@ -187,6 +187,78 @@ def test_offline_a_model_left_to_the_server_to_name_is_to_be_named(
     assert "name the model in configs/models/alpha.yaml instead of auto" in capsys.readouterr().err
 
 
+def test_offline_a_model_left_to_its_server_is_the_one_whose_answers_are_stored(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.edit("configs/models/alpha.yaml", "model: alpha", "model: auto")
+    with StubServer() as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--variant", "base", model="alpha")
+    before = toy.bytes()
+
+    assert toy.run("--variant", "base", "--offline", model="alpha") == 0
+
+    assert toy.bytes() == before
+    assert "whose answers are stored" in capsys.readouterr().err
+
+
+def test_offline_a_model_with_answers_of_two_is_to_be_named(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer() as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        for name in ("one", "two"):
+            toy.write("configs/models/gamma.yaml", MODEL.replace("{name}", name))
+            toy.run("--variant", "base", model="gamma")
+    toy.write("configs/models/gamma.yaml", MODEL.replace("{name}", "auto"))
+
+    assert toy.run("--variant", "base", "--offline", model="gamma") == 2
+    assert "name the model in configs/models/gamma.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["read", "judge"])
+def test_a_run_named_by_its_path_brings_its_own_results_folder(
+    toy: Toy, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.run("--variant", "base")
+    judge = ("--judge", "near") if command == "judge" else ()
+    monkeypatch.chdir(toy.folder / "home")
+
+    assert main([command, str(toy.runs()[0]), *judge, "--home", str(toy.home)]) == 0
+
+
+def test_a_run_prints_its_groups_further_metrics_and_cut_answers(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(Script(replies={"": ("yes",)})) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--variant", "base", model="alpha")
+
+    out = capsys.readouterr().out
+    assert "near, accuracy by group, T0+0.5\nvariant  even   odd\nbase     1.000  1.000\n" in out
+    assert "near, margin: base " in out
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("toy/bsae.user.j2", ["overrides nothing", "did you mean toy/base.user.j2?"]),
+        ("toy/base.user.j2", []),
+    ],
+)
+def test_a_prompt_pack_that_overrides_nothing_is_told_of(
+    toy: Toy, capsys: pytest.CaptureFixture[str], file: str, words: list[str]
+) -> None:
+    (toy.folder / "pack/toy").mkdir(parents=True)
+    (toy.folder / "pack" / file).write_text("{{ story }}")
+
+    toy.run("--dry-run", "--prompts", str(toy.folder / "pack"))
+
+    err = capsys.readouterr().err
+    assert [word for word in words if word not in err] == []
+    assert ("--prompts" in err) == bool(words)
+
+
 def test_a_further_judge_keeps_the_earlier_verdicts_and_never_asks_the_model(
     toy: Toy, stub: StubServer
 ) -> None:
@@ -247,7 +319,7 @@ def test_a_blank_answer_is_missing_and_the_exit_code_says_so(
         code = toy.run("--variant", "base", model="alpha")
 
     assert code == 1
-    assert "missing by judge near: 2 empty" in capsys.readouterr().err
+    assert "no answer to judge: 2 empty" in capsys.readouterr().err
 
 
 def test_reading_a_run_again_changes_nothing_and_asks_nothing(
@@ -333,7 +405,10 @@ def test_a_judge_without_its_key_is_told_before_the_model_is_asked(
     toy.edit("configs/models/umpire.yaml", "key_env: null", "key_env: UMPIRE_KEY")
 
     assert toy.run(*CHOICE, model="alpha") == 2
-    assert "UMPIRE_KEY is not set" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "judge choice: the environment variable UMPIRE_KEY is not set" in err
+    assert "configs/models/umpire.yaml" in err
+    assert "--judge-model" in err
     assert stub.stats()["requests"] == 0
 
 

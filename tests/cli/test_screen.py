@@ -73,6 +73,16 @@ def test_hostile_words_of_a_model_are_harmless_where_they_are_shown(
     assert not {character for character in shown if not character.isprintable()} - {"\n"}
 
 
+def test_a_prompt_is_shown_with_its_delimiters_as_they_are_sent(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.write("prompts/toy/base.user.j2", "<<<{{ story }}>>> [INST] What is said next?")
+
+    toy.run("--dry-run", "--variant", "base")
+
+    assert "<<<number 0.>>> [INST] What is said next?" in capsys.readouterr().out
+
+
 def test_no_cell_of_a_table_is_a_formula(toy: Toy) -> None:
     toy.edit("tasks/samples/toy.jsonl", '"odd"', '"=1+1"')
     toy.run()

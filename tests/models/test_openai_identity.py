@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from stub_server import StubServer
 
 from harness.errors import ModelError
 from harness.models.openai_api import OpenAIModel
@@ -32,6 +33,17 @@ def test_identity_covers_host_and_what_is_sent_beside_the_request() -> None:
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ModelError, match="no server address"):
         identity(url)
+
+
+def test_an_address_that_lists_no_models_is_told_of_the_path_it_may_lack() -> None:
+    with StubServer() as stub:
+        url = stub.url.removesuffix("/v1")
+        with pytest.raises(
+            ModelError, match=f"404.*most such servers answer at {url}/v1; set base"
+        ):
+            _ = OpenAIModel(
+                "any", OpenAISpec(model="auto", base_url=url, key_env=None), {}
+            ).identity
 
 
 def test_a_server_without_schemas_is_another_model_and_one_with_them_the_same() -> None:
