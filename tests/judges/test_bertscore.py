@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-import bert_score
 import pytest
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
@@ -18,6 +17,8 @@ from harness.judges.bertscore import BertScoreJudge
 from harness.parts import Reason
 from harness.specs.judges import BertScoreSpec
 from harness.token_vectors import TokenEncoder
+
+bert_score = pytest.importorskip("bert_score")
 
 Rows = list[tuple[float, ...]]
 WORDS = (

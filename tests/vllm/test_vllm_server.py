@@ -1,6 +1,6 @@
 """The main job against a real server: vLLM on the CPU, serving the tiny random checkpoint.
 
-Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm`.
+Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
 """
 
 import csv
