@@ -294,7 +294,7 @@ def _names(judges: Sequence[JudgeTable]) -> list[str]:
         return names
     if all(judge.model == ALL_SYSTEMS for judge in judges):
         return [judge.recipe.split("|")[2] for judge in judges]
-    return [judge.model for judge in judges]
+    return [f"{judge.judge} ({judge.model})" for judge in judges]
 
 
 def _filled(desk: _Desk, row: AgreementRow, figure: Figure) -> AgreementRow:

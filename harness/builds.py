@@ -84,6 +84,7 @@ def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts)
         known = {*sample.fields, *sample.references}
         for step in spec.steps:
             _check_seen(sample, step, known)
+            _check_room(sample, step)
             known.add(step.name)
 
 
@@ -94,6 +95,14 @@ def _check_seen(sample: Sample, step: BuildStepSpec, known: set[str]) -> None:
                 f"sample {sample.id} has no field or reference {source!r}, which step "
                 f"{step.name} sees{nearest(source, sorted(known))}"
             )
+
+
+def _check_room(sample: Sample, step: BuildStepSpec) -> None:
+    if step.judges is None and step.name in sample.references:
+        raise SpecError(
+            f"sample {sample.id} has the reference {step.name!r} already, which this job makes; "
+            "remove it from the file to have it made anew"
+        )
 
 
 def line(draft: Draft) -> dict[str, Any]:

@@ -190,6 +190,22 @@ def write_whole(path: Path, data: bytes) -> None:
         ) from error
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that people go on to work in: what it holds already is never replaced."""
+    if path.is_file() and path.read_bytes() != data:
+        raise StoreError(
+            f"{path}: holds something else already, perhaps somebody's work; choose another -o, "
+            "or move it away"
+        )
+    write_whole(path, data)
+
+
+def refuse_source(out: Path, source: Path) -> None:
+    """Refuse to write over the file that is read."""
+    if out.resolve() == source.resolve():
+        raise StoreError(f"{out}: is the file that is read; choose another -o, so that it stays")
+
+
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()

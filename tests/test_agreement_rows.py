@@ -245,7 +245,7 @@ def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
     assert {(row.model, row.judge) for row in found} == {
         ("one", "stated"),
         ("two", "stated"),
-        ("one vs two", "one vs two"),
+        ("one vs two", "stated (one) vs stated (two)"),
     }
 
 

@@ -118,6 +118,13 @@ def test_a_sample_without_what_a_step_sees_is_refused_before_a_call(tmp_path: Pa
         made(tmp_path, "chains", MEANINGS)
 
 
+def test_a_reference_that_is_there_is_not_replaced(tmp_path: Path) -> None:
+    built, _ = made(tmp_path, "chains", STORY)
+
+    with pytest.raises(SpecError, match="has the reference 'turn1_literal' already"):
+        made(tmp_path, "chains", built.finished[0].sample)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

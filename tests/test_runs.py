@@ -10,7 +10,15 @@ from sketches import HOSTILE, lost, right, row, run_file
 
 from harness.errors import StoreError
 from harness.parts import Message, Reason
-from harness.runs import RunFolder, StepRow, find_run, run_folders, write_whole
+from harness.runs import (
+    RunFolder,
+    StepRow,
+    find_run,
+    refuse_source,
+    run_folders,
+    write_new,
+    write_whole,
+)
 
 DIGEST = "4f2a" + "0" * 12
 ROWS = [
@@ -194,3 +202,20 @@ def test_a_run_placed_as_runs_are_tells_its_results_folder(tmp_path: Path, given
 
 def test_a_run_that_lies_elsewhere_leaves_the_results_folder_as_given(tmp_path: Path) -> None:
     assert RunFolder(tmp_path / "loose").results(tmp_path / "given") == tmp_path / "given"
+
+
+def test_what_people_work_in_is_never_replaced(tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.csv"
+    write_new(sheet, b"row,rating\n")
+    write_new(sheet, b"row,rating\n")
+
+    sheet.write_text("row,rating\nr1,5\n")
+    with pytest.raises(StoreError, match=r"sheet\.csv: holds something else already"):
+        write_new(sheet, b"row,rating\n")
+
+    assert sheet.read_text().endswith("r1,5\n")
+
+
+def test_the_file_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="choose another -o"):
+        refuse_source(tmp_path / "a" / ".." / "in.csv", tmp_path / "in.csv")

@@ -35,8 +35,9 @@ def build(
 
     from harness.builds import build as build_samples
     from harness.builds import line
-    from harness.runs import write_whole
+    from harness.runs import refuse_source, write_whole
 
+    refuse_source(output, file)
     space = options.workspace(home, results, prompts=prompts, is_offline=is_offline)
     spec = space.registry.build_spec(name)
     samples = space.registry.read("samples_jsonl", [file], None)

@@ -1,5 +1,7 @@
 """The commands for people's ratings: agree, export ratings, ratings import."""
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -79,7 +81,9 @@ def agree(
             code = max(code, _put_panel(panel, rows, is_quiet=is_json))
         if count := unread(runs, members):
             say(f"{count} ratings are of variants of {name} that no run has")
-    write_whole(results / "agreement.csv", agreement_text(found).encode())
+    table = results / "agreement.csv"
+    kept = _rows_of_others(table, {row.task for row in found})
+    write_whole(table, (agreement_text(found) + kept).encode())
     if is_json:
         put_json(found)
     else:
@@ -109,7 +113,7 @@ def export_ratings(
     results: Results = RESULTS,
 ) -> int:
     """Write a sheet for people to rate: blind, in shuffled order, with a key beside it."""
-    from harness.runs import find_run, write_whole
+    from harness.runs import find_run, write_new
     from harness.sheets import draw_sheet, key_text, sheet_text
 
     ending = {"labelstudio": "json", "csv": "csv"}.get(form)
@@ -122,9 +126,9 @@ def export_ratings(
     sheet = draw_sheet(folders, variants=options.names(variant), seed=seed, limit=limit)
     path = out or results / "sheets" / f"{sheet.entries[0].task}-s{seed}.{ending}"
     key = path.with_name(f"{path.stem}.key.csv")
-    write_whole(key, key_text(sheet).encode())
+    write_new(key, key_text(sheet).encode())
     if form == "csv":
-        write_whole(path, sheet_text(sheet).encode())
+        write_new(path, sheet_text(sheet).encode())
     else:
         _write_label_studio(path, sheet, low=low, high=high)
     put(f"{len(sheet.entries)} rows in {path}")
@@ -162,11 +166,12 @@ def import_ratings(
     """Bring ratings into long form; with --key, those of a blind sheet."""
     from harness.label_studio import from_label_studio
     from harness.ratings import Conversion, from_wide, ratings_text
-    from harness.runs import write_whole
+    from harness.runs import refuse_source, write_whole
     from harness.sheets import read_key
 
     if form not in ("labelstudio", "wide"):
         raise SpecError(f"--format {form!r}: give labelstudio or wide")
+    refuse_source(out, file)
     how = Conversion(
         task=task,
         scale=scale,
@@ -178,7 +183,8 @@ def import_ratings(
     found = from_wide(file, how) if form == "wide" else from_label_studio(file, how)
     write_whole(out, ratings_text(found).encode())
     blank = sum(rating.value is None for rating in found)
-    put(f"{len(found)} ratings by {len({r.rater for r in found})} raters in {out}, {blank} blank")
+    put(f"{len(found)} ratings in {out}, {blank} blank")
+    put(f"raters: {', '.join(sorted({rating.rater for rating in found}))}")
     return DONE
 
 
@@ -194,6 +200,17 @@ def _by_task(path: Path, task: str | None) -> "dict[str, list[Rating]]":
     if not found:
         raise DataError(f"{path}: no rating of task {task!r}; correct --task or the column task")
     return found
+
+
+def _rows_of_others(table: Path, tasks: set[str]) -> str:
+    """The lines of an agreement table that are about other tasks, as they stand there."""
+    if not table.is_file():
+        return ""
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in list(csv.reader(file))[1:] if row and row[0] not in tasks]
+    kept = io.StringIO()
+    csv.writer(kept, lineterminator="\n").writerows(rows)
+    return kept.getvalue()
 
 
 def _put_panel(panel: "Panel", rows: "Sequence[AgreementRow]", *, is_quiet: bool) -> int:
@@ -244,13 +261,13 @@ def _put_ties(rows: "Sequence[AgreementRow]") -> None:
 
 def _write_label_studio(path: Path, sheet: "Sheet", *, low: int, high: int) -> None:
     from harness.label_studio import config_text, tasks_text
-    from harness.runs import write_whole
+    from harness.runs import write_new
     from harness.sheets import ANSWER, column, shown
 
     names = [column(name) for name in sheet.fields]
     config = path.with_name(f"{path.stem}.config.xml")
-    write_whole(path, tasks_text(shown(sheet)))
-    write_whole(config, config_text(names, answer=ANSWER, low=low, high=high).encode())
+    write_new(path, tasks_text(shown(sheet)))
+    write_new(config, config_text(names, answer=ANSWER, low=low, high=high).encode())
     put(f"labelling config in {config}")
 
 

@@ -9,6 +9,7 @@ import typer
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, Home
 from harness.cli.screen import put, put_json, put_table
+from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.verify import Cell
@@ -33,12 +34,19 @@ def verify(
 
     Offline: nothing is fetched or asked. A number is ok within half a unit of its last digit.
     """
-    from harness.verify import Status, verify
+    from harness.verify import RECOMPUTATIONS, FromFiles, Status, verify
 
     registry = options.registry(home)
     names = [paper] if paper else registry.names("configs/golden")
     papers = {name: registry.golden(name) for name in names}
-    cells = verify(papers, _locate(options.data_folder(data), registry.cache / "data"))
+    sources = {part.source for part in RECOMPUTATIONS.values() if isinstance(part, FromFiles)}
+    folder = options.data_folder(data)
+    if folder is not None and not any((folder / source).is_dir() for source in sources):
+        raise SpecError(
+            f"{folder}: no folder of a source in it ({', '.join(sorted(sources))}); name the "
+            "folder that holds them"
+        )
+    cells = verify(papers, _locate(folder, registry.cache / "data"))
     if is_json:
         put_json(cells)
     else:

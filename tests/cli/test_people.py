@@ -72,6 +72,30 @@ def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
     assert (row["documents"], row["systems"], row["n"]) == ("12", "2", "24")
 
 
+def test_a_sheet_that_was_worked_in_is_not_written_again(ran: Toy) -> None:
+    assert export(ran, "csv", "sheet.csv") == 0
+    sheet = ran.folder / "sheet.csv"
+    sheet.write_text(sheet.read_text() + "\n")
+    worked_in = sheet.read_text()
+
+    assert export(ran, "csv", "sheet.csv") == 2
+    assert sheet.read_text() == worked_in
+
+
+def test_agreement_of_other_tasks_stays_in_the_table(ran: Toy) -> None:
+    export(ran, "csv", "sheet.csv")
+    rate(ran, "sheet.csv")
+    bring(ran, "sheet.csv", "wide")
+    agree(ran)
+    path = ran.results / "agreement.csv"
+    head, first = path.read_text().splitlines()[:2]
+    path.write_text(f"{head}\nother{first.removeprefix('toy')}\n")
+
+    agree(ran)
+
+    assert {row["task"] for row in table(ran)} == {"toy", "other"}
+
+
 def test_a_label_studio_project_goes_out_and_comes_back(ran: Toy) -> None:
     export(ran, "labelstudio", "sheet.json", "--low", "1")
     tasks = json.loads((ran.folder / "sheet.json").read_text("utf-8"))

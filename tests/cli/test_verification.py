@@ -198,3 +198,9 @@ def test_tampered_data_differs(
 
     assert code == 1
     assert "differs" in {cell["status"] for cell in found}
+
+
+def test_a_data_folder_without_a_source_is_refused(toy: Toy, capsys: Lines, tmp_path: Path) -> None:
+    assert verify(toy, "--data", str(tmp_path)) == 2
+
+    assert "name the folder that holds them" in capsys.readouterr().err
