@@ -100,9 +100,8 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
     file = _file(job, run, _words(job, run.variants, cells))
     _write(folder, file, [evidence.row(trial) for trial in trials])
-    judging = jobs.RunOptions(task=job.name, model=job.model, judges=task.judges)
     return Imported(
-        done=jobs.judge(space, folder, judging),
+        done=jobs.judge(space, folder, task.judges),
         counts=tuple(
             Counted(name, sum(v == name for v, _ in cells), len(samples)) for name in run.variants
         ),

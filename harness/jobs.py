@@ -26,6 +26,8 @@ from harness.specs.checked import nearest
 from harness.specs.tasks import TaskSpec
 from harness.workspace import Workspace
 
+OWN_MODELS = Asking()
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -141,14 +143,16 @@ def run(space: Workspace, options: RunOptions) -> Done:
     return _judge_and_write(ready.folder, file, rows=rows, trials=trials, seats=ready.seats)
 
 
-def judge(space: Workspace, folder: RunFolder, options: RunOptions) -> Done:
+def judge(
+    space: Workspace, folder: RunFolder, names: Sequence[str], *, asking: Asking = OWN_MODELS
+) -> Done:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     file, rows = folder.read(), folder.read_rows()
     trials = _stored_trials(space, file, rows, task=file.task)
     seats = seat_judges(
         space,
-        options.judges,
-        asking=_asking(options),
+        names,
+        asking=asking,
         tested=file.model,
         samples=_samples(rows),
     )

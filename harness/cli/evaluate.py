@@ -123,18 +123,13 @@ def judge(
     """Have further judges read a stored run; the model under test is never loaded."""
     from harness import jobs
     from harness.runs import find_run
+    from harness.seats import Asking
 
     folder = find_run(results, run)
     results = folder.results(results)
     space = options.workspace(home, results, prompts=prompts, is_offline=is_offline)
-    chosen = jobs.RunOptions(
-        task="",
-        model="",
-        judges=tuple(judge),
-        judge_model=judge_model,
-        is_self_judge_allowed=is_self_judge_allowed,
-    )
-    return put_runs([jobs.judge(space, folder, chosen)], is_json=is_json)
+    asking = Asking(judge_model, is_self_judge_allowed)
+    return put_runs([jobs.judge(space, folder, judge, asking=asking)], is_json=is_json)
 
 
 def read(

@@ -159,7 +159,7 @@ def test_any_judge_is_swapped_by_its_name(paired: Toy) -> None:
 def test_a_stored_run_is_judged_and_read_again_swapped(paired: Toy) -> None:
     folder = jobs.run(paired.space(), replace(OPTIONS, judges=("near",))).folder
 
-    jobs.judge(paired.space(), folder, replace(OPTIONS, judges=("near:swapped",)))
+    jobs.judge(paired.space(), folder, ["near:swapped"])
     found = jobs.read(paired.space(), folder)
 
     assert (found.changes, found.altered) == ((), ())
