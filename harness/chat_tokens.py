@@ -22,11 +22,17 @@ def prompt_tokens(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBa
     """
     text = prompt_text(messages, tokenizer)
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    bos = tokenizer.bos_token_id
-    if bos is None or tokenizer("a")["input_ids"][0] != bos:
+    if not begins_with_bos(tokenizer):
         return ids
+    bos = tokenizer.bos_token_id
     written = next((at for at, token in enumerate(ids) if token != bos), len(ids))
     return [bos, *ids[written:]]
+
+
+def begins_with_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether the tokenizer puts a BOS before a text."""
+    bos = tokenizer.bos_token_id
+    return bos is not None and tokenizer("a")["input_ids"][0] == bos
 
 
 def prompt_text(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:

@@ -22,10 +22,15 @@ class Reason(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a request wants back: texts, a log-probability a choice, or vectors."""
+    """What a request wants back: texts, a log-probability a choice, or vectors.
+
+    CHOOSE_TOKEN is the less exact way of servers that tell the likeliest next tokens alone: it
+    is for choices of one token, and its answers never stand beside those of CHOOSE.
+    """
 
     GENERATE = "generate"
     CHOOSE = "choose"
+    CHOOSE_TOKEN = "choose_token"  # noqa: S105 - a mode, no secret
     EMBED = "embed"
 
 
@@ -60,15 +65,35 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceScore:
-    """Log-probability of one choice: its sum in nats, its length in tokens and in bytes."""
+    """Log-probability of one choice: its sum in nats over its tokens, given what precedes it.
+
+    `tokens` is null where nobody counted them, as in imported answers; `bytes` are those of the
+    choice in UTF-8, any leading space among them. `spanned` counts the characters of the context
+    that are scored with it, because a token reaches across the boundary; it is equal for all
+    choices of a response. `is_bound` says that the log-probability is at most this: the choice
+    is not among the tokens that a server told.
+    """
 
     logprob: float
-    tokens: int
+    tokens: int | None
     bytes: int
+    spanned: int = 0
+    is_bound: bool = False
 
     def __post_init__(self) -> None:
         if not isfinite(self.logprob):
             raise ValueError(f"a choice's log-probability is a finite number, not {self.logprob}")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One choice as a request lays it out: its index among the sample's, and the answer it takes.
+
+    `answer` is what is scored or written: " 1", or " " and the words of the choice.
+    """
+
+    index: int
+    answer: str
 
 
 @dataclass(frozen=True, slots=True)

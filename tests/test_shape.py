@@ -28,8 +28,11 @@ LAYERS = (
     },
     {"stats.against_people", "ratings"},
     {"label_studio"},
-    {"servers", "batches", "chat_tokens", "drawing", "tiny_llama", "encoders", "llm2vec", "runs"},
-    {"token_vectors"},
+    {
+        *("servers", "batches", "boundary", "chat_tokens", "drawing", "tiny_llama", "encoders"),
+        *("llm2vec", "prefix_tree", "runs"),
+    },
+    {"token_vectors", "choice_tokens", "choosing"},
     {"models.openai_replies"},
     {"readers", "models", "judges"},
     {"replays.answer"},

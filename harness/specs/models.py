@@ -10,8 +10,10 @@ from harness.specs.checked import Spec
 class LocalSpec(Spec, frozen=True, kw_only=True):
     """A checkpoint run on this machine: a hub name or a folder.
 
-    `revision`, `dtype` and `build` change answers and belong to the identity; `device` and
-    `batch_tokens` (prompt and answer tokens in one batch) do not.
+    `revision`, `dtype`, `build` and `choice_prompt` change answers and belong to the identity;
+    `device` and `batch_tokens` (prompt and answer tokens in one batch) do not. Choices stand
+    behind the `plain` text of a prompt, as published protocols have it, or open the model's turn
+    in its `chat` template.
     """
 
     model: str
@@ -20,6 +22,7 @@ class LocalSpec(Spec, frozen=True, kw_only=True):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     trust_remote_code: bool = False
     build: Literal["tiny-llama"] | None = None
+    choice_prompt: Literal["plain", "chat"] = "plain"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     batch_tokens: Annotated[int, Meta(ge=1)] = 16384
     server_url: str = "http://localhost:8000/v1"
