@@ -1,6 +1,6 @@
 """The eight nouns: what is asked, what came back, how it was read, what it amounts to.
 
-Frozen records and two protocols, checked when built. First file to read; it does nothing.
+Frozen records, two protocols, all checked when built. First file to read; it does nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Protocol
 
+from harness import parts
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Reason, Usage, digest
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One thing to be asked about; `id` is derived from its content by the reader."""
+    """One thing to be asked about; `id` comes from its content, `gold` is one of its choices."""
 
     id: str
     fields: Mapping[str, str]
@@ -29,6 +30,8 @@ class Sample:
             raise ValueError(f"a sample needs an id (fields: {sorted(self.fields)})")
         if both := sorted(set(self.fields) & set(self.references)):
             raise ValueError(f"sample {self.id}: {both} stand in fields and in references")
+        if self.choices and (self.choices.count(self.gold or "") != 1 or len(self.choices) < 2):
+            raise ValueError(f"sample {self.id}: {self.gold!r} is not one of {self.choices}")
         object.__setattr__(self, "cluster", self.cluster or self.id)
 
 
@@ -62,7 +65,7 @@ class Response:
     """What came back for one request: texts, choice scores, vectors or a failure.
 
     `stop` is "length" where an answer was cut at max_tokens; it still counts. `served` is the
-    snapshot a server says it used, null where it does not say.
+    snapshot a server says it used, or null.
     """
 
     key: str
@@ -77,10 +80,8 @@ class Response:
     def __post_init__(self) -> None:
         held = [self.texts, self.choice_scores, self.vectors, self.failure]
         if sum(part is not None for part in held) != 1 or self.texts == ():
-            raise ValueError(
-                f"response {self.key[:12]}: give exactly one of texts, choice_scores, vectors "
-                f"and failure (got {held!r})"
-            )
+            fact = "give exactly one of texts, choice_scores, vectors and failure"
+            raise ValueError(f"response {self.key[:12]}: {fact}, not {held!r}")
 
     @classmethod
     def failed(cls, key: str, reason: Reason, message: str) -> "Response":
@@ -92,8 +93,8 @@ class Response:
 class Verdict:
     """One judge's reading of one response, on the judge's scale, or why there is none.
 
-    `detail` holds further numbers a judge can stand for (a margin, consistency): each becomes
-    a metric of its own. `served` names the judge model's snapshots, null without one.
+    `detail` holds further numbers (a margin, consistency), each a metric of its own; `shares` the
+    probability of each of the sample's choices; `served` the judge model's snapshots, or null.
     """
 
     response_key: str
@@ -103,14 +104,13 @@ class Verdict:
     note: str = ""
     detail: Mapping[str, float] = field(default_factory=dict)
     served: str | None = None
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.value is None) == (self.reason is None):
-            raise ValueError(
-                f"verdict on {self.response_key[:12]} by {self.judge}: give a value or a "
-                f"reason, not both (got {self.value!r}, {self.reason!r})"
-            )
-        if not all(map(isfinite, (self.value or 0.0, *self.detail.values()))):
+            fact = f"give a value or a reason, not {self.value!r} and {self.reason!r}"
+            raise ValueError(f"verdict on {self.response_key[:12]} by {self.judge}: {fact}")
+        if not all(map(isfinite, (self.value or 0.0, *self.detail.values(), *self.shares))):
             raise ValueError(f"verdict by {self.judge}, not finite: {self.value} {self.detail}")
 
 
@@ -156,21 +156,21 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a judge reads: sample, response, replies to its questions; block: variant, decoding."""
+    """What a judge reads; options: the choices as laid out, neutral: scored without the sample."""
 
     sample: Sample
     response: Response
     replies: tuple[Response, ...] = ()
     block: str = ""
     variant: str = ""
+    options: tuple[parts.Option, ...] = ()
+    neutral: Response | None = None
 
 
 class Model(Protocol):
-    """Anything that answers requests: one response a request, in any order.
+    """Anything that answers requests: one response, or failure, a request; a bug propagates.
 
-    What an item suffers is a Response with a failure; a bug propagates. `identity` says all
-    about the model that changes its answers; it stands in every request's key and may be
-    costly to find, `revision` (short, null where only the served snapshot tells) in signatures.
+    `identity`, costly to find at times, stands in request keys, `revision` in signatures.
     """
 
     @property
@@ -187,7 +187,7 @@ class Model(Protocol):
 
     @property
     def revision(self) -> str | None:
-        """A short name of its exact version."""
+        """A short name of its exact version, null where only the served snapshot tells."""
 
     @property
     def modes(self) -> frozenset[Mode]:

@@ -26,7 +26,8 @@ class Asked:
     """One kind of call: how many, how many of them stored, and their sizes in characters.
 
     `stored` is null where the prompts depend on answers not drawn yet; `max_tokens` bounds the
-    tokens of all answers together; `variant` is - for a judge, which reads all of them.
+    tokens of all answers together; `variant` is - for a judge, which reads all of them; `choices`
+    are those of the example, where there is something to choose.
     """
 
     asker: str
@@ -37,6 +38,7 @@ class Asked:
     prompt_characters: int
     max_tokens: int
     example: tuple[Message, ...]
+    choices: tuple[str, ...] = ()
 
     @property
     def prompt_tokens_estimate(self) -> int:
@@ -100,6 +102,7 @@ def _asked(asker: str, asked: Sequence[Request], *, stored: int | None, example:
         prompt_characters=sum(len(m.content) for question in asked for m in question.messages),
         max_tokens=sum(question.decoding.max_tokens * question.decoding.n for question in asked),
         example=example.messages,
+        choices=example.choices,
     )
 
 

@@ -57,7 +57,7 @@ def row(trial: Trial) -> Row:
         variant=trial.variant,
         decoding=trial.decoding,
         steps=tuple(_step(part) for part in trial.taken),
-        answer=trial.response.texts[0] if trial.response.texts else None,
+        answer=trial.answer,
         served="+".join(sorted(served)) or None,
     )
 
@@ -70,6 +70,7 @@ def verdict_row(judged: Judged) -> VerdictRow:
         reason=verdict.reason,
         note=verdict.note,
         detail=dict(sorted(verdict.detail.items())),
+        shares=verdict.shares,
         served=verdict.served,
         keys=judged.keys,
         replies=tuple(reply.texts[0] if reply.texts else None for reply in judged.replies),
@@ -117,4 +118,5 @@ def _step(part: Taken) -> StepRow:
         reason=failure.reason if failure else None,
         note=failure.message if failure else "",
         stop=part.response.stop,
+        choice_scores=part.response.choice_scores or (),
     )

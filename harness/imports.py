@@ -18,13 +18,13 @@ from harness.errors import DataError, SpecError
 from harness.ledger import Ledger
 from harness.parts import Decoding, Reason, digest
 from harness.pipeline import Taken, Trial
-from harness.planning import decoding_label
 from harness.ratings import Rating, ratings_text
 from harness.replays import rated_replies
 from harness.replays.answer import StoredAnswer
 from harness.runs import DataEntry, ModelEntry, Row, RunFile, RunFolder, write_whole
 from harness.specs.tasks import TaskSpec
 from harness.tables import read_text
+from harness.ways import label
 from harness.workspace import Workspace
 
 # A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, variants).
@@ -261,8 +261,8 @@ def _response(request: Request, answer: StoredAnswer | None) -> Response:
 
 def _trial(job: _Job, sample: Sample, *, request: Request, held: Mapping[str, Response]) -> Trial:
     part = Taken(request.step, request.key, request.messages, held[request.key])
-    label = decoding_label(job.task.decodings[0])
-    return pipeline.trial(sample, request.variant, decoding=label, taken=(part,), task=job.task)
+    way = label(job.task, job.task.decodings[0])
+    return pipeline.trial(sample, request.variant, decoding=way, taken=(part,), task=job.task)
 
 
 def _file(job: _Job, run: Run, words: Mapping[str, str]) -> RunFile:

@@ -5,7 +5,8 @@ prints nothing.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -16,14 +17,15 @@ from harness.errors import SpecError, StoreError
 from harness.ledger import Ledger
 from harness.parts import Decoding, digest
 from harness.pipeline import Trial
-from harness.planning import Plan, check_templates, take, variant_digest
+from harness.planning import Plan, check_templates, decodings, take, variant_digest
 from harness.registry import Backend
 from harness.runs import JudgeEntry, ModelEntry, Row, RunFile, RunFolder, VerdictRow, write_whole
 from harness.scores import ScoreRow, table_text
 from harness.scoring import score_rows
-from harness.seats import Asking, Seat, judge_of, resolve, seat_judges, spec_of, try_judges
+from harness.seats import Asking, Seat, check_judges, judge_of, resolve, seat_judges, try_judges
 from harness.specs.checked import nearest
 from harness.specs.tasks import TaskSpec
+from harness.ways import Way, answered_by
 from harness.workspace import Workspace
 
 OWN_MODELS = Asking()
@@ -42,6 +44,7 @@ class RunOptions:
     seed: int = 0
     limit: int | None = None
     is_self_judge_allowed: bool = False
+    answers: Way | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +98,11 @@ def prepare(space: Workspace, options: RunOptions) -> Prepared:
     variants = _variants(task, options.variants, name=options.task)
     spec = space.registry.model_spec(options.model, options.backend)
     judges = tuple(dict.fromkeys(options.judges or task.judges))
-    for name in judges:
-        spec_of(space, name)
+    check_judges(space, judges, task=task, name=options.task)
     samples, data = space.samples(task.data)
     chosen = take(samples, options.limit, seed=options.seed)
-    model = space.registry.model(options.model, spec, controls=task.controls, samples=samples)
+    model = space.registry.model(options.model, spec, task=task, samples=samples)
+    task = answered_by(task, model.modes, options.answers, model=options.model)
     model = resolve(space, model, spec)
     prompts = space.registry.prompts
     words = {v: variant_digest(task, v, prompts=prompts, name=options.task) for v in variants}
@@ -107,7 +110,7 @@ def prepare(space: Workspace, options: RunOptions) -> Prepared:
         task=options.task,
         variants=variants,
         model=model.identity,
-        decodings=tuple(Decoding(d.temperature, d.max_tokens) for d in task.decodings),
+        decodings=decodings(task),
         seed=options.seed,
         limit=options.limit,
         prompts=digest(words),
@@ -148,6 +151,7 @@ def judge(
 ) -> Done:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
     file, rows = folder.read(), folder.read_rows()
+    check_judges(space, names, task=file.task, name=file.run.task)
     trials = _stored_trials(space, file, rows, task=file.task)
     seats = seat_judges(
         space,
@@ -169,16 +173,18 @@ def read(space: Workspace, folder: RunFolder) -> Reread:
     for entry in file.judges:
         judge = judge_of(space, entry.name, identity=entry.identity, samples=_samples(rows))
         altered += [] if judge.recipe == entry.recipe else [f"judge {entry.name}"]
-        today, keys = pipeline.questions(trials, judge), _keys(rows, entry)
+        viewed = _seen(trials, entry, task=task)
+        held = {place: rows[place].verdicts[entry.name] for place in viewed}
+        today = pipeline.questions(list(viewed.values()), judge)
         stale[entry.name] = sum(
-            tuple(question.key for question in asked) != part
-            for asked, part in zip(today, keys, strict=True)
+            tuple(question.key for question in asked) != verdict.keys
+            for asked, verdict in zip(today, held.values(), strict=True)
         )
-        verdicts = _reread(space, entry, judge=judge, rows=rows, trials=trials)
+        verdicts = _reread(space, entry, judge=judge, held=held, trials=viewed)
         changes += [
-            Change(row, entry.name, row.verdicts[entry.name], verdict)
-            for row, verdict in zip(rows, verdicts, strict=True)
-            if _differs(row.verdicts[entry.name], verdict)
+            Change(rows[place], entry.name, held[place], verdict)
+            for place, verdict in verdicts.items()
+            if _differs(held[place], verdict)
         ]
         fresh = _add(fresh, entry.name, verdicts)
     if not altered:
@@ -195,12 +201,11 @@ def _judge_and_write(
     seats: Sequence[Seat],
 ) -> Done:
     for seat in seats:
-        if seat.desk is None:
-            judged = pipeline.ask(trials, seat.judge, None)
-        else:
-            with seat.desk as desk:
-                judged = pipeline.ask(trials, seat.judge, desk)
-        rows = _add(rows, seat.judge.name, [evidence.verdict_row(part) for part in judged])
+        viewed = _seen(trials, seat.entry, task=file.task)
+        with seat.desk or nullcontext() as desk:
+            judged = pipeline.ask(list(viewed.values()), seat.judge, desk)
+        verdicts = map(evidence.verdict_row, judged)
+        rows = _add(rows, seat.judge.name, dict(zip(viewed, verdicts, strict=True)))
         others = tuple(entry for entry in file.judges if entry.name != seat.judge.name)
         ordered = sorted((*others, seat.entry), key=lambda entry: entry.name)
         file = replace(file, judges=tuple(ordered))
@@ -278,9 +283,10 @@ def _stored_replies(
     return found
 
 
-def _keys(rows: Sequence[Row], entry: JudgeEntry) -> list[tuple[str, ...]]:
-    """The ledger keys of what a judge asked about each row."""
-    return [row.verdicts[entry.name].keys for row in rows]
+def _seen(trials: Sequence[Trial], entry: JudgeEntry, *, task: TaskSpec) -> dict[int, Trial]:
+    """The trials as a judge sees them, by place; those without the step it reads are left out."""
+    viewed = ((i, pipeline.seen(part, entry.step, task=task)) for i, part in enumerate(trials))
+    return {place: part for place, part in viewed if part is not None}
 
 
 def _reread(
@@ -288,26 +294,23 @@ def _reread(
     entry: JudgeEntry,
     *,
     judge: Judge,
-    rows: Sequence[Row],
-    trials: Sequence[Trial],
-) -> list[VerdictRow]:
+    held: Mapping[int, VerdictRow],
+    trials: Mapping[int, Trial],
+) -> dict[int, VerdictRow]:
     """A judge's verdicts on stored replies; the stored ones where it asks more or less today."""
-    keys, asked = _keys(rows, entry), pipeline.questions(trials, judge)
+    asked = dict(zip(trials, pipeline.questions(list(trials.values()), judge), strict=True))
     same = [
         place
-        for place, trial in enumerate(trials)
-        if trial.response.failure is not None or len(asked[place]) == len(keys[place])
+        for place, part in trials.items()
+        if part.response.failure is not None or len(asked[place]) == len(held[place].keys)
     ]
-    verdicts = [row.verdicts[entry.name] for row in rows]
     judged = pipeline.read(
         [trials[place] for place in same],
         judge,
-        keys=[keys[place] for place in same],
-        replies=_stored_replies(space, entry, keys),
+        keys=[held[place].keys for place in same],
+        replies=_stored_replies(space, entry, [verdict.keys for verdict in held.values()]),
     )
-    for place, part in zip(same, judged, strict=True):
-        verdicts[place] = evidence.verdict_row(part)
-    return verdicts
+    return {**held, **dict(zip(same, map(evidence.verdict_row, judged), strict=True))}
 
 
 def _fresh(rows: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
@@ -316,12 +319,13 @@ def _fresh(rows: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
     return [replace(evidence.row(trial), verdicts=row.verdicts) for row, trial in pairs]
 
 
-def _add(rows: Sequence[Row], judge: str, verdicts: Sequence[VerdictRow]) -> list[Row]:
-    pairs = zip(rows, verdicts, strict=True)
-    return [
-        replace(row, verdicts=dict(sorted({**row.verdicts, judge: verdict}.items())))
-        for row, verdict in pairs
-    ]
+def _add(rows: Sequence[Row], judge: str, verdicts: Mapping[int, VerdictRow]) -> list[Row]:
+    """The rows, those at the places of the verdicts with them."""
+    added = list(rows)
+    for place, verdict in verdicts.items():
+        others = {**rows[place].verdicts, judge: verdict}
+        added[place] = replace(rows[place], verdicts=dict(sorted(others.items())))
+    return added
 
 
 def _differs(before: VerdictRow, after: VerdictRow) -> bool:

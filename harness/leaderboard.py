@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.choice_scores import FAVOURITE
 from harness.core import Score
 from harness.judges.swapped import SWAPPED
 from harness.runs import RunFolder
@@ -19,6 +20,8 @@ CEILING, FLOOR = "oracle", "literal"
 # What fitness takes: below so many items an interval says little; a judge whose scale has a chance
 # level must spread the controls over half of it.
 FEWEST_CLUSTERS, SMALLEST_GAP = 10, 0.5
+# The share of one place among the choices, and of responses without a preference, that is told of.
+ALARMING, ALARMING_TIES = 0.9, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +210,44 @@ def doubts(rows: Sequence[ScoreRow]) -> list[Doubt]:
             finding = _finding(ceiling.score, floor.score, chance=ceiling.chance)
             found += [Doubt(finding, board.recipe, ceiling.score, floor.score)] if finding else []
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A run whose choices do not depend on what is asked, as far as can be told.
+
+    `favourite` is the share of the place chosen most often, null where it is no cause; `alike` the
+    share of responses whose choices all score the same.
+    """
+
+    row: ScoreRow
+    favourite: float | None
+    alike: float | None
+
+
+def alarms(rows: Sequence[ScoreRow]) -> list[Alarm]:
+    """The runs that nearly always choose one place, or that score all choices the same.
+
+    Of the variants of a run the one with most responses stands for it.
+    """
+    overall = [row for row in rows if row.score.group == ALL]
+    favourites = {r.signature: r.score.value for r in overall if r.score.metric == FAVOURITE}
+    alike = {r.signature: r.score.value for r in overall if r.score.metric == "identical_scores"}
+    found = []
+    for row in headlines(rows):
+        share, same = favourites.get(row.signature), alike.get(row.signature)
+        favourite = share if share is not None and share >= ALARMING else None
+        equal = same if same is not None and same >= ALARMING_TIES else None
+        if favourite is not None or equal is not None:
+            found.append(Alarm(row, favourite, equal))
+    widest = {_run(part.row): part for part in sorted(found, key=lambda part: part.row.score.n)}
+    return list(widest.values())
+
+
+def _run(row: ScoreRow) -> tuple[str, ...]:
+    """What tells a model's run of a task by one judge from others, whatever the variant."""
+    fields = row.signature.split("|")
+    return (row.task, *fields[1:2], *fields[3:6], row.score.variant.rpartition(":")[0])
 
 
 def _finding(ceiling: Score, floor: Score, *, chance: float | None) -> Finding | None:

@@ -154,7 +154,7 @@ def _judge_tables(
     models: dict[_Witness, set[str]] = {}
     for run, row in rows:
         for entry in run.file.judges:
-            if judges and entry.name not in judges:
+            if (judges and entry.name not in judges) or entry.name not in row.verdicts:
                 continue
             verdict = row.verdicts[entry.name]
             witness = _witness(run, entry, verdict.served or "")

@@ -6,7 +6,7 @@ text, or guesses; what does not follow the grammar is unparsed.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.answers import without_lead_in
@@ -56,6 +56,31 @@ def option_number(text: str, count: int) -> int | Reason:
     if options.intersection(_NUMBER.findall(words, match.end())) - {match[1]}:
         return Reason.UNPARSED
     return int(match[1])
+
+
+def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
+    """The place, from 1, of the choice whose words a reply opens with, whole and in their order.
+
+    Case, white space and marks around it aside. Where one choice begins with the words of another
+    the longer counts; a reply that goes on to name another choice has not chosen.
+    """
+    words = _plain(text)
+    if not words:
+        return Reason.EMPTY
+    plain = [_plain(choice) for choice in choices]
+    opening = [choice for choice in plain if f"{words} ".startswith(f"{choice} ")]
+    if not opening:
+        return Reason.UNPARSED
+    own = max(opening, key=len)
+    rest = f" {words[len(own) :]} "
+    if any(f" {choice} " in rest for choice in plain if choice != own):
+        return Reason.UNPARSED
+    return plain.index(own) + 1
+
+
+def _plain(text: str) -> str:
+    """The words of a text, in small letters, with single spaces and no marks between them."""
+    return " ".join(re.findall(r"[\w'\u2019-]*\w", text.casefold()))
 
 
 def rating(text: str, *, low: int, high: int) -> float | Reason:

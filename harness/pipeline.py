@@ -11,8 +11,8 @@ from harness.core import Case, Judge, Model, Request, Response, Sample, Verdict
 from harness.errors import StoreError
 from harness.ledger import Ledger
 from harness.parsers import CUTS
-from harness.parts import Failure, Message, Reason
-from harness.planning import Plan, check_templates, request
+from harness.parts import Failure, Message, Option, Reason
+from harness.planning import Cell, Plan, check_templates, options, request
 from harness.specs.tasks import TaskSpec
 
 Progress = Callable[[str, int, int], None]
@@ -33,6 +33,7 @@ class Trial:
     """One planned response with the steps taken to it; `decoding` is a label such as T0.3.
 
     `response` is what judges see: the last step's, cut, or the failure that stands in its way.
+    `options` are the choices as they were laid out, `neutral` their scores without the sample.
     """
 
     sample: Sample
@@ -40,6 +41,19 @@ class Trial:
     decoding: str
     taken: tuple[Taken, ...]
     response: Response
+    options: tuple[Option, ...] = ()
+    neutral: Response | None = None
+
+    @property
+    def answer(self) -> str | None:
+        """What the model answered: its text, or the likeliest of the choices; null without."""
+        if self.response.choice_scores is not None:
+            best = max(range(len(self.options)), key=self._logprob)
+            return self.options[best].answer.strip()
+        return self.response.texts[0] if self.response.texts else None
+
+    def _logprob(self, place: int) -> float:
+        return (self.response.choice_scores or ())[place].logprob
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +115,42 @@ def answer(plan: Plan, desk: Desk) -> list[Trial]:
     taken: list[list[Taken]] = [[] for _ in cells]
     for wave in range(max(len(plan.task.variants[name].steps) for name in plan.run.variants)):
         asked: dict[int, Request] = {}
-        for index, cell in enumerate(cells):
+        for index, cell in _by_sample(cells):
             steps = plan.task.variants[cell.variant].steps
             earlier = {part.step: _text(part.response, plan.task.cut) for part in taken[index]}
-            if len(taken[index]) == wave < len(steps) and all(earlier.values()):
-                asked[index] = request(plan, cell, step=steps[wave], earlier=earlier)
+            if len(taken[index]) == wave < len(steps) and None not in earlier.values():
+                told = {name: text or "" for name, text in earlier.items()}
+                asked[index] = request(plan, cell, step=steps[wave], earlier=told)
         found = desk.answer(asked.values(), stage=f"answers, step {wave + 1}")
         for index, asking in asked.items():
             response = found[asking.key]
             taken[index].append(Taken(asking.step, asking.key, asking.messages, response))
     return [
-        trial(cell.sample, cell.variant, decoding=cell.label, taken=tuple(parts), task=plan.task)
+        trial(
+            cell.sample,
+            cell.variant,
+            decoding=plan.label(cell),
+            taken=tuple(parts),
+            task=plan.task,
+        )
         for cell, parts in zip(cells, taken, strict=True)
     ]
+
+
+def _by_sample(cells: Sequence[Cell]) -> list[tuple[int, Cell]]:
+    """Cells with their places, those of a sample together: they share most of their prompts."""
+    first: dict[str, int] = {}
+    for place, cell in enumerate(cells):
+        first.setdefault(cell.sample.id, place)
+    return sorted(enumerate(cells), key=lambda pair: (first[pair[1].sample.id], pair[0]))
 
 
 def trial(
     sample: Sample, variant: str, *, decoding: str, taken: tuple[Taken, ...], task: TaskSpec
 ) -> Trial:
     """A trial from the steps taken; its response is the last step's, cut as the task says."""
-    last, steps = taken[-1], len(task.variants[variant].steps)
-    where = "" if len(taken) == steps else f"step {last.step}: "
+    last, steps = taken[-1], {step.name: step for step in task.variants[variant].steps}
+    where = "" if len(taken) == len(steps) else f"step {last.step}: "
     response = last.response
     if response.failure is not None:
         why = response.failure
@@ -131,7 +160,27 @@ def trial(
         response = replace(response, texts=texts)
         if not any(texts):
             response = Response.failed(last.key, Reason.EMPTY, f"{where}the answer is blank")
-    return Trial(sample, variant, decoding, taken, response)
+    neutral = [part.response for part in taken[:-1] if steps[part.step].is_neutral]
+    return Trial(
+        sample,
+        variant,
+        decoding,
+        taken,
+        response,
+        options=options(task, variant, sample),
+        neutral=neutral[0] if neutral else None,
+    )
+
+
+def seen(part: Trial, step: str | None, *, task: TaskSpec) -> Trial | None:
+    """A trial as a judge of one of its steps sees it; null where its variant has no such step."""
+    if step is None:
+        return part
+    names = [spec.name for spec in task.variants[part.variant].steps]
+    if step not in names:
+        return None
+    taken = part.taken[: names.index(step) + 1]
+    return trial(part.sample, part.variant, decoding=part.decoding, taken=taken, task=task)
 
 
 def ask(trials: Sequence[Trial], judge: Judge, desk: Desk | None) -> list[Judged]:
@@ -169,8 +218,15 @@ def read(
 
 
 def _case(part: Trial, replies: tuple[Response, ...]) -> Case:
-    block = f"{part.variant} {part.decoding}"
-    return Case(part.sample, part.response, replies, block=block, variant=part.variant)
+    return Case(
+        part.sample,
+        part.response,
+        replies,
+        block=f"{part.variant} {part.decoding}",
+        variant=part.variant,
+        options=part.options,
+        neutral=part.neutral,
+    )
 
 
 def _unanswered(response: Response, judge: str) -> Verdict:
@@ -183,6 +239,8 @@ def _answered(found: Mapping[str, Response]) -> dict[str, Response]:
     return {key: response for key, response in found.items() if response.failure is None}
 
 
-def _text(response: Response, cut: str) -> str:
-    """The text a later step may use; empty where there is none."""
-    return CUTS[cut](response.texts[0]) if response.texts else ""
+def _text(response: Response, cut: str) -> str | None:
+    """The text a later step may use, empty for scored choices; null where there is no answer."""
+    if response.choice_scores is not None:
+        return ""
+    return CUTS[cut](response.texts[0]) or None if response.texts else None

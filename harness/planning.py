@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 from harness.core import Request, Run, Sample
 from harness.errors import SpecError
-from harness.parts import Decoding, digest
-from harness.prompts import Prompts
+from harness.options import laid_out, shown
+from harness.parts import Decoding, Option, digest
+from harness.prompts import Prompts, Slot
 from harness.specs.checked import nearest
-from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec
+from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
+from harness.ways import SCORED, label
+
+SCORING = Decoding(max_tokens=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +26,6 @@ class Cell:
     sample: Sample
     variant: str
     decoding: DecodingSpec
-
-    @property
-    def label(self) -> str:
-        """The name of the decoding in tables, such as T0.3."""
-        return decoding_label(self.decoding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +45,30 @@ class Plan:
             Cell(sample, variant, decoding)
             for variant in self.run.variants
             for decoding in self.task.decodings
-            for sample in self.samples
+            for sample in covered(self.task.variants[variant], self.samples)
         ]
 
+    def label(self, cell: Cell) -> str:
+        """The name in tables of how a cell is answered, such as T0.3."""
+        return label(self.task, cell.decoding)
 
-def decoding_label(decoding: DecodingSpec) -> str:
-    """The name of a decoding in tables, such as T0.3."""
-    return f"T{decoding.temperature:g}"
+
+def covered(variant: VariantSpec, samples: Sequence[Sample]) -> list[Sample]:
+    """The samples that are asked under a variant: those that have the fields it needs."""
+    return [sample for sample in samples if all(name in sample.fields for name in variant.needs)]
+
+
+def decodings(task: TaskSpec) -> tuple[Decoding, ...]:
+    """How answers are drawn; a choice that is scored has nothing to draw."""
+    if task.has_choices and task.mode in SCORED:
+        return (SCORING,)
+    return tuple(Decoding(part.temperature, part.max_tokens) for part in task.decodings)
+
+
+def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
+    """A sample's choices as a variant lays them out; none where there is nothing to choose."""
+    spec = task.variants[variant].choice
+    return laid_out(sample, spec) if spec else ()
 
 
 def take(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sample, ...]:
@@ -84,21 +100,30 @@ def _dealt(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
 
 def request(plan: Plan, cell: Cell, *, step: StepSpec, earlier: Mapping[str, str]) -> Request:
     """The request of one step of a cell; `earlier` holds the texts of the steps before it."""
+    is_scored = plan.task.has_choices and plan.task.mode in SCORED
+    choices = options(plan.task, cell.variant, cell.sample) if is_scored else ()
     return Request(
         sample_id=cell.sample.id,
         variant=cell.variant,
         step=step.name,
         model=_asked(plan.identity, cell.sample),
         messages=plan.prompts.render(step.template, {**slots(plan, cell, step=step), **earlier}),
-        decoding=_decoding(plan, cell, step),
+        decoding=SCORING if is_scored else _decoding(plan, cell, step),
+        mode=plan.task.mode,
+        choices=tuple(option.answer for option in choices),
     )
 
 
-def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, str]:
-    """What a step's template may show of a sample: fields, phrases, revealed references."""
+def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, Slot]:
+    """What a step's template may show of a sample: fields, choices, phrases, revealed references.
+
+    The choices are the list `options`, in the order of the variant, and `option_1`, `option_2`, ...
+    """
     sample, variant = cell.sample, plan.task.variants[cell.variant]
     wanted = plan.prompts.variables(step.template)
-    found = dict(sample.fields)
+    found: dict[str, Slot] = dict(sample.fields)
+    if texts := shown(sample, options(plan.task, cell.variant, sample)):
+        found |= {"options": texts} | {f"option_{n}": text for n, text in enumerate(texts, 1)}
     for name in variant.reveals:
         if not sample.references.get(name):
             raise SpecError(
@@ -120,10 +145,15 @@ def check_templates(plan: Plan) -> None:
     """Refuse a template whose slots a step does not have, in any group, before the first call."""
     for name in plan.run.variants:
         variant = plan.task.variants[name]
-        known = {*plan.samples[0].fields, *variant.slots, *variant.reveals, *plan.task.phrases}
+        if not (cells := _one_a_group(plan, name)):
+            raise SpecError(
+                f"variant {name}: none of the {len(plan.samples)} samples has the fields it needs "
+                f"({', '.join(variant.needs)}); leave it out, or raise --limit"
+            )
+        known = {*variant.reveals, *plan.task.phrases}
         for step in variant.steps:
-            for cell in _one_a_group(plan, name):
-                slots(plan, cell, step=step)
+            filled = [slots(plan, cell, step=step) for cell in cells]
+            known.update(set(filled[0]).intersection(*filled))
             for slot in sorted(plan.prompts.variables(step.template) - known):
                 place = f"{plan.prompts.place(step.template)}, variant {name}"
                 is_reference = any(slot in sample.references for sample in plan.samples)
@@ -136,7 +166,8 @@ def check_templates(plan: Plan) -> None:
 
 
 def _one_a_group(plan: Plan, variant: str) -> list[Cell]:
-    first = {sample.group: sample for sample in reversed(plan.samples)}
+    samples = covered(plan.task.variants[variant], plan.samples)
+    first = {sample.group: sample for sample in reversed(samples)}
     return [Cell(sample, variant, plan.task.decodings[0]) for sample in first.values()]
 
 
@@ -147,9 +178,8 @@ def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str)
     words = [prompts.digest(step.template) for step in spec.steps]
     words += [prompts.digest(template) for template in spec.slots.values()]
     words += [prompts.digest_below(f"{name}/{slot}") for slot in task.phrases if slot in wanted]
-    return digest(
-        (task.mode, task.cut, task.decodings, spec.steps, spec.slots, spec.reveals, words)
-    )
+    shape = (spec.steps, spec.slots, spec.reveals, spec.choice, spec.needs)
+    return digest((task.mode, task.cut, task.decodings, *shape, words))
 
 
 def _asked(identity: str, sample: Sample) -> str:

@@ -23,6 +23,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from harness.errors import SpecError
 from harness.parts import Message, digest
 
+Slot = str | tuple[str, ...]
+"""What fills a slot: a text, or a list of texts to go through with "for each"."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Our own delimiters and the turn markers of the chat templates in use.
 _DELIMITERS = re.compile(
@@ -44,6 +47,10 @@ def as_data(text: str) -> str:
     return spaced
 
 
+def _filtered(value: Slot) -> Slot:
+    return as_data(value) if isinstance(value, str) else tuple(as_data(part) for part in value)
+
+
 class Prompts:
     """Renders the templates of some folders, the first folder that has a name winning.
 
@@ -62,7 +69,7 @@ class Prompts:
             trim_blocks=True,
         )
 
-    def render(self, template: str, slots: Mapping[str, str]) -> tuple[Message, ...]:
+    def render(self, template: str, slots: Mapping[str, Slot]) -> tuple[Message, ...]:
         """The messages of a template: a system turn where it has one, then the user's."""
         system, user = f"{template}.system.j2", f"{template}.user.j2"
         messages = [Message("user", self.text(user, slots))]
@@ -70,11 +77,11 @@ class Prompts:
             messages.insert(0, Message("system", self.text(system, slots)))
         return tuple(messages)
 
-    def text(self, file: str, slots: Mapping[str, str]) -> str:
+    def text(self, file: str, slots: Mapping[str, Slot]) -> str:
         """One template file's text with its slots filled."""
         try:
             compiled = self._environment.get_template(file)
-            return compiled.render({name: as_data(value) for name, value in slots.items()})
+            return compiled.render({name: _filtered(value) for name, value in slots.items()})
         except TemplateNotFound as error:
             raise self._not_found(str(error.name or file)) from error
         except TemplateError as error:

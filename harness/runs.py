@@ -15,7 +15,7 @@ import msgspec
 
 from harness.core import Run, Sample
 from harness.errors import StoreError
-from harness.parts import Message, Reason
+from harness.parts import ChoiceScore, Message, Reason
 from harness.specs.tasks import TaskSpec
 
 _T = TypeVar("_T")
@@ -33,13 +33,17 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class JudgeEntry:
-    """A judge that has read this run; `asks` and `identity` name its judge model, if it asks."""
+    """A judge that has read this run; `asks` and `identity` name its judge model, if it asks.
+
+    `step` is the earlier step whose responses it reads, null for the last one's.
+    """
 
     name: str
     metric: str
     recipe: str
     asks: str | None = None
     identity: str | None = None
+    step: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class RunFile:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One step of a response: its key in the ledger, the prompt, and the text as it came."""
+    """One step of a response: its key in the ledger, the prompt, and what came as it came."""
 
     step: str
     key: str
@@ -83,6 +87,7 @@ class StepRow:
     reason: Reason | None = None
     note: str = ""
     stop: str | None = None
+    choice_scores: tuple[ChoiceScore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,7 @@ class VerdictRow:
     reason: Reason | None = None
     note: str = ""
     detail: Mapping[str, float] = field(default_factory=dict)
+    shares: tuple[float, ...] = ()
     served: str | None = None
     keys: tuple[str, ...] = ()
     replies: tuple[str | None, ...] = ()
@@ -100,7 +106,10 @@ class VerdictRow:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of samples.jsonl: a sample, what was asked, what came back, how it was read."""
+    """One line of samples.jsonl: a sample, what was asked, what came back, how it was read.
+
+    `answer` is a text, or the answer of the likeliest choice.
+    """
 
     sample: Sample
     variant: str

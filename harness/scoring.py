@@ -6,13 +6,16 @@ Verdicts that different snapshots stand behind never share a row.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from harness import choice_scores
 from harness.core import Score
-from harness.parts import Reason
+from harness.parts import Reason, digest
 from harness.runs import JudgeEntry, Row, RunFile, VerdictRow
 from harness.scores import ScoreRow
+from harness.specs.tasks import TaskSpec
 from harness.stats.intervals import mean_interval
 
 ALL = "all"
@@ -33,12 +36,19 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The readings behind some scores: one variant, one or all decodings, one or all groups."""
+    """The readings behind some scores: one variant or pool, one or all decodings and groups."""
 
     variant: str
     decoding: str
     group: str
     readings: tuple[Reading, ...]
+    details: tuple[str, ...] = ()
+    is_pool: bool = False
+
+    @property
+    def pairs(self) -> list[tuple[Row, VerdictRow]]:
+        """Each row with its verdict."""
+        return [(part.row, part.verdict) for part in self.readings]
 
 
 def score_rows(run: RunFile, rows: Sequence[Row]) -> list[ScoreRow]:
@@ -48,22 +58,38 @@ def score_rows(run: RunFile, rows: Sequence[Row]) -> list[ScoreRow]:
             task=run.run.task,
             model=run.model.name,
             score=score,
-            chance=run.chance if score.metric == judge.metric else None,
+            chance=_chance(run, block, judge=judge, metric=score.metric),
             cost_usd=None,
             signature=signature(run, judge, score, snapshots=snapshots),
         )
         for judge in run.judges
         for snapshots, readings in _by_snapshot(rows, judge)
-        for score in scores(readings, judge, seed=run.run.seed)
+        for block in blocks(readings, pools(run.task))
+        for score in block_scores(block, judge, seed=run.run.seed)
     ]
 
 
-def scores(readings: Sequence[Reading], judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
-    """Every score of one judge: variant by decoding by group by metric, overall first."""
-    details = {name for reading in readings for name in reading.verdict.detail}
-    for block in _blocks(readings):
-        for metric in (judge.metric, *sorted(details)):
-            yield _score(block, judge, metric=metric, seed=seed)
+def pools(task: TaskSpec) -> dict[str, tuple[str, ...]]:
+    """The pools of a task and the variants in each."""
+    named = dict.fromkeys(spec.pool for spec in task.variants.values() if spec.pool)
+    return {
+        pool: tuple(name for name, spec in task.variants.items() if spec.pool == pool)
+        for pool in named
+    }
+
+
+def block_scores(block: Block, judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
+    """Every score of one judge in one block: its metric, and each detail its verdicts have."""
+    for metric in (judge.metric, *block.details):
+        values = [_value(part.verdict, judge, metric) for part in block.readings]
+        yield _mean(block, judge, metric=metric, values=values, seed=seed)
+    if not any(name.startswith(choice_scores.PLACE) for name in block.details):
+        return
+    if block.is_pool:
+        values = choice_scores.permuted(block.pairs)
+        yield _mean(block, judge, metric=choice_scores.PERMUTED, values=values, seed=seed)
+    for metric, (value, counted) in choice_scores.over_all(block.pairs).items():
+        yield _whole(block, judge, metric=metric, value=value, counted=counted)
 
 
 def headline_label(labels: Sequence[str]) -> str:
@@ -75,10 +101,13 @@ def signature(run: RunFile, judge: JudgeEntry, score: Score, *, snapshots: tuple
     """The recipe of a score in one line: task, data, variant, model, decoding, judge, version."""
     served, judged_by = snapshots
     name, way = judge.recipe.split("|")
+    words = run.variants.get(score.variant) or digest(
+        [run.variants[member] for member in pools(run.task)[score.variant]]
+    )
     limit = "all" if run.run.limit is None else run.run.limit
     version = "+".join(filter(None, (run.model.revision, served))) or "unknown"
     fields = (
-        f"{run.run.task}:{run.variants[score.variant][:8]}",
+        f"{run.run.task}:{words[:8]}",
         f"data:{run.data.label},{limit}",
         score.variant,
         f"{run.model.name}:{run.model.kind}@{version}",
@@ -91,27 +120,53 @@ def signature(run: RunFile, judge: JudgeEntry, score: Score, *, snapshots: tuple
     return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
 
 
-def _blocks(readings: Sequence[Reading]) -> Iterator[Block]:
-    """Each variant under each decoding and, last, under all of them; each group after `all`."""
-    for variant in dict.fromkeys(reading.row.variant for reading in readings):
-        members = [reading for reading in readings if reading.row.variant == variant]
-        labels = list(dict.fromkeys(reading.row.decoding for reading in members))
-        groups = sorted({reading.row.sample.group for reading in members} - {ALL})
-        sets = [(label, [r for r in members if r.row.decoding == label]) for label in labels]
-        sets += [(headline_label(labels), members)] if len(labels) > 1 else []
-        for label, chosen in sets:
-            yield Block(variant, label, ALL, tuple(chosen))
-            for group in groups:
-                part = tuple(reading for reading in chosen if reading.row.sample.group == group)
-                yield Block(variant, label, group, part)
+def blocks(readings: Sequence[Reading], pooled: Mapping[str, Sequence[str]]) -> Iterator[Block]:
+    """Each variant under each decoding and, last, under all of them; each group after `all`.
+
+    A pool, all of whose variants must be there, comes after the variants.
+    """
+    found = dict.fromkeys(reading.row.variant for reading in readings)
+    details = {name for part in readings for name in part.verdict.detail}
+    whole = {name: members for name, members in pooled.items() if set(members) <= set(found)}
+    for variant in (*found, *whole):
+        members = whole.get(variant, (variant,))
+        chosen = [reading for reading in readings if reading.row.variant in members]
+        for block in _of_variant(variant, chosen):
+            held = tuple(sorted(filter(partial(_is_known, block), details)))
+            yield replace(block, details=held, is_pool=variant in whole)
 
 
-def _score(block: Block, judge: JudgeEntry, *, metric: str, seed: int) -> Score:
-    found = [(_value(reading.verdict, judge, metric), reading) for reading in block.readings]
-    held = [(value, reading.row.sample.cluster) for value, reading in found if value is not None]
-    lost = Counter(
-        reading.verdict.reason or Reason.UNSUPPORTED for value, reading in found if value is None
-    )
+def _is_known(block: Block, metric: str) -> bool:
+    """Whether a metric has a meaning in a block: what is said of a kind of choice that none of
+    its samples has does not.
+    """
+    is_of_choice = metric.startswith((choice_scores.PLACE, *choice_scores.LABELLED))
+    return not is_of_choice or any(metric in part.verdict.detail for part in block.readings)
+
+
+def _of_variant(variant: str, members: Sequence[Reading]) -> Iterator[Block]:
+    labels = list(dict.fromkeys(reading.row.decoding for reading in members))
+    groups = sorted({reading.row.sample.group for reading in members} - {ALL})
+    sets = [(label, [r for r in members if r.row.decoding == label]) for label in labels]
+    sets += [(headline_label(labels), list(members))] if len(labels) > 1 else []
+    for label, chosen in sets:
+        yield Block(variant, label, ALL, tuple(chosen))
+        for group in groups:
+            part = tuple(reading for reading in chosen if reading.row.sample.group == group)
+            yield Block(variant, label, group, part)
+
+
+def _mean(
+    block: Block,
+    judge: JudgeEntry,
+    *,
+    metric: str,
+    values: Sequence[float | None],
+    seed: int,
+) -> Score:
+    """The mean of a value for each reading, with its interval."""
+    pairs = list(zip(values, block.readings, strict=True))
+    held = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
     interval = mean_interval([v for v, _ in held], [c for _, c in held], seed=str(seed))
     return Score(
         judge=judge.name,
@@ -124,8 +179,46 @@ def _score(block: Block, judge: JudgeEntry, *, metric: str, seed: int) -> Score:
         high=interval.high,
         n=interval.n,
         clusters=interval.clusters,
-        missing={reason: lost[reason] for reason in Reason},
+        missing=_missing([part.verdict for value, part in pairs if value is None]),
     )
+
+
+def _whole(
+    block: Block,
+    judge: JudgeEntry,
+    *,
+    metric: str,
+    value: float | None,
+    counted: Sequence[bool],
+) -> Score:
+    """A value of all readings together, which has no interval."""
+    pairs = list(zip(counted, block.readings, strict=True))
+    held = [part for is_counted, part in pairs if is_counted]
+    return Score(
+        judge=judge.name,
+        variant=block.variant,
+        decoding=block.decoding,
+        group=block.group,
+        metric=metric,
+        value=value,
+        low=None,
+        high=None,
+        n=len(held),
+        clusters=len({part.row.sample.cluster for part in held}),
+        missing=_missing([part.verdict for is_counted, part in pairs if not is_counted]),
+    )
+
+
+def _missing(verdicts: Sequence[VerdictRow]) -> dict[Reason, int]:
+    lost = Counter(verdict.reason or Reason.UNSUPPORTED for verdict in verdicts)
+    return {reason: lost[reason] for reason in Reason}
+
+
+def _chance(run: RunFile, block: Block, *, judge: JudgeEntry, metric: str) -> float | None:
+    """What a blind answer gets on a metric, null where nobody knows."""
+    if run.task.has_choices:
+        return choice_scores.chance(block.pairs) if metric.startswith("accuracy") else None
+    return run.chance if metric == judge.metric else None
 
 
 def _value(verdict: VerdictRow, judge: JudgeEntry, metric: str) -> float | None:
@@ -136,7 +229,7 @@ def _by_snapshot(
     rows: Sequence[Row], judge: JudgeEntry
 ) -> Iterator[tuple[tuple[str, str], list[Reading]]]:
     """The readings once for each pair of snapshots, those of other pairs set to missing."""
-    readings = [Reading(row, row.verdicts[judge.name]) for row in rows]
+    readings = [Reading(r, r.verdicts[judge.name]) for r in rows if judge.name in r.verdicts]
     known = sorted({part.snapshots for part in readings if part.verdict.value is not None})
     if len(known) < 2:
         yield known[0] if known else _heard(readings), readings

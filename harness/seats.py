@@ -16,8 +16,10 @@ from harness.parts import Mode
 from harness.pipeline import Desk
 from harness.planning import Plan, request
 from harness.runs import JudgeEntry, ModelEntry
-from harness.specs.judges import CosineSpec, JudgeSpec, asked_model
+from harness.specs.checked import nearest
+from harness.specs.judges import CosineSpec, GoldSpec, JudgeSpec, asked_model, step_read
 from harness.specs.models import ModelSpec, OpenAISpec
+from harness.specs.tasks import TaskSpec
 from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -63,6 +65,24 @@ def seat_judges(
 def spec_of(space: Workspace, name: str) -> JudgeSpec:
     """The spec of a judge's name, which may be marked as swapped."""
     return space.registry.judge_spec(name.removesuffix(SWAPPED))
+
+
+def check_judges(space: Workspace, names: Sequence[str], *, task: TaskSpec, name: str) -> None:
+    """Refuse a judge that cannot read what a task's answers are, or a step that it has not."""
+    for judge in names:
+        spec, step = spec_of(space, judge), step_read(spec_of(space, judge))
+        if isinstance(spec, GoldSpec) != task.has_choices:
+            what = "choices" if task.has_choices else "texts"
+            raise SpecError(
+                f"judge {judge} cannot read the answers to task {name}, which are {what}; "
+                f"the task's own judges can: {', '.join(task.judges)}"
+            )
+        steps = {part.name for variant in task.variants.values() for part in variant.steps}
+        if step is not None and step not in steps:
+            raise SpecError(
+                f"judge {judge} reads step {step!r}, which no variant of task {name} has"
+                f"{nearest(step, sorted(steps))}"
+            )
 
 
 def judge_of(
@@ -162,10 +182,11 @@ def _seat(
     own = asked_model(spec)
     if own is None:
         judge = judge_of(space, name, identity=None, samples=samples)
-        return Seat(judge, JudgeEntry(name, judge.metric, judge.recipe), None)
+        entry = JudgeEntry(name, judge.metric, judge.recipe, step=step_read(spec))
+        return Seat(judge, entry, None)
     asked = asking.model or own
     model_spec = space.registry.model_spec(asked)
-    model = space.registry.model(asked, model_spec, controls={}, samples=())
+    model = space.registry.model(asked, model_spec)
     wanted = Mode.EMBED if isinstance(spec, CosineSpec) else Mode.GENERATE
     if wanted not in model.modes:
         raise SpecError(
@@ -179,5 +200,12 @@ def _seat(
             "--judge-model, or add --allow-self-judge"
         )
     judge = judge_of(space, name, identity=model.identity, samples=samples)
-    entry = JudgeEntry(name, judge.metric, judge.recipe, asks=asked, identity=model.identity)
+    entry = JudgeEntry(
+        name,
+        judge.metric,
+        judge.recipe,
+        asks=asked,
+        identity=model.identity,
+        step=step_read(spec),
+    )
     return Seat(judge, entry, space.desk(model))

@@ -82,7 +82,7 @@ def current(sample: Sample, marker: str) -> str:
     """The turn as a marker shows it."""
     variant = f"marker:{marker}"
     cell = Cell(sample, variant, TASK.decodings[0])
-    return slots(plan(sample), cell, step=TASK.variants[variant].steps[0])["current"]
+    return str(slots(plan(sample), cell, step=TASK.variants[variant].steps[0])["current"])
 
 
 @pytest.fixture(scope="module", params=["sample", "released"])

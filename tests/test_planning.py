@@ -17,7 +17,6 @@ from harness.planning import (
     Cell,
     Plan,
     check_templates,
-    decoding_label,
     request,
     slots,
     take,
@@ -161,9 +160,9 @@ def test_a_seed_is_one_that_every_server_takes(tmp_path: Path) -> None:
 
 def test_cells_stand_in_the_order_of_variant_decoding_and_sample(tmp_path: Path) -> None:
     plan = warm(tmp_path, "tea", "rain")
-    cells = replace(plan, run=replace(plan.run, variants=("plain", "think"))).cells
+    both = replace(plan, run=replace(plan.run, variants=("plain", "think")))
 
-    places = [(cell.variant, cell.label, cell.sample.id) for cell in cells]
+    places = [(cell.variant, both.label(cell), cell.sample.id) for cell in both.cells]
 
     labels = [("plain", "T0.3"), ("plain", "T0.5"), ("think", "T0.3"), ("think", "T0.5")]
     assert places == [(*label, sample) for label in labels for sample in ("s1", "s2")]
@@ -334,8 +333,3 @@ def test_a_variants_digest_changes_with_what_shapes_its_answers(
     changed = structs.replace(PHRASED, **changes)
 
     assert (digest_of(tmp_path, changed) == digest_of(tmp_path)) == is_same
-
-
-@pytest.mark.parametrize(("temperature", "label"), [(0.0, "T0"), (0.3, "T0.3"), (1.0, "T1")])
-def test_a_decoding_is_named_by_its_temperature(temperature: float, label: str) -> None:
-    assert decoding_label(DecodingSpec(temperature=temperature, max_tokens=1)) == label

@@ -52,7 +52,7 @@ def test_a_shipped_task_names_judges_templates_and_samples_that_ship(name: str) 
     assert [SHIPPED.judge_spec(judge).about for judge in task.judges]
     assert SHIPPED.resource(task.data.sample).is_file()
     steps = [step for variant in task.variants.values() for step in variant.steps]
-    assert all(SHIPPED.prompts.variables(step.template) for step in steps)
+    assert all(SHIPPED.prompts.digest(step.template) for step in steps)
 
 
 @pytest.mark.parametrize("name", shipped("configs/models"))
@@ -169,7 +169,7 @@ def test_a_local_model_behind_a_server_is_asked_under_its_own_name() -> None:
 def test_the_back_end_is_part_of_what_a_model_is(toy: Toy) -> None:
     registry = toy.space().registry
     specs = [registry.model_spec("tiny-random", "server"), registry.model_spec("tiny-random")]
-    models = [registry.model("tiny-random", spec, controls={}, samples=()) for spec in specs]
+    models = [registry.model("tiny-random", spec) for spec in specs]
 
     assert [model.kind for model in models] == ["openai", "transformers"]
 
@@ -182,7 +182,7 @@ def test_a_kind_this_version_cannot_run_is_refused_with_what_would_work(
     name: str, remedy: str
 ) -> None:
     with pytest.raises(ModelError, match=remedy):
-        SHIPPED.model(name, SHIPPED.model_spec(name), controls={}, samples=())
+        SHIPPED.model(name, SHIPPED.model_spec(name))
 
 
 @pytest.mark.parametrize(

@@ -93,13 +93,13 @@ WRONG_TASKS = [
     (
         "steps:",
         "template:",
-        ("unknown key `template`", "variants", "known: about, reveals, slots, steps"),
+        ("unknown key `template`", "variants", "known: about, choice, needs, pool, reveals"),
     ),
-    ("reader:", "raeder:", ("unknown key `raeder`", "did you mean reader?")),
+    ("reader:", "raeder:", ("unknown key `raeder`", "did you mean reader")),
     ("reader: samples_jsonl, ", "", ("missing required key `reader`", "$.data")),
     ("about: a toy", "about: 3", ("Expected `str`, got `int`", "$.about")),
     ("files: [toy.jsonl]", "files: toy.jsonl", ("Expected `array`, got `str`", "$.data.files")),
-    ("judges: []", "judges: []\nmode: chose", ("'chose'", "$.mode", "did you mean choose?")),
+    ("judges: []", "judges: []\nmode: chose", ("'chose'", "$.mode", "did you mean choose")),
     (
         "judges: []",
         "judges: []\ncut: blankline",
@@ -134,7 +134,10 @@ def test_a_wrong_task_is_named_with_the_nearest_key(
     ("text", "words"),
     [
         ("{about: a}", ("missing required key `kind`", "known: preference, rating")),
-        ("{kind: cosin}", ("unknown kind 'cosin'", "mean cosine?", "contrast, cosine, preference")),
+        (
+            "{kind: cosin}",
+            ("unknown kind 'cosin'", "mean cosine?", "contrast, cosine, gold, preference"),
+        ),
         ("{kind: 3}", ("Expected `str`, got `int`", "$.kind")),
         (JUDGE.replace("about", "abuot"), ("unknown key `abuot`", "did you mean about?")),
         (

@@ -42,7 +42,7 @@ def build(
     spec = space.registry.build_spec(name)
     samples = space.registry.read("samples_jsonl", [file], None)
     model_spec = space.registry.model_spec(model, options.backend(backend))
-    asked = space.registry.model(model, model_spec, controls={}, samples=samples)
+    asked = space.registry.model(model, model_spec, samples=samples)
     with space.desk(asked) as desk:
         built = build_samples(samples, spec, prompts=space.registry.prompts, desk=desk, seed=seed)
     lines = [msgspec.json.encode(line(draft), order="deterministic") for draft in built.finished]

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.cli.screen import number, put, put_table
+from harness.cli.screen import number, put, put_table, say
 
 if TYPE_CHECKING:
     from harness.scores import ScoreRow
+
+CHOSEN, LABELLED = "chosen_", "prob_label_"
 
 
 def put_details(rows: "Sequence[ScoreRow]") -> None:
@@ -18,6 +20,23 @@ def put_details(rows: "Sequence[ScoreRow]") -> None:
         members = [row for row in heads if row.score.judge == judge]
         _put_groups(members, rows)
         _put_metrics(members, rows)
+        _put_labels(members, rows)
+
+
+def say_alarms(rows: "Sequence[ScoreRow]") -> None:
+    """Tell of runs whose choices do not depend on what is asked."""
+    from harness.leaderboard import alarms
+
+    for alarm in alarms(rows):
+        row, facts = alarm.row, []
+        if alarm.favourite is not None:
+            facts.append(f"{alarm.favourite:.0%} of its choices are the one shown at one place")
+        if alarm.alike is not None:
+            facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
+        say(
+            f"alarm: {row.model} on {row.task}, {row.score.variant}: {' and '.join(facts)}; "
+            "its accuracy says where the right choices stand, not what it understands"
+        )
 
 
 def _put_groups(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None:
@@ -49,11 +68,38 @@ def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> Non
     for head in heads:
         for row in _beside(head, rows):
             score = row.score
-            if score.group == head.score.group and score.metric != head.score.metric:
+            is_own = score.group == head.score.group and score.metric != head.score.metric
+            if is_own and not score.metric.startswith((CHOSEN, LABELLED)):
                 said = f"{score.variant} {number(score.value)}"
                 found.setdefault(score.metric, []).append(said)
     for metric, values in found.items():
         put(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")
+
+
+def _put_labels(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None:
+    """How often each place and kind of choice was chosen and how probable it was, under the last
+    variant, which is all of them together where they have a pool.
+    """
+    if not heads:
+        return
+    last = heads[-1]
+    overall = [row.score for row in _beside(last, rows) if row.score.group == last.score.group]
+    chosen = {s.metric.removeprefix(CHOSEN): s for s in overall if s.metric.startswith(CHOSEN)}
+    sure = {s.metric.removeprefix("prob_"): s for s in overall if s.metric.startswith(LABELLED)}
+    if chosen:
+        put_table(
+            f"{last.score.judge}, what was chosen, {last.score.variant}",
+            ("choice", "chosen", "probability", "n"),
+            [
+                (
+                    name.removeprefix("label_").replace("place_", "shown at "),
+                    number(score.value),
+                    number(sure[name].value if name in sure else None),
+                    str(score.n),
+                )
+                for name, score in chosen.items()
+            ],
+        )
 
 
 def _beside(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> "Iterable[ScoreRow]":

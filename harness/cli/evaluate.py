@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.details import put_details
+from harness.cli.details import put_details, say_alarms
 from harness.cli.options import (
     HOME,
     RESULTS,
@@ -62,6 +62,12 @@ def run(
         str | None,
         typer.Option("--backend", help="transformers, vllm or server, for local models."),
     ] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            "--answers", help="How choices are answered: logprob, top_logprobs or written."
+        ),
+    ] = None,
     judge_model: JudgeModel = None,
     is_self_judge_allowed: SelfJudge = False,
     is_dry: Annotated[
@@ -95,6 +101,7 @@ def run(
         judges=tuple(judge or ()),
         variants=options.names(variant),
         backend=options.backend(backend),
+        answers=options.way(answers),
         judge_model=judge_model,
         seed=seed,
         limit=limit,
@@ -212,6 +219,7 @@ def _put_done(done: "Done") -> int:
         )
     put_table(f"{done.file.run.task}, {done.file.model.name}", head, table)
     put_details(done.scores)
+    say_alarms(done.scores)
     put(f"run {done.folder.path}")
     if done.cut:
         put(f"{done.cut} of {done.file.planned} answers were cut at max_tokens (stop: length)")
@@ -235,6 +243,8 @@ def _put_dry_run(ready: "Prepared", ledger: "Ledger") -> int:
         put(f"--- {where}: an example")
         for message in part.example:
             put(f"[{message.role}]\n{message.content}\n")
+        if part.choices:
+            put(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
     head = (
         "for",
         "variant",

@@ -10,6 +10,7 @@ from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.registry import Backend, Registry
+    from harness.ways import Way
     from harness.workspace import Workspace
 
 Home = Annotated[
@@ -125,6 +126,15 @@ def backend(name: str | None) -> "Backend | None":
             return name
         case _:
             raise SpecError(f"--backend {name!r}: give transformers, vllm or server")
+
+
+def way(name: str | None) -> "Way | None":
+    """The way of answering choices that an option names."""
+    match name:
+        case None | "logprob" | "top_logprobs" | "written":
+            return name
+        case _:
+            raise SpecError(f"--answers {name!r}: give logprob, top_logprobs or written")
 
 
 def _data_mode(name: str) -> Literal["corrected", "released"]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness.cli.details import say_alarms
 from harness.cli.options import RESULTS, AsJson, Results
 from harness.cli.screen import number, put, put_json, put_table, say
 
@@ -41,6 +42,7 @@ def leaderboard(results: Results = RESULTS, is_json: AsJson = False) -> int:
     _put_sensitivities(sensitivities(rows))
     for doubt in doubts(rows):
         say(f"judge {doubt.ceiling.judge} {_said(doubt)}: {doubt.recipe}")
+    say_alarms(rows)
     put(f"{len(rows)} rows in {results / 'leaderboard.csv'}")
     return 0
 

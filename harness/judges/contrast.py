@@ -11,6 +11,7 @@ from itertools import combinations
 from math import fsum
 
 from harness.core import Case, Request, Response, Sample, Verdict
+from harness.derived import share_a_text
 from harness.encoders import Encoder
 from harness.nearness import VectorOf, answers_of, nearest_cosine, reference_of, unreadable, won
 from harness.parts import Failure, Reason, digest
@@ -67,7 +68,7 @@ class ContrastJudge:
         vectors = self._vectors(texts)
         tallies = [_Tally() for _ in cases]
         for one, other in _pairs(cases):
-            if _is_shared(texts[one].references, texts[other].references):
+            if share_a_text(texts[one].references, texts[other].references):
                 tallies[one].left_out += 1
                 tallies[other].left_out += 1
             elif texts[one].answers and texts[other].answers:
@@ -104,11 +105,6 @@ def _pairs(cases: Sequence[Case]) -> Iterator[tuple[int, int]]:
         groups.setdefault((case.block, case.sample.cluster), []).append(place)
     for places in groups.values():
         yield from combinations(places, 2)
-
-
-def _is_shared(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two references have a text in common, case and outer white space aside."""
-    return bool({t.strip().casefold() for t in one} & {t.strip().casefold() for t in other})
 
 
 def _value(one: _Texts, other: _Texts, vectors: VectorOf) -> float:

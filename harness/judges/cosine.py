@@ -75,12 +75,13 @@ class CosineJudge:
         self.name = name
         self._options = spec.options
         self._prepend = spec.prepend
+        self._step = spec.step
         self._encoder = encoder
 
     @property
     def recipe(self) -> str:
         """Name, digest of what changes a verdict, and encoder, as signatures show them."""
-        changes = digest((self._options, self._prepend, self._encoder.digest))
+        changes = digest((self._options, self._step, self._prepend, self._encoder.digest))
         return f"{self.name}:{changes[:8]}|{self._encoder.name}"
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:

@@ -29,7 +29,7 @@ class PreferenceJudge:
         self._spec = spec
         self._prompts = prompts
         self._model = model
-        changes = (spec.options, spec.shows, spec.orders, spec.decoding)
+        changes = (spec.options, spec.step, spec.shows, spec.orders, spec.decoding)
         recipe = digest((changes, model, prompts.digest(spec.template)))
         self.recipe = f"{name}:{recipe[:8]}|{spec.orders}-order{'s' * (spec.orders == 'both')}"
 

@@ -10,10 +10,14 @@ from random import Random
 
 from harness.core import Request, Response, Sample
 from harness.errors import SpecError
-from harness.parts import Mode, digest
+from harness.options import laid_out
+from harness.parts import ChoiceScore, Mode, Option, digest
 from harness.specs.checked import nearest
+from harness.specs.tasks import ChoiceSpec
 
 _CLUSTER = "cluster:"
+UNLIKELY = -50.0
+"""The log-probability, in nats, of what a control does not choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,16 @@ def control(
     *,
     sources: Mapping[str, Mapping[str, tuple[str, ...]]],
     samples: Sequence[Sample],
+    layouts: Mapping[str, ChoiceSpec] | None = None,
 ) -> ScriptedModel:
     """The control model of a policy: at each step it answers with a field or a reference.
 
-    `sources` maps a policy to its steps and those to names; of several names one is drawn for
-    each sample, step and seed. `one+other` joins two; `cluster:name` answers for all samples of
-    a cluster with what the first of them, by id, has.
+    `sources` maps a policy to its steps and those to names, one drawn for each sample, step and
+    seed. `one+other` joins two; `cluster:name` answers for all samples of
+    a cluster with what the first of them, by id, has. Where `layouts` says how a variant lays out
+    choices, `gold` names the right one, `first` the one shown first, `fixed` the first in the
+    sample's own order, `any` one drawn for each sample, any other name the one of that text; at
+    a step its source does not name, a control has no preference.
     """
     if policy not in sources:
         raise SpecError(
@@ -55,20 +63,53 @@ def control(
     version = digest((policy, steps, samples))
 
     def reply(request: Request) -> Response:
-        if not steps.get(request.step):
-            raise SpecError(
-                f"control {policy!r} has nothing for step {request.step!r} of variant "
-                f"{request.variant}; add it to the task's `controls`"
-                f"{nearest(request.step, list(steps))}"
-            )
-        name, sample = _drawn(steps[request.step], request), known[request.sample_id]
+        names, sample = steps.get(request.step), known[request.sample_id]
+        if layouts and request.variant in layouts:
+            options = laid_out(sample, layouts[request.variant])
+            place = _place(_drawn(names, request), request, sample, options) if names else None
+            return _chosen(request, options, place)
+        if not names:
+            fact = f"has nothing for step {request.step!r} of variant {request.variant}"
+            known_steps = nearest(request.step, list(steps))
+            raise SpecError(f"control {policy!r} {fact}; add it to `controls`{known_steps}")
+        name = _drawn(names, request)
         if name.startswith(_CLUSTER):
             name, sample = name.removeprefix(_CLUSTER), first[sample.cluster]
-        text = "".join(_text(sample, part) for part in name.split("+"))
-        return Response(key=request.key, texts=(text,))
+        return Response(request.key, ("".join(_text(sample, part) for part in name.split("+")),))
 
     return ScriptedModel(
         name=name, reply=reply, identity=f"scripted:{policy}@{version}", revision=version[:7]
+    )
+
+
+def _place(name: str, request: Request, sample: Sample, options: Sequence[Option]) -> int:
+    """Where the choice of a name is shown, from 0."""
+    if name == "first":
+        return 0
+    if name == "any":
+        return _draw(request).randrange(len(options))
+    if name == "fixed":
+        return [option.index for option in options].index(0)
+    text = sample.gold if name == "gold" else _text(sample, name)
+    if text not in sample.choices:
+        raise SpecError(
+            f"sample {sample.id}: {name!r} is {text!r}, none of its choices; correct the task's "
+            "`controls`"
+        )
+    return [option.index for option in options].index(sample.choices.index(text))
+
+
+def _chosen(request: Request, options: Sequence[Option], place: int | None) -> Response:
+    """A choice, written or, where choices are scored, all but certain; null makes all alike."""
+    answers = request.choices or tuple(option.answer for option in options)
+    if request.mode is Mode.GENERATE:
+        return Response(key=request.key, texts=(answers[place or 0].strip(),))
+    return Response(
+        key=request.key,
+        choice_scores=tuple(
+            ChoiceScore(0.0 if place in (at, None) else UNLIKELY, None, len(answer.encode()))
+            for at, answer in enumerate(answers)
+        ),
     )
 
 
@@ -77,9 +118,13 @@ def _id(sample: Sample) -> str:
 
 
 def _drawn(names: tuple[str, ...], request: Request) -> str:
+    return _draw(request).choice(names)
+
+
+def _draw(request: Request) -> Random:
     # Not the variant: two variants that come to the same words share a key, and so an answer.
     place = (request.sample_id, request.step, request.decoding.seed)
-    return Random(digest(place)).choice(names)  # noqa: S311 - a reproducible draw, no secret
+    return Random(digest(place))  # noqa: S311 - a reproducible draw, no secret
 
 
 def _text(sample: Sample, name: str) -> str:

@@ -38,13 +38,15 @@ class PreferenceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="pre
     """A model chooses which of two references a response is closest to.
 
     `shows` are the references its prompt may hold beside the two options. `orders: single`
-    asks once, in an order drawn for each sample; `both` asks twice.
+    asks once, in an order drawn for each sample; `both` asks twice. `step` names an earlier step
+    whose response is read in place of the last one's.
     """
 
     about: str
     model: str
     template: str
     options: Contrast
+    step: str | None = None
     shows: tuple[str, ...] = ()
     orders: Literal["both", "single"] = "both"
     decoding: DecodingSpec
@@ -84,11 +86,15 @@ class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"
 
 
 class CosineSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cosine"):
-    """A response is right where it is nearer, by cosine, to `accept` than to `reject`."""
+    """A response is right where it is nearer, by cosine, to `accept` than to `reject`.
+
+    `step` names an earlier step whose response is read in place of the last one's.
+    """
 
     about: str
     encoder: EncoderSpec
     options: Contrast
+    step: str | None = None
     prepend: Prepended = field(default_factory=Prepended)
 
 
@@ -116,7 +122,20 @@ class ContrastSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="contr
     reference: str
 
 
-JudgeSpec = PreferenceSpec | RatingSpec | StatedSpec | CosineSpec | BertScoreSpec | ContrastSpec
+class GoldSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="gold"):
+    """The choice a model makes is compared with the right one; asks and encodes nothing.
+
+    `normalisation` is what the headline divides or corrects log-probabilities by; every one of
+    them is a metric of its own.
+    """
+
+    about: str
+    normalisation: Literal["raw", "per_token", "per_byte", "per_character", "pmi"] = "raw"
+
+
+JudgeSpec = (
+    PreferenceSpec | RatingSpec | StatedSpec | CosineSpec | BertScoreSpec | ContrastSpec | GoldSpec
+)
 
 
 def asked_model(spec: JudgeSpec) -> str | None:
@@ -128,3 +147,8 @@ def asked_model(spec: JudgeSpec) -> str | None:
             return model
         case _:
             return None
+
+
+def step_read(spec: JudgeSpec) -> str | None:
+    """The earlier step whose responses a judge reads; null for the last one's."""
+    return spec.step if isinstance(spec, PreferenceSpec | CosineSpec) else None

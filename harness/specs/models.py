@@ -33,7 +33,20 @@ class TransformersSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm"):
-    """A checkpoint run through vLLM in this process."""
+    """A checkpoint run through vLLM in this process.
+
+    `quantization` and `lora`, the folder of an adapter, change answers and belong to the identity;
+    the rest, null where vLLM decides, does not. What does not fit `max_model_len` is refused,
+    not cut.
+    """
+
+    quantization: str | None = None
+    lora: str | None = None
+    max_model_len: Annotated[int, Meta(ge=2)] | None = None
+    tensor_parallel_size: Annotated[int, Meta(ge=1)] = 1
+    pipeline_parallel_size: Annotated[int, Meta(ge=1)] = 1
+    gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] | None = None
+    enforce_eager: bool = False
 
 
 class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
@@ -42,7 +55,9 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     `model: auto` takes the one model the server says it serves. `key_env` names the
     environment variable that holds the key; null for servers without one. `base_url_env`
     names a variable that overrides `base_url`. `is_structured_output` is false for servers that
-    cannot hold a reply to a JSON schema.
+    cannot hold a reply to a JSON schema. `choices` says what the server tells of choices: `echo`,
+    the log-probabilities of a prompt it is given; `top_logprobs`, those of the likeliest next
+    tokens of a chat; or `none`.
     """
 
     model: str
@@ -55,6 +70,7 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     sends_temperature: bool = True
     sends_seed: bool = True
     is_structured_output: bool = True
+    choices: Literal["none", "echo", "top_logprobs"] = "top_logprobs"
     concurrency: Annotated[int, Meta(ge=1)] = 16
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
     attempts: Annotated[int, Meta(ge=1)] = 6

@@ -21,12 +21,30 @@ class StepSpec(Spec, frozen=True, kw_only=True):
     name: str
     template: str
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    is_neutral: bool = False
+
+
+class ChoiceSpec(Spec, frozen=True, kw_only=True):
+    """How a variant lays out the choices of a sample, and what it takes for an answer.
+
+    `order` counts the orders of the choices from 0: those a sample brings as references order0,
+    order1, ..., else all orders there are, shuffled by the sample's id; null keeps the sample's
+    own. The answer is the `number` a choice is shown at, or its `text`, behind `lead`, which is
+    part of the answer.
+    """
+
+    order: Annotated[int, Meta(ge=0)] | None = None
+    answers: Literal["number", "text"] = "number"
+    lead: str = " "
 
 
 class VariantSpec(Spec, frozen=True, kw_only=True):
     """The steps of a variant, the references its prompts may show, and slots of its own.
 
-    `slots` maps a slot to the template that words it, without .j2; only fields fill it.
+    `slots` maps a slot to the template that words it, without .j2; only fields fill it. A sample
+    that lacks a field of `needs` is not asked under the variant. `pool` names rows of tables in
+    which the variants of one pool are taken together. A step that `is_neutral` scores the choices
+    without what the sample says; it is left out where answers are written.
     """
 
     about: str
@@ -34,16 +52,41 @@ class VariantSpec(Spec, frozen=True, kw_only=True):
     slots: dict[str, str] = field(default_factory=dict)
     reveals: tuple[str, ...] = ()
     template_source: Literal["paper", "reconstructed", "own"] = "own"
+    choice: ChoiceSpec | None = None
+    needs: tuple[str, ...] = ()
+    pool: str | None = None
+
+
+class PairsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minimal_pairs"):
+    """Choices between what two samples of one cluster mean, by the first text of `reference`."""
+
+    reference: str
+
+
+class ReferenceChoiceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="references"):
+    """Choices between the first texts of two references of a sample, labelled in that order.
+
+    `join` adds a field made of others, put one behind the other as they stand.
+    """
+
+    right: str
+    wrong: str
+    labels: tuple[str, str]
+    join: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class DataSpec(Spec, frozen=True, kw_only=True):
-    """Where a task's samples come from: a released source, or our own sample set."""
+    """Where a task's samples come from: a released source, or our own sample set.
+
+    `derive` makes choice samples of what is read, and those alone are asked.
+    """
 
     source: str
     reader: str
     files: tuple[str, ...]
     sample: str
     overlay: str | None = None
+    derive: PairsSpec | ReferenceChoiceSpec | None = None
 
 
 class UnitSpec(Spec, frozen=True, kw_only=True):
@@ -87,3 +130,16 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
                 f"a temperature is given twice in `decodings` ({temperatures}), "
                 "and tables tell decodings apart by it; keep one"
             )
+        with_choices = [name for name, spec in self.variants.items() if spec.choice]
+        if len(with_choices) not in (0, len(self.variants)):
+            lacking = next(name for name in self.variants if name not in with_choices)
+            raise ValueError(f"some variants have a `choice` and {lacking!r} has none; give it one")
+        if with_choices and len(self.decodings) > 1:
+            raise ValueError("choices are drawn in one way: give one decoding")
+        if set(self.variants) & (pools := {spec.pool for spec in self.variants.values()}):
+            raise ValueError(f"a pool and a variant have one name ({pools}); rename one")
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether samples are answered by one of their choices."""
+        return any(spec.choice for spec in self.variants.values())

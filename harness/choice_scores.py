@@ -1,0 +1,68 @@
+"""What only many choices together show: several orders of one sample, confidence, favourites.
+
+Pure: rows with a judge's verdicts to values, one a row where a mean is taken of them. Nothing
+here writes a score.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import fsum
+
+from harness.runs import Row, VerdictRow
+from harness.stats.calibration import calibration_error
+
+Read = tuple[Row, VerdictRow]
+PLACE, LABELLED = "chosen_place_", ("chosen_label_", "prob_label_")
+PERMUTED, CALIBRATION, FAVOURITE = "accuracy_permuted", "calibration_error", "most_frequent_choice"
+
+
+def permuted(readings: Sequence[Read]) -> list[float | None]:
+    """For each row, whether its sample comes out right over all rows of the sample together.
+
+    The probability of each choice is averaged over the orders it was shown in, then the likeliest
+    is taken; of equally likely ones each counts its share. Null without probabilities.
+    """
+    held: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    for row, verdict in readings:
+        if verdict.shares:
+            held.setdefault(_sample(row), []).append(verdict.shares)
+    credits: dict[tuple[str, str], float] = {}
+    for row, _ in readings:
+        if _sample(row) in held and _sample(row) not in credits:
+            gold = row.sample.choices.index(row.sample.gold or "")
+            credits[_sample(row)] = _credit(held[_sample(row)], gold)
+    return [credits[_sample(row)] if verdict.shares else None for row, verdict in readings]
+
+
+def over_all(readings: Sequence[Read]) -> Mapping[str, tuple[float | None, list[bool]]]:
+    """What is no mean of rows, and of which rows it is made.
+
+    The calibration error of the rows that have probabilities, and the share of the place that is
+    chosen most often among those that have a choice.
+    """
+    has_shares = [bool(verdict.shares) for _, verdict in readings]
+    sure = [(max(v.shares), v.value or 0.0) for _, v in readings if v.shares]
+    error = calibration_error([part for part, _ in sure], [credit for _, credit in sure])
+    places = [_places(verdict) for _, verdict in readings]
+    counts = [sum(part.get(name, 0.0) for part in places) for name in set().union(*places)]
+    has_choice = [bool(part) for part in places]
+    favourite = max(counts) / sum(has_choice) if counts else None
+    return {CALIBRATION: (error, has_shares), FAVOURITE: (favourite, has_choice)}
+
+
+def chance(readings: Sequence[Read]) -> float:
+    """What a blind choice gets on average: one over the number of choices."""
+    return fsum(1 / len(row.sample.choices) for row, _ in readings) / len(readings)
+
+
+def _sample(row: Row) -> tuple[str, str]:
+    return row.sample.id, row.decoding
+
+
+def _credit(shares: Sequence[tuple[float, ...]], gold: int) -> float:
+    totals = [fsum(part) for part in zip(*shares, strict=True)]
+    best = max(totals)
+    return 1 / totals.count(best) if totals[gold] == best else 0.0
+
+
+def _places(verdict: VerdictRow) -> dict[str, float]:
+    return {name: v for name, v in verdict.detail.items() if name.startswith(PLACE)}

@@ -1,0 +1,62 @@
+"""A sample's choices to the options of a prompt: in which order they stand, what answers each.
+
+Pure; an order depends on the sample and its number alone.
+"""
+
+from collections.abc import Sequence
+from itertools import permutations
+from random import Random
+
+from harness.core import Sample
+from harness.errors import DataError
+from harness.parts import Option
+from harness.specs.tasks import ChoiceSpec
+
+ORDER = "order"
+MOST_LISTED = 6
+
+
+def laid_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
+    """The choices of a sample in the order they are shown in, each with the answer it takes."""
+    if not sample.choices:
+        raise DataError(f"sample {sample.id} has no choices; give it some, and which is right")
+    order = order_of(sample, spec.order)
+    if spec.answers == "number":
+        return tuple(Option(at, f"{spec.lead}{place}") for place, at in enumerate(order, 1))
+    return tuple(Option(at, f"{spec.lead}{sample.choices[at]}") for at in order)
+
+
+def shown(sample: Sample, options: Sequence[Option]) -> tuple[str, ...]:
+    """The texts of the choices, in the order they are shown in."""
+    return tuple(sample.choices[option.index] for option in options)
+
+
+def order_of(sample: Sample, number: int | None) -> tuple[int, ...]:
+    """One order of a sample's choices, as indices from 0; null is its own order.
+
+    An order that the sample brings as reference order0, order1, ... holds places from 1. Else all
+    orders there are, shuffled by the sample's id, are gone through and begun again: so the first
+    few differ, and over samples no place is favoured. Of more than six choices each order is
+    drawn by itself.
+    """
+    count = len(sample.choices)
+    if number is None:
+        return tuple(range(count))
+    if given := sample.references.get(f"{ORDER}{number}"):
+        return _given(sample, given, name=f"{ORDER}{number}")
+    if count > MOST_LISTED:
+        draw = Random(f"orders:{sample.id}:{number}")  # noqa: S311 - a reproducible draw, no secret
+        return tuple(draw.sample(range(count), count))
+    orders = list(permutations(range(count)))
+    Random(f"orders:{sample.id}").shuffle(orders)  # noqa: S311 - a reproducible draw, no secret
+    return orders[number % len(orders)]
+
+
+def _given(sample: Sample, places: Sequence[str], *, name: str) -> tuple[int, ...]:
+    expected = [str(place) for place in range(1, len(sample.choices) + 1)]
+    if sorted(places) != sorted(expected):
+        raise DataError(
+            f"sample {sample.id}: {name} is {', '.join(places)}, not an order of the places "
+            f"1 to {len(expected)}; correct it"
+        )
+    return tuple(int(place) - 1 for place in places)
