@@ -1,14 +1,17 @@
 """Hu et al. 2022: prompts, stored answers and people's answers to counts and accuracies."""
 
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
+from typing import TypeVar
 
 from harness.errors import DataError
 from harness.stats.correlation import pearson
 from harness.tables import Row, read_rows
 
+_T = TypeVar("_T")
 PHENOMENA = {
     "deceits": "Deceits",
     "indirect_speech": "IndirectSpeech",
@@ -20,7 +23,10 @@ PHENOMENA = {
 }
 _WITHOUT_STORIES = ("Deceits", "IndirectSpeech", "Irony", "Maxims", "Metaphor")
 _SEEDS = range(5)
-_ANSWER_COLUMNS = ("item_id", "answer", "correct", "prob_true_answer")
+_ANSWER_COLUMNS = (
+    *("item_id", "seed", "answer", "correct", "prob_true_answer"),
+    *("distribution", "randomized_option_order", "randomized_true_answer"),
+)
 PEOPLE = tuple(f"human_data/fj/Human_{name}.csv" for name in PHENOMENA.values())
 
 
@@ -67,7 +73,11 @@ def people(folder: Path) -> Mapping[str, float]:
 
 
 def answers(folder: Path, *, model: str) -> Mapping[str, float]:
-    """A model's accuracy over items and orders, and how often it answers 1."""
+    """A model's accuracy over items and orders, and how often it answers 1.
+
+    In points: `swing`, the most accurate of the five orders less the least accurate; `gain`, what
+    is won by averaging the probability of each option over the orders before choosing one.
+    """
     rows = {group: _answers(folder, name, model) for group, name in PHENOMENA.items()}
     every = [row for part in rows.values() for row in part]
     return {
@@ -75,6 +85,11 @@ def answers(folder: Path, *, model: str) -> Mapping[str, float]:
         "accuracy": _mean(every, "correct"),
         "answers_of_one": sum(_number(row, "answer") == 1 for row in every),
         **{f"accuracy_{group}": _mean(part, "correct") for group, part in rows.items()},
+        **{f"swing_{group}": 100 * _swing(part) for group, part in rows.items()},
+        **{
+            f"gain_{group}": 100 * (_permuted(part) - _mean(part, "correct"))
+            for group, part in rows.items()
+        },
     }
 
 
@@ -87,7 +102,8 @@ def answers_and_people(folder: Path, *, model: str) -> Mapping[str, float | None
         common = sorted(model_means.keys() & means.keys())
         sides = [model_means[item] for item in common], [means[item] for item in common]
         found[f"pearson_{group}"] = pearson(*sides).value
-    return found
+    known = [abs(value) for value in found.values() if value is not None]
+    return found | {"largest": max(known, default=None)}
 
 
 def _is_of(path: str, name: str) -> bool:
@@ -109,6 +125,35 @@ def _by_item(rows: Sequence[Row], key: str, *, value: str) -> Mapping[int, float
     for row in rows:
         grouped.setdefault(int(_number(row, key)), []).append(_number(row, value))
     return {item: fmean(values) for item, values in grouped.items()}
+
+
+def _swing(rows: Sequence[Row]) -> float:
+    by_seed = _by_item(rows, "seed", value="correct")
+    return max(by_seed.values()) - min(by_seed.values())
+
+
+def _permuted(rows: Sequence[Row]) -> float:
+    """Accuracy where each option's probability is first summed over the orders it is shown in."""
+    totals: dict[str, dict[int, float]] = {}
+    gold: dict[str, int] = {}
+    for row in rows:
+        item, order = row.cells["item_id"], _literal(row, "randomized_option_order", list)
+        gold[item] = order[int(_number(row, "randomized_true_answer")) - 1]
+        held = totals.setdefault(item, dict.fromkeys(order, 0.0))
+        for place, probability in _literal(row, "distribution", dict).items():
+            held[order[int(place) - 1]] += probability
+    return fmean(max(held, key=held.__getitem__) == gold[item] for item, held in totals.items())
+
+
+def _literal(row: Row, column: str, kind: type[_T]) -> _T:
+    """A cell that holds a list or a mapping in Python's notation; nothing in it is evaluated."""
+    try:
+        found = literal_eval(row.cells[column])
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        found = None
+    if not isinstance(found, kind):
+        raise DataError(f"{row.place}: {column} holds no {kind.__name__}; fetch the file again")
+    return found
 
 
 def _mean(rows: Sequence[Row], column: str) -> float:

@@ -236,9 +236,14 @@ def write_hu(folder: Path) -> None:
         columns = ("pKey", "itemNum", "Correct")
         write_csv(folder / f"human_data/fj/Human_{name}.csv", columns, people)
     for path in hu2022.answer_files("toy"):
-        is_first = "seed0" in path
-        rows = [(1, 1, is_first, 0.9), (2, 2, is_first, 0.2)]
-        write_csv(folder / path, ("item_id", "answer", "correct", "prob_true_answer"), rows)
+        seed = int(path.partition("_seed")[2][0])
+        is_first, order = seed == 0, "[1, 2]" if seed == 0 else "[2, 1]"
+        shares = "{'1': 0.9, '2': 0.1}" if is_first else "{'1': 0.5, '2': 0.5}"
+        asked = (shares, order, 1 if is_first else 2)
+        rows = [(1, seed, 1, is_first, 0.9, *asked), (2, seed, 2, is_first, 0.2, *asked)]
+        columns = ("item_id", "seed", "answer", "correct", "prob_true_answer", "distribution")
+        places = ("randomized_option_order", "randomized_true_answer")
+        write_csv(folder / path, (*columns, *places), rows)
     for path in hu2022.prompt_files():
         write_csv(folder / path, ("item_id",), [(1,), (2,)])
 
@@ -252,7 +257,15 @@ def write_hu(folder: Path) -> None:
             lambda folder: hu2022.answers(folder, model="toy"),
             {"rows": 70, "accuracy": 0.2, "answers_of_one": 35, "accuracy_irony": 0.2},
         ),
-        (lambda folder: hu2022.answers_and_people(folder, model="toy"), {"pearson_irony": 1.0}),
+        # One order of five is right; over all of them the right option has 2.9 of 5.
+        (
+            lambda folder: hu2022.answers(folder, model="toy"),
+            {"swing_irony": 100.0, "gain_irony": 80.0},
+        ),
+        (
+            lambda folder: hu2022.answers_and_people(folder, model="toy"),
+            {"pearson_irony": 1.0, "largest": 1.0},
+        ),
     ],
 )
 def test_stored_answers_are_counted_by_phenomenon(
@@ -265,6 +278,16 @@ def test_stored_answers_are_counted_by_phenomenon(
     found = compute(tmp_path)
 
     assert {name: found[name] for name in values} == pytest.approx(values)
+
+
+@pytest.mark.parametrize("cell", ["[1", "(1, 2)", "__import__('os')"])
+def test_a_stored_list_that_is_none_is_refused(tmp_path: Path, cell: str) -> None:
+    write_hu(tmp_path)
+    path = tmp_path / hu2022.answer_files("toy")[0]
+    path.write_text(path.read_text("utf-8").replace("[1, 2]", cell), "utf-8")
+
+    with pytest.raises(DataError, match="randomized_option_order holds no list"):
+        hu2022.answers(tmp_path, model="toy")
 
 
 @pytest.mark.parametrize("cell", ["nan", "much"])
