@@ -2,6 +2,7 @@
 
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from harness.errors import HarnessError, SpecError, StoreError
 from harness.evidence import Lost
 from harness.jobs import RunOptions
 from harness.parts import Reason
-from harness.runs import RunFolder
+from harness.runs import Row, RunFolder
 
 ANSWERS = SAMPLES * DECODINGS
 BASE = RunOptions("toy", "oracle", variants=("base",))
@@ -160,3 +161,124 @@ def test_a_judge_altered_since_keeps_its_stored_verdicts(toy: Toy) -> None:
 
     assert (len(reread.changes), reread.altered) == (ANSWERS, ("judge near",))
     assert toy.bytes() == before
+
+
+# Judges of an earlier step
+
+THOUGHT = """
+    about: By spelling, what was thought.
+    kind: cosine
+    encoder: {kind: char-ngrams}
+    step: thought
+    options: {accept: right, reject: wrong}
+"""
+BOTH = replace(BASE, variants=("base", "think"), judges=("near", "near-thought"))
+
+
+@pytest.fixture
+def thoughtful(toy: Toy) -> Toy:
+    """A toy with a judge of thoughts; its oracle thinks the wrong thing and says the right one."""
+    toy.write("configs/judges/near-thought.yaml", THOUGHT)
+    toy.edit("tasks/toy.yaml", "oracle: {thought: [right]", "oracle: {thought: [wrong]")
+    return toy
+
+
+def verdicts(rows: Sequence[Row], judge: str) -> dict[str, set[float | None]]:
+    """What a judge makes of the rows of each variant; nothing where it has read none."""
+    found: dict[str, set[float | None]] = {row.variant: set() for row in rows}
+    for row in rows:
+        found[row.variant] |= {v.value for name, v in row.verdicts.items() if name == judge}
+    return found
+
+
+def test_a_judge_of_a_step_reads_that_step_and_no_row_without_it(thoughtful: Toy) -> None:
+    rows = jobs.run(thoughtful.space(), BOTH).folder.read_rows()
+
+    assert verdicts(rows, "near") == {"base": {1.0}, "think": {1.0}}
+    assert verdicts(rows, "near-thought") == {"base": set(), "think": {0.0}}
+
+
+def test_a_judge_of_a_step_has_scores_of_the_variants_with_that_step_alone(
+    thoughtful: Toy,
+) -> None:
+    scores = [row.score for row in jobs.run(thoughtful.space(), BOTH).scores]
+
+    found = {score.variant for score in scores if score.judge == "near-thought"}
+    assert found == {"think"}
+    assert {
+        score.n for score in scores if (score.judge, score.group) == ("near-thought", "all")
+    } == {
+        SAMPLES,
+        ANSWERS,
+    }
+
+
+def test_a_judge_of_a_step_can_be_sent_later_and_is_remembered_with_its_step(
+    thoughtful: Toy,
+) -> None:
+    space = thoughtful.space()
+    first = jobs.run(space, replace(BOTH, judges=("near",)))
+
+    done = jobs.judge(space, first.folder, ["near-thought"])
+
+    assert {entry.name: entry.step for entry in done.file.judges} == {
+        "near": None,
+        "near-thought": "thought",
+    }
+    assert verdicts(done.folder.read_rows(), "near-thought") == {"base": set(), "think": {0.0}}
+
+
+def test_an_asking_judge_of_a_step_is_shown_that_step_alone(thoughtful: Toy) -> None:
+    choice = (thoughtful.home / "configs/judges/choice.yaml").read_text("utf-8")
+    thoughtful.write("configs/judges/choice-thought.yaml", f"{choice}\nstep: thought")
+    with StubServer(reply=lambda _: "1") as stub:
+        space = thoughtful.space({"HARNESS_SERVER_URL": stub.url})
+        done = jobs.run(space, replace(BOTH, judges=("choice-thought",)))
+        asked = [body["messages"][-1]["content"] for body in stub.bodies]
+
+    assert len(asked) == 2 * SAMPLES  # both orders; the thoughts of both decodings are one
+    assert all(text.startswith("Judge never ") for text in asked)
+    assert not done.missing
+
+
+def test_verdicts_on_a_step_are_read_anew_from_that_step(thoughtful: Toy) -> None:
+    space = thoughtful.space()
+    done = jobs.run(space, BOTH)
+    rows = [
+        replace(row, verdicts={name: replace(v, value=0.25) for name, v in row.verdicts.items()})
+        for row in done.folder.read_rows()
+    ]
+    done.folder.write(done.file, rows)
+
+    reread = jobs.read(space, done.folder)
+
+    changed = Counter((c.judge, c.row.variant, c.after.value) for c in reread.changes)
+    assert changed == {
+        ("near", "base", 1.0): ANSWERS,
+        ("near", "think", 1.0): ANSWERS,
+        ("near-thought", "think", 0.0): ANSWERS,
+    }
+    assert not any(reread.stale.values())
+    assert jobs.read(space, done.folder).changes == ()
+
+
+def test_a_judge_of_a_step_that_no_variant_has_is_refused_before_anything_is_asked(
+    thoughtful: Toy,
+) -> None:
+    thoughtful.edit("configs/judges/near-thought.yaml", "step: thought", "step: thoughts")
+
+    with pytest.raises(SpecError, match=r"near-thought reads step 'thoughts'.*mean thought\?"):
+        jobs.run(thoughtful.space(), BOTH)
+    assert not thoughtful.results.exists()
+
+
+def test_a_judge_of_a_step_that_no_variant_has_is_not_sent_to_a_stored_run(
+    thoughtful: Toy,
+) -> None:
+    thoughtful.edit("configs/judges/near-thought.yaml", "step: thought", "step: thoughts")
+    done = jobs.run(thoughtful.space(), replace(BOTH, judges=("near",)))
+    before = thoughtful.bytes()
+
+    with pytest.raises(SpecError, match="reads step 'thoughts'"):
+        jobs.judge(thoughtful.space(), done.folder, ["near-thought"])
+    assert thoughtful.bytes() == before

@@ -16,11 +16,13 @@ from harness import __version__
 from harness.cli import (
     building,
     catalogue,
+    comparing,
     data,
     evaluate,
     importing,
     people,
     results,
+    tokens,
     verification,
 )
 from harness.cli.screen import say
@@ -40,10 +42,12 @@ app = typer.Typer(
 app.command("run")(evaluate.run)
 app.command("judge")(evaluate.judge)
 app.command("read")(evaluate.read)
+app.command("tokens")(tokens.tokens)
 app.command("import")(importing.import_files)
 app.command("build")(building.build)
 app.command("leaderboard")(results.leaderboard)
 app.command("agree")(people.agree)
+app.command("compare")(comparing.compare)
 app.command("verify")(verification.verify)
 app.command("list")(catalogue.list_names)
 app.command("show")(catalogue.show)

@@ -56,6 +56,13 @@ class VariantSpec(Spec, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()
     pool: str | None = None
 
+    def __post_init__(self) -> None:
+        is_neutral = [step.is_neutral for step in self.steps]
+        if any(is_neutral) and self.choice is None:
+            raise ValueError("`is_neutral` is for steps of a variant with a `choice`; leave it out")
+        if is_neutral[-1]:
+            raise ValueError("the last step answers, and cannot be `is_neutral`; add one after it")
+
 
 class PairsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minimal_pairs"):
     """Choices between what two samples of one cluster mean, by the first text of `reference`."""
@@ -105,7 +112,8 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     `phrases` names slots whose wording depends on a sample's group; `chance` is the expected
     headline value of an answer given blindly, null where there is none. `imports` are the
     layouts in which others store answers to it; `rated` the variants whose samples hold
-    people's mean rating as the reference of that name.
+    people's mean rating as the reference of that name; `gaps` names differences of two variants
+    or pools, the first less the second.
     """
 
     about: str
@@ -120,6 +128,7 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     unit: UnitSpec = field(default_factory=UnitSpec)
     imports: tuple[str, ...] = ()
     rated: tuple[str, ...] = ()
+    gaps: dict[str, tuple[str, str]] = field(default_factory=dict)
     mode: Mode = Mode.GENERATE
     chance: float | None = None
 
@@ -136,8 +145,14 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
             raise ValueError(f"some variants have a `choice` and {lacking!r} has none; give it one")
         if with_choices and len(self.decodings) > 1:
             raise ValueError("choices are drawn in one way: give one decoding")
-        if set(self.variants) & (pools := {spec.pool for spec in self.variants.values()}):
-            raise ValueError(f"a pool and a variant have one name ({pools}); rename one")
+        if not with_choices and self.mode is not Mode.GENERATE:
+            raise ValueError(f"mode {self.mode} is for variants with a `choice`; give each one")
+        if both := set(self.variants) & {spec.pool for spec in self.variants.values()}:
+            raise ValueError(f"a pool and a variant are both called {min(both)!r}; rename one")
+        known = {*self.variants, *(spec.pool for spec in self.variants.values())}
+        named = [variant for pair in self.gaps.values() for variant in pair]
+        if unknown := [name for name in named if name not in known]:
+            raise ValueError(f"`gaps` names {unknown[0]!r}, no variant and no pool; correct it")
 
     @property
     def has_choices(self) -> bool:

@@ -1,0 +1,237 @@
+"""The command compare, from runs of toy tasks to its table, and on released data."""
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from stub_server import StubServer
+from toy import SAMPLES, Toy
+
+from harness.cli import main
+
+DATA = os.environ.get("HARNESS_DATA")
+CHOICES = """
+    about: A toy with choices.
+    data:
+      source: toys
+      reader: samples_jsonl
+      files: [toy.jsonl]
+      sample: samples/toy.jsonl
+      derive: {kind: references, right: right, wrong: wrong, labels: [good, bad]}
+    mode: choose
+    decodings: [{temperature: 0, max_tokens: 4}]
+    default_variants: [order0, order1]
+    variants:
+      order0:
+        about: one order
+        choice: {order: 0}
+        pool: all
+        steps: [{name: answer, template: toy/choose}]
+      order1:
+        about: the other
+        choice: {order: 1}
+        pool: all
+        steps: [{name: answer, template: toy/choose}]
+    judges: [gold]
+    controls:
+      oracle: {answer: [gold]}
+      literal: {answer: [wrong]}
+      first: {answer: [first]}
+"""
+THOUGHT = """
+    about: What was thought, by spelling.
+    kind: cosine
+    encoder: {kind: char-ngrams}
+    step: thought
+    options: {accept: right, reject: wrong}
+"""
+
+
+@pytest.fixture
+def ran(toy: Toy) -> Toy:
+    """The toy home with a task of choices and a judge of thoughts, and some controls' runs."""
+    toy.write("tasks/toy_choices.yaml", CHOICES)
+    toy.write("prompts/toy/choose.user.j2", "Story {{ story }} 1 {{ option_1 }} 2 {{ option_2 }}:")
+    toy.write("configs/judges/near-thought.yaml", THOUGHT)
+    toy.edit("tasks/toy.yaml", "judges: [near]", "judges: [near]\ngaps: {gain: [think, base]}")
+    for model in ("oracle", "literal"):
+        assert toy.run("--judge", "near", "--judge", "near-thought", model=model) == 0
+        assert toy.main("run", "--task", "toy_choices", "--model", model) == 0
+    return toy
+
+
+def run_of(toy: Toy, task: str, model: str) -> str:
+    """The path of the one run of a task by a model."""
+    [path] = (toy.results / "runs" / task / model).iterdir()
+    return str(path)
+
+
+def compare(toy: Toy, *arguments: str) -> int:
+    given = ("--results", str(toy.results), "--draws", "50")
+    return main(["compare", *arguments, *given])
+
+
+def tables(toy: Toy) -> list[Path]:
+    return sorted((toy.results / "comparisons").glob("*.csv"))
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def know_and_act(toy: Toy, know: str, act: str, *more: str) -> list[dict[str, str]]:
+    """The overall rows of choices by one control against responses by another."""
+    sides = run_of(toy, "toy_choices", know), run_of(toy, "toy", act)
+    assert compare(toy, *sides, *more) == 0
+    [table] = tables(toy)
+    return [
+        row
+        for row in rows(table)
+        if (row["comparison"], row["group"]) == ("know_versus_act", "all")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("know", "act", "place"),
+    [
+        ("oracle", "oracle", "both"),
+        ("oracle", "literal", "only_a"),
+        ("literal", "oracle", "only_b"),
+        ("literal", "literal", "neither"),
+    ],
+)
+def test_controls_fall_where_they_must(ran: Toy, know: str, act: str, place: str) -> None:
+    found = know_and_act(ran, know, act)
+
+    assert [row["variant_b"] for row in found] == ["base"] * 3 + ["think"] * 3
+    assert [row[place] for row in found] == [f"{SAMPLES}", f"{SAMPLES}", f"{2 * SAMPLES}"] * 2
+
+
+def test_a_model_that_always_chooses_one_place_ties_every_item(ran: Toy) -> None:
+    ran.main("run", "--task", "toy_choices", "--model", "first")
+
+    [row, *_] = know_and_act(ran, "first", "oracle")
+
+    assert (row["ties"], row["both"], row["p_exact"]) == (f"{SAMPLES}", "0", "")
+    assert (float(row["mean_a"]), float(row["value"])) == (0.5, -0.5)
+
+
+def test_what_is_printed_fits_a_page_and_names_the_table(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    know_and_act(ran, "oracle", "literal")
+
+    said = capsys.readouterr().out.splitlines()
+    [table] = tables(ran)
+    assert max(len(line) for line in said[:-1]) <= 100
+    assert said[-1] == f"{len(rows(table))} rows in {table}"
+    assert re.split(" {2,}", said[4])[:6] == ["base", "all", "0", "6", "0", "0"]
+
+
+def test_one_run_tells_its_gaps_and_its_intentions_with_its_responses(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+
+    assert compare(ran, run_of(ran, "toy", "oracle")) == 0
+
+    said = capsys.readouterr().out
+    assert "gain: A think, B base\n  oracle on toy, by near\ndecoding" in said
+    assert "A: the intention, by near-thought\n  B: the response, by near\nvariant" in said
+    [table] = tables(ran)
+    assert {row["comparison"] for row in rows(table)} == {"gain", "intention_and_response"}
+
+
+def test_two_models_of_one_task_are_compared(ran: Toy) -> None:
+    assert compare(ran, *(run_of(ran, "toy", name) for name in ("oracle", "literal"))) == 0
+
+    [row, *_] = rows(tables(ran)[0])
+    assert (row["comparison"], row["model_a"], row["model_b"]) == ("runs", "oracle", "literal")
+    assert (float(row["value"]), float(row["p_exact"])) == (1.0, 2 / 64)
+
+
+def test_another_question_writes_another_file_and_the_same_one_the_same_bytes(ran: Toy) -> None:
+    side = run_of(ran, "toy", "oracle")
+    compare(ran, side)
+    before = {path: path.read_bytes() for path in tables(ran)}
+
+    compare(ran, side, "--judge-a", "near")
+    compare(ran, side)
+
+    assert len(tables(ran)) == 2
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+def test_json_holds_the_rows_of_the_table(ran: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    compare(ran, run_of(ran, "toy", "oracle"), "--json")
+
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == len(rows(tables(ran)[0]))
+    assert {found[0]["statistic"], found[0]["p_holm"]} == {"difference", None}
+
+
+def test_samples_in_one_run_alone_are_told_and_make_the_code_one(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran.run("--variant", "base", "--limit", "2", model="literal")
+    [part] = [p for p in (ran.results / "runs/toy/literal").iterdir() if limited(p)]
+
+    assert compare(ran, run_of(ran, "toy", "oracle"), str(part)) == 1
+
+    assert "4 samples of run" in capsys.readouterr().err
+
+
+def test_missing_verdicts_are_told_and_make_the_code_one(
+    ran: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(reply=lambda _: "neither") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        ran.run("--judge", "choice")
+
+    assert compare(ran, run_of(ran, "toy", "oracle"), "--judge-a", "choice") == 1
+
+    told = capsys.readouterr().err
+    assert "verdicts are missing from 6 comparisons, at worst 6 and 6 of 6" in told
+
+
+def limited(path: Path) -> bool:
+    """Whether a run was limited."""
+    return json.loads((path / "run.json").read_text("utf-8"))["run"]["limit"] is not None
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [("", "begins 4 runs"), ("zzz", "no run 'zzz'")],
+    ids=["empty", "unknown"],
+)
+def test_a_run_that_is_not_there_is_told_and_nothing_is_written(
+    ran: Toy, capsys: pytest.CaptureFixture[str], second: str, message: str
+) -> None:
+    assert compare(ran, run_of(ran, "toy", "oracle"), second) == 2
+
+    assert message in capsys.readouterr().err
+    assert tables(ran) == []
+
+
+@pytest.mark.skipif(DATA is None, reason="HARNESS_DATA names no folder")
+def test_the_stories_of_both_released_tasks_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    levels = ("--variant", "base,cot0", "--judge", "ngram-cosine")
+    main(["run", "--task", "intent_detection_pairs", "--model", "oracle"])
+    main(["run", "--task", "intent_resolution", "--model", "literal", *levels])
+    capsys.readouterr()
+
+    found = sorted(tmp_path.glob("results/runs/*/*/*"))
+    assert main(["compare", *map(str, found), "--draws", "50"]) == 0
+
+    captured = capsys.readouterr()
+    assert re.search(r"^base +all +0 +84 +0 +0 +0 +0/0 +1\.000", captured.out, re.MULTILINE)
+    assert "two models, oracle and literal" in captured.err

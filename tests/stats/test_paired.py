@@ -1,0 +1,283 @@
+"""Two readings of the same items: published values, scipy, and sums done by hand."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.stats.estimate import Gap
+from harness.stats.paired import (
+    Fourfold,
+    fourfold,
+    mcnemar_exact,
+    mcnemar_mid_p,
+    mean_difference,
+    phi,
+    share_given,
+    sign_flip_test,
+)
+from harness.stats.resampling import Resamples
+
+# Bentur et al. 2009 as in Fagerland et al. 2013, table 1: exact p .070, mid-p .039.
+AIRWAYS = Fourfold(1, 1, 7, 12)
+TABLES = [Fourfold(3, b, c, 5) for b in range(7) for c in range(7) if b + c]
+
+
+def bits(text: str) -> list[bool]:
+    """A reading, 1 for right."""
+    return [letter == "1" for letter in text]
+
+
+def alone(count: int) -> list[str]:
+    """A cluster for each item."""
+    return [f"c{place:03}" for place in range(count)]
+
+
+def resamples(clusters: Sequence[str], draws: int = 2000) -> Resamples:
+    return Resamples.of(clusters, seed="0", draws=draws)
+
+
+# The table and its tests
+
+
+def test_a_fourfold_table_counts_where_each_item_falls() -> None:
+    found = fourfold(bits("1101100"), bits("1010110"))
+
+    assert found == Fourfold(both=2, only_first=2, only_second=2, neither=1)
+    assert (found.n, found.discordant) == (7, 4)
+
+
+def test_readings_of_different_items_are_refused() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        fourfold(bits("11"), bits("1"))
+
+
+def test_mcnemars_p_values_are_the_published_ones() -> None:
+    assert mcnemar_exact(AIRWAYS).p == pytest.approx(0.070, abs=5e-4)
+    assert mcnemar_mid_p(AIRWAYS).p == pytest.approx(0.039, abs=5e-4)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_the_exact_p_is_that_of_scipys_binomial_test(table: Fourfold) -> None:
+    expected = stats.binomtest(table.only_first, table.discordant).pvalue
+
+    assert mcnemar_exact(table).p == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_mid_p_counts_outcomes_as_extreme_as_the_one_at_hand_half(table: Fourfold) -> None:
+    n = table.discordant
+    distance = np.abs(np.arange(n + 1) - n / 2)
+    chances, own = stats.binom.pmf(np.arange(n + 1), n, 0.5), abs(table.only_first - n / 2)
+
+    expected = chances[distance > own].sum() + chances[distance == own].sum() / 2
+    assert mcnemar_mid_p(table).p == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_statistic_is_signed_by_which_reading_is_right_more_often() -> None:
+    assert mcnemar_exact(AIRWAYS).statistic == -6
+    assert mcnemar_mid_p(Fourfold(1, 7, 1, 12)).statistic == 6
+
+
+@pytest.mark.parametrize(
+    ("table", "exact", "reason"),
+    [
+        (Fourfold(0, 0, 0, 0), None, Gap.TOO_FEW),
+        (Fourfold(5, 0, 0, 2), 1.0, Gap.DEGENERATE),
+    ],
+)
+def test_without_a_discordant_item_p_is_one_and_without_items_there_is_none(
+    table: Fourfold, exact: float | None, reason: Gap
+) -> None:
+    assert (mcnemar_exact(table).p, mcnemar_exact(table).n) == (exact, 0)
+    assert (mcnemar_mid_p(table).p, mcnemar_mid_p(table).reason) == (None, reason)
+
+
+def test_a_large_table_has_an_exact_p() -> None:
+    found = mcnemar_exact(Fourfold(0, 2100, 1900, 0))
+
+    assert found.p == pytest.approx(stats.binomtest(1900, 4000).pvalue, rel=1e-9)
+
+
+# Differences
+
+
+def test_a_difference_is_that_of_the_two_shares() -> None:
+    found = mean_difference(bits("1110"), bits("0100"), resamples(alone(4)))
+
+    assert (found.estimate.value, found.estimate.n) == (0.5, 4)
+
+
+def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> None:
+    # Wald's interval of a paired difference: d +- 1.96 sqrt(b + c - (b - c)^2 / n) / n.
+    table = Fourfold(60, 40, 20, 80)
+    first = bits("1" * 60 + "1" * 40 + "0" * 20 + "0" * 80)
+    second = bits("1" * 60 + "0" * 40 + "1" * 20 + "0" * 80)
+    error = (60 - 400 / table.n) ** 0.5 / table.n
+
+    found = mean_difference(first, second, resamples(alone(200), 20_000)).bounds
+    assert (found.low, found.high) == pytest.approx(
+        (0.1 - 1.96 * error, 0.1 + 1.96 * error), abs=4e-3
+    )
+
+
+def test_items_of_one_cluster_are_drawn_together() -> None:
+    first, second = bits("11110000" * 4), bits("00001111" * 4)
+    apart = mean_difference(first, second, resamples(alone(32))).bounds
+    together = mean_difference(
+        first, second, resamples([f"c{place // 4}" for place in range(32)])
+    ).bounds
+
+    assert apart.high is not None
+    assert together.high is not None
+    assert together.high > 1.5 * apart.high
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "value", "reason"),
+    [
+        ("", "", None, Gap.TOO_FEW),
+        ("1", "0", 1.0, Gap.TOO_FEW),
+        ("1100", "1100", 0.0, Gap.CONSTANT),
+        ("1111", "0000", 1.0, Gap.CONSTANT),
+    ],
+)
+def test_a_difference_without_an_interval_says_why(
+    first: str, second: str, value: float | None, reason: Gap
+) -> None:
+    found = mean_difference(bits(first), bits(second), resamples(alone(len(first))))
+
+    assert found.estimate.value == value
+    assert (found.bounds.low, found.bounds.reason) == (None, reason)
+
+
+# Permutations
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_flipping_right_and_wrong_gives_mcnemars_exact_p(table: Fourfold) -> None:
+    differences = [1.0] * table.only_first + [-1.0] * table.only_second + [0.0] * 8
+
+    found = sign_flip_test(differences, alone(len(differences)), seed="0", draws=4096)
+    assert found.p == pytest.approx(mcnemar_exact(table).p, abs=1e-12)
+
+
+def test_few_clusters_are_flipped_in_every_way_as_scipy_does() -> None:
+    first, second = [4.0, 2.5, 3.0, 5.0, 1.0, 2.0], [3.0, 3.0, 1.0, 4.5, 1.5, 0.0]
+    expected = stats.permutation_test(
+        (first, second), lambda a, b: np.mean(a - b), permutation_type="samples"
+    )
+
+    found = sign_flip_test(np.subtract(first, second), alone(6), seed="0", draws=64)
+    assert (found.statistic, found.p) == pytest.approx((expected.statistic, expected.pvalue))
+
+
+def test_many_clusters_are_drawn_near_to_the_exact_p() -> None:
+    table = Fourfold(0, 40, 22, 0)
+    differences = [1.0] * 40 + [-1.0] * 22
+
+    # So many draws that they are taken in two parts.
+    found = sign_flip_test(differences, alone(62), seed="0", draws=60_000)
+    assert found.p == pytest.approx(mcnemar_exact(table).p, rel=0.1)
+
+
+def test_a_cluster_is_flipped_whole() -> None:
+    differences, names = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0], ["a", "a", "a", "b", "b", "b"]
+
+    assert sign_flip_test(differences, names, seed="0").p == 0.5  # ++ and -- of four
+    assert sign_flip_test(differences, alone(6), seed="0").p == 2 / 64
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"), [([], None), ([0.0, 0.0], 1.0), ([0.1, 0.2, -0.3], 1.0)]
+)
+def test_without_any_difference_p_is_one_and_without_items_there_is_none(
+    differences: list[float], p: float | None
+) -> None:
+    names = ["one"] * len(differences)
+
+    assert sign_flip_test(differences, names, seed="0").p == p
+
+
+def test_drawn_signs_never_give_a_p_of_zero() -> None:
+    assert sign_flip_test([1.0] * 40, alone(40), seed="0", draws=99).p == 0.01
+
+
+def test_the_order_of_the_items_changes_no_p() -> None:
+    differences, names = list(np.linspace(-1, 2, 40)), alone(40)
+
+    forward = sign_flip_test(differences, names, seed="0").p
+    assert sign_flip_test(differences[::-1], names[::-1], seed="0").p == forward
+
+
+# How two readings go together
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "n", "skipped"), [(True, 2 / 3, 3, 4), (False, 1 / 4, 4, 3)]
+)
+def test_a_share_is_of_the_items_where_the_first_is_as_given(
+    given: bool, value: float, n: int, skipped: int
+) -> None:
+    readings = bits("1110000"), bits("1100001")
+
+    found = share_given(readings, alone(7), given=given, seed="0").estimate
+    assert found.value == pytest.approx(value)
+    assert (found.n, found.skipped) == (n, skipped)
+
+
+@pytest.mark.parametrize(("second", "value"), [("1111", 1.0), ("0000", 0.0)])
+def test_a_share_that_is_whole_has_exact_bounds(second: str, value: float) -> None:
+    exact = stats.binomtest(int(value * 4), 4).proportion_ci(method="exact")
+
+    found = share_given((bits("1111"), bits(second)), alone(4), given=True, seed="0")
+    assert found.estimate.value == value
+    assert (found.bounds.low, found.bounds.high) == pytest.approx((exact.low, exact.high))
+
+
+def test_a_share_of_nothing_is_missing_and_not_zero() -> None:
+    found = share_given((bits("000"), bits("101")), alone(3), given=True, seed="0")
+
+    assert (found.estimate.value, found.estimate.reason) == (None, Gap.TOO_FEW)
+    assert (found.estimate.n, found.estimate.skipped) == (0, 3)
+
+
+def test_phi_is_pearsons_correlation_of_ones_and_zeros() -> None:
+    first, second = bits("1101100110"), bits("1001110100")
+
+    found = phi(first, second, resamples(alone(10)))
+    assert found.estimate.value == pytest.approx(np.corrcoef(first, second)[0, 1])
+    assert found.estimate.value == pytest.approx((10 * 4 - 6 * 5) / (6 * 4 * 5 * 5) ** 0.5)
+
+
+def test_the_interval_of_phi_is_that_of_draw_by_draw_correlations() -> None:
+    drawn, clusters = np.random.default_rng(1), [f"c{place // 3}" for place in range(60)]
+    first = drawn.random(60) < 0.5
+    second = np.where(drawn.random(60) < 0.7, first, ~first)
+    found = phi(first.tolist(), second.tolist(), resamples(clusters, 400)).bounds
+
+    each = [
+        np.corrcoef(first[rows], second[rows])[0, 1] for rows in resamples(clusters, 400).rows()
+    ]
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(each, [0.025, 0.975])))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [("", "", Gap.TOO_FEW), ("111", "101", Gap.CONSTANT), ("101", "000", Gap.CONSTANT)],
+)
+def test_phi_of_a_constant_reading_is_missing_and_not_zero(
+    first: str, second: str, reason: Gap
+) -> None:
+    found = phi(bits(first), bits(second), resamples(alone(len(first))))
+
+    assert (found.estimate.value, found.estimate.reason) == (None, reason)
+    assert found.bounds.low is None
+
+
+def test_phi_has_no_interval_where_too_many_draws_are_constant() -> None:
+    found = phi(bits("11110"), bits("11110"), resamples(alone(5)))
+
+    assert found.estimate.value == pytest.approx(1)
+    assert found.bounds.reason is Gap.TOO_FEW
