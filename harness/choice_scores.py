@@ -21,29 +21,29 @@ def permuted(readings: Sequence[Read]) -> list[float | None]:
     The probability of each choice is averaged over the orders it was shown in, then the likeliest
     is taken; of equally likely ones each counts its share. Null without probabilities.
     """
-    held: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    held: dict[str, list[tuple[float, ...]]] = {}
     for row, verdict in readings:
         if verdict.shares:
-            held.setdefault(_sample(row), []).append(verdict.shares)
-    credits: dict[tuple[str, str], float] = {}
-    for row, _ in readings:
-        if _sample(row) in held and _sample(row) not in credits:
-            gold = row.sample.choices.index(row.sample.gold or "")
-            credits[_sample(row)] = _credit(held[_sample(row)], gold)
-    return [credits[_sample(row)] if verdict.shares else None for row, verdict in readings]
+            held.setdefault(row.sample.id, []).append(verdict.shares)
+    golds = {row.sample.id: _gold(row) for row, _ in readings}
+    credits = {name: _credit(shares, golds[name]) for name, shares in held.items()}
+    return [credits[row.sample.id] if verdict.shares else None for row, verdict in readings]
 
 
 def over_all(readings: Sequence[Read]) -> Mapping[str, tuple[float | None, list[bool]]]:
     """What is no mean of rows, and of which rows it is made.
 
-    The calibration error of the rows that have probabilities, and the share of the place that is
-    chosen most often among those that have a choice.
+    The calibration error of the rows that have probabilities, by the choice that these make the
+    likeliest, and the share of the place that is chosen most often among those that have a choice.
     """
     has_shares = [bool(verdict.shares) for _, verdict in readings]
-    sure = [(max(v.shares), v.value or 0.0) for _, v in readings if v.shares]
-    error = calibration_error([part for part, _ in sure], [credit for _, credit in sure])
+    sure = [(row, verdict.shares) for row, verdict in readings if verdict.shares]
+    error = calibration_error(
+        [max(shares) for _, shares in sure],
+        [_credit([shares], _gold(row)) for row, shares in sure],
+    )
     places = [_places(verdict) for _, verdict in readings]
-    counts = [sum(part.get(name, 0.0) for part in places) for name in set().union(*places)]
+    counts = [fsum(part.get(name, 0.0) for part in places) for name in set().union(*places)]
     has_choice = [bool(part) for part in places]
     favourite = max(counts) / sum(has_choice) if counts else None
     return {CALIBRATION: (error, has_shares), FAVOURITE: (favourite, has_choice)}
@@ -54,8 +54,8 @@ def chance(readings: Sequence[Read]) -> float:
     return fsum(1 / len(row.sample.choices) for row, _ in readings) / len(readings)
 
 
-def _sample(row: Row) -> tuple[str, str]:
-    return row.sample.id, row.decoding
+def _gold(row: Row) -> int:
+    return row.sample.choices.index(row.sample.gold or "")
 
 
 def _credit(shares: Sequence[tuple[float, ...]], gold: int) -> float:

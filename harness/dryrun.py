@@ -49,7 +49,7 @@ class Asked:
 def dry_run(ready: Prepared, ledger: Ledger) -> list[Asked]:
     """Every kind of call of a run, those of its judges last."""
     plan, seen = ready.plan, set[str]()
-    chains: list[Chain] = [(cell, _chain(plan, cell)) for cell in plan.cells]
+    chains: list[Chain] = [(cell, planned(plan, cell)) for cell in plan.cells]
     found = []
     for variant in plan.run.variants:
         for place in range(len(plan.task.variants[variant].steps)):
@@ -65,7 +65,7 @@ def dry_run(ready: Prepared, ledger: Ledger) -> list[Asked]:
     return found
 
 
-def _chain(plan: Plan, cell: Cell) -> tuple[Request, ...]:
+def planned(plan: Plan, cell: Cell) -> tuple[Request, ...]:
     """The request of each step of a cell, earlier answers stood in for."""
     found: list[Request] = []
     for step in plan.task.variants[cell.variant].steps:

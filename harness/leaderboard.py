@@ -20,7 +20,8 @@ CEILING, FLOOR = "oracle", "literal"
 # What fitness takes: below so many items an interval says little; a judge whose scale has a chance
 # level must spread the controls over half of it.
 FEWEST_CLUSTERS, SMALLEST_GAP = 10, 0.5
-# The share of one place among the choices, and of responses without a preference, that is told of.
+# The share of one place among the choices (of FEWEST_CLUSTERS samples or more: of a few, the right
+# ones may stand at one place by chance), and of responses without a preference, that is told of.
 ALARMING, ALARMING_TIES = 0.9, 0.05
 
 
@@ -228,20 +229,21 @@ class Alarm:
 def alarms(rows: Sequence[ScoreRow]) -> list[Alarm]:
     """The runs that nearly always choose one place, or that score all choices the same.
 
-    Of the variants of a run the one with most responses stands for it.
+    Of the variants of a run that are of one family - those before whose colon the same stands -
+    the one with most responses stands for it: all orders together, where they were asked.
     """
     overall = [row for row in rows if row.score.group == ALL]
     favourites = {r.signature: r.score.value for r in overall if r.score.metric == FAVOURITE}
     alike = {r.signature: r.score.value for r in overall if r.score.metric == "identical_scores"}
+    widest = {_run(row): row for row in sorted(headlines(rows), key=lambda row: row.score.n)}
     found = []
-    for row in headlines(rows):
+    for row in widest.values():
         share, same = favourites.get(row.signature), alike.get(row.signature)
-        favourite = share if share is not None and share >= ALARMING else None
-        equal = same if same is not None and same >= ALARMING_TIES else None
-        if favourite is not None or equal is not None:
-            found.append(Alarm(row, favourite, equal))
-    widest = {_run(part.row): part for part in sorted(found, key=lambda part: part.row.score.n)}
-    return list(widest.values())
+        is_stuck = row.score.clusters >= FEWEST_CLUSTERS and (share or 0.0) >= ALARMING
+        is_alike = (same or 0.0) >= ALARMING_TIES
+        if is_stuck or is_alike:
+            found.append(Alarm(row, share if is_stuck else None, same if is_alike else None))
+    return found
 
 
 def _run(row: ScoreRow) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from harness.errors import DataError
 from harness.parts import Option
 from harness.specs.tasks import ChoiceSpec
 
-ORDER = "order"
+ORDER, LABELS = "order", "labels"
 MOST_LISTED = 6
 
 
@@ -20,6 +20,12 @@ def laid_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
     """The choices of a sample in the order they are shown in, each with the answer it takes."""
     if not sample.choices:
         raise DataError(f"sample {sample.id} has no choices; give it some, and which is right")
+    labels = sample.references.get(LABELS)
+    if labels is not None and len(labels) != len(sample.choices):
+        raise DataError(
+            f"sample {sample.id} has {len(labels)} labels for {len(sample.choices)} choices; give "
+            "each choice one, or none at all"
+        )
     order = order_of(sample, spec.order)
     if spec.answers == "number":
         return tuple(Option(at, f"{spec.lead}{place}") for place, at in enumerate(order, 1))

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+from unicodedata import normalize
 
 from harness.answers import without_lead_in
 from harness.parts import Reason
@@ -18,6 +19,7 @@ _OPTION = re.compile(
     r"[*_`\"'(\[]{0,3}([0-9]+)(?![^\W_]|[.,][0-9])",
     re.IGNORECASE,
 )
+_LEAD = re.compile(r"(?:the |my )?(?:answer|option|choice|response)(?: is)? ")
 _NUMBER = re.compile(r"(?<![0-9.,])([0-9]+)(?![0-9]|[.,][0-9])")
 
 # Ratings in free text: a number, perhaps "of" the highest; a colon, perhaps after the scale.
@@ -61,26 +63,36 @@ def option_number(text: str, count: int) -> int | Reason:
 def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
     """The place, from 1, of the choice whose words a reply opens with, whole and in their order.
 
-    Case, white space and marks around it aside. Where one choice begins with the words of another
-    the longer counts; a reply that goes on to name another choice has not chosen.
+    Case, white space and marks around it aside, and a lead-in such as "The answer is". Where one
+    choice begins with the words of another the longer counts; a reply that goes on to name another
+    choice has not chosen, nor has one that opens with words that two choices share.
     """
-    words = _plain(text)
-    if not words:
+    if not text.strip():
         return Reason.EMPTY
     plain = [_plain(choice) for choice in choices]
-    opening = [choice for choice in plain if f"{words} ".startswith(f"{choice} ")]
-    if not opening:
+    words = _plain(text)
+    own = _opening(words, plain)
+    if own is None and (lead := _LEAD.match(words)):
+        words = words[lead.end() :]
+        own = _opening(words, plain)
+    if own is None or plain.count(own) > 1:
         return Reason.UNPARSED
-    own = max(opening, key=len)
-    rest = f" {words[len(own) :]} "
+    rest = f"{words[len(own) :]} "
     if any(f" {choice} " in rest for choice in plain if choice != own):
         return Reason.UNPARSED
     return plain.index(own) + 1
 
 
+def _opening(words: str, choices: Sequence[str]) -> str | None:
+    """The longest of the choices that some words open with; null where they open with none."""
+    found = [choice for choice in choices if choice and f"{words} ".startswith(f"{choice} ")]
+    return max(found, key=len) if found else None
+
+
 def _plain(text: str) -> str:
     """The words of a text, in small letters, with single spaces and no marks between them."""
-    return " ".join(re.findall(r"[\w'\u2019-]*\w", text.casefold()))
+    straight = normalize("NFKC", text).casefold().replace("\u2019", "'")
+    return " ".join(re.findall(r"[\w'-]*\w", straight))
 
 
 def rating(text: str, *, low: int, high: int) -> float | Reason:

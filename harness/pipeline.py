@@ -46,14 +46,12 @@ class Trial:
 
     @property
     def answer(self) -> str | None:
-        """What the model answered: its text, or the likeliest of the choices; null without."""
-        if self.response.choice_scores is not None:
-            best = max(range(len(self.options)), key=self._logprob)
-            return self.options[best].answer.strip()
-        return self.response.texts[0] if self.response.texts else None
-
-    def _logprob(self, place: int) -> float:
-        return (self.response.choice_scores or ())[place].logprob
+        """What the model answered: its text, or the first of the likeliest choices; or null."""
+        if self.response.texts:
+            return self.response.texts[0]
+        scores = [part.logprob for part in self.response.choice_scores or ()]
+        is_read = scores and len(scores) == len(self.options)
+        return self.options[scores.index(max(scores))].answer.strip() if is_read else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +115,9 @@ def answer(plan: Plan, desk: Desk) -> list[Trial]:
         asked: dict[int, Request] = {}
         for index, cell in _by_sample(cells):
             steps = plan.task.variants[cell.variant].steps
-            earlier = {part.step: _text(part.response, plan.task.cut) for part in taken[index]}
-            if len(taken[index]) == wave < len(steps) and None not in earlier.values():
-                told = {name: text or "" for name, text in earlier.items()}
-                asked[index] = request(plan, cell, step=steps[wave], earlier=told)
+            earlier = _told(taken[index], plan.task, cell.variant)
+            if len(taken[index]) == wave < len(steps) and earlier is not None:
+                asked[index] = request(plan, cell, step=steps[wave], earlier=earlier)
         found = desk.answer(asked.values(), stage=f"answers, step {wave + 1}")
         for index, asking in asked.items():
             response = found[asking.key]
@@ -239,8 +236,13 @@ def _answered(found: Mapping[str, Response]) -> dict[str, Response]:
     return {key: response for key, response in found.items() if response.failure is None}
 
 
-def _text(response: Response, cut: str) -> str | None:
-    """The text a later step may use, empty for scored choices; null where there is no answer."""
-    if response.choice_scores is not None:
-        return ""
-    return CUTS[cut](response.texts[0]) or None if response.texts else None
+def _told(taken: Sequence[Taken], task: TaskSpec, variant: str) -> dict[str, str] | None:
+    """The texts that later steps may use; null where a step has no answer.
+
+    A neutral step may fail: what later steps ask does not rest on it.
+    """
+    neutral = {step.name for step in task.variants[variant].steps if step.is_neutral}
+    needed = [part for part in taken if part.step not in neutral]
+    texts = {p.step: CUTS[task.cut](p.response.texts[0]) for p in needed if p.response.texts}
+    is_missing = any(part.response.failure for part in needed) or "" in texts.values()
+    return None if is_missing else texts

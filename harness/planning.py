@@ -11,7 +11,7 @@ from harness.core import Request, Run, Sample
 from harness.errors import SpecError
 from harness.options import laid_out, shown
 from harness.parts import Decoding, Option, digest
-from harness.prompts import Prompts, Slot
+from harness.prompts import Prompts, Slot, as_data
 from harness.specs.checked import nearest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.ways import SCORED, label
@@ -60,15 +60,23 @@ def covered(variant: VariantSpec, samples: Sequence[Sample]) -> list[Sample]:
 
 def decodings(task: TaskSpec) -> tuple[Decoding, ...]:
     """How answers are drawn; a choice that is scored has nothing to draw."""
-    if task.has_choices and task.mode in SCORED:
+    if _is_scored(task):
         return (SCORING,)
     return tuple(Decoding(part.temperature, part.max_tokens) for part in task.decodings)
 
 
+def _is_scored(task: TaskSpec) -> bool:
+    return task.has_choices and task.mode in SCORED
+
+
 def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
-    """A sample's choices as a variant lays them out; none where there is nothing to choose."""
+    """A sample's choices as a variant lays them out; none where there is nothing to choose.
+
+    An answer is data as much as what a prompt shows: it passes the same filter.
+    """
     spec = task.variants[variant].choice
-    return laid_out(sample, spec) if spec else ()
+    found = laid_out(sample, spec) if spec else ()
+    return tuple(Option(option.index, as_data(option.answer)) for option in found)
 
 
 def take(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sample, ...]:
@@ -100,7 +108,7 @@ def _dealt(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
 
 def request(plan: Plan, cell: Cell, *, step: StepSpec, earlier: Mapping[str, str]) -> Request:
     """The request of one step of a cell; `earlier` holds the texts of the steps before it."""
-    is_scored = plan.task.has_choices and plan.task.mode in SCORED
+    is_scored = _is_scored(plan.task)
     choices = options(plan.task, cell.variant, cell.sample) if is_scored else ()
     return Request(
         sample_id=cell.sample.id,
@@ -142,18 +150,21 @@ def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, Slot]:
 
 
 def check_templates(plan: Plan) -> None:
-    """Refuse a template whose slots a step does not have, in any group, before the first call."""
+    """Refuse a template that cannot be rendered at its step, in any group, before the first call.
+
+    It may ask for a slot that the step does not have, or show a list as if it were a text.
+    """
     for name in plan.run.variants:
         variant = plan.task.variants[name]
-        if not (cells := _one_a_group(plan, name)):
+        if not (cells := _one_a_kind(plan, name)):
             raise SpecError(
                 f"variant {name}: none of the {len(plan.samples)} samples has the fields it needs "
                 f"({', '.join(variant.needs)}); leave it out, or raise --limit"
             )
-        known = {*variant.reveals, *plan.task.phrases}
+        earlier: dict[str, Slot] = {}
         for step in variant.steps:
-            filled = [slots(plan, cell, step=step) for cell in cells]
-            known.update(set(filled[0]).intersection(*filled))
+            filled = [{**slots(plan, cell, step=step), **earlier} for cell in cells]
+            known = {*variant.reveals, *plan.task.phrases, *set(filled[0]).intersection(*filled)}
             for slot in sorted(plan.prompts.variables(step.template) - known):
                 place = f"{plan.prompts.place(step.template)}, variant {name}"
                 is_reference = any(slot in sample.references for sample in plan.samples)
@@ -162,12 +173,16 @@ def check_templates(plan: Plan) -> None:
                     f"{place}: slot {slot!r} is not defined here{remedy}"
                     f"{nearest(slot, sorted(known))}"
                 )
-            known.add(step.name)
+            for part in filled:
+                plan.prompts.render(step.template, part)
+            # A step that scores choices leaves no text to show.
+            earlier |= {} if _is_scored(plan.task) else {step.name: step.name}
 
 
-def _one_a_group(plan: Plan, variant: str) -> list[Cell]:
+def _one_a_kind(plan: Plan, variant: str) -> list[Cell]:
+    """A cell for each group, set of fields and number of choices that there is."""
     samples = covered(plan.task.variants[variant], plan.samples)
-    first = {sample.group: sample for sample in reversed(samples)}
+    first = {(s.group, frozenset(s.fields), len(s.choices)): s for s in reversed(samples)}
     return [Cell(sample, variant, plan.task.decodings[0]) for sample in first.values()]
 
 

@@ -14,6 +14,7 @@ from jinja2 import (
     StrictUndefined,
     TemplateError,
     TemplateNotFound,
+    TemplateRuntimeError,
     TemplateSyntaxError,
     meta,
     nodes,
@@ -51,6 +52,13 @@ def _filtered(value: Slot) -> Slot:
     return as_data(value) if isinstance(value, str) else tuple(as_data(part) for part in value)
 
 
+def _shown(value: object) -> object:
+    """What stands where a template shows a value: never a list, which is no text."""
+    if isinstance(value, tuple):
+        raise TemplateRuntimeError('a list is shown as if it were a text; use "for" on it')
+    return value
+
+
 class Prompts:
     """Renders the templates of some folders, the first folder that has a name winning.
 
@@ -67,6 +75,7 @@ class Prompts:
             undefined=StrictUndefined,
             autoescape=False,
             trim_blocks=True,
+            finalize=_shown,
         )
 
     def render(self, template: str, slots: Mapping[str, Slot]) -> tuple[Message, ...]:

@@ -6,7 +6,7 @@ Verdicts that different snapshots stand behind never share a row.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -43,6 +43,7 @@ class Block:
     group: str
     readings: tuple[Reading, ...]
     details: tuple[str, ...] = ()
+    has_choices: bool = False
     is_pool: bool = False
 
     @property
@@ -64,7 +65,7 @@ def score_rows(run: RunFile, rows: Sequence[Row]) -> list[ScoreRow]:
         )
         for judge in run.judges
         for snapshots, readings in _by_snapshot(rows, judge)
-        for block in blocks(readings, pools(run.task))
+        for block in blocks(readings, run.task)
         for score in block_scores(block, judge, seed=run.run.seed)
     ]
 
@@ -83,7 +84,7 @@ def block_scores(block: Block, judge: JudgeEntry, *, seed: int) -> Iterator[Scor
     for metric in (judge.metric, *block.details):
         values = [_value(part.verdict, judge, metric) for part in block.readings]
         yield _mean(block, judge, metric=metric, values=values, seed=seed)
-    if not any(name.startswith(choice_scores.PLACE) for name in block.details):
+    if not block.has_choices:
         return
     if block.is_pool:
         values = choice_scores.permuted(block.pairs)
@@ -120,20 +121,21 @@ def signature(run: RunFile, judge: JudgeEntry, score: Score, *, snapshots: tuple
     return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
 
 
-def blocks(readings: Sequence[Reading], pooled: Mapping[str, Sequence[str]]) -> Iterator[Block]:
+def blocks(readings: Sequence[Reading], task: TaskSpec) -> Iterator[Block]:
     """Each variant under each decoding and, last, under all of them; each group after `all`.
 
     A pool, all of whose variants must be there, comes after the variants.
     """
     found = dict.fromkeys(reading.row.variant for reading in readings)
     details = {name for part in readings for name in part.verdict.detail}
-    whole = {name: members for name, members in pooled.items() if set(members) <= set(found)}
+    whole = {name: members for name, members in pools(task).items() if set(members) <= set(found)}
     for variant in (*found, *whole):
         members = whole.get(variant, (variant,))
         chosen = [reading for reading in readings if reading.row.variant in members]
         for block in _of_variant(variant, chosen):
             held = tuple(sorted(filter(partial(_is_known, block), details)))
-            yield replace(block, details=held, is_pool=variant in whole)
+            is_pool, has_choices = variant in whole, task.has_choices
+            yield replace(block, details=held, has_choices=has_choices, is_pool=is_pool)
 
 
 def _is_known(block: Block, metric: str) -> bool:
@@ -250,5 +252,6 @@ def _heard(readings: Sequence[Reading]) -> tuple[str, str]:
 def _only(reading: Reading, snapshots: tuple[str, str]) -> Reading:
     if reading.verdict.value is None or reading.snapshots == snapshots:
         return reading
-    other = replace(reading.verdict, value=None, reason=Reason.UNSUPPORTED, detail={})
+    lost = Reason.UNSUPPORTED
+    other = replace(reading.verdict, value=None, reason=lost, detail={}, shares=())
     return Reading(reading.row, other)

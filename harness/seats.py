@@ -77,6 +77,11 @@ def check_judges(space: Workspace, names: Sequence[str], *, task: TaskSpec, name
                 f"judge {judge} cannot read the answers to task {name}, which are {what}; "
                 f"the task's own judges can: {', '.join(task.judges)}"
             )
+        if isinstance(spec, GoldSpec) and judge.endswith(SWAPPED):
+            raise SpecError(
+                f"judge {judge}: choices are laid out for one sample, and mean nothing under "
+                f"another; name {judge.removesuffix(SWAPPED)} alone"
+            )
         steps = {part.name for variant in task.variants.values() for part in variant.steps}
         if step is not None and step not in steps:
             raise SpecError(

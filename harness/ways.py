@@ -4,7 +4,7 @@ Each way has a column of its own, named in `decoding`. Pure: a task that a model
 refused here, before the first call.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import structs
@@ -41,7 +41,7 @@ def answered_by(
     able = [way for way, mode in MODES.items() if mode in modes]
     way = wanted or next((way for way in able if way != "written"), None)
     if way is None or way not in able:
-        raise SpecError(f"model {model} cannot {_WHAT[way or 'logprob']}{_remedy(able)}")
+        raise SpecError(f"model {model} cannot {_WHAT[way or 'logprob']}; {_remedy(able)}")
     mode = MODES[way]
     return structs.replace(
         task, mode=mode, variants={n: _asked(v, mode) for n, v in task.variants.items()}
@@ -55,13 +55,13 @@ def label(task: TaskSpec, decoding: DecodingSpec) -> str:
     return f"T{decoding.temperature:g}"
 
 
-def _remedy(able: list[Way]) -> str:
-    if "written" in able:
-        return (
-            "; add --answers written to have it write its choice (a column of its own), or use a "
-            "model of kind transformers or vllm, or a server that echoes log-probabilities"
-        )
-    return f"; what works: --answers {' or '.join(able)}" if able else "; use another model"
+def _remedy(able: Sequence[Way]) -> str:
+    """What works: other ways of this model, in a column of their own, or other models."""
+    others = "a model of kind transformers or vllm, or a server that echoes log-probabilities"
+    if not able:
+        return f"what works: {others}"
+    ways = f"--answers {' or '.join(able)}, in a column of its own"
+    return f"what works: {ways}" if "logprob" in able else f"what works: {ways}; or {others}"
 
 
 def _asked(variant: VariantSpec, mode: Mode) -> VariantSpec:

@@ -6,6 +6,7 @@ from harness.parsers import (
     CUTS,
     STATED,
     Grammar,
+    choice_text,
     first_digit,
     first_paragraph,
     option_number,
@@ -234,3 +235,57 @@ def test_cutting_twice_is_cutting_once(cut: object) -> None:
     once = cut("\n\nSure. \r\n \r\nNote\n")
 
     assert cut(once) == once
+
+
+PLAIN = ("He is cold.", "He likes tea.", "He asks for tea.")
+SAID: list[tuple[str, int | Reason]] = [
+    *(("He is cold.", 1), ("he likes tea", 2), ("  HE ASKS FOR  TEA!\n", 3), ('"He is cold."', 1)),
+    *(("- He is cold.", 1), ("**He likes tea.**", 2), ("He is cold. And so am I.", 1)),
+    *(
+        ("Answer: He is cold.", 1),
+        ("The answer is: he likes tea.", 2),
+        ("My choice is He is cold", 1),
+    ),
+    # Another choice named.
+    *(("He is cold. He likes tea.", U), ("He likes tea, so he asks for tea. He asks for tea.", U)),
+    # No choice opens it, or not whole.
+    *(("He is", U), ("He is colder.", U), ("He is cold-blooded.", U), ("He isn't cold.", U)),
+    *(("I think he is cold.", U), ("It means: He is cold.", U), ("neither", U), ("1", U)),
+    *(("Not: He is cold.", U), ("The answer is not He is cold.", U), ("Answer:", U), ("...", U)),
+    *(("", E), (" \n\t", E)),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), SAID)
+def test_choice_text_reads_only_the_opening_words_of_one_choice(
+    reply: str, expected: int | Reason
+) -> None:
+    assert choice_text(reply, PLAIN) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "choices", "expected"),
+    [
+        ("He is cold today.", ("He is cold", "He is cold today"), 2),
+        ("He is cold.", ("He is cold", "He is cold today"), 1),
+        ("He is cold, he is cold today", ("He is cold", "He is cold today"), U),
+        ("Yes!", ("Yes?", "Yes!"), U),
+        ("No.", ("Yes?", "Yes!", "No."), 3),
+        ("Tea.", ("...", "Tea."), 2),
+        ("...", ("...", "Tea."), U),
+        ("Answer the door.", ("Answer the door.", "Door."), 1),
+        ("The answer is the answer.", ("The answer.", "No."), 1),
+        ("cafe\u0301", ("caf\u00e9", "tea"), 1),
+        ("STRASSE", ("Stra\u00dfe", "Weg"), 1),
+        (
+            "\u0441\u043b\u044b\u0448\u0443!",
+            ("\u0421\u043b\u044b\u0448\u0443.", "\u041d\u0435\u0442."),
+            1,
+        ),
+        ("don\u2019t", ("do", "don't"), 2),
+    ],
+)
+def test_choices_that_begin_alike_or_have_no_words_are_told_apart_or_left(
+    reply: str, choices: tuple[str, ...], expected: int | Reason
+) -> None:
+    assert choice_text(reply, choices) == expected

@@ -14,7 +14,7 @@ from harness.errors import SpecError, StoreError
 from harness.ledger import Ledger
 from harness.models.scripted import ScriptedModel
 from harness.parts import ChoiceScore, Decoding, Message, Reason
-from harness.pipeline import Desk, Judged, Trial, answer, ask, questions, read
+from harness.pipeline import Desk, Judged, Trial, answer, ask, questions, read, seen
 from harness.runs import RunFolder
 from harness.specs.tasks import DecodingSpec
 
@@ -469,6 +469,58 @@ def test_questions_are_the_same_each_time(tmp_path: Path) -> None:
 
     assert first == second
     assert [len(part) for part in first] == [2, 0]
+
+
+# Earlier steps
+
+
+def test_a_judge_of_no_step_sees_the_trial_as_it_is(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "tea", variants=BOTH)
+
+    for trial in answer(planned, Talker().desk(tmp_path)):
+        assert seen(trial, None, task=planned.task) is trial
+
+
+def test_a_judge_of_a_step_sees_what_that_step_came_to_as_the_task_cuts_it(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "tea", variants=("think",))
+    talker = Talker(said_of("tea", " A hint.\n\nMore.", step="thought"))
+    [trial] = answer(planned, talker.desk(tmp_path))
+
+    viewed = seen(trial, "thought", task=planned.task)
+
+    assert viewed is not None
+    assert (viewed.response.texts, viewed.response.key) == (("A hint.",), trial.taken[0].key)
+    assert (viewed.sample, viewed.variant, viewed.taken) == (
+        trial.sample,
+        trial.variant,
+        trial.taken[:1],
+    )
+
+
+def test_a_trial_whose_variant_lacks_the_step_is_not_seen(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "tea", variants=BOTH)
+    trials = answer(planned, Talker().desk(tmp_path))
+
+    assert [seen(part, "thought", task=planned.task) is None for part in trials] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("topic", "texts", "reason"),
+    [("What is meant", None, Reason.REFUSED), ("You thought", ("Fine.",), None)],
+    ids=["the step itself", "a later step"],
+)
+def test_a_step_is_missing_where_it_failed_and_not_where_a_later_one_did(
+    tmp_path: Path, topic: str, texts: tuple[str, ...] | None, reason: Reason | None
+) -> None:
+    planned = plan(tmp_path, "tea", variants=("think",))
+    [trial] = answer(planned, Talker(failing_on(topic)).desk(tmp_path))
+
+    viewed = seen(trial, "thought", task=planned.task)
+
+    assert viewed is not None
+    assert viewed.response.texts == texts
+    assert (viewed.response.failure and viewed.response.failure.reason) == reason
+    assert trial.response.failure is not None
 
 
 # Whole runs

@@ -12,7 +12,6 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.errors import SpecError
-from harness.parts import Mode
 from harness.planning import (
     Cell,
     Plan,
@@ -318,7 +317,6 @@ LONGER = StepSpec(name="response", template="toy/plain", max_tokens=99)
         ({"controls": {"echo": {"response": ("topic",)}}}, True),
         ({"default_variants": ("plain",)}, True),
         ({"cut": "none"}, False),
-        ({"mode": Mode.CHOOSE}, False),
         ({"decodings": (WARM,)}, False),
         ({"variants": {"plain": VariantSpec(about="another", steps=(STEP,))}}, True),
         ({"variants": {"plain": VariantSpec(about="", steps=(LONGER,))}}, False),

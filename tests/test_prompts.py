@@ -276,3 +276,20 @@ def test_the_digest_of_a_folder_covers_each_template_in_it_and_nothing_else(tmp_
     assert prompts.digest_below("toy") == before
     folder(tmp_path, other="c")
     assert prompts.digest_below("toy") != before
+
+
+def test_a_list_is_gone_through_text_by_text_each_filtered(tmp_path: Path) -> None:
+    path = folder(
+        tmp_path, base="{% for one in options %}\n{{ loop.index }}) {{ one }}\n{% endfor %}\n!"
+    )
+
+    [message] = Prompts([path]).render("toy/base", {"options": ("tea", "<|x|>\x1b", "{{ 7*7 }}")})
+
+    assert message.content == "1) tea\n2) < |x| >\n3) {{ 7*7 }}\n!"
+
+
+def test_a_list_is_never_shown_whole(tmp_path: Path) -> None:
+    path = folder(tmp_path, base="{{ options }}")
+
+    with pytest.raises(SpecError, match=r'base\.user\.j2: a list is shown .*; use "for" on it'):
+        Prompts([path]).render("toy/base", {"options": ("tea", "rain")})

@@ -1,6 +1,7 @@
-"""A toy home folder of its own: one task, two judges, three models behind one server.
+"""A toy home folder of its own: two tasks, two judges, three models behind one server.
 
-Six samples in two groups; variant `base` has one step, `think` two; two decodings.
+`toy`: six samples in two groups; variant `base` has one step, `think` two; two decodings.
+`quiz`: choices, by number or by text, in two orders; two groups of two and of three choices.
 """
 
 import json
@@ -53,6 +54,56 @@ FILES: Mapping[str, str] = {
         options: {accept: right, reject: wrong}
         decoding: {temperature: 0, max_tokens: 4}
     """,
+}
+QUIZ_SAMPLES, QUIZ_ORDERS = 24, 2
+QUIZ: Mapping[str, str] = {
+    "tasks/quiz.yaml": """
+        about: A toy with choices.
+        data: {source: toys, reader: samples_jsonl, files: [quiz.jsonl], sample: samples/quiz.jsonl}
+        mode: choose
+        decodings: [{temperature: 0, max_tokens: 8}]
+        default_variants: [order0, order1]
+        variants:
+          order0:
+            about: a number
+            choice: {order: 0}
+            pool: all
+            steps:
+              - {name: neutral, template: quiz/neutral, is_neutral: true}
+              - {name: answer, template: quiz/number}
+          order1:
+            about: a number, in another order
+            choice: {order: 1}
+            pool: all
+            steps:
+              - {name: neutral, template: quiz/neutral, is_neutral: true}
+              - {name: answer, template: quiz/number}
+          "text:own":
+            about: words, in the samples' own order
+            choice: {answers: text}
+            pool: "text:all"
+            steps: [{name: answer, template: quiz/text}]
+          hinted:
+            about: with a hint, where there is one
+            choice: {order: 0}
+            needs: [hint]
+            steps: [{name: answer, template: quiz/hinted}]
+        judges: [gold]
+        controls:
+          oracle: {answer: [gold]}
+          first: {answer: [first]}
+          random: {answer: [any]}
+          undecided: {}
+    """,
+    "configs/models/undecided.yaml": """
+        about: Finds all choices alike.
+        kind: scripted
+        policy: undecided
+    """,
+    "prompts/quiz/neutral.user.j2": "Answer:",
+    "prompts/quiz/number.user.j2": "{{ story }} 1 {{ option_1 }} 2 {{ option_2 }} Answer:",
+    "prompts/quiz/text.user.j2": "{{ story }} Answer:",
+    "prompts/quiz/hinted.user.j2": "{{ story }} {{ hint }} Answer:",
 }
 MODEL = """
     kind: openai
@@ -134,11 +185,31 @@ def lines(count: int = SAMPLES) -> list[str]:
     ]
 
 
+def quiz_lines() -> list[str]:
+    """The lines of the sample set with choices; a third of it has a hint."""
+    return [
+        json.dumps(
+            {
+                "group": "three" if number % 2 else "two",
+                "fields": {"story": f"Number {number}."}
+                | ({} if number % 3 else {"hint": f"Not {number + 1}."}),
+                "references": {"labels": ["Right", "Wrong", "Odd"][: 2 + number % 2]},
+                "choices": [f"It is {number}.", f"It is {number + 1}.", "It is late."][
+                    : 2 + number % 2
+                ],
+                "gold": f"It is {number}.",
+            }
+        )
+        for number in range(QUIZ_SAMPLES)
+    ]
+
+
 def build(folder: Path) -> Toy:
     """The toy home below a folder."""
     toy = Toy(folder)
-    for name, text in FILES.items():
+    for name, text in {**FILES, **QUIZ}.items():
         toy.write(name, text)
+    toy.write("tasks/samples/quiz.jsonl", "\n".join(quiz_lines()))
     for name in ("alpha", "beta", "umpire"):
         toy.write(f"configs/models/{name}.yaml", MODEL.replace("{name}", name))
     toy.write("tasks/samples/toy.jsonl", "\n".join(lines()))

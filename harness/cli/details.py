@@ -20,7 +20,8 @@ def put_details(rows: "Sequence[ScoreRow]") -> None:
         members = [row for row in heads if row.score.judge == judge]
         _put_groups(members, rows)
         _put_metrics(members, rows)
-        _put_labels(members, rows)
+        for head in _widest(members, rows):
+            _put_labels(head, rows)
 
 
 def say_alarms(rows: "Sequence[ScoreRow]") -> None:
@@ -30,7 +31,7 @@ def say_alarms(rows: "Sequence[ScoreRow]") -> None:
     for alarm in alarms(rows):
         row, facts = alarm.row, []
         if alarm.favourite is not None:
-            facts.append(f"{alarm.favourite:.0%} of its choices are the one shown at one place")
+            facts.append(f"{alarm.favourite:.0%} of its choices stand at one place of the options")
         if alarm.alike is not None:
             facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
         say(
@@ -76,19 +77,22 @@ def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> Non
         put(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")
 
 
-def _put_labels(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None:
-    """How often each place and kind of choice was chosen and how probable it was, under the last
-    variant, which is all of them together where they have a pool.
-    """
-    if not heads:
-        return
-    last = heads[-1]
-    overall = [row.score for row in _beside(last, rows) if row.score.group == last.score.group]
+def _widest(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> "list[ScoreRow]":
+    """The pools of variants, or the last variant where none was asked whole."""
+    from harness.choice_scores import PERMUTED
+
+    pools = {row.signature for row in rows if row.score.metric == PERMUTED}
+    return [head for head in heads if head.signature in pools] or list(heads[-1:])
+
+
+def _put_labels(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
+    """How often each place and kind of choice was chosen, and how probable it was."""
+    overall = [row.score for row in _beside(head, rows) if row.score.group == head.score.group]
     chosen = {s.metric.removeprefix(CHOSEN): s for s in overall if s.metric.startswith(CHOSEN)}
     sure = {s.metric.removeprefix("prob_"): s for s in overall if s.metric.startswith(LABELLED)}
     if chosen:
         put_table(
-            f"{last.score.judge}, what was chosen, {last.score.variant}",
+            f"{head.score.judge}, what was chosen, {head.score.variant}",
             ("choice", "chosen", "probability", "n"),
             [
                 (

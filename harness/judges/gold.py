@@ -10,11 +10,10 @@ from math import exp, fsum
 
 from harness.choice_scores import LABELLED, PLACE
 from harness.core import Case, Request, Response, Sample, Verdict
+from harness.options import LABELS
 from harness.parsers import choice_text, option_number
 from harness.parts import ChoiceScore, Option, Reason, digest
 from harness.specs.judges import GoldSpec
-
-LABELS = "labels"
 
 Normalised = Callable[[ChoiceScore, str, ChoiceScore | None], float | None]
 
@@ -42,11 +41,12 @@ class GoldJudge:
     alike gets the chance level. `accuracy_per_token`, `_per_byte` and `_per_character` divide a
     sum by the length of the answer, its leading space included; `accuracy_pmi` takes off what the
     answer scores without the sample (Holtzman et al. 2021). `prob_right` is the probability of
-    the right choice among the choices, `brier` the sum of squared differences from certainty
-    about it (Brier 1950; 0 to 2). `chosen_place_N` and `chosen_label_L` say what was chosen,
-    `prob_label_L` how probable a kind of choice is, `identical_scores` and `spans_boundary`
-    whether all are alike and whether a token reaches across the boundary. A written answer has
-    no probabilities.
+    the right choice among the choices, by sums as they are, `brier` the sum of squared differences
+    from certainty about it (Brier 1950; 0 to 2). `chosen_place_N` and `chosen_label_L` say what
+    was chosen, a tie again in shares, `prob_label_L` how probable a kind of choice is,
+    `identical_scores` and `spans_boundary` whether all are alike and whether a token reaches
+    across the boundary. A written answer has no probabilities, nor has one of which some choices
+    are known by a bound alone.
     """
 
     metric = "accuracy"
@@ -73,16 +73,18 @@ class GoldJudge:
             note = f"{len(scores)} scores for {len(case.options)} choices"
             return self._missing(case, Reason.UNSUPPORTED, note)
         neutral = case.neutral.choice_scores if case.neutral else None
+        if neutral is not None and len(neutral) != len(scores):
+            neutral = None
         return self._scored(case, _Read(case.sample, case.options, scores, neutral))
 
     def _scored(self, case: Case, read: _Read) -> Verdict:
-        found = {name: _credit(read, way) for name, way in NORMALISED.items()}
-        value = found.pop(self._normalisation)
-        if value is None:
-            return self._missing(case, Reason.UNSUPPORTED, f"no {self._normalisation} scores")
-        detail = {f"accuracy_{name}": part for name, part in found.items() if part is not None}
-        best = max(range(len(read.scores)), key=lambda place: read.scores[place].logprob)
-        detail |= _chosen(read.sample, read.options, best)
+        found = {name: _favoured(read, way) for name, way in NORMALISED.items()}
+        chosen = found.pop(self._normalisation)
+        if chosen is None:
+            return self._unknown(case)
+        value, gold = chosen[read.gold], read.gold
+        detail = {f"accuracy_{name}": part[gold] for name, part in found.items() if part}
+        detail |= _chosen(read.sample, read.options, chosen)
         detail["identical_scores"] = float(len({part.logprob for part in read.scores}) == 1)
         detail["spans_boundary"] = float(any(part.spanned for part in read.scores))
         if any(part.is_bound for part in read.scores):
@@ -101,10 +103,19 @@ class GoldJudge:
         place = option_number(text, len(answers)) if is_number else choice_text(text, answers)
         if isinstance(place, Reason):
             return self._missing(case, place, text[:80])
-        option = case.options[place - 1]
-        value = float(case.sample.choices[option.index] == case.sample.gold)
-        detail = _chosen(case.sample, case.options, place - 1)
+        chosen = [float(at == place) for at in range(1, len(answers) + 1)]
+        value = float(case.sample.choices[case.options[place - 1].index] == case.sample.gold)
+        detail = _chosen(case.sample, case.options, chosen)
         return Verdict(case.response.key, self.name, value, detail=detail)
+
+    def _unknown(self, case: Case) -> Verdict:
+        """The verdict where scores do not tell which choice is best by this normalisation."""
+        if self._normalisation == "pmi" and case.neutral and (why := case.neutral.failure):
+            return self._missing(case, why.reason, f"scored without the sample: {why.message}")
+        if any(part.is_bound for part in case.response.choice_scores or ()):
+            note = "the best of the choices may be one of which a bound alone is known"
+            return self._missing(case, Reason.UNSUPPORTED, note)
+        return self._missing(case, Reason.UNSUPPORTED, f"no {self._normalisation} scores")
 
     def _missing(self, case: Case, reason: Reason, note: str) -> Verdict:
         return Verdict(case.response.key, self.name, None, reason, note=note)
@@ -127,7 +138,8 @@ def _per_character(score: ChoiceScore, answer: str, neutral: ChoiceScore | None)
 
 
 def _pmi(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
-    return score.logprob - neutral.logprob if neutral else None
+    # Less what is at most so much, it would be at least so much: neither a value nor a bound.
+    return score.logprob - neutral.logprob if neutral and not neutral.is_bound else None
 
 
 NORMALISED: Mapping[str, Normalised] = {
@@ -139,17 +151,24 @@ NORMALISED: Mapping[str, Normalised] = {
 }
 
 
-def _credit(read: _Read, way: Normalised) -> float | None:
-    """What the right choice gets: 1 where it is best, its share of a tie, else 0."""
+def _favoured(read: _Read, way: Normalised) -> list[float] | None:
+    """At each place 1 where the best choice stands, a share of it where there are several, else 0.
+
+    Null where a value is lacking, or where the best one may be one that is known by a bound.
+    """
     neutral = read.neutral or (None,) * len(read.scores)
     values = [
         way(score, option.answer, other)
         for score, option, other in zip(read.scores, read.options, neutral, strict=True)
     ]
-    if (own := values[read.gold]) is None or None in values:
+    held = [value for value in values if value is not None]
+    if len(held) < len(values):
         return None
-    best = max(value for value in values if value is not None)
-    return 1.0 / values.count(best) if own == best else 0.0
+    best = max(held)
+    is_best = [
+        value == best and not score.is_bound for value, score in zip(held, read.scores, strict=True)
+    ]
+    return [part / sum(is_best) for part in is_best] if any(is_best) else None
 
 
 def _probabilities(scores: Sequence[ChoiceScore]) -> list[float]:
@@ -159,12 +178,22 @@ def _probabilities(scores: Sequence[ChoiceScore]) -> list[float]:
     return [part / fsum(odds) for part in odds]
 
 
-def _chosen(sample: Sample, options: Sequence[Option], chosen: int) -> dict[str, float]:
-    """Which place and, where choices have labels, which label was chosen."""
-    found = {f"{PLACE}{at + 1}": float(at == chosen) for at in range(len(options))}
-    if labels := sample.references.get(LABELS):
-        own = labels[options[chosen].index]
-        found |= {LABELLED[0] + label: float(label == own) for label in labels}
+def _chosen(sample: Sample, options: Sequence[Option], chosen: Sequence[float]) -> dict[str, float]:
+    """How far each place and, where choices have labels, each label was chosen."""
+    found = {f"{PLACE}{place}": part for place, part in enumerate(chosen, 1)}
+    return found | _by_label(sample, options, chosen, prefix=LABELLED[0])
+
+
+def _by_label(
+    sample: Sample, options: Sequence[Option], parts: Sequence[float], *, prefix: str
+) -> dict[str, float]:
+    """What falls to each label, of what falls to each place."""
+    labels, found = sample.references.get(LABELS, ()), dict[str, float]()
+    for label in dict.fromkeys(labels):
+        pairs = zip(options, parts, strict=True)
+        found[prefix + label] = fsum(
+            part for option, part in pairs if labels[option.index] == label
+        )
     return found
 
 
@@ -175,12 +204,4 @@ def _sureness(read: _Read, by_place: Sequence[float]) -> dict[str, float]:
         "prob_right": by_place[gold],
         "brier": fsum((part - (at == gold)) ** 2 for at, part in enumerate(by_place)),
     }
-    labels = read.sample.references.get(LABELS, ())
-    for label in dict.fromkeys(labels):
-        held = (
-            share
-            for option, share in zip(read.options, by_place, strict=True)
-            if labels[option.index] == label
-        )
-        found[LABELLED[1] + label] = fsum(held)
-    return found
+    return found | _by_label(read.sample, read.options, by_place, prefix=LABELLED[1])

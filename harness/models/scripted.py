@@ -50,7 +50,7 @@ def control(
     seed. `one+other` joins two; `cluster:name` answers for all samples of
     a cluster with what the first of them, by id, has. Where `layouts` says how a variant lays out
     choices, `gold` names the right one, `first` the one shown first, `fixed` the first in the
-    sample's own order, `any` one drawn for each sample, any other name the one of that text; at
+    sample's own order, `any` one drawn for each prompt, any other name the one of that text; at
     a step its source does not name, a control has no preference.
     """
     if policy not in sources:
@@ -86,17 +86,20 @@ def _place(name: str, request: Request, sample: Sample, options: Sequence[Option
     """Where the choice of a name is shown, from 0."""
     if name == "first":
         return 0
+    indices = [option.index for option in options]
     if name == "any":
-        return _draw(request).randrange(len(options))
+        # By the prompt, so that each order is drawn for; not by place: an order that no prompt
+        # shows has the key, and so the answer, of any other.
+        return indices.index(_draw(request, request.messages).randrange(len(options)))
     if name == "fixed":
-        return [option.index for option in options].index(0)
-    text = sample.gold if name == "gold" else _text(sample, name)
+        return indices.index(0)
+    text = sample.gold if name == "gold" else _text(sample, name).strip()
     if text not in sample.choices:
         raise SpecError(
             f"sample {sample.id}: {name!r} is {text!r}, none of its choices; correct the task's "
             "`controls`"
         )
-    return [option.index for option in options].index(sample.choices.index(text))
+    return indices.index(sample.choices.index(text))
 
 
 def _chosen(request: Request, options: Sequence[Option], place: int | None) -> Response:
@@ -121,9 +124,9 @@ def _drawn(names: tuple[str, ...], request: Request) -> str:
     return _draw(request).choice(names)
 
 
-def _draw(request: Request) -> Random:
+def _draw(request: Request, *more: object) -> Random:
     # Not the variant: two variants that come to the same words share a key, and so an answer.
-    place = (request.sample_id, request.step, request.decoding.seed)
+    place = (request.sample_id, request.step, request.decoding.seed, *more)
     return Random(digest(place))  # noqa: S311 - a reproducible draw, no secret
 
 

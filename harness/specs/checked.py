@@ -7,6 +7,7 @@ nearest valid one. Nothing here knows what a spec says, nor where files lie.
 import difflib
 import re
 from pathlib import Path
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -98,9 +99,12 @@ def _by_tag(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - as in check
 
 
 def _named(kind: Any, content: object) -> Any:  # noqa: ANN401 - as in check
-    """The member of a union that a mapping's `kind` names; the union where it names none."""
+    """The member of a union that a mapping means, by its `kind` or for want of another."""
+    specs = _by_tag(kind) if get_origin(kind) is UnionType else {}
     tag = content.get("kind") if isinstance(content, dict) else None
-    return _by_tag(kind).get(tag, kind) if isinstance(tag, str) else kind
+    if len(specs) == 1:
+        return next(iter(specs.values()))  # a spec, or null
+    return specs.get(tag, kind) if isinstance(tag, str) else kind
 
 
 def _at(kind: Any, path: str, content: object) -> Any:  # noqa: ANN401 - any annotation

@@ -1,8 +1,7 @@
 """How far a model's confidence in its choices is from how often they are right."""
 
 from collections.abc import Sequence
-
-import numpy as np
+from math import ceil, fsum
 
 BINS = 10
 
@@ -16,11 +15,12 @@ def calibration_error(confidences: Sequence[float], credits: Sequence[float]) ->
     """
     if len(confidences) != len(credits):
         raise ValueError(f"{len(confidences)} confidences for {len(credits)} credits")
-    held = np.asarray(confidences, dtype=float)
-    if not np.all((held >= 0) & (held <= 1)):
-        raise ValueError("a confidence lies between 0 and 1")
-    if not len(held):
+    gaps: dict[int, list[float]] = {}
+    for confidence, credit in zip(confidences, credits, strict=True):
+        if not 0 <= confidence <= 1:
+            raise ValueError(f"a confidence lies between 0 and 1, not at {confidence}")
+        gaps.setdefault(max(ceil(confidence * BINS), 1), []).append(confidence - credit)
+    if not gaps:
         return None
-    places = np.clip(np.ceil(held * BINS).astype(int) - 1, 0, BINS - 1)
-    gaps = np.bincount(places, weights=held - np.asarray(credits, dtype=float), minlength=BINS)
-    return float(np.abs(gaps).sum() / len(held))
+    # Summed exactly, so that the order of the choices changes no digit.
+    return fsum(abs(fsum(part)) for part in gaps.values()) / len(confidences)

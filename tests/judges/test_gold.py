@@ -1,0 +1,414 @@
+"""Choices to verdicts: every number beside one worked out by hand."""
+
+from math import log
+
+import pytest
+from choice_cases import LABELS, Scores, case, judge, judged, sample, scores, spec
+from msgspec import structs
+
+from harness.core import Response
+from harness.judges.gold import NORMALISED
+from harness.parts import ChoiceScore, Reason
+
+U, E = Reason.UNPARSED, Reason.EMPTY
+SAKE = ("Où est le saké ?", "D'accord.")
+# Behind a space: 17 characters in 19 bytes, and 10 in 10.
+SIZES = [(len(f" {text}"), len(f" {text}".encode())) for text in SAKE]
+
+
+def sized(*parts: tuple[float, int | None, int]) -> Scores:
+    """Scores of these sums, tokens and bytes."""
+    return tuple(ChoiceScore(*part) for part in parts)
+
+
+def neutral(*logprobs: float, **flags: int) -> Response:
+    """What the choices score without the sample."""
+    return Response("n", choice_scores=scores(*logprobs, **flags))
+
+
+def without_neutral(failure: Reason = Reason.FILTERED) -> Response:
+    """A neutral step that has no answer."""
+    return Response.failed("n", failure, "held back")
+
+
+# Which choice is best
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "value"),
+    [
+        ((-1.0, -2.0, -3.0), 1.0),
+        ((-2.0, -1.0, -3.0), 0.0),
+        ((-1.0, -1.0, -3.0), 1 / 2),
+        ((-1.0, -1.0, -1.0), 1 / 3),
+        ((-2.0, -1.0, -1.0), 0.0),
+        ((-1e4, -2e4, -3e4), 1.0),
+        ((-1e4, -1e4 - 1e-9, -2e4), 1.0),
+        ((0.0, -50.0, -50.0), 1.0),
+    ],
+)
+def test_the_likeliest_choice_counts_and_of_equal_ones_each_its_share(
+    logprobs: tuple[float, ...], value: float
+) -> None:
+    assert judged(case(scores(*logprobs))).value == value
+
+
+@pytest.mark.parametrize(
+    ("order", "logprobs", "value"),
+    [
+        (("1", "2", "3"), (-1, -2, -3), 1.0),
+        (("2", "3", "1"), (-1, -2, -3), 0.0),
+        (("2", "3", "1"), (-3, -2, -1), 1.0),
+        (("3", "1", "2"), (-2, -1, -3), 1.0),
+    ],
+)
+def test_a_score_belongs_to_the_choice_that_was_shown_at_its_place(
+    order: tuple[str, ...], logprobs: tuple[float, ...], value: float
+) -> None:
+    asked = sample(order0=order, labels=LABELS)
+
+    verdict = judged(case(scores(*logprobs), asked=asked, layout=spec(order=0)))
+
+    assert (verdict.value, verdict.detail["chosen_label_Right"]) == (value, value)
+
+
+@pytest.mark.parametrize("gold", [0, 1, 2])
+def test_the_right_choice_is_told_by_its_text(gold: int) -> None:
+    read = case(scores(-3.0, -1.0, -2.0), asked=sample(gold=gold))
+
+    assert judged(read).value == float(gold == 1)
+
+
+# Normalisations, by hand
+
+
+# Sums -6 and -4 over 6 and 2 tokens: raw prefers the second, per token the first (-1 to -2).
+TWO = sized((-6.0, 6, SIZES[0][1]), (-4.0, 2, SIZES[1][1]))
+
+
+@pytest.mark.parametrize(
+    ("way", "first", "second"),
+    [
+        ("raw", -6.0, -4.0),
+        ("per_token", -6 / 6, -4 / 2),
+        ("per_byte", -6 / 19, -4 / 10),
+        ("per_character", -6 / 17, -4 / 10),
+        ("pmi", -6 - -9, -4 - -3),
+    ],
+)
+def test_each_normalisation_divides_or_corrects_as_its_name_says(
+    way: str, first: float, second: float
+) -> None:
+    answers = [f" {text}" for text in SAKE]
+    others = neutral(-9.0, -3.0).choice_scores or ()
+
+    found = [NORMALISED[way](*part) for part in zip(TWO, answers, others, strict=True)]
+
+    assert found == [pytest.approx(first), pytest.approx(second)]
+
+
+@pytest.mark.parametrize("way", sorted(NORMALISED))
+def test_the_headline_is_of_the_judges_normalisation_and_all_others_stand_beside_it(
+    way: str,
+) -> None:
+    read = case(TWO, asked=sample(SAKE), layout=spec("text"), neutral=neutral(-9.0, -3.0))
+
+    verdict = judged(read, way)
+
+    expected = {"raw": 0.0, "per_token": 1.0, "per_byte": 1.0, "per_character": 1.0, "pmi": 1.0}
+    others = {f"accuracy_{name}": value for name, value in expected.items() if name != way}
+    assert verdict.value == expected[way]
+    assert {k: v for k, v in verdict.detail.items() if k.startswith("accuracy_")} == others
+    assert verdict.detail["chosen_place_1"] == expected[way]
+
+
+def test_bytes_and_characters_differ_where_letters_take_more_than_one_byte() -> None:
+    # -1.8 over 19 bytes beats -1.0 over 10 (.0947 to .1); over 17 characters it loses (.1059).
+    read = case(sized((-1.8, 1, 19), (-1.0, 1, 10)), asked=sample(SAKE), layout=spec("text"))
+
+    detail = judged(read).detail
+
+    assert (detail["accuracy_per_byte"], detail["accuracy_per_character"]) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("way", ["raw", "per_byte"])
+def test_tokens_that_nobody_counted_are_missing_and_not_zero(way: str) -> None:
+    verdict = judged(case(scores(-1.0, -2.0, -3.0, tokens=None)), way)
+
+    assert verdict.value == 1.0
+    assert "accuracy_per_token" not in verdict.detail
+
+
+@pytest.mark.parametrize("tokens", [None, 0])
+def test_a_headline_that_cannot_be_had_is_unsupported(tokens: int | None) -> None:
+    verdict = judged(case(scores(-1.0, -2.0, -3.0, tokens=tokens)), "per_token")
+
+    assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
+    assert verdict.note == "no per_token scores"
+
+
+@pytest.mark.parametrize("held", [None, without_neutral(), neutral(-1.0, -2.0)])
+def test_without_neutral_scores_the_correction_alone_is_missing(held: Response | None) -> None:
+    verdict = judged(case(scores(-1.0, -2.0, -3.0), neutral=held))
+
+    assert verdict.value == 1.0
+    assert "accuracy_pmi" not in verdict.detail
+    assert "prob_right" in verdict.detail
+
+
+@pytest.mark.parametrize("reason", [Reason.FILTERED, Reason.FAILED])
+def test_a_corrected_headline_is_missing_for_the_reason_of_the_neutral_step(reason: Reason) -> None:
+    verdict = judged(case(scores(-1.0, -2.0, -3.0), neutral=without_neutral(reason)), "pmi")
+
+    assert (verdict.value, verdict.reason) == (None, reason)
+    assert verdict.note == "scored without the sample: held back"
+
+
+# Ties and favourites
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "places", "labels"),
+    [
+        ((-1, -2, -3), (1.0, 0.0, 0.0), (1.0, 0.0, 0.0)),
+        ((-2, -1, -3), (0.0, 1.0, 0.0), (0.0, 1.0, 0.0)),
+        ((-1, -1, -3), (0.5, 0.5, 0.0), (0.5, 0.5, 0.0)),
+        ((-1, -1, -1), (1 / 3, 1 / 3, 1 / 3), (1 / 3, 1 / 3, 1 / 3)),
+    ],
+)
+def test_what_was_chosen_is_told_by_place_and_label_a_tie_in_shares(
+    logprobs: tuple[float, ...], places: tuple[float, ...], labels: tuple[float, ...]
+) -> None:
+    detail = judged(case(scores(*logprobs))).detail
+
+    assert [detail[f"chosen_place_{place}"] for place in (1, 2, 3)] == list(places)
+    assert [detail[f"chosen_label_{label}"] for label in LABELS] == list(labels)
+
+
+def test_two_choices_of_one_label_count_together() -> None:
+    asked = sample(labels=("Right", "Wrong", "Wrong"))
+
+    detail = judged(case(scores(log(0.2), log(0.4), log(0.4)), asked=asked)).detail
+
+    assert (detail["chosen_label_Right"], detail["chosen_label_Wrong"]) == (0.0, 1.0)
+    assert detail["prob_label_Wrong"] == pytest.approx(0.8)
+
+
+def test_without_labels_nothing_is_said_of_them() -> None:
+    detail = judged(case(scores(-1.0, -2.0, -3.0), asked=sample())).detail
+
+    assert [name for name in detail if "label" in name] == []
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "alike"), [((-1, -1, -1), 1.0), ((-1, -1, -2), 0.0), ((-1, -2, -3), 0.0)]
+)
+def test_scores_that_are_all_alike_are_told_of(logprobs: tuple[float, ...], alike: float) -> None:
+    assert judged(case(scores(*logprobs))).detail["identical_scores"] == alike
+
+
+@pytest.mark.parametrize(("spanned", "told"), [(0, 0.0), (1, 1.0), (7, 1.0)])
+def test_a_token_across_the_boundary_is_told_of(spanned: int, told: float) -> None:
+    read = case(scores(-1.0, -2.0, -3.0, spanned=spanned))
+
+    assert judged(read).detail["spans_boundary"] == told
+
+
+# Probabilities
+
+
+def test_probability_and_brier_are_those_of_a_hand_calculation() -> None:
+    # Of .05, .03 and .02: shares of .5, .3 and .2; (.5 - 1)^2 + .3^2 + .2^2 = .38.
+    verdict = judged(case(scores(log(0.05), log(0.03), log(0.02))))
+
+    assert verdict.shares == pytest.approx((0.5, 0.3, 0.2))
+    assert verdict.detail["prob_right"] == pytest.approx(0.5)
+    assert verdict.detail["brier"] == pytest.approx(0.38)
+    assert [verdict.detail[f"prob_label_{label}"] for label in LABELS] == pytest.approx(
+        [0.5, 0.3, 0.2]
+    )
+
+
+def test_probabilities_are_those_of_the_samples_choices_in_its_own_order() -> None:
+    asked = sample(order0=("3", "1", "2"), gold=1)
+
+    verdict = judged(case(scores(log(0.2), log(0.5), log(0.3)), asked=asked, layout=spec(order=0)))
+
+    assert verdict.shares == pytest.approx((0.5, 0.3, 0.2))
+    assert verdict.detail["prob_right"] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "right", "brier"),
+    [
+        ((0.0, -1e4, -1e4), 1.0, 0.0),
+        ((-1e4, 0.0, -1e4), 0.0, 2.0),
+        ((-1e4, -1e4, -1e4), 1 / 3, 2 / 3),
+        ((-1e4, -1e4 - log(2), -2e4), 2 / 3, 2 / 9),
+        ((-1e308, -1e308, -1e308), 1 / 3, 2 / 3),
+    ],
+)
+def test_very_small_probabilities_make_no_surprise(
+    logprobs: tuple[float, ...], right: float, brier: float
+) -> None:
+    verdict = judged(case(scores(*logprobs)))
+
+    assert verdict.detail["prob_right"] == pytest.approx(right)
+    assert verdict.detail["brier"] == pytest.approx(brier)
+    assert sum(verdict.shares) == pytest.approx(1.0)
+
+
+# Bounds
+
+
+def bounded(*parts: float | tuple[float]) -> Scores:
+    """Scores, those in brackets known as a bound alone."""
+    return tuple(
+        ChoiceScore(part[0], 1, 2, is_bound=True)
+        if isinstance(part, tuple)
+        else ChoiceScore(part, 1, 2)
+        for part in parts
+    )
+
+
+@pytest.mark.parametrize(
+    ("held", "value"),
+    [
+        (bounded(-1.0, (-5.0,), (-5.0,)), 1.0),
+        (bounded((-5.0,), -1.0, (-5.0,)), 0.0),
+        (bounded(-5.0, (-5.0,), (-5.0,)), 1.0),
+        (bounded((-5.0,), -5.0, -9.0), 0.0),
+        (bounded(-1.0, -1.0, (-5.0,)), 0.5),
+    ],
+)
+def test_a_choice_known_by_a_bound_has_an_accuracy_and_no_probability(
+    held: Scores, value: float
+) -> None:
+    verdict = judged(case(held))
+
+    assert (verdict.value, verdict.shares) == (value, ())
+    assert not {"prob_right", "brier", "prob_label_Right"} & set(verdict.detail)
+    assert verdict.detail["chosen_label_Right"] == value
+
+
+@pytest.mark.parametrize("way", ["raw", "per_byte", "pmi"])
+@pytest.mark.parametrize(
+    "held", [bounded((-5.0,), (-5.0,), (-5.0,)), bounded(-6.0, (-5.0,), (-5.0,))]
+)
+def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores, way: str) -> None:
+    verdict = judged(case(held, neutral=neutral(-1.0, -1.0, -1.0)), way)
+
+    assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
+    assert "a bound alone is known" in verdict.note
+
+
+def test_a_bound_of_a_neutral_score_corrects_nothing() -> None:
+    held = Response("n", choice_scores=bounded(-1.0, (-2.0,), -1.0))
+
+    assert "accuracy_pmi" not in judged(case(scores(-1.0, -2.0, -3.0), neutral=held)).detail
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+def test_another_number_of_scores_than_of_choices_is_unsupported(count: int) -> None:
+    verdict = judged(case(scores(*[-1.0] * count)))
+
+    assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
+    assert verdict.note == f"{count} scores for 3 choices"
+
+
+# Answers in writing
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("1", 1.0), ("2", 0.0), (" 1)", 1.0), ("Answer: 3", 0.0), ("Option 1.", 1.0)),
+        *(("1) Shut the window.", 1.0), ("**2**", 0.0)),
+        *(("1 or 2", U), ("neither", U), ("Option 7", U), ("0", U), ("10", U), ("1.5", U)),
+        *(("Shut the window.", U), ("One.", U), ("I think it is 1", U), ("", E), (" \n", E)),
+    ],
+)
+def test_a_written_number_is_read_where_it_opens_the_answer(
+    text: str, expected: float | Reason
+) -> None:
+    verdict = judged(case(text))
+
+    assert (verdict.value if verdict.reason is None else verdict.reason) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("Shut the window.", 1.0), ("shut  the window", 1.0), ("It is noon", 0.0)),
+        *(("- Shut the window.", 1.0), ('"I like fresh air."', 0.0), ("SHUT THE WINDOW!", 1.0)),
+        ("Shut the window. That is what is meant.", 1.0),
+        ("Answer: It is noon.", 0.0),
+        ("Shut the window. It is noon.", U),
+        ('She says "Shut the window." and means it.', U),
+        ("He wants: shut the window", U),
+        *(("Shut the windows.", U), ("Shut the", U), ("1", U), ("neither", U), ("", E)),
+    ],
+)
+def test_written_words_are_read_where_they_open_the_answer_whole(
+    text: str, expected: float | Reason
+) -> None:
+    verdict = judged(case(text, layout=spec("text")))
+
+    assert (verdict.value if verdict.reason is None else verdict.reason) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("yes", 1.0), ("Yes.", 1.0), ("no", 0.0), ("No, he does not.", 0.0), ("**no**", 0.0)),
+        *(("The answer is yes.", 1.0), ("yes, that is what is meant", 1.0)),
+        *(("yes and no", U), ("Yes, no?", U), ("no yes", U), ("Yes or no: yes", U)),
+        *(("not yes", U), ("nope", U), ("I would say yes", U), ("maybe", U)),
+    ],
+)
+def test_a_written_yes_is_one_that_no_no_follows(text: str, expected: float | Reason) -> None:
+    verdict = judged(case(text, asked=sample(("yes", "no")), layout=spec("text")))
+
+    assert (verdict.value if verdict.reason is None else verdict.reason) == expected
+
+
+def test_a_written_number_means_the_choice_shown_there() -> None:
+    asked = sample(order0=("3", "1", "2"), labels=LABELS)
+
+    verdict = judged(case("2", asked=asked, layout=spec(order=0)))
+
+    assert verdict.value == 1.0
+    assert verdict.detail == {
+        **{"chosen_place_1": 0.0, "chosen_place_2": 1.0, "chosen_place_3": 0.0},
+        **{"chosen_label_Right": 1.0, "chosen_label_Literal": 0.0, "chosen_label_Odd": 0.0},
+    }
+
+
+def test_a_written_answer_has_no_probability_and_an_unread_one_is_quoted() -> None:
+    verdict = judged(case("Well, " * 40))
+
+    assert judged(case("1")).shares == ()
+    assert (verdict.note, len(verdict.note)) == (("Well, " * 40)[:80], 80)
+
+
+def test_choices_that_are_numbers_are_words_where_words_are_asked_for() -> None:
+    asked = sample(("12", "7", "70"))
+    layout = structs.replace(spec("text"), lead=" ")
+
+    values = [judged(case(text, asked=asked, layout=layout)).value for text in ("12", "7.", "70")]
+
+    assert values == [1.0, 0.0, 0.0]
+
+
+def test_a_judge_of_choices_asks_nothing_and_reads_each_case_by_itself() -> None:
+    cases = [case(scores(-1.0, -2.0, -3.0)), case("2"), case(scores(-3.0, -2.0, -1.0))]
+
+    assert [part.value for part in judge().read(cases)] == [1.0, 0.0, 0.0]
+    assert {judge().ask(part.sample, part.response) for part in cases} == {()}
+
+
+def test_each_normalisation_has_a_recipe_of_its_own() -> None:
+    recipes = [judge(way).recipe.split("|") for way in NORMALISED]
+
+    assert len({name for name, _ in recipes}) == len(NORMALISED)
+    assert [way for _, way in recipes] == list(NORMALISED)

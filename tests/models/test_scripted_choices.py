@@ -1,0 +1,141 @@
+"""The controls on choices: what each chooses, scored or written, in every order."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from choice_cases import CHOICES, sample
+
+from harness.core import Request, Response, Sample
+from harness.errors import SpecError
+from harness.models.scripted import UNLIKELY, control
+from harness.options import laid_out
+from harness.parts import Decoding, Message, Mode
+from harness.specs.tasks import ChoiceSpec
+
+ORDERED = sample(
+    gold=1, order0=("3", "1", "2"), order1=("2", "3", "1"), said=(" It is noon. ", "x")
+)
+SOURCES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "oracle": {"answer": ("gold",)},
+    "literal": {"answer": ("said",)},
+    "first": {"answer": ("first",)},
+    "blind": {"answer": ("fixed",)},
+    "random": {"answer": ("any",)},
+    "undecided": {},
+    "wrong": {"answer": ("topic",)},
+    "absent": {"answer": ("sayd",)},
+}
+LAYOUTS = {
+    "order0": ChoiceSpec(order=0),
+    "order1": ChoiceSpec(order=1),
+    "text": ChoiceSpec(order=1, answers="text"),
+}
+
+
+def asked(of: Sample = ORDERED, variant: str = "order0", mode: Mode = Mode.CHOOSE) -> Request:
+    """What a plan would ask of a sample."""
+    options = laid_out(of, LAYOUTS[variant])
+    words = (Message("user", f"{of.id} {[option.index for option in options]}"),)
+    choices = () if mode is Mode.GENERATE else tuple(option.answer for option in options)
+    drawn = Decoding(max_tokens=1)
+    return Request(of.id, variant, "answer", "m@1", words, drawn, mode=mode, choices=choices)
+
+
+def said(policy: str, request: Request, *samples: Sample) -> Response:
+    """What a control answers to one request."""
+    held = samples or (ORDERED,)
+    [response] = control("c", policy, sources=SOURCES, samples=held, layouts=LAYOUTS).answer(
+        [request]
+    )
+    assert response.key == request.key
+    return response
+
+
+def place(response: Response) -> int:
+    """The place of the likeliest choice, from 1."""
+    logprobs = [part.logprob for part in response.choice_scores or ()]
+    assert sorted(logprobs) == [UNLIKELY, UNLIKELY, 0.0]
+    return logprobs.index(0.0) + 1
+
+
+@pytest.mark.parametrize("mode", [Mode.CHOOSE, Mode.CHOOSE_TOKEN])
+@pytest.mark.parametrize(
+    ("policy", "places"),
+    [("oracle", (3, 1)), ("literal", (1, 2)), ("first", (1, 1)), ("blind", (2, 3))],
+)
+def test_a_control_chooses_where_its_choice_is_shown(
+    policy: str, places: tuple[int, int], mode: Mode
+) -> None:
+    found = [said(policy, asked(variant=v, mode=mode)) for v in ("order0", "order1")]
+
+    assert tuple(map(place, found)) == places
+
+
+@pytest.mark.parametrize(
+    ("policy", "variant", "text"),
+    [
+        ("oracle", "order0", "3"),
+        ("oracle", "text", CHOICES[1]),
+        ("first", "text", CHOICES[1]),
+        ("blind", "text", CHOICES[0]),
+        ("literal", "text", CHOICES[2]),
+        ("undecided", "order1", "1"),
+    ],
+)
+def test_a_control_writes_its_choice_as_it_is_laid_out(
+    policy: str, variant: str, text: str
+) -> None:
+    assert said(policy, asked(variant=variant, mode=Mode.GENERATE)).texts == (text,)
+
+
+@pytest.mark.parametrize(("policy", "step"), [("undecided", "answer"), ("oracle", "neutral")])
+def test_where_a_control_has_nothing_to_choose_by_all_choices_are_alike(
+    policy: str, step: str
+) -> None:
+    scores = said(policy, replace(asked(), step=step)).choice_scores or ()
+
+    assert [part.logprob for part in scores] == [0.0] * 3
+
+
+def test_a_score_counts_the_bytes_of_its_answer_and_no_tokens() -> None:
+    scores = said("first", asked(variant="text")).choice_scores or ()
+
+    assert [part.bytes for part in scores] == [len(f" {CHOICES[at]}".encode()) for at in (1, 2, 0)]
+    assert {part.tokens for part in scores} == {None}
+
+
+def test_a_random_choice_is_drawn_for_each_prompt_evenly() -> None:
+    samples = tuple(sample(name=f"s{n}") for n in range(300))
+
+    drawn = [
+        [place(said("random", asked(of, variant), *samples)) for variant in ("order0", "order1")]
+        for of in samples[:120]
+    ]
+
+    for places in zip(*drawn, strict=True):
+        # 120 draws of three: 24 to 56 but for 1 set in 500.
+        assert all(24 <= count <= 56 for count in Counter(places).values())
+    # Were one place drawn for both orders, both would be alike in all.
+    assert 24 <= sum(first == second for first, second in drawn) <= 56
+
+
+def test_a_random_choice_is_the_same_each_time_and_for_equal_prompts() -> None:
+    request = asked()
+
+    other_name = replace(request, variant="order0")
+
+    assert said("random", request) == said("random", other_name) == said("random", request)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fact"),
+    [
+        ("wrong", "'topic' is 'Brr s1.', none of its choices; correct the task's `controls`"),
+        ("absent", "no field or reference 'sayd'"),
+    ],
+)
+def test_a_control_that_names_no_choice_is_a_mistake_in_the_task(policy: str, fact: str) -> None:
+    with pytest.raises(SpecError, match=fact):
+        said(policy, asked())
