@@ -1,7 +1,7 @@
-"""Other people's stored answers to ledger records and a run, which judges then read.
+"""Files of other people's stored answers to a judged run.
 
-A file's layout is told by its content. What was asked and answered is kept as it stands; what
-the files lack counts as missing. Nothing here asks a model anything.
+A file's layout is told by its content, or by a column map. What the files lack counts as
+missing. Nothing here asks a model anything.
 """
 
 import re
@@ -12,41 +12,43 @@ from types import ModuleType
 
 import msgspec
 
-from harness import __version__, evidence, jobs, pipeline
-from harness.core import Request, Response, Run, Sample
+from harness import evidence, jobs, replay_run, replay_union
 from harness.errors import DataError, SpecError
 from harness.ledger import Ledger
-from harness.parts import Decoding, Reason, digest
-from harness.pipeline import Taken, Trial
 from harness.ratings import Rating, ratings_text
-from harness.replays import rated_replies
-from harness.replays.answer import StoredAnswer
-from harness.runs import DataEntry, ModelEntry, Row, RunFile, RunFolder, write_whole
+from harness.replay_run import Cells, Job
+from harness.replays import hu_choices, inspect_log, lm_eval_log, mapped, rated_replies
+from harness.replays.answer import FileAnswers, StoredAnswer, Told
+from harness.replays.posed import Posed
+from harness.runs import Row, RunFile, RunFolder, write_whole
+from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.tables import read_text
-from harness.ways import label
 from harness.workspace import Workspace
 
-# A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, variants).
-LAYOUTS = {"rated_replies": rated_replies}
-KIND, ABSENT = "replay", "not in the imported files"
+# A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, posed, spec). Those of
+# released data are named by the tasks they answer; logs of other harnesses answer any.
+LAYOUTS = {"rated_replies": rated_replies, "hu_choices": hu_choices}
+LOGS = {"lm_eval": lm_eval_log, "inspect": inspect_log}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-
-Cells = Mapping[tuple[str, str], StoredAnswer]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What `import` is told: files, the task they answer, the name of the model that answered."""
+    """What `import` is told: files, the task they answer, the name of the model that answered.
+
+    `map` is a column map: a name, or the path of a YAML file.
+    """
 
     files: tuple[Path, ...]
     task: str
     model: str
+    map: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many samples of a task the files hold an answer to, under one variant."""
+    """How many samples the run holds an answer to, under one variant."""
 
     variant: str
     found: int
@@ -54,28 +56,43 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    """What an import leaves: a judged run, what was found, and people's ratings where known."""
+class GroupCounted:
+    """How many samples of one group the run holds an answer to, under one variant."""
 
-    done: jobs.Done
-    counts: tuple[Counted, ...]
-    ratings: Path | None
+    variant: str
+    group: str
+    found: int
+    samples: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """A task, its samples and the model whose answers are imported."""
+class _Source:
+    """A file, its text and the layout it is in."""
 
-    name: str
-    task: TaskSpec
-    samples: tuple[Sample, ...]
-    data: DataEntry
-    model: str
+    path: Path
+    text: str
+    layout: ModuleType
 
-    @property
-    def identity(self) -> str:
-        """The model's identity: all that is known of it is what it is called."""
-        return f"{KIND}:{self.model}@{self.name}"
+    def read(self, posed: Posed, spec: MapSpec | None) -> FileAnswers:
+        """Its answers."""
+        found: FileAnswers = self.layout.read(self.path, self.text, posed, spec)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import leaves: a judged run, what was found, and people's ratings where known.
+
+    `told` is what is to be known of the files; `replaced` are the folders of runs whose answers
+    all stand in this one, and which were removed for it.
+    """
+
+    done: jobs.Done
+    counts: tuple[Counted, ...]
+    groups: tuple[GroupCounted, ...]
+    ratings: Path | None
+    told: tuple[Told, ...] = ()
+    replaced: tuple[Path, ...] = ()
 
 
 def import_answers(space: Workspace, options: ImportOptions) -> Imported:
@@ -90,52 +107,81 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
             "and underscores that begins with a letter or digit"
         )
     task = space.registry.task(options.task)
-    layouts = _layouts(task, options.task)
-    stored = [a for path in options.files for a in _read(path, task, layouts)]
+    spec = space.registry.import_map(options.map) if options.map else None
+    layouts = _layouts(task, options.task, spec)
+    sources = [_source(path, layouts) for path in options.files]
     samples, data = space.samples(task.data)
-    job = _Job(options.task, task, tuple(samples), data, options.model)
-    cells = _cells(job, stored)
-    run = _run(job, cells)
-    trials = _kept(Ledger(space.results / "calls" / job.model), job, run=run, cells=cells)
-    folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
-    file = _file(job, run, _words(job, run.variants, cells))
-    _write(folder, file, [evidence.row(trial) for trial in trials])
+    prompts = space.registry.prompts
+    posed = Posed(options.task, task, samples=samples, prompts=prompts, data=data.mode)
+    read = [source.read(posed, spec) for source in sources]
+    answers = [answer for part in read for answer in part.answers]
+    _refuse_two_models(answers, task)
+    temperature = spec.temperature if spec else None
+    task = replay_run.as_answered(task, answers, temperature)
+    job = Job(options.task, task, tuple(samples), data, options.model)
+    done, found, replaced = _stored(space, job, replay_run.cells(answers))
     return Imported(
-        done=jobs.judge(space, folder, task.judges),
-        counts=tuple(
-            Counted(name, sum(v == name for v, _ in cells), len(samples)) for name in run.variants
-        ),
+        done=done,
+        counts=_counts(groups := _group_counts(job, found)),
+        groups=groups,
         ratings=_write_ratings(space.results / "ratings" / f"{job.name}.csv", job),
+        told=tuple(told for part in read for told in part.told),
+        replaced=replaced,
     )
 
 
-def _layouts(task: TaskSpec, name: str) -> dict[str, ModuleType]:
-    """The layouts in which answers to a task are known to be stored."""
+def _stored(space: Workspace, job: Job, new: Cells) -> tuple[jobs.Done, Cells, tuple[Path, ...]]:
+    """The judged run of the answers and those of earlier imports, and what it replaces."""
+    replay_run.check_choices(job, new)
+    ledger = Ledger(space.results / "calls" / job.model)
+    replay_run.refuse_others(ledger, job, new)
+    earlier = replay_union.earlier_runs(space.results, job, ledger)
+    found = replay_union.joined(new, earlier)
+    run = replay_run.run_of(job, found)
+    trials = replay_run.kept(ledger, job, found)
+    folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
+    _write(folder, replay_run.file_of(job, run, found), [evidence.row(part) for part in trials])
+    done = jobs.judge(space, folder, job.task.judges)
+    gone = replay_union.superseded(earlier, found, judges=job.task.judges)
+    for old in gone:
+        replay_union.remove(old)
+    return done, found, tuple(old.path for old in gone)
+
+
+def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, ModuleType]:
+    """The layouts a file may be in: that of a map, else those of the task and all logs."""
+    if spec is not None:
+        return {spec.format: LOGS.get(spec.format, mapped)}
     if unknown := [layout for layout in task.imports if layout not in LAYOUTS]:
         raise SpecError(
             f"task {name}: no layout {unknown[0]!r} in `imports`; known: {', '.join(LAYOUTS)}"
         )
-    if not task.imports:
-        raise SpecError(
-            f"task {name} names no layout of stored answers in `imports`; known: "
-            f"{_described(LAYOUTS)}"
-        )
-    return {layout: LAYOUTS[layout] for layout in task.imports}
+    return {**{layout: LAYOUTS[layout] for layout in task.imports}, **LOGS}
 
 
-def _read(path: Path, task: TaskSpec, layouts: Mapping[str, ModuleType]) -> list[StoredAnswer]:
-    """The answers of one file, in the one layout that recognises it."""
-    if path.is_dir():
-        raise DataError(f"{path}: a folder; name the files in it")
-    text = read_text(path)
+def _source(path: Path, layouts: Mapping[str, ModuleType]) -> _Source:
+    """A file in the one layout that recognises it."""
+    text = _text(path)
     for layout in layouts.values():
         if layout.recognises(text):
-            return list(layout.read(path, text, tuple(task.variants)))
+            return _Source(path, text, layout)
     raise DataError(f"{path}: {_why_unknown(text)}; layouts known: {_described(layouts)}")
 
 
+def _text(path: Path) -> str:
+    """The text of a file; of a zipped log, which its own library reads, how it begins."""
+    if path.is_dir():
+        raise DataError(f"{path}: a folder; name the files in it")
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(len(inspect_log.ZIPPED)) == inspect_log.ZIPPED.encode("latin-1"):
+                return inspect_log.ZIPPED
+    return read_text(path)
+
+
 def _described(layouts: Mapping[str, ModuleType]) -> str:
-    return "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
+    known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
+    return f"{known}; for others, say with --map which column is what"
 
 
 def _why_unknown(text: str) -> str:
@@ -149,134 +195,37 @@ def _why_unknown(text: str) -> str:
     return "of no layout known here" if content else "nothing in it"
 
 
-def _cells(job: _Job, stored: Sequence[StoredAnswer]) -> Cells:
-    """Each answer by its variant and sample; one that fits none, or two that differ, are errors."""
-    known = {_mark(sample.group, sample.fields): sample.id for sample in job.samples}
-    cells: dict[tuple[str, str], StoredAnswer] = {}
-    for answer in stored:
-        sample = known.get(_mark(answer.group, answer.fields))
-        if sample is None:
+def _refuse_two_models(answers: Sequence[StoredAnswer], task: TaskSpec) -> None:
+    """Refuse answers to one pool of variants that their files say two models gave."""
+    first: dict[str, StoredAnswer] = {}
+    for answer in answers:
+        if not answer.model:
+            continue
+        pool = task.variants[answer.variant].pool or answer.variant
+        held = first.setdefault(pool, answer)
+        if held.model != answer.model:
             raise DataError(
-                f"{answer.place}: of {answer.group!r}, not among the {len(known)} samples of task "
-                f"{job.name} ({job.data.mode} data); name the data it belongs to with --data"
+                f"{answer.place}: an answer of {answer.model}, while {held.place} is one of "
+                f"{held.model}; import each model apart, under a --model of its own"
             )
-        held = cells.setdefault((answer.variant, sample), answer)
-        if (held.messages, held.texts) != (answer.messages, answer.texts):
-            raise DataError(
-                f"{answer.place}: another prompt or other replies on {answer.variant} of sample "
-                f"{sample} than {held.place}; import them apart, under models of their own"
-            )
-    if not cells:
-        raise DataError("no answer in any of the files; name files that hold some")
-    return cells
 
 
-def _mark(group: str, fields: Mapping[str, str]) -> str:
-    """What tells one sample from all others."""
-    return digest((group, dict(fields)))
+def _group_counts(job: Job, found: Cells) -> tuple[GroupCounted, ...]:
+    """What was found of each group under each variant."""
+    held: dict[tuple[str, str], list[bool]] = {}
+    for variant, sample in replay_run.planned(job, found):
+        held.setdefault((variant, sample.group), []).append((variant, sample.id) in found)
+    return tuple(GroupCounted(*place, sum(parts), len(parts)) for place, parts in held.items())
 
 
-def _run(job: _Job, cells: Cells) -> Run:
-    """The run that the answers make up: its digest covers the prompts stored with them."""
-    variants = tuple(name for name in job.task.variants if any(v == name for v, _ in cells))
-    drawn = job.task.decodings[0]
-    most = max(len(answer.texts) for answer in cells.values())
-    return Run(
-        task=job.name,
-        variants=variants,
-        model=job.identity,
-        decodings=(Decoding(drawn.temperature, drawn.max_tokens, n=most),),
-        seed=0,
-        limit=None,
-        prompts=digest(_words(job, variants, cells)),
-        data=job.data.label,
-    )
-
-
-def _words(job: _Job, variants: Sequence[str], cells: Cells) -> dict[str, str]:
-    """Digest of all that shaped the answers, by variant."""
-    asked: dict[str, dict[str, object]] = {name: {} for name in variants}
-    for (name, sample), answer in cells.items():
-        asked[name][sample] = (answer.messages, len(answer.texts))
-    fixed = (job.task.cut, job.task.decodings[0])
-    return {name: digest((fixed, part)) for name, part in asked.items()}
-
-
-def _kept(ledger: Ledger, job: _Job, *, run: Run, cells: Cells) -> list[Trial]:
-    """The trials of a run, their answers in the ledger; a missing answer is a failure there."""
-    calls = [
-        (sample, _request(job, variant, sample=sample, answer=cells.get((variant, sample.id))))
-        for variant in run.variants
-        for sample in job.samples
-    ]
-    found = ledger.find([request.key for _, request in calls])
-    new: dict[str, tuple[Request, Response]] = {}
-    for sample, request in calls:
-        answer = cells.get((request.variant, sample.id))
-        response = _response(request, answer)
-        held = found.setdefault(request.key, response)
-        if held is response:
-            new[request.key] = (request, response)
-        elif answer is not None and held.texts != response.texts:
-            raise DataError(
-                f"{answer.place}: other replies than those stored for the same prompt by model "
-                f"{job.model}; import it under a --model of its own"
-            )
-    _add(ledger, list(new.values()))
-    return [_trial(job, sample, request=request, held=found) for sample, request in calls]
-
-
-def _add(ledger: Ledger, calls: Sequence[tuple[Request, Response]]) -> None:
-    """Bring to disk what is not stored yet."""
-    if not calls:
-        return
-    ledger.check()
-    try:
-        for request, response in calls:
-            ledger.add(request, response)
-    finally:
-        ledger.close()
-
-
-def _request(job: _Job, variant: str, *, sample: Sample, answer: StoredAnswer | None) -> Request:
-    """What was asked; the sample is part of the model's name, since equal prompts may have been
-    answered differently.
-    """
-    drawn, texts = job.task.decodings[0], answer.texts if answer else ("",)
-    return Request(
-        sample_id=sample.id,
-        variant=variant,
-        step=job.task.variants[variant].steps[-1].name,
-        model=f"{job.identity}#{variant}/{sample.id}",
-        messages=answer.messages if answer else (),
-        decoding=Decoding(drawn.temperature, drawn.max_tokens, n=len(texts)),
-    )
-
-
-def _response(request: Request, answer: StoredAnswer | None) -> Response:
-    if answer is None:
-        return Response.failed(request.key, Reason.FAILED, ABSENT)
-    return Response(key=request.key, texts=answer.texts)
-
-
-def _trial(job: _Job, sample: Sample, *, request: Request, held: Mapping[str, Response]) -> Trial:
-    part = Taken(request.step, request.key, request.messages, held[request.key])
-    way = label(job.task, job.task.decodings[0])
-    return pipeline.trial(sample, request.variant, decoding=way, taken=(part,), task=job.task)
-
-
-def _file(job: _Job, run: Run, words: Mapping[str, str]) -> RunFile:
-    return RunFile(
-        digest=run.digest,
-        run=run,
-        task=job.task,
-        model=ModelEntry(job.model, KIND, job.identity, None),
-        data=job.data,
-        variants=words,
-        samples=len(job.samples),
-        planned=len(job.samples) * len(run.variants),
-        chance=job.task.chance,
-        version=__version__,
+def _counts(groups: Sequence[GroupCounted]) -> tuple[Counted, ...]:
+    """What was found under each variant."""
+    held: dict[str, list[GroupCounted]] = {}
+    for part in groups:
+        held.setdefault(part.variant, []).append(part)
+    return tuple(
+        Counted(variant, sum(p.found for p in parts), sum(p.samples for p in parts))
+        for variant, parts in held.items()
     )
 
 
@@ -289,7 +238,7 @@ def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> None:
     folder.write(file, rows)
 
 
-def _write_ratings(path: Path, job: _Job) -> Path | None:
+def _write_ratings(path: Path, job: Job) -> Path | None:
     """Write people's ratings of a task's samples, a line a rating; null where it has none."""
     ratings = [
         Rating(job.name, sample.id, sample.group, "mean", float(value), scale)

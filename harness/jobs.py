@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from harness import __version__, evidence, pipeline
+from harness.backends import Backend
 from harness.core import Judge, Model, Response, Run, Sample
 from harness.errors import SpecError, StoreError
 from harness.ledger import Ledger
-from harness.parts import Decoding, digest
+from harness.parts import digest
 from harness.pipeline import Trial
 from harness.planning import Plan, check_templates, decodings, take, variant_digest
-from harness.registry import Backend
 from harness.runs import JudgeEntry, ModelEntry, Row, RunFile, RunFolder, VerdictRow, write_whole
 from harness.scores import ScoreRow, table_text
 from harness.scoring import score_rows
@@ -95,7 +95,7 @@ class Reread:
 def prepare(space: Workspace, options: RunOptions) -> Prepared:
     """Resolve all that a run needs, so that what can fail does so before the first call."""
     task = space.registry.task(options.task)
-    variants = _variants(task, options.variants, name=options.task)
+    variants = chosen_variants(task, options.variants, name=options.task)
     spec = space.registry.model_spec(options.model, options.backend)
     judges = tuple(dict.fromkeys(options.judges or task.judges))
     check_judges(space, judges, task=task, name=options.task)
@@ -228,7 +228,8 @@ def _samples(rows: Sequence[Row]) -> tuple[Sample, ...]:
     return tuple({row.sample.id: row.sample for row in rows}.values())
 
 
-def _variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tuple[str, ...]:
+def chosen_variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tuple[str, ...]:
+    """The variants of some names: all of them, those named, or the task's own without names."""
     if "all" in names:
         return tuple(task.variants)
     wanted = {_variant(task, part, task_name=name) for part in names}

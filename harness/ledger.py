@@ -46,6 +46,10 @@ class _Body(msgspec.Struct):
     response: Response
 
 
+class _Asking(msgspec.Struct):
+    request: Request
+
+
 class _Asked(msgspec.Struct):
     model: str
 
@@ -112,6 +116,16 @@ class Ledger:
                 if held is None or _supersedes((failed, place), held[:2]):
                     best[head.key] = (failed, place, response)
         return {key: response for key, (_, _, response) in best.items()}
+
+    def asked(self, keys: Collection[str]) -> dict[str, Request]:
+        """The stored requests of these keys."""
+        wanted, found = set(keys), dict[str, Request]()
+        for path in _segments(self._folder):
+            for number, line in _lines(path):
+                key = _decode(line, _Head, where=(path, number)).key
+                if key in wanted and key not in found:
+                    found[key] = _decode(line, _Asking, where=(path, number)).request
+        return found
 
     def identities(self) -> set[str]:
         """The models whose calls are stored here."""

@@ -176,8 +176,8 @@ def test_a_model_name_is_no_path(desk: Desk, model: str) -> None:
         desk.take(desk.put("in.json", answered()), model=model)
 
 
-def test_a_task_without_a_layout_of_stored_answers_says_so(desk: Desk) -> None:
-    with pytest.raises(SpecError, match="names no layout of stored answers"):
+def test_a_layout_of_released_data_is_known_to_its_own_task_alone(desk: Desk) -> None:
+    with pytest.raises(DataError, match="of no layout known here; layouts known: lm_eval: "):
         desk.take(desk.put("in.json", answered()), task="intent_resolution")
 
 

@@ -218,6 +218,13 @@ def test_at_one_time_the_segment_decides_and_then_the_line(tmp_path: Path) -> No
     assert Ledger(tmp_path).find([asked.key])[asked.key].texts == ("a1",)
 
 
+def test_what_was_asked_is_found_by_its_key(tmp_path: Path) -> None:
+    asked = request()
+    stored(tmp_path, (asked, reply(asked)))
+
+    assert Ledger(tmp_path).asked([asked.key, "0" * 64]) == {asked.key: asked}
+
+
 @pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
 def test_a_failure_never_hides_an_answer(tmp_path: Path, order: tuple[int, ...]) -> None:
     asked = request()

@@ -11,6 +11,7 @@ from harness.specs.builds import BuildSpec
 from harness.specs.checked import Spec, check, nearest, read_yaml
 from harness.specs.data import OverlaySpec, SourceSpec
 from harness.specs.golden import GoldenSpec
+from harness.specs.imports import MapSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.models import ModelSpec, OpenAISpec
 from harness.specs.tasks import TaskSpec
@@ -24,6 +25,7 @@ KINDS: Mapping[str, Any] = {
     "configs/data": SourceSpec,
     "configs/builds": BuildSpec,
     "configs/golden": GoldenSpec,
+    "configs/imports": MapSpec,
 }
 SHIPPED = sorted([*(HOME / "tasks").rglob("*.yaml"), *(HOME / "configs").rglob("*.yaml")])
 TASK = """\
@@ -247,3 +249,51 @@ def test_a_spec_cannot_be_changed(tmp_path: Path) -> None:
 )
 def test_the_nearest_names_come_first(name: str, known: list[str], expected: str) -> None:
     assert nearest(name, known) == expected
+
+
+CHOICE = "choice: {order: 0}, pool: all, "
+NEUTRAL = "{name: neutral, template: toy/neutral, is_neutral: true}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("steps: [", f"{CHOICE}steps: [{NEUTRAL}, ", None),
+        (
+            "steps: [",
+            f"steps: [{NEUTRAL}, ",
+            "`is_neutral` is for steps of a variant with a `choice`",
+        ),
+        ("toy/base}]", f"toy/base}}, {NEUTRAL}], {CHOICE[:-2]}", "the last step answers"),
+        ("decodings:", "mode: choose\ndecodings:", "mode choose is for variants with a `choice`"),
+        ("about: plain, ", "about: plain, choice: {order: -1}, ", "order"),
+        ("about: plain, ", "about: plain, choice: {answers: words}, ", "known: number, text"),
+        ("about: plain, ", "about: plain, choice: {ordr: 0}, ", "did you mean order"),
+        ("about: plain, ", "about: plain, choice: {}, pool: base, ", "both called 'base'; rename"),
+        (
+            "  base:",
+            f"  more: {{about: a, {CHOICE}steps: [{{name: a, template: b}}]}}\n  base:",
+            "'base'",
+        ),
+        ("max_tokens: 5}]", "max_tokens: 5}, {temperature: 1, max_tokens: 5}]", None),
+    ],
+)
+def test_a_task_with_choices_is_whole_or_refused(
+    tmp_path: Path, old: str, new: str, words: str | None
+) -> None:
+    path = written(tmp_path, TASK.replace(old, new, 1))
+
+    if words is None:
+        assert isinstance(read(path, TaskSpec), TaskSpec)
+    else:
+        with pytest.raises(SpecError) as caught:
+            read(path, TaskSpec)
+        assert words in str(caught.value)
+
+
+def test_choices_are_drawn_in_one_way(tmp_path: Path) -> None:
+    text = TASK.replace("steps: [", f"{CHOICE}steps: [", 1)
+    twice = text.replace("max_tokens: 5}]", "max_tokens: 5}, {temperature: 1, max_tokens: 5}]")
+
+    with pytest.raises(SpecError, match="choices are drawn in one way: give one decoding"):
+        read(written(tmp_path, twice), TaskSpec)

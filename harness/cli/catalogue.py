@@ -18,12 +18,13 @@ SECTIONS: "dict[str, Section]" = {
     "judges": "configs/judges",
     "data": "configs/data",
     "builds": "configs/builds",
+    "imports": "configs/imports",
 }
 
 
-# What to add for a kind of model that this version does not run in its own process.
+# What a kind of model needs that may not be here.
 NOT_HERE = {
-    "vllm": " (add --backend transformers, or --backend server)",
+    "vllm": " (without vLLM add --backend transformers, or --backend server)",
     "anthropic": " (cannot be run yet)",
 }
 

@@ -8,7 +8,7 @@ import typer
 from harness.cli import options
 from harness.cli.evaluate import DONE, DONE_WITH_MISSING, put_runs
 from harness.cli.options import HOME, RESULTS, AsJson, Data, Home, Results
-from harness.cli.screen import put, put_json
+from harness.cli.screen import put, put_json, put_table, say
 
 if TYPE_CHECKING:
     from harness.imports import Imported
@@ -22,6 +22,12 @@ def import_files(
     model: Annotated[
         str, typer.Option("--model", help="What to call the model that answered; not run here.")
     ],
+    column_map: Annotated[
+        str | None,
+        typer.Option(
+            "--map", help="Column map: a name in configs/imports/, or the path of a YAML file."
+        ),
+    ] = None,
     data: Data = None,
     results: Results = RESULTS,
     home: Home = HOME,
@@ -29,24 +35,46 @@ def import_files(
 ) -> int:
     """Take in other people's stored answers and have the task's judges read them.
 
-    Nothing is asked. A file's layout is told by its content; importing it again changes nothing.
+    Nothing is asked. A file's layout is told by its content, or by a column map; importing it
+    again changes nothing.
     """
     from harness import imports
 
     space = options.workspace(home, results, data=data, is_offline=True)
-    found = imports.import_answers(space, imports.ImportOptions(tuple(files), task, model))
+    wanted = imports.ImportOptions(tuple(files), task, model, column_map)
+    found = imports.import_answers(space, wanted)
+    for told in found.told:
+        say(f"{told.path}: {told.rows} row{'s' * (told.rows != 1)} {told.what}")
+    for path in found.replaced:
+        say(f"run {path}: its answers stand in the run below now; removed")
     if is_json:
         return _put_json(found)
     code = put_runs([found.done], is_json=False)
-    for count in found.counts:
-        put(f"{count.variant}: answers to {count.found} of {count.samples} samples")
+    _put_counts(found)
     if found.ratings is not None:
         put(f"ratings {found.ratings}")
     return code
 
 
+def _put_counts(found: "Imported") -> None:
+    """Print how many samples each variant has an answer to, and so for each group."""
+    for count in found.counts:
+        put(f"{count.variant}: answers to {count.found} of {count.samples} samples")
+    groups = sorted({part.group for part in found.groups})
+    said = {(p.variant, p.group): f"{p.found} of {p.samples}" for p in found.groups}
+    if len(groups) > 1:
+        put_table(
+            "answers found, of the samples of each group",
+            ("variant", *groups),
+            [
+                (count.variant, *(said.get((count.variant, group), "-") for group in groups))
+                for count in found.counts
+            ],
+        )
+
+
 def _put_json(found: "Imported") -> int:
     done = found.done
     told = {"folder": done.folder.path, "scores": done.scores, "counts": found.counts}
-    put_json({**told, "ratings": found.ratings})
+    put_json({**told, "groups": found.groups, "ratings": found.ratings, "told": found.told})
     return DONE_WITH_MISSING if done.missing else DONE

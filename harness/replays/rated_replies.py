@@ -6,7 +6,7 @@ name says nothing.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,9 @@ import msgspec
 from harness.errors import DataError
 from harness.parts import Message
 from harness.readers.topical_chat import shown
-from harness.replays.answer import StoredAnswer
+from harness.replays.answer import FileAnswers, StoredAnswer
+from harness.replays.posed import Posed
+from harness.specs.imports import MapSpec
 
 LOOKS_FOR = "a JSON list of objects with source, system_id, system_output, prompt, all_responses"
 
@@ -35,23 +37,29 @@ def recognises(text: str) -> bool:
     return text.lstrip().startswith("[") and '"all_responses"' in text
 
 
-def read(path: Path, text: str, variants: Collection[str]) -> Iterator[StoredAnswer]:
+def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a file; an item without any reply counts as not in it."""
     try:
         items = msgspec.json.decode(text, type=list[_Item])
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: not {LOOKS_FOR}: {error}; get the file again") from error
-    for number, item in enumerate(items, 1):
-        place = f"{path}, item {number}"
-        if item.all_responses:
-            yield StoredAnswer(
-                place=place,
-                fields=shown(item.source, item.context, item.system_output),
-                group=item.system_id,
-                variant=_variant(item.prompt, variants, place=place),
-                messages=(Message("user", item.prompt),),
-                texts=tuple(item.all_responses),
-            )
+    numbered = [(f"{path}, item {number}", item) for number, item in enumerate(items, 1)]
+    return FileAnswers(
+        tuple(_answer(item, posed, place=place) for place, item in numbered if item.all_responses)
+    )
+
+
+def _answer(item: _Item, posed: Posed, *, place: str) -> StoredAnswer:
+    fields = shown(item.source, item.context, item.system_output)
+    if not (samples := posed.having(fields, item.system_id)):
+        raise posed.unknown(place, f"of {item.system_id!r}")
+    return StoredAnswer(
+        place=place,
+        sample_id=samples[0].id,
+        variant=_variant(item.prompt, posed.task.variants, place=place),
+        messages=(Message("user", item.prompt),),
+        texts=tuple(item.all_responses),
+    )
 
 
 def _variant(prompt: str, variants: Collection[str], *, place: str) -> str:

@@ -1,16 +1,33 @@
 """The command `import`: what it prints, its exit code, and the commands that go on from there."""
 
+import csv
 import os
 from pathlib import Path
 
 import pytest
+import stored_choices
 from msgspec import json
+from posed_files import write
+from quiz import Quiz
 from rated_files import Desk, answered
+
+from harness.cli import main
+from harness.registry import Registry, shipped_home
+from harness.specs.golden import CellSpec
 
 DATA = os.environ.get("HARNESS_DATA")
 needs_data = pytest.mark.skipif(
     DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
 )
+MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text-ada-001")
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/option_probabilities.csv"
+
+
+@pytest.fixture
+def quiz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Quiz:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return stored_choices.build(tmp_path)
 
 
 @pytest.fixture
@@ -88,3 +105,102 @@ def test_an_imported_run_stands_on_the_leaderboard(
     assert desk.main("leaderboard") == 0
 
     assert "m:replay@unknown" in (desk.results / "leaderboard.csv").read_text("utf-8")
+
+
+def take(quiz: Quiz, *arguments: str) -> int:
+    """Import answers to the task intent_detection here; the exit code."""
+    return quiz.main("import", "--task", "intent_detection", "--model", "small", *arguments)
+
+
+def test_what_was_found_is_printed_for_each_variant_and_group(
+    quiz: Quiz, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(quiz.folder / "in.csv", stored_choices.answered(1), stored_choices.pair(1))
+
+    assert take(quiz, str(path)) == 1
+
+    said = capsys.readouterr().out
+    assert "order1: answers to 2 of 4 samples" in said
+    table = said.split("answers found, of the samples of each group\n")[1].splitlines()
+    assert [line.split() for line in table[:3]] == [
+        ["variant", "coherence_inference", "irony"],
+        ["order0", "0", "of", "1", "0", "of", "3"],
+        ["order1", "1", "of", "1", "1", "of", "3"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ({"answer": "1"}, "in.csv: 1 row whose `answer` or `correct` is not what the probabil"),
+        ({"distribution": ""}, "in.csv: 1 row without probabilities: missing"),
+    ],
+)
+def test_what_is_odd_about_a_file_is_told(
+    quiz: Quiz, capsys: pytest.CaptureFixture[str], cells: dict[str, str], told: str
+) -> None:
+    rows = [stored_choices.answered(0), stored_choices.answered(1) | cells]
+
+    take(quiz, str(write(quiz.folder / "in.csv", *rows)))
+
+    assert told in capsys.readouterr().err
+
+
+def test_an_earlier_run_that_is_part_of_this_one_is_told_of(
+    quiz: Quiz, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (stored_choices.answered(seed) for seed in (0, 1))
+    take(quiz, str(write(quiz.folder / "a.csv", first)))
+    [earlier] = quiz.results.glob("runs/*/*/*")
+
+    take(quiz, str(write(quiz.folder / "b.csv", second)))
+
+    told = f"run {earlier}: its answers stand in the run below now; removed"
+    assert told in capsys.readouterr().err
+
+
+def test_the_example_of_a_column_map_is_what_its_file_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    names = ["--task", "intent_detection", "--model", "small", "--map", "option_probabilities"]
+
+    assert main(["import", str(EXAMPLE), *names, "--results", str(tmp_path), "--json"]) == 1
+
+    told = json.decode(capsys.readouterr().out)
+    assert {part["variant"]: part["found"] for part in told["counts"]} == {
+        **{f"order{n}": 0 for n in range(2, 5)},
+        **{"order0": 3, "order1": 2},
+    }
+    assert [part["rows"] for part in told["told"]] == [1, 1]
+
+
+def golden(model: str) -> dict[str, CellSpec]:
+    """The published accuracies of a model, by group."""
+    cells = Registry((shipped_home(),), {}, Path()).golden("hu2022").all_cells
+    own = [c for c in cells if c.recompute == f"hu2022_{model}" and "accuracy" in (c.value or "")]
+    return {(cell.value or "").removeprefix("accuracy").strip("_") or "all": cell for cell in own}
+
+
+@needs_data
+@pytest.mark.parametrize("model", MODELS)
+def test_stored_probabilities_give_the_published_accuracies(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = sorted(map(str, Path(DATA or "", "hu2022/model_data").glob(f"*_{model}_*.csv")))
+    end = ["--results", str(tmp_path)]
+
+    assert main(["import", *files, "--task", "intent_detection", "--model", model, *end]) == 0
+    main(["leaderboard", *end])
+
+    with (tmp_path / "leaderboard.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["variant"] == "all"]
+    found = {row["group"]: row["value"] for row in rows if row["metric"] == "accuracy"}
+    printed = {group: str(cell.published) for group, cell in golden(model).items()}
+    digits = {group: len(text.partition(".")[2]) for group, text in printed.items()}
+    assert {group: f"{float(found[group]):.{digits[group]}f}" for group in printed} == printed
+    assert len(printed) == 8
+    assert {r["group"] for r in rows if r["metric"] == "accuracy_permuted"} == set(found)
+    is_alarmed = "alarm: " in capsys.readouterr().err
+    assert is_alarmed == (model == "gpt2")

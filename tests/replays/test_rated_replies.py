@@ -1,22 +1,40 @@
 """The layout of rated replies: told by content, the criterion read in the prompt alone."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import json
 from rated_files import answered
 
+from harness.core import Sample
 from harness.errors import DataError
+from harness.prompts import Prompts
+from harness.readers.topical_chat import shown
+from harness.registry import Registry, shipped_home
+from harness.replays.answer import StoredAnswer
+from harness.replays.posed import Posed
 from harness.replays.rated_replies import read, recognises
 
-VARIANTS = ("naturalness", "coherence", "groundedness", "overall")
 WHERE = Path("gpt_coh.json")
+
+
+def stored(*items: Mapping[str, Any]) -> tuple[StoredAnswer, ...]:
+    """The answers in a file of these items, to samples that are the rated replies."""
+    parts = {f"s{at}": part for at, part in enumerate(answered())}
+    samples = [
+        Sample(name, shown(p["source"], p["context"], p["system_output"]), group=p["system_id"])
+        for name, p in parts.items()
+    ]
+    task = Registry((shipped_home(),), {}, Path()).task("topical_chat")
+    posed = Posed("topical_chat", task, samples=samples, prompts=Prompts([]), data="released")
+    return read(WHERE, json.encode(items).decode(), posed).answers
 
 
 def variant(prompt: str) -> str:
     """The variant that is read in a prompt."""
-    item = {**answered()[0], "prompt": prompt}
-    [answer] = read(WHERE, json.encode([item]).decode(), VARIANTS)
+    [answer] = stored({**answered()[0], "prompt": prompt})
     return answer.variant
 
 
@@ -60,7 +78,7 @@ def test_a_file_is_known_by_what_is_in_it(text: str, is_known: bool) -> None:
 def test_prompt_and_texts_are_kept_to_the_letter() -> None:
     item = answered(texts=(" 2\n", ""))[0]
 
-    [answer] = read(WHERE, json.encode([item]).decode(), VARIANTS)
+    [answer] = stored(item)
 
     assert answer.messages[0].content == item["prompt"]
     assert answer.texts == (" 2\n", "")
@@ -71,4 +89,8 @@ def test_a_damaged_item_is_named() -> None:
     items[3]["all_responses"] = [None]
 
     with pytest.raises(DataError, match=r"\$\[3\]\.all_responses\[0\]"):
-        list(read(WHERE, json.encode(items).decode(), VARIANTS))
+        stored(*items)
+
+
+def test_an_answer_is_to_the_reply_that_was_rated() -> None:
+    assert [answer.sample_id for answer in stored(*answered())] == ["s0", "s1", "s2", "s3"]

@@ -1,0 +1,75 @@
+"""Numbers that others wrote for choices: read strictly, never evaluated, turned into scores."""
+
+from math import inf, log, nan
+
+import pytest
+
+from harness.replays.choice_values import LEAST, by_place, of_logprobs, of_probabilities
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'1': 0.25, '2': 0.75}",
+        '{"1": 0.25, "2": 0.75}',
+        "{1: 0.25, 2: 0.75}",
+        "  {'2': 7.5e-1,'1' :.25 , } ",
+    ],
+)
+def test_a_mapping_of_places_is_read_as_python_or_json_writes_it(text: str) -> None:
+    assert by_place(text, 2) == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("__import__('os')", "no mapping of places"),
+        ("{'1': 0.5, '2': 0.5} or 1", "no mapping of places"),
+        ("{'1': 0.5, 'x': 0.5}", "no mapping of places"),
+        ("{'1': nan, '2': 0.5}", "no mapping of places"),
+        ("{'1': 0.5}", "numbers for places 1, not for 1 to 2"),
+        ("{'1': 0.5, '1': 0.5}", "numbers for places 1, 1, not"),
+        ("{'0': 0.5, '1': 0.5}", "numbers for places 0, 1, not"),
+        ("{" + "'1': 0.5, " * 2000 + "}", "more than 10000"),
+        ("", "no mapping of places"),
+    ],
+)
+def test_what_is_no_mapping_of_all_places_is_refused(text: str, fact: str) -> None:
+    with pytest.raises(ValueError, match=fact):
+        by_place(text, 2)
+
+
+def test_a_probability_becomes_its_natural_logarithm() -> None:
+    found = of_probabilities([0.25, 0.75], ("1", " two"))
+
+    assert [part.logprob for part in found] == [log(0.25), log(0.75)]
+    assert [(part.tokens, part.bytes) for part in found] == [(None, 1), (None, 4)]
+
+
+def test_a_probability_printed_as_0_is_the_least_there_is() -> None:
+    assert of_probabilities([0.0, 1.0], ("1", "2"))[0].logprob == LEAST == pytest.approx(-744.44)
+
+
+@pytest.mark.parametrize("values", [[1.2, 0.0], [-0.1, 0.5], [nan, 0.5], [0.6, 0.6], [inf, 0]])
+def test_what_are_no_probabilities_is_refused(values: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"is no probability|add up to"):
+        of_probabilities(values, ("1", "2"))
+
+
+def test_rounding_may_add_a_little() -> None:
+    assert of_probabilities([0.5004, 0.5003], ("1", "2"))[0].logprob == log(0.5004)
+
+
+def test_an_impossible_choice_has_the_least_log_probability() -> None:
+    assert [part.logprob for part in of_logprobs([-inf, -1.5], ("a", "b"))] == [LEAST, -1.5]
+
+
+@pytest.mark.parametrize("value", [0.3, nan, inf])
+def test_a_positive_number_is_no_log_probability(value: float) -> None:
+    with pytest.raises(ValueError, match="no log-probability in nats"):
+        of_logprobs([value, -1.0], ("a", "b"))
+
+
+def test_there_is_one_number_for_each_choice() -> None:
+    with pytest.raises(ValueError, match="1 numbers for 2 choices"):
+        of_logprobs([-1.0], ("a", "b"))
