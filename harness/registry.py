@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from harness.backends import Backend, rebacked
 from harness.core import Judge, Model, Sample
 from harness.errors import ModelError, SpecError
 from harness.prompts import Prompts
@@ -19,22 +20,29 @@ from harness.specs import data, encoders, judges, models
 from harness.specs.builds import BuildSpec
 from harness.specs.checked import check, nearest, read_yaml
 from harness.specs.golden import GoldenSpec
+from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 
 if TYPE_CHECKING:
     from harness.encoders import Encoder
 
 Section = Literal[
-    "tasks", "configs/builds", "configs/data", "configs/golden", "configs/judges", "configs/models"
+    "tasks",
+    "configs/builds",
+    "configs/data",
+    "configs/golden",
+    "configs/imports",
+    "configs/judges",
+    "configs/models",
 ]
 READERS = {
     "emphasized_talk": "harness.readers.emphasized_talk",
+    "hu2022": "harness.readers.hu2022",
+    "ludwig": "harness.readers.ludwig",
     "intent_resolution": "harness.readers.intent_resolution",
     "topical_chat": "harness.readers.topical_chat",
     "samples_jsonl": "harness.readers.samples_jsonl",
 }
-Controls = Mapping[str, Mapping[str, tuple[str, ...]]]
-Backend = Literal["transformers", "vllm", "server"]
 
 
 def shipped_home() -> Path:
@@ -108,6 +116,13 @@ class Registry:
         spec: GoldenSpec = check(read_yaml(path), GoldenSpec, where=str(path))
         return spec
 
+    def import_map(self, name: str) -> MapSpec:
+        """The column map of a name, or of the path of a YAML file."""
+        is_path = name.endswith((".yaml", ".yml"))
+        path = Path(name) if is_path else self.file("configs/imports", name)
+        spec: MapSpec = check(read_yaml(path), MapSpec, where=str(path))
+        return spec
+
     def overlay(self, name: str) -> data.OverlaySpec:
         """The corrections that a task names, as a path below tasks/."""
         path = self.resource(name)
@@ -128,7 +143,7 @@ class Registry:
         path = self.file("configs/models", name)
         content = read_yaml(path)
         if backend is not None:
-            content = _rebacked(content, backend, where=path)
+            content = rebacked(content, backend, where=path)
         spec: models.ModelSpec = check(content, models.ModelSpec, where=str(path))
         return spec
 
@@ -139,14 +154,21 @@ class Registry:
         return spec
 
     def model(
-        self, name: str, spec: models.ModelSpec, *, controls: Controls, samples: Sequence[Sample]
+        self,
+        name: str,
+        spec: models.ModelSpec,
+        *,
+        task: TaskSpec | None = None,
+        samples: Sequence[Sample] = (),
     ) -> Model:
-        """The model of a spec; controls are built with the task's samples."""
+        """The model of a spec; controls are built with the task and its samples."""
         match spec:
             case models.ScriptedSpec(policy=policy):
                 from harness.models.scripted import control
 
-                return control(name, policy, sources=controls, samples=samples)
+                sources, variants = (task.controls, task.variants) if task else ({}, {})
+                layouts = {n: spec.choice for n, spec in variants.items() if spec.choice}
+                return control(name, policy, sources=sources, samples=samples, layouts=layouts)
             case models.OpenAISpec():
                 from harness.models.openai_api import OpenAIModel
 
@@ -156,10 +178,9 @@ class Registry:
 
                 return TransformersModel(name, spec, self.cache / "checkpoints")
             case models.VllmSpec():
-                raise ModelError(
-                    f"model {name}: kind vllm cannot be run in this process by this version; "
-                    "add --backend transformers, or serve it with vLLM and add --backend server"
-                )
+                from harness.models.vllm_engine import VllmModel
+
+                return VllmModel(name, spec, self.cache / "checkpoints")
             case models.AnthropicSpec():
                 raise ModelError(
                     f"model {name}: kind anthropic cannot be run by this version; choose a model "
@@ -215,6 +236,10 @@ class Registry:
                 from harness.judges.contrast import ContrastJudge
 
                 return ContrastJudge(name, spec, self.encoder(spec.encoder))
+            case judges.GoldSpec():
+                from harness.judges.gold import GoldJudge
+
+                return GoldJudge(name, spec)
 
     def encoder(self, spec: encoders.LocalEncoderSpec) -> "Encoder":
         """The encoder of a spec: one of each kind and setting in a process."""
@@ -265,23 +290,3 @@ def _known(identity: str | None, *, judge: str) -> str:
             f"judge {judge} asks a model, and asked none when it read this run; judge again"
         )
     return identity
-
-
-def _rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:
-    """A local model's YAML, to be run by another back end."""
-    if content.get("kind") not in ("transformers", "vllm"):
-        raise SpecError(
-            f"{where}: --backend {backend} is for kinds transformers and vllm, not for "
-            f"{content.get('kind')!r}; leave it out"
-        )
-    if backend != "server":
-        return {**content, "kind": backend}
-    local = check(dict(content), models.ModelSpec, where=str(where))
-    return {
-        "kind": "openai",
-        "about": local.about,
-        "model": local.model,
-        "base_url": local.server_url,
-        "base_url_env": "HARNESS_SERVER_URL",
-        "key_env": None,
-    }

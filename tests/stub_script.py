@@ -5,6 +5,7 @@ Pure but for the clock of a Retry-After date. A further API is a further shape i
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,8 +28,9 @@ class Script:
     the replies one is taken by the prompt's digest, of the faults the k-th at the k-th attempt,
     "" and nothing left meaning none. `shares` are the probabilities of further faults, drawn from
     seed, prompt and attempt. A fault is a status ("500", "429", "429-date", "429-quota",
-    "400-filter"), a name known to `Faults.of_body`, a name in CHOICES or VECTORS, "late",
-    "n-ignored", "no-choices" or "no-data".
+    "400-filter"), a name known to `Faults.of_body`, a name in CHOICES, VECTORS or ECHOES, "late",
+    "n-ignored", "no-choices", "no-data" or "no-logprobs". `nexts` are the likeliest first tokens
+    of every chat reply.
     """
 
     models: tuple[Mapping[str, Any], ...] = ({"id": "stub-model"},)
@@ -41,6 +43,8 @@ class Script:
     retry_after_s: float = 0.02
     key: str | None = None
     models_status: int = 200
+    nexts: Mapping[str, float] = field(default_factory=lambda: {"1": -0.4, " 2": -1.4, "A": -3.0})
+    has_tokenizer: bool = False
 
     def fault(self, prompt: str, digest: str, attempt: int) -> str:
         """The fault of one attempt, "" for none."""
@@ -137,12 +141,76 @@ def openai_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[str
         text = script.text(prompt_of(asked), digest_of({**asked, "index": index}))
         choice, message = CHOICES.get(fault, ({}, {}))
         message = {"role": "assistant", "content": text} | message
-        choices.append({"index": index, "message": message, "finish_reason": "stop"} | choice)
+        choice = {"index": index, "message": message, "finish_reason": "stop"} | choice
+        choices.append(choice | {"logprobs": told_nexts(script, asked, fault)})
     usage = {"prompt_tokens": len(prompt_of(asked).split()), "completion_tokens": 6 * count}
     body = {"id": "stub", "object": "chat.completion", "created": 0, "model": asked["model"]}
     body |= {"usage": usage | {"total_tokens": sum(usage.values())}}
     # Backwards: a client must go by the index.
     return body if fault == "no-choices" else body | {"choices": choices[::-1]}
+
+
+def told_nexts(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any] | None:
+    """The likeliest first tokens, where they were asked for."""
+    if not asked.get("logprobs") or fault == "no-logprobs":
+        return None
+    told = [{"token": token, "logprob": value} for token, value in script.nexts.items()]
+    return {"content": [told[0] | {"top_logprobs": told}] if told else []}
+
+
+# What a fault changes in the tokens of an echoed prompt and in their log-probabilities.
+Echo = tuple[list[str], list[float | None]]
+ECHOES: Mapping[str, Callable[[list[str], list[float | None]], Echo]] = {
+    "trimmed": lambda tokens, told: (
+        ["<s>", *(token.removeprefix(" ") for token in tokens)],
+        [None, -9.0, *told[1:]],
+    ),
+    "trimmed-unmarked": lambda tokens, told: ([token.strip() for token in tokens], told),
+    "mangled": lambda tokens, told: ([token.replace("e", "\ufffd") for token in tokens], told),
+    "undrawn": lambda tokens, told: (tokens[:-1], told[:-1]),
+    "cut-logprobs": lambda tokens, told: (tokens, told[:-2]),
+    "cut-tokens": lambda tokens, told: (tokens[:-3], told[:-3]),
+    "no-echo": lambda tokens, told: (tokens[-1:], told[-1:]),
+    "null-logprob": lambda tokens, told: (tokens, [*told[:-2], None, told[-1]]),
+    "nan-logprob": lambda tokens, told: (tokens, [*told[:-2], float("nan"), told[-1]]),
+    "odds": lambda tokens, told: (tokens, [*told[:-2], 0.5, told[-1]]),
+}
+
+
+def openai_completion(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any]:
+    """The body of a completion that echoes its prompts, a token drawn behind each."""
+    choices: list[dict[str, Any]] = []
+    for index, prompt in enumerate(
+        asked["prompt"][:1] if fault == "n-ignored" else asked["prompt"]
+    ):
+        tokens = [*tokens_of(prompt), " the"]
+        told = [None, *(logprob_of(tokens[: at + 1]) for at in range(1, len(tokens)))]
+        if fault in ECHOES:
+            tokens, told = ECHOES[fault](tokens, told)
+        logprobs = {"tokens": tokens, "token_logprobs": told, "text_offset": []}
+        choices.append({"index": index, "text": prompt, "logprobs": logprobs})
+        if fault == "no-logprobs":
+            choices[-1] |= {"logprobs": None}
+    body: dict[str, Any] = {"object": "text_completion", "model": asked["model"]}
+    body |= {"usage": {"prompt_tokens": 9, "completion_tokens": len(choices)}}
+    # Backwards: a client must go by the index.
+    return body if fault == "no-choices" else body | {"choices": choices[::-1]}
+
+
+def tokens_of(text: str) -> list[str]:
+    """Words with the space before them, signs, and whatever else there is, one by one."""
+    return re.findall(r" ?\w+|.", text, re.DOTALL)
+
+
+def logprob_of(tokens: list[str]) -> float:
+    """The log-probability of the last of some tokens given the others."""
+    return -1.0 - int(digest_of(tokens), 16) % 1000 / 100
+
+
+def tokenized(script: Script, asked: dict[str, Any], fault: str) -> dict[str, Any]:
+    """The tokens of a prompt as SentencePiece writes them, behind a marker."""
+    tokens = ["<s>", *tokens_of(f" {asked['prompt']}")] if "trimmed" in fault else ["nonsense"]
+    return {"token_strs": [token.replace(" ", "\u2581") for token in tokens]}
 
 
 # What a fault changes in the vector of an embedding.
@@ -167,14 +235,18 @@ def openai_embedding(script: Script, asked: dict[str, Any], fault: str) -> dict[
 
 SHAPES: Mapping[str, Shape] = {
     "/v1/chat/completions": openai_answer,
+    "/v1/completions": openai_completion,
+    "/tokenize": tokenized,
     "/v1/embeddings": openai_embedding,
 }
 
 
 def prompt_of(asked: Mapping[str, Any]) -> str:
-    """All words of a request's messages, or the text to embed."""
+    """All words of a request's messages, its prompts, or the text to embed."""
     if "input" in asked:
         return str(asked["input"])
+    if "prompt" in asked:
+        return "\n".join(asked["prompt"]) if isinstance(asked["prompt"], list) else asked["prompt"]
     return "\n".join(str(message["content"]) for message in asked["messages"])
 
 

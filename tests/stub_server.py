@@ -126,7 +126,8 @@ class StubServer:
         content = await reader.readexactly(int(length[1]) if length else 0)
         bearer = re.search(r"(?im)^authorization: *bearer +(.*?)\r$", head)
         key = bearer[1] if bearer else ""
-        if method == "POST" and path in SHAPES:
+        is_known = path in SHAPES and (path != "/tokenize" or self.script.has_tokenizer)
+        if method == "POST" and is_known:
             return await self._answer(path, json.loads(content), key, reader=reader, writer=writer)
         return await _send(writer, self._aside(f"{method} {path}", content, key))
 

@@ -9,7 +9,8 @@ import typer
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.registry import Backend, Registry
+    from harness.backends import Backend
+    from harness.registry import Registry
     from harness.ways import Way
     from harness.workspace import Workspace
 

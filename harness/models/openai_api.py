@@ -4,6 +4,7 @@ Whatever the client library raises is translated in one function. Replies are re
 openai_replies; nothing here parses, retries or stores.
 """
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
 from harness.core import Request, Response
 from harness.errors import ModelError
+from harness.models.openai_choices import Chooser
 from harness.models.openai_replies import read_reply, read_vector
 from harness.parts import Mode, Reason, digest
 from harness.servers import Server
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
 Create = Callable[..., Awaitable[Any]]
 
+CHOICES: Mapping[str, frozenset[Mode]] = {
+    "none": frozenset(),
+    "echo": frozenset({Mode.CHOOSE}),
+    "top_logprobs": frozenset({Mode.CHOOSE_TOKEN}),
+}
 PREFLIGHT_S = 10.0
 PASSING = frozenset({408, 409, 425, 429})
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
@@ -45,7 +52,6 @@ class OpenAIModel:
 
     kind = "openai"
     revision: str | None = None
-    modes = frozenset({Mode.GENERATE, Mode.EMBED})
 
     def __init__(self, name: str, spec: OpenAISpec, environ: Mapping[str, str]) -> None:
         """Keep the settings; the key is read and the server reached when first needed."""
@@ -53,6 +59,12 @@ class OpenAIModel:
         self._spec = spec
         self._environ = environ
         self._is_checked = False
+        self._probed: set[Mode] = set()
+
+    @property
+    def modes(self) -> frozenset[Mode]:
+        """Texts and vectors, and of choices what the YAML says that the server tells."""
+        return frozenset({Mode.GENERATE, Mode.EMBED}) | CHOICES[self._spec.choices]
 
     @cached_property
     def identity(self) -> str:
@@ -156,18 +168,23 @@ class OpenAIModel:
         async with openai.AsyncOpenAI(
             **_client_options(self._server), timeout=spec.timeout_s, http_client=http
         ) as client:
-            yield partial(self._ask, client, model)
+            chooser = Chooser(client, model, server=self._server, spec=spec)
+            yield partial(self._ask, client, partial(self._choose, chooser, asyncio.Lock()))
 
-    async def _ask(self, client: "openai.AsyncOpenAI", model: str, request: Request) -> Response:
+    async def _ask(self, client: "openai.AsyncOpenAI", choose: Call, request: Request) -> Response:
         """One attempt at one request."""
         import openai
 
+        model = self._model
         if request.mode not in self.modes:
             raise Refused(
                 Reason.UNSUPPORTED,
-                f"servers are not asked to {request.mode}; use kind: transformers or vllm",
+                f"this server is not asked to {request.mode}; use kind: transformers or vllm, or "
+                "for a server that tells log-probabilities set choices",
             )
         try:
+            if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
+                return await choose(request)
             if request.mode is Mode.EMBED:
                 return await self._embed(client, model, request)
             chat: Create = client.chat.completions.with_raw_response.create
@@ -177,6 +194,14 @@ class OpenAIModel:
             has_form = request.schema is not None and self._spec.is_structured_output
             raise translated(error, self._server, model=model, has_form=has_form) from None
         return read_reply(reply.http_response.content, request, self._server)
+
+    async def _choose(self, chooser: Chooser, lock: asyncio.Lock, request: Request) -> Response:
+        """Score choices, once the server has shown that it can; all others wait for that."""
+        async with lock:
+            if request.mode not in self._probed:
+                await chooser.probe(request.mode)
+                self._probed.add(request.mode)
+        return await chooser.answer(request)
 
     async def _embed(self, client: "openai.AsyncOpenAI", model: str, request: Request) -> Response:
         """The vector of the words of one request, as numbers rather than packed."""

@@ -39,7 +39,7 @@ class _Usage(Struct):
 
 def read_reply(content: bytes, request: Request, server: Server) -> Response:
     """The response in the body of a chat completion, or why there is none."""
-    body = _read_object(content, server, key="choices")
+    body = read_object(content, server, key="choices")
     choices = _read_choices(body, request.decoding.n)
     if any(choice.finish_reason == "content_filter" for choice in choices):
         raise Refused(Reason.FILTERED, "the answer was held back by a content filter")
@@ -50,14 +50,14 @@ def read_reply(content: bytes, request: Request, server: Server) -> Response:
         key=request.key,
         texts=tuple(_sound(choice.message.content or "") for choice in choices),
         stop="length" if "length" in stops else stops[0],
-        usage=_read_usage(body.get("usage")),
-        served=_read_served(body),
+        usage=read_usage(body.get("usage")),
+        served=read_served(body),
     )
 
 
 def read_vector(content: bytes, request: Request, server: Server) -> Response:
     """The response in the body of an embedding: one vector that has a direction."""
-    body = _read_object(content, server, key="data")
+    body = read_object(content, server, key="data")
     try:
         vector = msgspec.convert(body["data"][0], _Embedding).embedding
     except msgspec.ValidationError as error:
@@ -65,11 +65,11 @@ def read_vector(content: bytes, request: Request, server: Server) -> Response:
     if not all(map(isfinite, vector)) or not any(vector):
         told = "not finite" if any(vector) else "empty or all zeros"
         raise Refused(Reason.FAILED, f"the vector of {len(vector)} numbers is {told}")
-    usage = _read_usage(body.get("usage"))
-    return Response(request.key, vectors=(vector,), usage=usage, served=_read_served(body))
+    usage = read_usage(body.get("usage"))
+    return Response(request.key, vectors=(vector,), usage=usage, served=read_served(body))
 
 
-def _read_object(content: bytes, server: Server, *, key: str) -> dict[str, Any]:
+def read_object(content: bytes, server: Server, *, key: str) -> dict[str, Any]:
     """The JSON object of a reply whose list under `key` holds something."""
     try:
         body = json.loads(content)
@@ -96,7 +96,7 @@ def _read_choices(body: Mapping[str, Any], count: int) -> list[_Choice]:
     return sorted(choices, key=lambda choice: choice.index or 0)[:count]
 
 
-def _read_usage(usage: object) -> Usage:
+def read_usage(usage: object) -> Usage:
     """The tokens a reply accounts for; unknown where it does so in another form."""
     try:
         read = msgspec.convert(usage, _Usage)
@@ -105,7 +105,7 @@ def _read_usage(usage: object) -> Usage:
     return Usage(read.prompt_tokens, read.completion_tokens)
 
 
-def _read_served(body: Mapping[str, Any]) -> str | None:
+def read_served(body: Mapping[str, Any]) -> str | None:
     """The model the server says it used."""
     served = body.get("model")
     return served if isinstance(served, str) else None

@@ -35,9 +35,9 @@ class TransformersSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", t
 class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm"):
     """A checkpoint run through vLLM in this process.
 
-    `quantization` and `lora`, the folder of an adapter, change answers and belong to the identity;
-    the rest, null where vLLM decides, does not. What does not fit `max_model_len` is refused,
-    not cut.
+    `quantization` and `lora`, an adapter's folder or hub name, change answers and belong to the
+    identity; the rest, null where vLLM decides, does not. What does not fit `max_model_len` is
+    refused, not cut.
     """
 
     quantization: str | None = None

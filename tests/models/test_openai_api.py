@@ -414,7 +414,7 @@ def test_it_is_a_model() -> None:
     one: Model = OpenAIModel("any", OpenAISpec(model="m"), {})
 
     assert (one.name, one.kind, one.revision) == ("any", "openai", None)
-    assert one.modes == {Mode.GENERATE, Mode.EMBED}
+    assert one.modes == {Mode.GENERATE, Mode.EMBED, Mode.CHOOSE_TOKEN}
 
 
 def library_errors() -> dict[str, type[Exception]]:

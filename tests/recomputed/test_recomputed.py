@@ -241,9 +241,9 @@ def write_hu(folder: Path) -> None:
         shares = "{'1': 0.9, '2': 0.1}" if is_first else "{'1': 0.5, '2': 0.5}"
         asked = (shares, order, 1 if is_first else 2)
         rows = [(1, seed, 1, is_first, 0.9, *asked), (2, seed, 2, is_first, 0.2, *asked)]
-        columns = ("item_id", "seed", "answer", "correct", "prob_true_answer", "distribution")
+        answers = ("item_id", "seed", "answer", "correct", "prob_true_answer", "distribution")
         places = ("randomized_option_order", "randomized_true_answer")
-        write_csv(folder / path, (*columns, *places), rows)
+        write_csv(folder / path, (*answers, *places), rows)
     for path in hu2022.prompt_files():
         write_csv(folder / path, ("item_id",), [(1,), (2,)])
 

@@ -4,64 +4,14 @@ Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m 
 """
 
 import csv
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.cli import main
 
+pytest_plugins = ["vllm_fixtures"]
 pytestmark = pytest.mark.vllm
-START_S = 300
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def is_up(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/models", timeout=2) as reply:
-            return bool(reply.status == 200)
-    except OSError:
-        return False
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    from harness.tiny_llama import build_tiny_llama
-
-    folder, port = build_tiny_llama(tmp_path_factory.mktemp("checkpoints")), free_port()
-    url = f"http://127.0.0.1:{port}/v1"
-    log = tmp_path_factory.mktemp("log") / "server.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
-                *("--model", str(folder), "--served-model-name", "tiny-random"),
-                *("--dtype", "float32", "--enforce-eager", "--port", str(port)),
-            ],
-            env=os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1"},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    until = time.monotonic() + START_S
-    while not is_up(url):
-        if process.poll() is not None or time.monotonic() > until:
-            pytest.fail(f"vLLM did not start: {log.read_text()[-3000:]}")
-        time.sleep(1)
-    yield url
-    process.terminate()
-    process.wait(60)
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.backends import Backend, rebacked
+from harness.errors import SpecError
+from harness.specs.checked import check
+from harness.specs.models import ModelSpec, OpenAISpec, TransformersSpec, VllmSpec
+
+FILE = Path("configs/models/m.yaml")
+KNOBS = {
+    "max_model_len": 2048,
+    "tensor_parallel_size": 2,
+    "pipeline_parallel_size": 2,
+    "gpu_memory_utilization": 0.5,
+    "enforce_eager": True,
+}
+LOCAL = {"model": "maker/m", "revision": "v1", "dtype": "bfloat16", "choice_prompt": "chat"}
+
+
+def spec(backend: Backend, **content: object) -> Any:  # noqa: ANN401 - whichever kind it is
+    return check(rebacked(content, backend, where=FILE), ModelSpec, where="m.yaml")
+
+
+@pytest.mark.parametrize("kind", ["transformers", "vllm"])
+@pytest.mark.parametrize(
+    ("backend", "made"), [("transformers", TransformersSpec), ("vllm", VllmSpec)]
+)
+def test_what_changes_answers_is_carried_to_another_back_end(
+    kind: str, backend: Backend, made: type
+) -> None:
+    assert spec(backend, kind=kind, **LOCAL) == made(**LOCAL)
+
+
+def test_settings_of_the_engine_are_left_behind_with_it() -> None:
+    assert spec("transformers", kind="vllm", model="m", **KNOBS) == TransformersSpec(model="m")
+    assert spec("vllm", kind="vllm", model="m", **KNOBS) == VllmSpec(model="m", **KNOBS)  # type: ignore[arg-type]  # by key
+
+
+@pytest.mark.parametrize("backend", ["transformers", "server"])
+@pytest.mark.parametrize("key", ["lora", "quantization"])
+def test_what_another_back_end_lacks_and_answers_depend_on_is_refused(
+    backend: Backend, key: str
+) -> None:
+    with pytest.raises(SpecError, match=f"--backend {backend} knows no {key}, which changes"):
+        spec(backend, kind="vllm", model="m", **{key: "some"})
+
+
+@pytest.mark.parametrize("backend", ["transformers", "vllm", "server"])
+def test_a_mistyped_key_stays_a_mistake(backend: Backend) -> None:
+    with pytest.raises(SpecError, match="enforce_eagr"):
+        spec(backend, kind="vllm", model="m", enforce_eagr=True)
+
+
+@pytest.mark.parametrize(("form", "choices"), [("plain", "echo"), ("chat", "none")])
+def test_a_server_of_a_local_model_scores_choices_in_their_plain_form_alone(
+    form: str, choices: str
+) -> None:
+    made: OpenAISpec = spec("server", kind="vllm", model="m", choice_prompt=form)
+
+    assert (made.choices, made.base_url_env, made.key_env) == (choices, "HARNESS_SERVER_URL", None)
+
+
+@pytest.mark.parametrize("kind", ["openai", "scripted", None])
+def test_only_local_models_have_another_back_end(kind: str | None) -> None:
+    with pytest.raises(SpecError, match="for kinds transformers and vllm"):
+        rebacked({"kind": kind}, "vllm", where=FILE)

@@ -1,0 +1,98 @@
+"""What an engine reads of choices, against a model whose log-probabilities are set by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from harness.choice_reads import MOST_NEXTS, Reading, Told, readings, sums
+from harness.choice_tokens import ChoiceTokens
+
+Rows = Sequence[tuple[int, ...]]
+
+
+def tokens(rows: Rows, first: int) -> ChoiceTokens:
+    return ChoiceTokens(tuple(rows), (first,) * len(rows), 0)
+
+
+def logprob(before: Sequence[int], token: int) -> float:
+    """A made-up model: what comes next depends on all that precedes it."""
+    return -token - sum(place * each for place, each in enumerate(before)) / 1000
+
+
+def told(reading: Reading) -> Told:
+    prompt = reading.prompt
+    own = [logprob(prompt[:at], prompt[at]) for at in range(1, len(prompt))]
+    return Told(
+        reading,
+        own if reading.is_scored else [],
+        {token: logprob(prompt, token) for token in reading.nexts},
+    )
+
+
+def by_hand(row: tuple[int, ...], first: int) -> float:
+    return sum(logprob(row[:at], row[at]) for at in range(first, len(row)))
+
+
+ONE_TOKEN = [(7, 8, 1), (7, 8, 2), (7, 8, 3)]
+SPACE_APART = [(7, 8, 5, 1), (7, 8, 5, 2)]
+TEXTS = [(7, 8, 5, 1, 6), (7, 8, 5, 1, 9, 4), (7, 8, 3)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "first", "expected"),
+    [
+        (ONE_TOKEN, 2, [Reading((7, 8), (1, 2, 3), is_scored=False)]),
+        (SPACE_APART, 2, [Reading((7, 8, 5), (1, 2), is_scored=True)]),
+        (
+            TEXTS,
+            2,
+            [
+                Reading((7, 8, 5, 1), (6,), is_scored=True),
+                Reading((7, 8, 5, 1, 9), (4,), is_scored=True),
+                Reading((7, 8), (3,), is_scored=False),
+            ],
+        ),
+        ([(7, 1), (7, 1)], 1, [Reading((7,), (1,), is_scored=False)]),
+    ],
+)
+def test_choices_that_differ_in_their_last_token_share_one_prompt(
+    rows: Rows, first: int, expected: list[Reading]
+) -> None:
+    assert readings(tokens(rows, first)) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "first"),
+    [(ONE_TOKEN, 2), (ONE_TOKEN, 1), (SPACE_APART, 2), (TEXTS, 2), (TEXTS, 1), ([(7, 2)] * 2, 1)],
+)
+@pytest.mark.parametrize("is_stepwise", [True, False])
+def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int, is_stepwise: bool) -> None:
+    choices = tokens(rows, first)
+
+    found = sums(choices, map(told, readings(choices, is_stepwise=is_stepwise)))
+
+    assert found == pytest.approx([by_hand(row, first) for row in rows])
+
+
+def test_stepwise_no_prompt_is_scored_and_shared_ones_are_read_once() -> None:
+    assert readings(tokens(SPACE_APART, 2), is_stepwise=True) == [
+        Reading((7, 8), (5,), is_scored=False),
+        Reading((7, 8, 5), (1, 2), is_scored=False),
+    ]
+
+
+def test_more_choices_than_an_engine_takes_at_once_are_asked_in_several_readings() -> None:
+    choices = tokens([(7, number) for number in range(MOST_NEXTS + 2)], 1)
+
+    asked = readings(choices)
+
+    assert [len(each.nexts) for each in asked] == [MOST_NEXTS, 2]
+    assert sums(choices, map(told, asked)) == [by_hand(row, 1) for row in choices.rows]
+
+
+def test_a_prompt_of_which_too_little_is_told_is_an_error() -> None:
+    choices = tokens(SPACE_APART, 2)
+    [reading] = readings(choices)
+
+    with pytest.raises(ValueError, match="1 log-probabilities of a prompt are needed, 0 were told"):
+        sums(choices, [Told(reading, [], {1: -1.0, 2: -2.0})])

@@ -1,0 +1,134 @@
+"""Rows through an engine that finishes them in an order of its own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from harness.core import Response
+from harness.engine_rows import MOST_ROWS, Job, Line, Row
+
+
+@dataclass
+class Said:
+    """The output of a row: the sum of its tokens, once it is finished."""
+
+    request_id: str
+    finished: bool
+    total: int = 0
+
+
+@dataclass
+class Adder:
+    """An engine that adds up one token of each row at a step."""
+
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    prompts: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    most: int = 0
+    dropped: list[str] = field(default_factory=list)
+
+    def add(self, name: str, row: Row) -> None:
+        self.rows[name], self.prompts[name] = list(row.prompt), row.prompt
+        self.most = max(self.most, len(self.rows))
+
+    def step(self) -> list[Said]:
+        for left in self.rows.values():
+            left.pop()
+        done = [name for name, left in self.rows.items() if not left]
+        for name in done:
+            del self.rows[name]
+        said = [Said(name, True, sum(self.prompts[name])) for name in done]
+        return said + [Said(name, False) for name in self.rows]
+
+    def drop(self, names: Sequence[str]) -> None:
+        self.dropped += names
+        for name in names:
+            del self.rows[name]
+
+
+def line(engine: Adder | None = None) -> Line:
+    one = engine or Adder()
+    return Line(lambda: one)
+
+
+def job(key: str, *prompts: tuple[int, ...]) -> Job:
+    def read(outputs: list[Said]) -> Response:
+        return Response(key, texts=tuple(str(output.total) for output in outputs))
+
+    return Job([Row(prompt, None) for prompt in prompts], read)
+
+
+def texts(responses: Iterator[Response]) -> list[tuple[str, ...] | None]:
+    return [response.texts for response in responses]
+
+
+def test_outputs_of_a_job_stand_in_the_order_of_its_rows() -> None:
+    jobs = [job("a", (1, 2, 3), (4,), (5, 6))]
+
+    assert texts(line().worked(iter(jobs))) == [("6", "4", "11")]
+
+
+def test_a_job_is_done_as_soon_as_its_last_row_is() -> None:
+    jobs = [job("long", (1, 1, 1)), job("short", (2,)), job("two", (3,), (3, 3))]
+
+    assert texts(line().worked(iter(jobs))) == [("2",), ("3", "6"), ("3",)]
+
+
+def test_a_response_among_the_jobs_passes_through() -> None:
+    passing = Response("p", texts=("as it is",))
+
+    assert texts(line().worked(iter([passing, job("a", (1,)), passing]))) == [
+        ("as it is",),
+        ("as it is",),
+        ("1",),
+    ]
+
+
+def test_nothing_waits_for_a_window_to_end() -> None:
+    draw = Random(1)
+    jobs = [job(str(n), (1,) * draw.randint(1, 4), (1,) * 3) for n in range(3 * MOST_ROWS)]
+    engine = Adder()
+
+    done = list(line(engine).worked(iter(jobs)))
+
+    assert len({response.key for response in done}) == len(jobs)
+    assert MOST_ROWS <= engine.most <= MOST_ROWS + 1
+
+
+def test_jobs_are_taken_only_as_there_is_room() -> None:
+    taken: list[int] = []
+
+    def endless() -> Iterator[Job]:
+        while True:
+            taken.append(1)
+            yield job(str(len(taken)), (1,))
+
+    next(line().worked(endless()))
+
+    assert len(taken) == MOST_ROWS
+
+
+def test_closing_early_drops_its_rows_and_no_others() -> None:
+    engine = Adder()
+    both = line(engine)
+    kept = both.worked(iter([job("short", (1,)), job("kept", (1,) * 9)]))
+    left = both.worked(iter([job("done", (1,)), job("left", (1,) * 9, (1,) * 9)]))
+    next(kept)
+    next(left)
+
+    left.close()
+
+    assert engine.dropped == ["3", "4"]
+    assert texts(kept) == [("9",)]
+
+
+@pytest.mark.parametrize("turns", [(0, 1, 0, 1), (1, 1, 0, 0)])
+def test_two_who_share_an_engine_get_their_own(turns: tuple[int, ...]) -> None:
+    shared = line()
+    both = [shared.worked(iter([job(who, (1, 1)), job(who, (1,) * 5)])) for who in "ab"]
+
+    got = [(turn, next(both[turn]).key) for turn in turns]
+
+    assert got == [(turn, "ab"[turn]) for turn in turns]
+    assert [list(one) for one in both] == [[], []]

@@ -1,0 +1,346 @@
+"""vLLM in this process: the tiny random checkpoint, beside the same through transformers.
+
+Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from random import Random
+from shutil import copytree
+from typing import Any
+
+import pytest
+from posed import OURS, asked, assert_scored, by_forward_pass, loaded
+
+from harness.cli import main
+from harness.core import Request, Response
+from harness.errors import ModelError
+from harness.models.transformers_lm import TransformersModel
+from harness.models.vllm_engine import VllmModel
+from harness.parts import Decoding, Message, Reason
+from harness.specs.models import TransformersSpec, VllmSpec
+
+pytest_plugins = ["vllm_fixtures"]
+pytestmark = pytest.mark.vllm
+QUESTIONS = ("Hello.", "Does she mean it?", "Ben asks for the salt. " * 6, "What does he want?")
+
+
+def model(folder: Path, **settings: object) -> VllmModel:
+    spec = VllmSpec(model=str(folder), enforce_eager=True, **settings)  # type: ignore[arg-type]  # by key
+    return VllmModel("tiny", spec, folder.parent)
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> Iterator[VllmModel]:
+    one = model(folder)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def other(folder: Path) -> TransformersModel:
+    return TransformersModel("tiny", TransformersSpec(model=str(folder)), folder.parent)
+
+
+def ask(text: str, *, repeat: int = 0, **decoding: float | None) -> Request:
+    chosen = Decoding(**{"max_tokens": 24, **decoding})  # type: ignore[arg-type]  # ints
+    words = (Message("user", text),)
+    return Request("s", "base", "answer", "tiny", words, chosen, repeat=repeat)
+
+
+GREEDY = [ask(text, max_tokens=length) for text in QUESTIONS for length in (1, 24, 60)]
+DRAWN = [
+    ask(text, temperature=temperature, n=n, seed=seed)
+    for text in QUESTIONS
+    for temperature, n, seed in [(0.5, 3, 7), (1.0, 2, 8)]
+]
+
+
+def answers(
+    model: VllmModel | TransformersModel, requests: Iterable[Request]
+) -> dict[str, Response]:
+    return {response.key: response for response in model.answer(requests)}
+
+
+def failure_of(response: Response) -> tuple[Reason, str]:
+    assert response.failure is not None
+    return response.failure.reason, response.failure.message
+
+
+def test_greedy_answers_are_those_of_transformers(
+    tiny: VllmModel, other: TransformersModel
+) -> None:
+    found = answers(tiny, GREEDY)
+
+    assert found == answers(other, GREEDY)
+    assert {response.stop for response in found.values()} == {"stop", "length"}
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_order_and_neighbours_do_not_change_an_answer(tiny: VllmModel, order: int) -> None:
+    alone = {key: each for request in DRAWN for key, each in answers(tiny, [request]).items()}
+
+    assert answers(tiny, Random(order).sample(DRAWN, len(DRAWN))) == alone
+
+
+def test_replies_of_one_request_differ_and_so_do_repeats_and_seeds(tiny: VllmModel) -> None:
+    requests = [
+        ask("Hello.", temperature=1.0, n=3, seed=1),
+        ask("Hello.", temperature=1.0, n=3, seed=2),
+        ask("Hello.", temperature=1.0, n=3, seed=1, repeat=1),
+    ]
+
+    texts = [text for response in tiny.answer(requests) for text in response.texts or ()]
+
+    assert len(set(texts)) == 9
+
+
+def test_draws_of_more_prompts_than_are_read_at_once_are_those_of_each_alone(
+    tiny: VllmModel,
+) -> None:
+    long = [ask(f"{n} {'no ' * 900}", temperature=1.0, seed=n, max_tokens=8) for n in range(12)]
+    alone = answers(tiny, [long[7]])
+
+    assert answers(tiny, long)[long[7].key] == alone[long[7].key]
+
+
+def test_usage_counts_the_prompt_once_and_all_that_is_drawn(tiny: VllmModel) -> None:
+    [response] = tiny.answer([ask("Hello.", temperature=1.0, n=2, seed=4)])
+
+    assert response.usage.prompt_tokens == 9
+    assert (response.usage.completion_tokens or 0) <= 48
+    assert "</s>" not in "".join(response.texts or ())
+
+
+def changed(folder: Path, target: Path, **settings: object) -> Path:
+    """A copy of a checkpoint with other habits of generating."""
+    copytree(folder, target)
+    path = target / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return target
+
+
+def test_of_a_checkpoints_habits_its_end_tokens_are_kept_and_no_other(
+    tiny: VllmModel, folder: Path, tmp_path: Path
+) -> None:
+    request = ask("Hello.")
+    cut = answers(tiny, [request])[request.key].texts or ("",)
+    end = tiny._checkpoint.tokenizer(cut[0])["input_ids"][4]  # the fifth token it says
+    habits = {"temperature": 2.0, "top_k": 1, "repetition_penalty": 5.0, "do_sample": True}
+    one = model(changed(folder, tmp_path / "copy", eos_token_id=[1, end], **habits))
+
+    found = answers(one, [request, *GREEDY])
+    one.close()
+
+    by_transformers = TransformersModel(
+        "tiny", TransformersSpec(model=str(tmp_path / "copy")), tmp_path
+    )
+    assert found == answers(by_transformers, [request, *GREEDY])
+    assert found[request.key].stop == "stop"
+
+
+def test_a_prompt_too_long_is_unsupported_and_both_numbers_are_named(tiny: VllmModel) -> None:
+    [response] = tiny.answer([ask("no " * 4100)])
+
+    reason, message = failure_of(response)
+    assert reason is Reason.UNSUPPORTED
+    assert "4107 tokens" in message
+    assert "4096" in message
+
+
+def test_an_answer_is_cut_where_the_models_positions_end(
+    tiny: VllmModel, other: TransformersModel
+) -> None:
+    request = ask("no " * 4080, max_tokens=500)
+
+    assert answers(tiny, [request]) == answers(other, [request])
+
+
+def test_what_the_engine_has_no_room_for_is_refused_and_never_cut(
+    tiny: VllmModel, folder: Path
+) -> None:
+    requests = [ask("Hello.", max_tokens=20), ask("Hello.", max_tokens=60)]
+    small = model(folder, max_model_len=40)
+
+    found = answers(small, requests)
+    small.close()
+
+    assert small.identity == tiny.identity
+    assert found[requests[0].key] == answers(tiny, requests)[requests[0].key]
+    assert failure_of(found[requests[1].key])[0] is Reason.UNSUPPORTED
+    assert "raise max_model_len" in failure_of(found[requests[1].key])[1]
+
+
+def test_closing_early_frees_the_engine_for_others(tiny: VllmModel) -> None:
+    left = tiny.answer([ask(f"Hello, {n}.", max_tokens=40) for n in range(20)])
+    next(left)
+    del left
+
+    assert len(answers(tiny, GREEDY)) == len(GREEDY)
+    assert not tiny._engine()._engine.has_unfinished_requests()
+
+
+def test_a_closed_engine_starts_again(folder: Path, tiny: VllmModel) -> None:
+    one = model(folder)
+    first = answers(one, GREEDY)
+    one.close()
+
+    assert answers(one, GREEDY) == first == answers(tiny, GREEDY)
+    one.close()
+
+
+def test_identity_is_that_of_transformers_but_for_the_kind(
+    tiny: VllmModel, other: TransformersModel, folder: Path
+) -> None:
+    knobs = model(folder, tensor_parallel_size=2, gpu_memory_utilization=0.3, max_model_len=99)
+
+    assert tiny.identity.removeprefix("vllm:") == other.identity.removeprefix("transformers:")
+    assert (tiny.revision, knobs.identity) == (other.revision, tiny.identity)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"dtype": "bfloat16"}, {"quantization": "fp8"}, {"choice_prompt": "chat"}]
+)
+def test_what_changes_answers_changes_the_identity(
+    tiny: VllmModel, folder: Path, settings: dict[str, object]
+) -> None:
+    assert model(folder, **settings).identity != tiny.identity
+
+
+def written_adapter(folder: Path, seed: int) -> Path:
+    """A random adapter for the tiny checkpoint."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir()
+    draw = torch.Generator().manual_seed(seed)
+    weights = {
+        f"base_model.model.model.layers.{layer}.self_attn.{name}.lora_{part}.weight": torch.rand(
+            shape, generator=draw
+        )
+        - 0.5
+        for layer in range(2)
+        for name in ("q_proj", "v_proj")
+        for part, shape in (("A", (4, 64)), ("B", (64, 4)))
+    }
+    save_file(weights, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_choices_in_chat_form_open_the_models_turn(folder: Path) -> None:
+    one = model(folder, choice_prompt="chat")
+    requests = [asked(context, choices) for context, choices in OURS]
+
+    found = answers(one, requests)
+    one.close()
+
+    for request in requests:
+        assert_scored(found[request.key], by_forward_pass(folder, request, is_chat=True))
+
+
+def merged(folder: Path, adapter: Path) -> Any:  # noqa: ANN401 - a model of transformers
+    """The checkpoint's model with the adapter's weights in its own, by hand: W + alpha / r BA."""
+    from safetensors.torch import load_file
+
+    model, parts = deepcopy(loaded(folder)), load_file(adapter / "adapter_model.safetensors")
+    for name in {name.partition(".lora_")[0] for name in parts}:
+        weight = model.get_submodule(name.removeprefix("base_model.model.")).weight.data
+        weight += 16 / 4 * parts[f"{name}.lora_B.weight"] @ parts[f"{name}.lora_A.weight"]
+    return model
+
+
+def test_choices_with_an_adapter_score_what_merged_weights_give(
+    tiny: VllmModel, folder: Path, tmp_path: Path
+) -> None:
+    adapter = written_adapter(tmp_path / "adapter", 1)
+    one = model(folder, lora=str(adapter))
+    requests = [asked(context, choices) for context, choices in OURS]
+
+    found = answers(one, requests)
+    one.close()
+
+    for request in requests:
+        assert_scored(found[request.key], by_forward_pass(folder, request, merged(folder, adapter)))
+    assert found != answers(tiny, requests)
+
+
+def test_an_adapter_changes_answers_and_identity(
+    tiny: VllmModel, folder: Path, tmp_path: Path
+) -> None:
+    folders = [written_adapter(tmp_path / name, seed) for seed, name in enumerate("ab")]
+    adapted = [model(folder, lora=str(each)) for each in folders]
+
+    texts = [answers(one, GREEDY)[GREEDY[2].key].texts for one in (tiny, *adapted)]
+    adapted[1].close()
+
+    assert len({*texts}) == 3
+    assert len({tiny.identity, *(each.identity for each in adapted)}) == 3
+
+
+def test_one_engine_runs_at_a_time_and_an_idle_one_gives_way(tiny: VllmModel, folder: Path) -> None:
+    second = model(folder)
+    first_half = tiny.answer(GREEDY[:1] * 3)
+    begun = [next(first_half).texts for _ in range(3)]
+
+    texts = answers(second, GREEDY)[GREEDY[0].key].texts
+
+    assert begun == [texts] * 3
+    assert list(first_half) == []
+    assert answers(tiny, GREEDY) == answers(second, GREEDY)
+    second.close()
+
+
+def test_two_engines_at_work_at_once_are_refused_with_what_would_work(
+    tiny: VllmModel, folder: Path
+) -> None:
+    at_work = tiny.answer([ask(f"Hello, {n}.", max_tokens=n + 1) for n in range(40)])
+    next(at_work)
+
+    with pytest.raises(ModelError, match=r"cannot answer at the same time.*--backend server"):
+        list(model(folder).answer(GREEDY))
+    at_work.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "fact"),
+    [
+        ({"quantization": "no-such-thing"}, "quantization"),
+        ({"max_model_len": 1 << 20}, "max_model_len"),
+        ({"lora": "/nowhere"}, "no such folder"),
+    ],
+)
+def test_an_engine_that_does_not_start_is_one_message_with_a_remedy(
+    folder: Path, settings: dict[str, object], fact: str
+) -> None:
+    with pytest.raises(ModelError, match=fact):
+        list(model(folder, **settings).answer([ask("Hello.")]))
+
+
+def test_nothing_is_printed_where_results_go(
+    tiny: VllmModel, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    one = model(folder)
+    list(one.answer(GREEDY))
+    one.close()
+
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("task", ["intent_resolution", "intent_detection"])
+def test_a_task_runs_in_process_and_again_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    command = ["run", "--task", task, "--model", "tiny-random", "--backend", "vllm", "--limit", "4"]
+    command += ["--judge", "ngram-cosine"] if task == "intent_resolution" else []
+    command += ["--results", str(tmp_path / "results")]
+
+    assert main(command) in (0, 1)
+    files = {p: p.read_bytes() for p in tmp_path.rglob("results/**/*") if p.is_file()}
+    assert main([*command, "--offline"]) in (0, 1)
+    assert files == {p: p.read_bytes() for p in tmp_path.rglob("results/**/*") if p.is_file()}

@@ -1,0 +1,25 @@
+"""The tiny random checkpoint, and vLLM's server that has it, once for all tests of a session."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from served import served
+
+from harness.tiny_llama import build_tiny_llama
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    torch.set_num_threads(1)  # threads of so small a model only wait for each other
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    return build_tiny_llama(tmp_path_factory.mktemp("checkpoints"))
+
+
+@pytest.fixture(scope="session")
+def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(folder, tmp_path_factory.mktemp("log") / "server.log") as url:
+        yield url
