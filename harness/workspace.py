@@ -14,6 +14,7 @@ from typing import Literal
 
 from harness.core import Model, Sample
 from harness.datasets import is_complete, sha256
+from harness.derived import derive
 from harness.errors import DataError
 from harness.ledger import Ledger
 from harness.parts import digest
@@ -44,7 +45,7 @@ class Workspace:
         return Desk(model, ledger, self.is_offline, self.progress)
 
     def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
-        """A task's samples and where they came from."""
+        """A task's samples, or the choice samples it makes of them, and where they came from."""
         folder = self._folder(spec.source)
         if folder is None:
             _log.warning(
@@ -57,19 +58,22 @@ class Workspace:
             overlay = self._overlay(spec)
         entry = _entry(spec, files, overlay=overlay, is_sample=folder is None)
         if folder is not None:
-            self._compare(spec.source, files, entry)
+            self._compare(spec, files, entry)
         samples = self.registry.read(reader, files, overlay)
         _check_ids(samples, files)
+        if spec.derive is not None:
+            samples = derive(samples, spec.derive)
+            _check_ids(samples, files)
         return samples, entry
 
-    def _compare(self, source: str, files: Sequence[Path], entry: DataEntry) -> None:
+    def _compare(self, spec: DataSpec, files: Sequence[Path], entry: DataEntry) -> None:
         """Warn of files that are not as they were released."""
-        if source not in self.registry.names("configs/data"):
+        if spec.source not in self.registry.names("configs/data"):
             return
-        stated = {file.name: file.sha256 for file in self.registry.source(source).files}
-        for path in files:
-            if (expected := stated.get(path.name)) not in (None, entry.files[path.name]):
-                _tell_of_change(path, entry.files[path.name], expected, source)
+        stated = {file.name: file.sha256 for file in self.registry.source(spec.source).files}
+        for name, path in zip(spec.files, files, strict=True):
+            if (expected := stated.get(name)) not in (None, entry.files[name]):
+                _tell_of_change(path, entry.files[name], expected, spec.source)
 
     def _absent(self, spec: DataSpec) -> tuple[str, str, str]:
         """What is missing, what stands in for it, and the remedies."""
@@ -116,8 +120,10 @@ def _tell_of_change(path: Path, found: str, expected: str, source: str) -> None:
 def _entry(
     spec: DataSpec, files: Sequence[Path], *, overlay: OverlaySpec | None, is_sample: bool
 ) -> DataEntry:
-    found = {path.name: sha256(path) for path in files}
-    version = digest((found, overlay))[:8]
+    names = [path.name for path in files] if is_sample else spec.files
+    found = {name: sha256(path) for name, path in zip(names, files, strict=True)}
+    # A task that derives nothing keeps the label it always had.
+    version = digest((found, overlay, *filter(None, [spec.derive])))[:8]
     mode = "corrected" if overlay else "released"
     return DataEntry(
         source=spec.source,

@@ -8,6 +8,7 @@ from msgspec import structs
 from toy import SAMPLES, Toy, lines
 
 from harness.errors import DataError, SpecError
+from harness.specs.tasks import ReferenceChoiceSpec
 from harness.workspace import Workspace
 
 
@@ -71,6 +72,51 @@ def test_a_file_as_released_is_told_nothing_of(toy: Toy, caplog: pytest.LogCaptu
     space.samples(space.registry.task("toy").data)
 
     assert caplog.text == ""
+
+
+def test_a_file_in_a_folder_of_its_source_is_compared_too(
+    toy: Toy, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = "{path: p, name: part/toy.jsonl, sha256: " + "b" * 64 + "}"
+    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
+    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
+    space = data_folder(toy, "\n".join(lines(3)))
+    (toy.folder / "data/toys/part").mkdir()
+    (toy.folder / "data/toys/toy.jsonl").rename(toy.folder / "data/toys/part/toy.jsonl")
+    spec = structs.replace(space.registry.task("toy").data, files=("part/toy.jsonl",))
+
+    assert list(space.samples(spec)[1].files) == ["part/toy.jsonl"]
+    assert "is not the file as it was released" in caplog.text
+
+
+@pytest.mark.parametrize("is_sample", [True, False])
+def test_choice_samples_are_made_of_a_sample_set_as_of_released_data(
+    toy: Toy, is_sample: bool
+) -> None:
+    space = toy.space() if is_sample else data_folder(toy, "\n".join(lines()))
+    spec = space.registry.task("toy").data
+    derived = structs.replace(
+        spec, derive=ReferenceChoiceSpec(right="right", wrong="wrong", labels=("Yes", "No"))
+    )
+
+    (plain, label), (made, other) = space.samples(spec), space.samples(derived)
+
+    assert [sample.gold for sample in made] == [s.references["right"][0] for s in plain]
+    assert [sample.id for sample in made] == [sample.id for sample in plain]
+    assert other.label != label.label
+    assert (other.mode, other.files) == (label.mode, label.files)
+
+
+def test_how_choice_samples_are_made_is_in_the_label(toy: Toy) -> None:
+    space, spec = toy.space(), toy.space().registry.task("toy").data
+    ways = [
+        ReferenceChoiceSpec(right=r, wrong=w, labels=("A", "B"))
+        for r, w in [("right", "wrong"), ("wrong", "right")]
+    ]
+
+    labels = {space.samples(structs.replace(spec, derive=way))[1].label for way in (None, *ways)}
+
+    assert len(labels) == 3
 
 
 def test_the_label_follows_the_content_and_not_the_place(toy: Toy) -> None:
