@@ -31,9 +31,7 @@ class ChoiceTokens:
         """The scores of the choices, given the sum of the log-probabilities of each."""
         return tuple(
             ChoiceScore(total, len(row) - first, len(choice.encode()), self.spanned)
-            for total, row, first, choice in zip(
-                sums, self.rows, self.firsts, choices, strict=True
-            )
+            for total, row, first, choice in zip(sums, self.rows, self.firsts, choices, strict=True)
         )
 
 
@@ -75,9 +73,7 @@ def _encoded(
             f"{tokenizer.name_or_path}: its tokenizer does not say which characters a token "
             "stands for; use a checkpoint with a fast tokenizer (tokenizer.json)"
         )
-    read = tokenizer(
-        text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-    )
+    read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     ids, offsets = list(read["input_ids"]), tiles(read["offset_mapping"])
     if not begins_with_bos(tokenizer):
         return tuple(ids), offsets

@@ -15,7 +15,7 @@ from harness import __version__, evidence, pipeline
 from harness.core import Judge, Model, Response, Run, Sample
 from harness.errors import SpecError, StoreError
 from harness.ledger import Ledger
-from harness.parts import Decoding, digest
+from harness.parts import digest
 from harness.pipeline import Trial
 from harness.planning import Plan, check_templates, decodings, take, variant_digest
 from harness.registry import Backend

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.core import Judge, Model, Sample
 from harness.errors import ModelError, SpecError
+from harness.prices import Price
 from harness.prompts import Prompts
 from harness.servers import Server
 from harness.specs import data, encoders, judges, models
 from harness.specs.builds import BuildSpec
 from harness.specs.checked import check, nearest, read_yaml
 from harness.specs.golden import GoldenSpec
+from harness.specs.prices import PricesSpec
 from harness.specs.tasks import TaskSpec
 
 if TYPE_CHECKING:
@@ -177,6 +179,24 @@ class Registry:
                 key_env=spec.key_env,
                 owner=f"configs/models/{name}.yaml",
             ).key
+
+    def price(self, name: str) -> Price | None:
+        """What the tokens of a hosted model cost; null where no price is known."""
+        spec = self.model_spec(name)
+        if not isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
+            return None
+        for home in self.homes:
+            if (path := home / "configs" / "prices.yaml").is_file():
+                listed: PricesSpec = check(read_yaml(path), PricesSpec, where=str(path))
+                if (found := listed.prices.get(spec.model)) and found.input_usd is not None:
+                    return Price(found.input_usd, found.output_usd or 0.0, found.batch_share)
+        return None
+
+    def has_key(self, name: str) -> bool:
+        """Whether a model is asked with a key, as those are that cost money."""
+        spec = self.model_spec(name)
+        is_hosted = isinstance(spec, models.OpenAISpec | models.AnthropicSpec)
+        return is_hosted and spec.key_env is not None
 
     def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
         """The judge of a spec; `identity` is that of its judge model, null where it asks none."""

@@ -7,7 +7,7 @@ says which. Nothing here asks, judges or prints.
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -15,16 +15,17 @@ from typing import Literal
 from harness.core import Model, Sample
 from harness.datasets import is_complete, sha256
 from harness.derived import derive
-from harness.errors import DataError
+from harness.desk import Desk, Progress, Terms
+from harness.errors import DataError, SpecError
 from harness.ledger import Ledger
 from harness.parts import digest
-from harness.pipeline import Desk, Progress
 from harness.registry import Registry
 from harness.runs import DataEntry
 from harness.specs.data import OverlaySpec
 from harness.specs.tasks import DataSpec
 
 _log = logging.getLogger(__name__)
+HOSTED = frozenset({"openai", "anthropic"})
 DataMode = Literal["corrected", "released"]
 
 
@@ -36,13 +37,25 @@ class Workspace:
     results: Path
     data: Path | None
     data_mode: DataMode
-    is_offline: bool
     progress: Progress
+    terms: Terms = field(default_factory=Terms)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether no call may be made."""
+        return self.terms.is_offline
 
     def desk(self, model: Model) -> Desk:
-        """The desk of a model: its calls ledger below the results folder."""
-        ledger = Ledger(self.results / "calls" / model.name)
-        return Desk(model, ledger, self.is_offline, self.progress)
+        """The desk of a model: its calls ledger below the results folder, its price if known."""
+        ledger, price = Ledger(self.results / "calls" / model.name), None
+        if model.kind in HOSTED:
+            price = self.registry.price(model.name)
+            if price is None and self.terms.budget and self.registry.has_key(model.name):
+                raise SpecError(
+                    f"--budget: no price is known of model {model.name}; put it into "
+                    "configs/prices.yaml of your own folder, or leave the budget out"
+                )
+        return Desk(model, ledger, self.progress, self.terms, price)
 
     def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
         """A task's samples, or the choice samples it makes of them, and where they came from."""

@@ -14,10 +14,10 @@ LAYERS = (
     {"parts"},
     {"core"},
     {"specs.checked"},
-    {"specs.tasks", "specs.models", "specs.data", "specs.encoders", "specs.golden"},
+    {"specs.tasks", "specs.models", "specs.data", "specs.encoders", "specs.golden", "specs.prices"},
     {"specs.builds", "specs.judges"},
     {"answers", "stats.estimate"},
-    {"parsers", "prompts", "calls", "ledger", "tables", "scores", "stats", "datasets"},
+    {"parsers", "prompts", "budget", "calls", "ledger", "tables", "scores", "stats", "datasets"},
     {
         "checkpoints",
         "instructed_text",
@@ -30,7 +30,7 @@ LAYERS = (
     {"label_studio"},
     {
         *("servers", "batches", "boundary", "chat_tokens", "drawing", "tiny_llama", "encoders"),
-        *("llm2vec", "prefix_tree", "runs"),
+        *("llm2vec", "prefix_tree", "runs", "desk"),
     },
     {"token_vectors", "choice_tokens", "choosing"},
     {"models.openai_replies"},

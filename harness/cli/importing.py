@@ -33,7 +33,7 @@ def import_files(
     """
     from harness import imports
 
-    space = options.workspace(home, results, data=data, is_offline=True)
+    space = options.workspace(home, results, data=data, terms=options.terms(is_offline=True))
     found = imports.import_answers(space, imports.ImportOptions(tuple(files), task, model))
     if is_json:
         return _put_json(found)
