@@ -163,15 +163,14 @@ class Registry:
                     "add --backend transformers, or serve it with vLLM and add --backend server"
                 )
             case models.AnthropicSpec():
-                raise ModelError(
-                    f"model {name}: kind anthropic cannot be run by this version; choose a model "
-                    "of kind openai, transformers or scripted (`harness list models`)"
-                )
+                from harness.models.anthropic_api import AnthropicModel
+
+                return AnthropicModel(name, spec, self.environ)
 
     def check_key(self, name: str) -> None:
         """Refuse a hosted model whose key the environment lacks."""
         spec = self.model_spec(name)
-        if isinstance(spec, models.OpenAISpec):
+        if isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
             _ = Server.found(
                 spec.base_url,
                 self.environ,

@@ -33,7 +33,7 @@ LAYERS = (
         *("llm2vec", "prefix_tree", "runs", "desk"),
     },
     {"token_vectors", "choice_tokens", "choosing"},
-    {"models.openai_replies"},
+    {"models.anthropic_replies", "models.openai_replies"},
     {"readers", "models", "judges"},
     {"replays.answer"},
     {"recomputed", "replays", "planning", "scoring"},
@@ -54,6 +54,7 @@ LAYERS = (
     {"__main__"},
 )
 HEAVY = {
+    "anthropic",
     "torch",
     "transformers",
     "openai",
