@@ -19,11 +19,15 @@ Retry = Literal["failed", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms a command may call: not at all, failures again or not, for how much money."""
+    """On what terms a command may call: not at all, failures again or not, for how much money.
+
+    `is_batch` has hosted models asked in their providers' batches.
+    """
 
     is_offline: bool = False
     retry: Retry = "failed"
     budget: Budget | None = None
+    is_batch: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.batch_servers import BatchServer
 from harness.core import Judge, Model, Sample
 from harness.errors import ModelError, SpecError
 from harness.prices import Price
@@ -167,6 +168,24 @@ class Registry:
 
                 return AnthropicModel(name, spec, self.environ)
 
+    def batch_server(self, model: Model) -> BatchServer:
+        """Where a hosted model is asked in batches."""
+        from harness.models.anthropic_api import AnthropicModel
+        from harness.models.anthropic_batches import AnthropicBatches
+        from harness.models.openai_api import OpenAIModel
+        from harness.models.openai_batches import OpenAIBatches
+
+        match model:
+            case OpenAIModel():
+                return OpenAIBatches(model)
+            case AnthropicModel():
+                return AnthropicBatches(model)
+            case _:
+                raise SpecError(
+                    f"--batch: model {model.name} of kind {model.kind} is not asked in batches; "
+                    "answer without --batch, then have `harness judge RUN --batch` judge in batches"
+                )
+
     def check_key(self, name: str) -> None:
         """Refuse a hosted model whose key the environment lacks."""
         spec = self.model_spec(name)
@@ -194,8 +213,9 @@ class Registry:
     def has_key(self, name: str) -> bool:
         """Whether a model is asked with a key, as those are that cost money."""
         spec = self.model_spec(name)
-        is_hosted = isinstance(spec, models.OpenAISpec | models.AnthropicSpec)
-        return is_hosted and spec.key_env is not None
+        if not isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
+            return False
+        return spec.key_env is not None
 
     def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
         """The judge of a spec; `identity` is that of its judge model, null where it asks none."""

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from harness.batch_files import BatchFiles
+from harness.batch_jobs import BatchModel
 from harness.core import Model, Sample
 from harness.datasets import is_complete, sha256
 from harness.derived import derive
@@ -55,7 +57,13 @@ class Workspace:
                     f"--budget: no price is known of model {model.name}; put it into "
                     "configs/prices.yaml of your own folder, or leave the budget out"
                 )
-        return Desk(model, ledger, self.progress, self.terms, price)
+        files = BatchFiles(self.results / "calls" / model.name / "batches")
+        if not self.terms.is_batch or self.is_offline:
+            _tell_of_batches(model.name, files)
+            return Desk(model, ledger, self.progress, self.terms, price)
+        server = self.registry.batch_server(model)
+        batches = BatchModel(model, server, files=files, progress=self.progress)
+        return Desk(batches, ledger, self.progress, self.terms, price, is_batch=True)
 
     def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
         """A task's samples, or the choice samples it makes of them, and where they came from."""
@@ -115,6 +123,23 @@ class Workspace:
         cached = self.registry.cache / "data"
         is_fetched = is_complete(source, self.registry.source(source), cached)
         return cached if is_fetched else None
+
+
+def _tell_of_batches(model: str, files: BatchFiles) -> None:
+    """Warn, once a process, of batches that are paid for and not collected yet."""
+    if waiting := [record for record in files.read() if record.state != "collected"]:
+        _tell_of_waiting(model, len(waiting), sum(len(record.keys) for record in waiting))
+
+
+@cache
+def _tell_of_waiting(model: str, batches: int, requests: int) -> None:
+    _log.warning(
+        "model %s: %d batches with %d requests were handed in and not collected; the command that "
+        "did so collects them, with --batch",
+        model,
+        batches,
+        requests,
+    )
 
 
 @cache

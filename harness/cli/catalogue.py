@@ -24,7 +24,6 @@ SECTIONS: "dict[str, Section]" = {
 # What to add for a kind of model that this version does not run in its own process.
 NOT_HERE = {
     "vllm": " (add --backend transformers, or --backend server)",
-    "anthropic": " (cannot be run yet)",
 }
 
 

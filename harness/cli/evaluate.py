@@ -12,6 +12,7 @@ from harness.cli.options import (
     HOME,
     RESULTS,
     AsJson,
+    Batch,
     BudgetUsd,
     Data,
     DataMode,
@@ -83,6 +84,7 @@ def run(
     is_offline: Offline = False,
     retry: Retry = "failed",
     budget: BudgetUsd = None,
+    is_batch: Batch = False,
     is_json: AsJson = False,
 ) -> int:
     """Answer a task with a model, have judges read the answers, and score them.
@@ -97,7 +99,9 @@ def run(
         data=data,
         data_mode=data_mode,
         prompts=prompts,
-        terms=options.terms(is_offline=is_offline, retry=retry, budget_usd=budget),
+        terms=options.terms(
+            is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch
+        ),
     )
     chosen = jobs.RunOptions(
         task=task,
@@ -131,6 +135,7 @@ def judge(
     is_offline: Offline = False,
     retry: Retry = "failed",
     budget: BudgetUsd = None,
+    is_batch: Batch = False,
     is_json: AsJson = False,
 ) -> int:
     """Have further judges read a stored run; the model under test is never loaded."""
@@ -140,7 +145,7 @@ def judge(
 
     folder = find_run(results, run)
     results = folder.results(results)
-    terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget)
+    terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch)
     space = options.workspace(home, results, prompts=prompts, terms=terms)
     asking = Asking(judge_model, is_self_judge_allowed)
     return put_runs([jobs.judge(space, folder, judge, asking=asking)], is_json=is_json)

@@ -54,6 +54,12 @@ BudgetUsd = Annotated[
         "--budget", min=0, help="US dollars that the calls may cost, those stored included."
     ),
 ]
+Batch = Annotated[
+    bool,
+    typer.Option(
+        "--batch", help="Ask hosted models in batches: cheaper, and up to a day later each."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 
 HOME, RESULTS = Path(), Path("results")
@@ -106,7 +112,11 @@ def workspace(
 
 
 def terms(
-    *, is_offline: bool = False, retry: str = "failed", budget_usd: float | None = None
+    *,
+    is_offline: bool = False,
+    retry: str = "failed",
+    budget_usd: float | None = None,
+    is_batch: bool = False,
 ) -> "Terms":
     """On what terms a command may call models."""
     from harness.budget import Budget
@@ -115,7 +125,7 @@ def terms(
     budget = None if budget_usd is None else Budget(budget_usd)
     match retry:
         case "failed" | "none":
-            return Terms(is_offline, retry, budget)
+            return Terms(is_offline, retry, budget, is_batch)
         case _:
             raise SpecError(f"--retry {retry!r}: give failed or none")
 

@@ -56,6 +56,11 @@ class AnthropicModel:
         policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
         return answer_all(requests, self._connect, policy)
 
+    @property
+    def access(self) -> tuple[Server, AnthropicSpec]:
+        """Where it is reached, and how: what else asks it needs to know."""
+        return self._server, self._spec
+
     @cached_property
     def _server(self) -> Server:
         spec = self._spec
@@ -71,7 +76,7 @@ class AnthropicModel:
         """See once that a server is there and takes the key; then open connections to it."""
         import anthropic
 
-        options = _client_options(self._server)
+        options = client_options(self._server)
         try:
             if not self._is_checked:
                 timeout_s = min(PREFLIGHT_S, self._spec.timeout_s)
@@ -101,10 +106,15 @@ class AnthropicModel:
         async with anthropic.AsyncAnthropic(
             **options, timeout=spec.timeout_s, http_client=http
         ) as client:
-            yield partial(self._ask, client)
+            yield partial(self._ask, client, {})
 
-    async def _ask(self, client: "anthropic.AsyncAnthropic", request: Request) -> Response:
-        """One attempt at one request; where n replies are wanted, n calls."""
+    async def _ask(
+        self,
+        client: "anthropic.AsyncAnthropic",
+        heard: dict[str, list[Response]],
+        request: Request,
+    ) -> Response:
+        """One attempt at one request: as many calls as replies are wanted and not `heard` yet."""
         import anthropic
 
         if request.mode not in self.modes:
@@ -113,19 +123,19 @@ class AnthropicModel:
                 f"Anthropic's API cannot be asked to {request.mode}; it tells no "
                 "log-probabilities and no vectors: use kind: transformers, vllm or openai",
             )
-        arguments = _arguments(request, self._spec)
-        replies = []
-        for _ in range(request.decoding.n):
+        spec, replies = self._spec, heard.setdefault(request.key, [])
+        while len(replies) < request.decoding.n:
             try:
-                reply = await client.messages.with_raw_response.create(**arguments)
+                reply = await client.messages.with_raw_response.create(**arguments(request, spec))
             except anthropic.AnthropicError as error:
                 # The library's message may repeat the key: it is not chained.
-                raise translated(error, self._server, model=self._spec.model) from None
+                has_form = request.schema is not None and spec.is_structured_output
+                raise translated(error, self._server, model=spec.model, has_form=has_form) from None
             replies.append(read_reply(reply.http_response.content, request, self._server))
-        return joined(request, replies)
+        return joined(request, heard.pop(request.key))
 
 
-def _client_options(server: Server) -> dict[str, Any]:
+def client_options(server: Server) -> dict[str, Any]:
     """What every client is built with; its own retries are off."""
     return {"api_key": server.key or "none", "base_url": server.url, "max_retries": 0}
 
@@ -138,9 +148,9 @@ def _limits(connections: int) -> Any:  # noqa: ANN401 - a class of whichever pac
     return package.Limits(max_connections=connections, max_keepalive_connections=connections)
 
 
-def _arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
+def arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
     """A request as arguments of the client library; a form is asked for as a forced tool call."""
-    arguments: dict[str, Any] = {
+    found: dict[str, Any] = {
         "model": spec.model,
         "max_tokens": request.decoding.max_tokens,
         "messages": [
@@ -148,23 +158,28 @@ def _arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
         ],
     }
     if system := "\n\n".join(m.content for m in request.messages if m.role == "system"):
-        arguments["system"] = system
-    if spec.sends_temperature:
-        arguments["temperature"] = request.decoding.temperature
+        found["system"] = system
     if request.schema is not None and spec.is_structured_output:
-        arguments["tools"] = [{"name": FORM, "input_schema": dict(request.schema)}]
-        arguments["tool_choice"] = {"type": "tool", "name": FORM}
-    if spec.extra_body:
-        arguments["extra_body"] = spec.extra_body
-    return arguments
+        found["tools"] = [{"name": FORM, "input_schema": dict(request.schema)}]
+        found["tool_choice"] = {"type": "tool", "name": FORM}
+    # The library knows no temperature since its version 1.0; the API does, for most models.
+    drawn = {"temperature": request.decoding.temperature} if spec.sends_temperature else {}
+    if extra := {**drawn, **spec.extra_body}:
+        found["extra_body"] = extra
+    return found
 
 
-def translated(error: "anthropic.AnthropicError", server: Server, *, model: str) -> Exception:
-    """What an exception of the client library amounts to: Transient, Refused or ModelError."""
+def translated(
+    error: "anthropic.AnthropicError", server: Server, *, model: str, has_form: bool = False
+) -> Exception:
+    """What an exception of the client library amounts to: Transient, Refused or ModelError.
+
+    `has_form` says that the model was made to fill in a form.
+    """
     import anthropic
 
     if isinstance(error, anthropic.APIStatusError):
-        return _of_status(error, server, model=model)
+        return _of_status(error, server, model=model, has_form=has_form)
     cause = f" ({error.__cause__})" if error.__cause__ else ""
     message = f"{server.address}: {server.told(f'{error}{cause}')}"
     if isinstance(error, anthropic.APIConnectionError | anthropic.APIResponseValidationError):
@@ -172,7 +187,9 @@ def translated(error: "anthropic.AnthropicError", server: Server, *, model: str)
     return ModelError(f"{message}; see the settings of model {model}")
 
 
-def _of_status(error: "anthropic.APIStatusError", server: Server, *, model: str) -> Exception:
+def _of_status(
+    error: "anthropic.APIStatusError", server: Server, *, model: str, has_form: bool
+) -> Exception:
     """What an HTTP status, and what the body says of it, amount to."""
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error")
@@ -192,6 +209,9 @@ def _of_status(error: "anthropic.APIStatusError", server: Server, *, model: str)
     }
     if status == 400 and "credit balance" in told:
         return ModelError(f"{message}; {remedies[402]}")
+    if status == 400 and has_form and "tool" in told:
+        message += f"; if it cannot be made to, set is_structured_output: false for {model!r}"
+        return ModelError(message)
     if remedy := remedies.get(status):
         return ModelError(f"{message}; {remedy}")
     return Refused(Reason.FAILED, message)

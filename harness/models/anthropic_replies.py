@@ -43,7 +43,8 @@ def read_reply(content: bytes, request: Request, server: Server) -> Response:
         raise Refused(Reason.FAILED, f"the reply is not a message: {error}") from None
     stop = body.get("stop_reason")
     if stop == "refusal":
-        raise Refused(Reason.REFUSED, "the model refused (stop_reason refusal)")
+        why = _read_explanation(body.get("stop_details"))
+        raise Refused(Reason.REFUSED, server.told(f"the model refused (stop_reason refusal){why}"))
     served = body.get("model")
     return Response(
         key=request.key,
@@ -74,8 +75,10 @@ def _text(blocks: Sequence[_Block], *, is_form: bool) -> str:
     """The text of a reply; a form that was filled in, as JSON. Thoughts are no part of it."""
     forms = [b.input for b in blocks if b.type == "tool_use" and b.name == FORM]
     if is_form and forms and forms[0] is not None:
-        return json.dumps(forms[0], ensure_ascii=False)
-    text = "".join(block.text for block in blocks if block.type == "text")
+        text = json.dumps(forms[0], ensure_ascii=False)
+    else:
+        text = "".join(block.text for block in blocks if block.type == "text")
+    # An emoji cut in half, which cannot be stored, becomes the replacement character.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -101,6 +104,12 @@ def _read_usage(usage: object) -> Usage:
     cached = (read.cache_creation_input_tokens or 0) + (read.cache_read_input_tokens or 0)
     prompt = None if read.input_tokens is None else read.input_tokens + cached
     return Usage(prompt, read.output_tokens)
+
+
+def _read_explanation(details: object) -> str:
+    """What the server says of a refusal, behind a colon; nothing where it says nothing."""
+    told = details.get("explanation") if isinstance(details, dict) else None
+    return f": {told}" if isinstance(told, str) else ""
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
