@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.core import Request, Response, Sample
+from harness.desk import Desk
 from harness.errors import SpecError
 from harness.parsers import CUTS, closing_yes_no
 from harness.parts import Decoding, Reason, digest
-from harness.pipeline import Desk
 from harness.prompts import Prompts
 from harness.specs.builds import BuildSpec, BuildStepSpec
 from harness.specs.checked import nearest

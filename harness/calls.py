@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from itertools import chain
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -24,6 +25,7 @@ from tenacity import (
 )
 
 from harness.core import Request, Response
+from harness.gate import Gate, Outcome
 from harness.parts import Reason
 
 Call = Callable[[Request], Awaitable[Response]]
@@ -32,10 +34,11 @@ Connect = Callable[[], AbstractAsyncContextManager[Call]]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How many requests are in flight, and how long one is tried.
+    """How many requests are in flight at most, and how long one is tried.
 
-    `timeout_s` bounds one attempt; `longest_wait_s` the sum of the waits between the attempts of
-    one request; `first_wait_s` the first of them, unless the server asks for more.
+    `timeout_s` bounds one attempt, `total_s` all attempts of one request with the waits between
+    them; `longest_wait_s` the sum of those waits; `first_wait_s` the first of them, unless the
+    server asks for more.
     """
 
     concurrency: int
@@ -43,22 +46,33 @@ class Policy:
     timeout_s: float
     longest_wait_s: float = 120.0
     first_wait_s: float = 1.0
+    total_s: float = math.inf
 
     def __post_init__(self) -> None:
         """Refuse a policy under which nothing could ever be asked."""
-        if self.concurrency < 1 or self.attempts < 1 or not self.timeout_s > 0:
-            raise ValueError(f"concurrency >= 1, attempts >= 1 and timeout_s > 0, not {self!r}")
+        if self.concurrency < 1 or self.attempts < 1 or not min(self.timeout_s, self.total_s) > 0:
+            raise ValueError(f"concurrency, attempts >= 1, timeout_s, total_s > 0, not {self!r}")
         if self.longest_wait_s < 0 or self.first_wait_s < 0:
             raise ValueError(f"a wait is not negative: {self!r}")
 
 
 class Transient(Exception):
-    """A failure that may pass: asked again, not before `retry_after_s` where a server says so."""
+    """A failure that may pass: asked again, not before `retry_after_s` where a server says so.
 
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+    `is_turned_away` says that the server had too many calls of ours (429).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        retry_after_s: float | None = None,
+        *,
+        is_turned_away: bool = False,
+    ) -> None:
         """Keep the message, and the wait in seconds where one was asked for."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.is_turned_away = is_turned_away
 
 
 class Refused(Exception):
@@ -190,24 +204,17 @@ class _Crew:
         self._started.set()
         try:
             async with self._session as call, asyncio.TaskGroup() as group:
-                # How many requests are in flight is decided here and nowhere else.
-                for _ in range(self._policy.concurrency):
-                    group.create_task(self._work(call))
+                gate = Gate(self._policy.concurrency)
+                # Twice as many as may be in flight: those that wait to ask again hold nobody up.
+                for _ in range(2 * self._policy.concurrency):
+                    group.create_task(self._work(call, gate))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    async def _work(self, call: Call) -> None:
+    async def _work(self, call: Call, gate: Gate) -> None:
         """Ask one request after the other, as long as there are any."""
-        policy = self._policy
-        retrying = _retrying(policy)
-
-        async def attempt(request: Request) -> Response:
-            try:
-                async with asyncio.timeout(policy.timeout_s):
-                    return await call(request)
-            except TimeoutError:
-                raise Transient(f"no answer within {policy.timeout_s:g} s") from None
-
+        retrying = _retrying(self._policy)
+        attempt = partial(_attempt, call, gate, self._policy.timeout_s)
         for request in self._requests:
             try:
                 response: Response = await retrying(attempt, request)
@@ -225,6 +232,25 @@ class _Crew:
                 await self._room.wait()
 
 
+async def _attempt(call: Call, gate: Gate, timeout_s: float, request: Request) -> Response:
+    """One attempt at one request, once there is a place for it."""
+    await gate.enter()
+    try:
+        async with asyncio.timeout(timeout_s):
+            response = await call(request)
+    except TimeoutError:
+        gate.leave(Outcome.TROUBLE)
+        raise Transient(f"no answer within {timeout_s:g} s") from None
+    except Transient as error:
+        gate.leave(Outcome.TURNED_AWAY if error.is_turned_away else Outcome.TROUBLE)
+        raise
+    except Refused:
+        gate.leave(Outcome.SETTLED)
+        raise
+    gate.leave(Outcome.SETTLED)
+    return response
+
+
 def _retrying(policy: Policy) -> AsyncRetrying:
     """The retry policy: jittered exponential waits, bounded in number and in sum."""
     backoff = wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s)
@@ -236,12 +262,18 @@ def _retrying(policy: Policy) -> AsyncRetrying:
         # Spread, so that all who were turned away together do not come back together.
         return own if asked is None else max(own, asked + min(own, asked / 4))
 
+    def is_out_of_time(state: RetryCallState) -> bool:
+        return (state.seconds_since_start or 0) + state.upcoming_sleep > policy.total_s
+
     def is_over(state: RetryCallState) -> bool:
-        return enough(state) or state.idle_for + state.upcoming_sleep > policy.longest_wait_s
+        waited = state.idle_for + state.upcoming_sleep
+        return enough(state) or waited > policy.longest_wait_s or is_out_of_time(state)
 
     def give_up(state: RetryCallState) -> Response:
         tried = f"gave up after attempt {state.attempt_number} of {policy.attempts}"
-        if not enough(state):
+        if not enough(state) and is_out_of_time(state):
+            tried += f": it would take more than {policy.total_s:g} s in all"
+        elif not enough(state):
             tried += f": waits would sum to more than {policy.longest_wait_s:g} s"
         return Response.failed(state.args[0].key, Reason.FAILED, f"{_error(state)}; {tried}")
 

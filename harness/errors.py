@@ -22,3 +22,7 @@ class StoreError(HarnessError):
 
 class ModelError(HarnessError):
     """A model or its server cannot be reached, loaded or used for what is asked."""
+
+
+class BudgetReached(HarnessError):
+    """The next call might cost more than a command may; what is stored stays."""

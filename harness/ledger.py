@@ -28,13 +28,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One finished call; `time` in seconds since 1970, `cost_usd` null where no price is known."""
+    """One finished call; `time` in seconds since 1970. What it cost stands in its usage."""
 
     key: str
     request: Request
     response: Response
     time: float
-    cost_usd: float | None = None
 
 
 class _Head(msgspec.Struct):

@@ -106,7 +106,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens a call was charged for; null where the back end does not say."""
+    """Tokens a call was charged for, and what they cost; null where nobody says.
+
+    Tokens that a model spends on reasoning count as tokens of its completion.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cost_usd: float | None = None

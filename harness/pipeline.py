@@ -4,18 +4,15 @@ Every stage is planned minus stored, and every result is taken from the ledger, 
 stage is how it is resumed. Nothing here knows a back end, a way of judging or a file layout.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.core import Case, Judge, Model, Request, Response, Sample, Verdict
-from harness.errors import StoreError
-from harness.ledger import Ledger
+from harness.core import Case, Judge, Request, Response, Sample, Verdict
+from harness.desk import Desk
 from harness.parsers import CUTS
 from harness.parts import Failure, Message, Option, Reason
 from harness.planning import Cell, Plan, check_templates, options, request
 from harness.specs.tasks import TaskSpec
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,49 +58,6 @@ class Judged:
     verdict: Verdict
     keys: tuple[str, ...] = ()
     replies: tuple[Response, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """Where calls are made and kept: one model, its ledger, and whether it may be called."""
-
-    model: Model
-    ledger: Ledger
-    is_offline: bool
-    progress: Progress
-
-    def __enter__(self) -> "Desk":
-        """Nothing to open: a ledger segment begins with its first record."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Bring to disk what was answered."""
-        self.ledger.close()
-
-    def answer(self, requests: Iterable[Request], *, stage: str) -> dict[str, Response]:
-        """The response to each request, by key: stored ones, and the missing ones asked now."""
-        planned = {request.key: request for request in requests}
-        found = self.ledger.find(planned)
-        # Offline, a stored failure is the evidence there is; else it is asked again.
-        stored = found if self.is_offline else _answered(found)
-        missing = {key: value for key, value in planned.items() if key not in stored}
-        self.progress(stage, len(stored), len(planned))
-        if not missing:
-            return found
-        if self.is_offline:
-            raise StoreError(
-                f"{stage}: {len(missing)} of {len(planned)} calls are not stored; "
-                "repeat the command without --offline to make them"
-            )
-        self._ask(missing, stage=stage, done=len(stored))
-        return self.ledger.find(planned)
-
-    def _ask(self, missing: Mapping[str, Request], *, stage: str, done: int) -> None:
-        self.ledger.check()
-        replies = self.model.answer(missing.values())
-        for count, response in enumerate(replies, done + 1):
-            self.ledger.add(missing[response.key], response)
-            self.progress(stage, count, done + len(missing))
 
 
 def answer(plan: Plan, desk: Desk) -> list[Trial]:
@@ -230,10 +184,6 @@ def _unanswered(response: Response, judge: str) -> Verdict:
     """The verdict where there is nothing to judge: the failure's own reason."""
     why = response.failure or Failure(Reason.UNSUPPORTED, "the judge gave no verdict")
     return Verdict(response.key, judge, None, why.reason, note=why.message)
-
-
-def _answered(found: Mapping[str, Response]) -> dict[str, Response]:
-    return {key: response for key, response in found.items() if response.failure is None}
 
 
 def _told(taken: Sequence[Taken], task: TaskSpec, variant: str) -> dict[str, str] | None:

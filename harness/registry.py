@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from harness.backends import Backend, rebacked
+from harness.batch_servers import BatchServer
 from harness.core import Judge, Model, Sample
-from harness.errors import ModelError, SpecError
+from harness.errors import SpecError
+from harness.prices import Price
 from harness.prompts import Prompts
 from harness.servers import Server
 from harness.specs import data, encoders, judges, models
@@ -21,6 +23,7 @@ from harness.specs.builds import BuildSpec
 from harness.specs.checked import check, nearest, read_yaml
 from harness.specs.golden import GoldenSpec
 from harness.specs.imports import MapSpec
+from harness.specs.prices import PricesSpec
 from harness.specs.tasks import TaskSpec
 
 if TYPE_CHECKING:
@@ -182,15 +185,32 @@ class Registry:
 
                 return VllmModel(name, spec, self.cache / "checkpoints")
             case models.AnthropicSpec():
-                raise ModelError(
-                    f"model {name}: kind anthropic cannot be run by this version; choose a model "
-                    "of kind openai, transformers or scripted (`harness list models`)"
+                from harness.models.anthropic_api import AnthropicModel
+
+                return AnthropicModel(name, spec, self.environ)
+
+    def batch_server(self, model: Model) -> BatchServer:
+        """Where a hosted model is asked in batches."""
+        from harness.models.anthropic_api import AnthropicModel
+        from harness.models.anthropic_batches import AnthropicBatches
+        from harness.models.openai_api import OpenAIModel
+        from harness.models.openai_batches import OpenAIBatches
+
+        match model:
+            case OpenAIModel():
+                return OpenAIBatches(model)
+            case AnthropicModel():
+                return AnthropicBatches(model)
+            case _:
+                raise SpecError(
+                    f"--batch: model {model.name} of kind {model.kind} is not asked in batches; "
+                    "answer without --batch, then have `harness judge RUN --batch` judge in batches"
                 )
 
     def check_key(self, name: str) -> None:
         """Refuse a hosted model whose key the environment lacks."""
         spec = self.model_spec(name)
-        if isinstance(spec, models.OpenAISpec):
+        if isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
             _ = Server.found(
                 spec.base_url,
                 self.environ,
@@ -198,6 +218,25 @@ class Registry:
                 key_env=spec.key_env,
                 owner=f"configs/models/{name}.yaml",
             ).key
+
+    def price(self, name: str) -> Price | None:
+        """What the tokens of a hosted model cost; null where no price is known."""
+        spec = self.model_spec(name)
+        if not isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
+            return None
+        for home in self.homes:
+            if (path := home / "configs" / "prices.yaml").is_file():
+                listed: PricesSpec = check(read_yaml(path), PricesSpec, where=str(path))
+                if (found := listed.prices.get(spec.model)) and found.input_usd is not None:
+                    return Price(found.input_usd, found.output_usd or 0.0, found.batch_share)
+        return None
+
+    def has_key(self, name: str) -> bool:
+        """Whether a model is asked with a key, as those are that cost money."""
+        spec = self.model_spec(name)
+        if not isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
+            return False
+        return spec.key_env is not None
 
     def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
         """The judge of a spec; `identity` is that of its judge model, null where it asks none."""

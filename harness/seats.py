@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
+from harness.desk import Desk
 from harness.errors import ModelError, SpecError, StoreError
 from harness.judges.swapped import SWAPPED, Swapped, partners
 from harness.ledger import Ledger
 from harness.parts import Mode
-from harness.pipeline import Desk
 from harness.planning import Plan, request
 from harness.runs import JudgeEntry, ModelEntry
 from harness.specs.checked import nearest

@@ -7,24 +7,27 @@ says which. Nothing here asks, judges or prints.
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from harness.batch_files import BatchFiles
+from harness.batch_jobs import BatchModel
 from harness.core import Model, Sample
 from harness.datasets import is_complete, sha256
 from harness.derived import derive
-from harness.errors import DataError
+from harness.desk import Desk, Progress, Terms
+from harness.errors import DataError, SpecError
 from harness.ledger import Ledger
 from harness.parts import digest
-from harness.pipeline import Desk, Progress
 from harness.registry import Registry
 from harness.runs import DataEntry
 from harness.specs.data import OverlaySpec
 from harness.specs.tasks import DataSpec
 
 _log = logging.getLogger(__name__)
+HOSTED = frozenset({"openai", "anthropic"})
 DataMode = Literal["corrected", "released"]
 
 
@@ -36,13 +39,31 @@ class Workspace:
     results: Path
     data: Path | None
     data_mode: DataMode
-    is_offline: bool
     progress: Progress
+    terms: Terms = field(default_factory=Terms)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether no call may be made."""
+        return self.terms.is_offline
 
     def desk(self, model: Model) -> Desk:
-        """The desk of a model: its calls ledger below the results folder."""
-        ledger = Ledger(self.results / "calls" / model.name)
-        return Desk(model, ledger, self.is_offline, self.progress)
+        """The desk of a model: its calls ledger below the results folder, its price if known."""
+        ledger, price = Ledger(self.results / "calls" / model.name), None
+        if model.kind in HOSTED:
+            price = self.registry.price(model.name)
+            if price is None and self.terms.budget and self.registry.has_key(model.name):
+                raise SpecError(
+                    f"--budget: no price is known of model {model.name}; put it into "
+                    "configs/prices.yaml of your own folder, or leave the budget out"
+                )
+        files = BatchFiles(self.results / "calls" / model.name / "batches")
+        if not self.terms.is_batch or self.is_offline:
+            _tell_of_batches(model.name, files)
+            return Desk(model, ledger, self.progress, self.terms, price)
+        server = self.registry.batch_server(model)
+        batches = BatchModel(model, server, files=files, progress=self.progress)
+        return Desk(batches, ledger, self.progress, self.terms, price, is_batch=True)
 
     def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
         """A task's samples, or the choice samples it makes of them, and where they came from."""
@@ -102,6 +123,23 @@ class Workspace:
         cached = self.registry.cache / "data"
         is_fetched = is_complete(source, self.registry.source(source), cached)
         return cached if is_fetched else None
+
+
+def _tell_of_batches(model: str, files: BatchFiles) -> None:
+    """Warn, once a process, of batches that are paid for and not collected yet."""
+    if waiting := [record for record in files.read() if record.state != "collected"]:
+        _tell_of_waiting(model, len(waiting), sum(len(record.keys) for record in waiting))
+
+
+@cache
+def _tell_of_waiting(model: str, batches: int, requests: int) -> None:
+    _log.warning(
+        "model %s: %d batches with %d requests were handed in and not collected; the command that "
+        "did so collects them, with --batch",
+        model,
+        batches,
+        requests,
+    )
 
 
 @cache

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import main
+from harness.desk import Terms
 from harness.imports import Imported, ImportOptions, import_answers
 from harness.registry import Registry, shipped_home
 from harness.runs import Row, RunFolder
@@ -147,7 +148,9 @@ class Quiz:
     ) -> Imported:
         """Import files."""
         registry = Registry((self.home, shipped_home()), {}, self.folder / "cache")
-        space = Workspace(registry, self.results, None, "corrected", True, lambda *_: None)
+        space = Workspace(
+            registry, self.results, None, "corrected", lambda *_: None, Terms(is_offline=True)
+        )
         return import_answers(space, ImportOptions(files, task, model, column_map))
 
     def main(self, *arguments: str) -> int:

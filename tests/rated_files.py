@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import main
+from harness.desk import Terms
 from harness.imports import Imported, ImportOptions, import_answers
 from harness.registry import Registry, shipped_home
 from harness.runs import Row, RunFolder
@@ -74,7 +75,12 @@ class Desk:
         """Import files."""
         registry = Registry((shipped_home(),), {}, self.folder / "cache")
         space = Workspace(
-            registry, self.results, self.folder / "data", "corrected", True, lambda *_: None
+            registry,
+            self.results,
+            self.folder / "data",
+            "corrected",
+            lambda *_: None,
+            Terms(is_offline=True),
         )
         return import_answers(space, ImportOptions(files, task, model))
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec import structs
 
 from harness.core import Request, Response, Run, Sample
+from harness.desk import Desk, Terms
 from harness.ledger import Ledger
 from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Reason
-from harness.pipeline import Desk
 from harness.planning import Plan, take
 from harness.prompts import Prompts
 from harness.runs import DataEntry, JudgeEntry, ModelEntry, Row, RunFile, StepRow, VerdictRow
@@ -98,7 +98,7 @@ class Talker:
     def desk(self, folder: Path, *, is_offline: bool = False) -> Desk:
         """A desk that asks this model and stores below a folder."""
         model = ScriptedModel("talker", self._reply, identity="m@1")
-        return Desk(model, Ledger(folder / "calls"), is_offline, lambda *_: None)
+        return Desk(model, Ledger(folder / "calls"), lambda *_: None, Terms(is_offline))
 
     @property
     def prompts(self) -> list[str]:

@@ -22,7 +22,11 @@ from typing import Any, Self
 from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
+from stub_anthropic import ANTHROPIC_SHAPES, as_anthropic
+from stub_batches import Batches
 from stub_script import SHAPES, Faults, Reply, Script, as_json, digest_of, prompt_of
+
+ALL_SHAPES = {**SHAPES, **ANTHROPIC_SHAPES}
 
 
 @dataclass
@@ -63,6 +67,7 @@ class StubServer:
     ) -> None:
         self.script = script or Script()
         self.reply = reply
+        self.batches = Batches()
         self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
         self._port: int = self._socket.getsockname()[1]
         self._counts = Stats()
@@ -124,12 +129,14 @@ class StubServer:
         method, path, _ = head.split(" ", 2)
         length = re.search(r"(?im)^content-length: *(\d+)", head)
         content = await reader.readexactly(int(length[1]) if length else 0)
-        bearer = re.search(r"(?im)^authorization: *bearer +(.*?)\r$", head)
+        bearer = re.search(r"(?im)^(?:authorization: *bearer|x-api-key:) +(.*?)\r$", head)
         key = bearer[1] if bearer else ""
-        is_known = path in SHAPES and (path != "/tokenize" or self.script.has_tokenizer)
+        is_known = path in ALL_SHAPES and (path != "/tokenize" or self.script.has_tokenizer)
         if method == "POST" and is_known:
             return await self._answer(path, json.loads(content), key, reader=reader, writer=writer)
-        return await _send(writer, self._aside(f"{method} {path}", content, key))
+        reply = self._aside(f"{method} {path}", content, key)
+        is_anthropic = re.search(r"(?im)^anthropic-version:", head)
+        return await _send(writer, as_anthropic(reply) if is_anthropic else reply)
 
     def _aside(self, what: str, content: bytes, key: str) -> Reply:
         """All that is no question to a model."""
@@ -143,7 +150,16 @@ class StubServer:
             return as_json(200, self.stats())
         if what == "POST /config":
             return self._configured(content)
-        return as_json(404, {"error": {"message": f"no such path: {what}"}})
+        if self.script.key not in (None, key):
+            return self._failed("401", key)
+        in_batch = self.batches.reply(what, content, self._in_batch)
+        return in_batch or as_json(404, {"error": {"message": f"no such path: {what}"}})
+
+    def _in_batch(self, path: str, asked: dict[str, Any]) -> Reply:
+        """The reply to a question in a batch, which is a first attempt."""
+        self._counts.bodies.append(asked)
+        fault = self.script.fault(prompt_of(asked), digest_of(asked), 1)
+        return self._made(path, asked, fault, key="")
 
     def _configured(self, content: bytes) -> Reply:
         """Follow another script, and count from zero."""
@@ -192,11 +208,12 @@ class StubServer:
     def _made(self, path: str, asked: dict[str, Any], fault: str, *, key: str) -> Reply:
         """The reply to a question."""
         if fault[:3].isdigit():
-            return self._failed(fault, key)
+            reply = self._failed(fault, key)
+            return as_anthropic(reply) if path in ANTHROPIC_SHAPES else reply
         script = self.script
         if self.reply is not None:
             script = Script(replies={"": (self.reply(prompt_of(asked)),)})
-        return Faults.of_body(fault, SHAPES[path](script, asked, fault))
+        return Faults.of_body(fault, ALL_SHAPES[path](script, asked, fault))
 
     @asynccontextmanager
     async def _in_flight(self, counts: Stats) -> AsyncIterator[None]:

@@ -39,9 +39,7 @@ PREFIXES = ("", "text:", "no-story:")
 
 
 def space(data: str | None, folder: Path) -> Workspace:
-    return Workspace(
-        SHIPPED, folder, Path(data) if data else None, "corrected", False, lambda *_: None
-    )
+    return Workspace(SHIPPED, folder, Path(data) if data else None, "corrected", lambda *_: None)
 
 
 def read(name: str, data: str | None, folder: Path) -> list[Sample]:

@@ -284,7 +284,7 @@ def test_every_judge_of_the_task_ships() -> None:
 def test_a_marker_may_be_named_without_its_prefix(
     tmp_path: Path, given: tuple[str, ...], chosen: tuple[str, ...]
 ) -> None:
-    space = Workspace(REGISTRY, tmp_path, None, "corrected", False, lambda *_: None)
+    space = Workspace(REGISTRY, tmp_path, None, "corrected", lambda *_: None)
 
     options = RunOptions("emphasized_talk", "oracle", judges=("ngram-cosine",), variants=given)
 

@@ -10,11 +10,12 @@ from sketches import HOSTILE, Talker, failure, plan, reply, request, run_file, t
 
 from harness import evidence
 from harness.core import Case, Request, Response, Sample, Verdict
+from harness.desk import Desk
 from harness.errors import SpecError, StoreError
 from harness.ledger import Ledger
 from harness.models.scripted import ScriptedModel
 from harness.parts import ChoiceScore, Decoding, Message, Reason
-from harness.pipeline import Desk, Judged, Trial, answer, ask, questions, read, seen
+from harness.pipeline import Judged, Trial, answer, ask, questions, read, seen
 from harness.runs import RunFolder
 from harness.specs.tasks import DecodingSpec
 
@@ -220,7 +221,7 @@ def test_answers_that_come_in_any_order_reach_their_own_samples(tmp_path: Path, 
             return map(self.reply, Random(seed).sample(asked, len(asked)))
 
     model = Shuffled("m", lambda asked: reply(asked, asked.messages[-1].content))
-    desk = Desk(model, Ledger(tmp_path / "calls"), False, lambda *_: None)
+    desk = Desk(model, Ledger(tmp_path / "calls"), lambda *_: None)
 
     trials = answer(plan(tmp_path, *"abcdefgh"), desk)
 

@@ -14,6 +14,7 @@ from harness.specs.golden import GoldenSpec
 from harness.specs.imports import MapSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.models import ModelSpec, OpenAISpec
+from harness.specs.prices import PricesSpec
 from harness.specs.tasks import TaskSpec
 
 HOME = Path(__file__).parents[1]
@@ -26,6 +27,7 @@ KINDS: Mapping[str, Any] = {
     "configs/builds": BuildSpec,
     "configs/golden": GoldenSpec,
     "configs/imports": MapSpec,
+    "configs": PricesSpec,
 }
 SHIPPED = sorted([*(HOME / "tasks").rglob("*.yaml"), *(HOME / "configs").rglob("*.yaml")])
 TASK = """\

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from harness.core import Sample
+from harness.desk import Terms
 from harness.evidence import Lost
 from harness.imports import Imported, ImportOptions, import_answers
 from harness.parts import Reason
@@ -45,7 +46,9 @@ CELLS = [
 def space(folder: Path, data: Path | None) -> Workspace:
     """A workspace of what ships."""
     registry = Registry((shipped_home(),), {}, folder / "cache")
-    return Workspace(registry, folder / "results", data, "corrected", True, lambda *_: None)
+    return Workspace(
+        registry, folder / "results", data, "corrected", lambda *_: None, Terms(is_offline=True)
+    )
 
 
 def ends(judge: str, variant: str) -> tuple[int, int]:

@@ -168,7 +168,7 @@ class Toy:
         """The workspace of these folders."""
         homes = (self.home, shipped_home())
         registry = Registry(homes, environ or {}, self.folder / "cache")
-        return Workspace(registry, self.results, None, "corrected", False, lambda *_: None)
+        return Workspace(registry, self.results, None, "corrected", lambda *_: None)
 
 
 def lines(count: int = SAMPLES) -> list[str]:

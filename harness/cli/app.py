@@ -1,7 +1,7 @@
 """All commands together, and what an error becomes: one message and an exit code.
 
 0 done; 1 done with missing items; 2 the user's mistake; 70 a bug of ours, with its traceback;
-130 interrupted, to be resumed by the same command.
+130 interrupted, or out of budget, to be resumed by the same command.
 """
 
 import logging
@@ -26,7 +26,7 @@ from harness.cli import (
     verification,
 )
 from harness.cli.screen import say
-from harness.errors import HarnessError
+from harness.errors import BudgetReached, HarnessError
 
 USER_MISTAKE, OUR_BUG, INTERRUPTED = 2, 70, 130
 
@@ -77,6 +77,9 @@ def outcome(command: Callable[[], object]) -> int:
         sys.stdout.flush()
         if code == INTERRUPTED:  # what typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt
+    except BudgetReached as error:
+        say(f"harness: {error}")
+        return INTERRUPTED
     except HarnessError as error:
         say(f"harness: {error}")
         return USER_MISTAKE

@@ -6,7 +6,16 @@ from typing import Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.options import HOME, RESULTS, AsJson, Home, Offline, PromptPack, Results
+from harness.cli.options import (
+    HOME,
+    RESULTS,
+    AsJson,
+    BudgetUsd,
+    Home,
+    Offline,
+    PromptPack,
+    Results,
+)
 from harness.cli.screen import put, put_json, say
 
 
@@ -24,6 +33,7 @@ def build(
     results: Results = RESULTS,
     home: Home = HOME,
     is_offline: Offline = False,
+    budget: BudgetUsd = None,
     is_json: AsJson = False,
 ) -> int:
     """Have a model extend a sample set: keep agreeing meanings, write chains or pairs.
@@ -38,7 +48,8 @@ def build(
     from harness.runs import refuse_source, write_whole
 
     refuse_source(output, file)
-    space = options.workspace(home, results, prompts=prompts, is_offline=is_offline)
+    terms = options.terms(is_offline=is_offline, budget_usd=budget)
+    space = options.workspace(home, results, prompts=prompts, terms=terms)
     spec = space.registry.build_spec(name)
     samples = space.registry.read("samples_jsonl", [file], None)
     model_spec = space.registry.model_spec(model, options.backend(backend))

@@ -25,7 +25,6 @@ SECTIONS: "dict[str, Section]" = {
 # What a kind of model needs that may not be here.
 NOT_HERE = {
     "vllm": " (without vLLM add --backend transformers, or --backend server)",
-    "anthropic": " (cannot be run yet)",
 }
 
 

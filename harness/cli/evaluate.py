@@ -12,12 +12,15 @@ from harness.cli.options import (
     HOME,
     RESULTS,
     AsJson,
+    Batch,
+    BudgetUsd,
     Data,
     DataMode,
     Home,
     Offline,
     PromptPack,
     Results,
+    Retry,
 )
 from harness.cli.screen import number, put, put_json, put_table, say
 
@@ -79,6 +82,9 @@ def run(
     results: Results = RESULTS,
     home: Home = HOME,
     is_offline: Offline = False,
+    retry: Retry = "failed",
+    budget: BudgetUsd = None,
+    is_batch: Batch = False,
     is_json: AsJson = False,
 ) -> int:
     """Answer a task with a model, have judges read the answers, and score them.
@@ -93,7 +99,9 @@ def run(
         data=data,
         data_mode=data_mode,
         prompts=prompts,
-        is_offline=is_offline,
+        terms=options.terms(
+            is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch
+        ),
     )
     chosen = jobs.RunOptions(
         task=task,
@@ -125,6 +133,9 @@ def judge(
     results: Results = RESULTS,
     home: Home = HOME,
     is_offline: Offline = False,
+    retry: Retry = "failed",
+    budget: BudgetUsd = None,
+    is_batch: Batch = False,
     is_json: AsJson = False,
 ) -> int:
     """Have further judges read a stored run; the model under test is never loaded."""
@@ -134,7 +145,8 @@ def judge(
 
     folder = find_run(results, run)
     results = folder.results(results)
-    space = options.workspace(home, results, prompts=prompts, is_offline=is_offline)
+    terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch)
+    space = options.workspace(home, results, prompts=prompts, terms=terms)
     asking = Asking(judge_model, is_self_judge_allowed)
     return put_runs([jobs.judge(space, folder, judge, asking=asking)], is_json=is_json)
 
@@ -152,7 +164,7 @@ def read(
 
     folder = find_run(results, run)
     results = folder.results(results)
-    space = options.workspace(home, results, prompts=prompts, is_offline=True)
+    space = options.workspace(home, results, prompts=prompts, terms=options.terms(is_offline=True))
     found = jobs.read(space, folder)
     if is_json:
         put_json(found)

@@ -40,7 +40,7 @@ def import_files(
     """
     from harness import imports
 
-    space = options.workspace(home, results, data=data, is_offline=True)
+    space = options.workspace(home, results, data=data, terms=options.terms(is_offline=True))
     wanted = imports.ImportOptions(tuple(files), task, model, column_map)
     found = imports.import_answers(space, wanted)
     for told in found.told:

@@ -10,6 +10,7 @@ from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.backends import Backend
+    from harness.desk import Terms
     from harness.registry import Registry
     from harness.ways import Way
     from harness.workspace import Workspace
@@ -44,6 +45,21 @@ DataMode = Annotated[
 ]
 Offline = Annotated[
     bool, typer.Option("--offline", help="Make no call; a missing one is an error.")
+]
+Retry = Annotated[
+    str, typer.Option("--retry", help="failed: ask again what failed before; none: leave it so.")
+]
+BudgetUsd = Annotated[
+    float | None,
+    typer.Option(
+        "--budget", min=0, help="US dollars that the calls may cost, those stored included."
+    ),
+]
+Batch = Annotated[
+    bool,
+    typer.Option(
+        "--batch", help="Ask hosted models in batches: cheaper, and up to a day later each."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 
@@ -81,10 +97,11 @@ def workspace(
     data: Path | None = None,
     data_mode: str = "corrected",
     prompts: Path | None = None,
-    is_offline: bool = False,
+    terms: "Terms | None" = None,
 ) -> "Workspace":
     """The workspace that a command's options describe."""
     from harness.cli.screen import Progress
+    from harness.desk import Terms
     from harness.workspace import Workspace
 
     data_folder(data)
@@ -92,7 +109,26 @@ def workspace(
     found = registry(home, prompts)
     if prompts is not None:
         _tell_of_pack(prompts, found)
-    return Workspace(found, results, data, mode, is_offline, Progress())
+    return Workspace(found, results, data, mode, Progress(), terms or Terms())
+
+
+def terms(
+    *,
+    is_offline: bool = False,
+    retry: str = "failed",
+    budget_usd: float | None = None,
+    is_batch: bool = False,
+) -> "Terms":
+    """On what terms a command may call models."""
+    from harness.budget import Budget
+    from harness.desk import Terms
+
+    budget = None if budget_usd is None else Budget(budget_usd)
+    match retry:
+        case "failed" | "none":
+            return Terms(is_offline, retry, budget, is_batch)
+        case _:
+            raise SpecError(f"--retry {retry!r}: give failed or none")
 
 
 def _tell_of_pack(pack: Path, registry: "Registry") -> None:

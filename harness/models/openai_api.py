@@ -86,6 +86,11 @@ class OpenAIModel:
         policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s)
         return answer_all(requests, self._connect, policy)
 
+    @property
+    def access(self) -> tuple[Server, OpenAISpec, str]:
+        """Where it is reached, how, and by which name: what else asks it needs to know."""
+        return self._server, self._spec, self._model
+
     @cached_property
     def _server(self) -> Server:
         spec = self._spec
@@ -132,7 +137,7 @@ class OpenAIModel:
         import openai
 
         timeout_s = min(PREFLIGHT_S, self._spec.timeout_s)
-        with openai.OpenAI(**_client_options(self._server), timeout=timeout_s) as client:
+        with openai.OpenAI(**client_options(self._server), timeout=timeout_s) as client:
             reply = client.models.with_raw_response.list()
         body = json.loads(reply.http_response.content)
         entries = body.get("data") if isinstance(body, dict) else None
@@ -166,7 +171,7 @@ class OpenAIModel:
         spec = self._spec
         http = openai.DefaultAsyncHttpxClient(limits=_limits(spec.concurrency))
         async with openai.AsyncOpenAI(
-            **_client_options(self._server), timeout=spec.timeout_s, http_client=http
+            **client_options(self._server), timeout=spec.timeout_s, http_client=http
         ) as client:
             chooser = Chooser(client, model, server=self._server, spec=spec)
             yield partial(self._ask, client, partial(self._choose, chooser, asyncio.Lock()))
@@ -188,7 +193,7 @@ class OpenAIModel:
             if request.mode is Mode.EMBED:
                 return await self._embed(client, model, request)
             chat: Create = client.chat.completions.with_raw_response.create
-            reply = await chat(**_arguments(request, model, self._spec))
+            reply = await chat(**arguments(request, model, self._spec))
         except openai.OpenAIError as error:
             # The library's message may repeat the key: it is not chained.
             has_form = request.schema is not None and self._spec.is_structured_output
@@ -205,12 +210,8 @@ class OpenAIModel:
 
     async def _embed(self, client: "openai.AsyncOpenAI", model: str, request: Request) -> Response:
         """The vector of the words of one request, as numbers rather than packed."""
-        reply = await client.embeddings.with_raw_response.create(
-            model=model,
-            input="\n".join(message.content for message in request.messages),
-            encoding_format="float",
-            extra_body=self._spec.extra_body or None,
-        )
+        create: Create = client.embeddings.with_raw_response.create
+        reply = await create(**embedding_arguments(request, model, self._spec))
         return read_vector(reply.http_response.content, request, self._server)
 
     def _no_server(self, error: Exception) -> ModelError:
@@ -220,7 +221,7 @@ class OpenAIModel:
         return ModelError(f"no server at {server.address} ({told}): start it, or {server.remedy}")
 
 
-def _client_options(server: Server) -> dict[str, Any]:
+def client_options(server: Server) -> dict[str, Any]:
     """What every client is built with; its own retries are off."""
     return {"api_key": server.key or "none", "base_url": server.url, "max_retries": 0}
 
@@ -233,26 +234,36 @@ def _limits(connections: int) -> Any:  # noqa: ANN401 - a class of whichever pac
     return package.Limits(max_connections=connections, max_keepalive_connections=connections)
 
 
-def _arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
+def embedding_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
+    """A request for a vector as arguments of the client library."""
+    return {
+        "model": model,
+        "input": "\n".join(message.content for message in request.messages),
+        "encoding_format": "float",
+        "extra_body": spec.extra_body or None,
+    }
+
+
+def arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
     """A request as arguments of the client library."""
     decoding = request.decoding
-    arguments: dict[str, Any] = {
+    found: dict[str, Any] = {
         "model": model,
         "messages": [{"role": m.role, "content": m.content} for m in request.messages],
         spec.token_field: decoding.max_tokens,
     }
     if spec.sends_temperature:
-        arguments["temperature"] = decoding.temperature
+        found["temperature"] = decoding.temperature
     if decoding.n > 1:
-        arguments["n"] = decoding.n
+        found["n"] = decoding.n
     if decoding.seed is not None and spec.sends_seed:
-        arguments["seed"] = decoding.seed
+        found["seed"] = decoding.seed
     if request.schema is not None and spec.is_structured_output:
         form = {"name": "reply", "strict": True, "schema": dict(request.schema)}
-        arguments["response_format"] = {"type": "json_schema", "json_schema": form}
+        found["response_format"] = {"type": "json_schema", "json_schema": form}
     if spec.extra_body:
-        arguments["extra_body"] = spec.extra_body
-    return arguments
+        found["extra_body"] = spec.extra_body
+    return found
 
 
 def translated(
@@ -284,7 +295,7 @@ def _of_status(
     body = error.body if isinstance(error.body, dict) else {}
     told = server.told(str(body.get("message") or error.message))
     message = f"{server.address} answered {error.status_code}: {told}"
-    if error.status_code < 500 and _is_filtered(body):
+    if error.status_code < 500 and is_filtered(body):
         return Refused(Reason.FILTERED, message)
     if error.status_code == 429 and NO_CREDIT & _codes(body):
         return ModelError(f"{message}; see the account's limits, then repeat the command")
@@ -306,7 +317,7 @@ def _of_status(
     return Refused(Reason.FAILED, message)
 
 
-def _is_filtered(body: Mapping[str, Any]) -> bool:
+def is_filtered(body: Mapping[str, Any]) -> bool:
     """Whether an error says that a filter held the prompt back, in the dialects we know."""
     inner, metadata = body.get("innererror"), body.get("metadata")
     codes = _codes(body) | (_codes(inner) if isinstance(inner, dict) else set())

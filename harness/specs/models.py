@@ -77,14 +77,23 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
 
 
 class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anthropic"):
-    """A model behind Anthropic's API."""
+    """A model behind Anthropic's API.
+
+    `is_structured_output` is false for models that cannot be forced to fill in a form; the other
+    keys are as those of kind openai.
+    """
 
     model: str
     about: str = ""
     base_url: str = "https://api.anthropic.com"
+    base_url_env: str | None = None
     key_env: str | None = "ANTHROPIC_API_KEY"
-    concurrency: Annotated[int, Meta(ge=1)] = 16
+    extra_body: dict[str, Any] = field(default_factory=dict)
+    sends_temperature: bool = True
+    is_structured_output: bool = True
+    concurrency: Annotated[int, Meta(ge=1)] = 64
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
+    total_s: Annotated[float, Meta(gt=0)] = 900.0
     attempts: Annotated[int, Meta(ge=1)] = 6
 
 

@@ -102,7 +102,7 @@ def test_a_mistake_of_the_user_is_shown_without_traceback(
         (["--variant", ","], ["--variant ','", "leave it out"]),
         (["--model", "mistral-7b-instruct", "--backend", "hf"], ["'hf'", "transformers, vllm or"]),
         (["--model", "mistral-7b-instruct"], ["kind vllm", "--backend transformers"]),
-        (["--model", "claude-3-sonnet"], ["kind anthropic", "harness list models"]),
+        (["--model", "claude-3-sonnet"], ["ANTHROPIC_API_KEY is not set", "put the key"]),
         (["--model", "gpt-4o", "--backend", "server"], ["gpt-4o.yaml", "'openai'", "leave it out"]),
         (["--model", "gpt-4o"], ["OPENAI_API_KEY is not set", "put the key"]),
         (["--model", "alpha"], ["no server at http://127.0.0.1:9/v1", "HARNESS_SERVER_URL"]),

@@ -1,0 +1,118 @@
+"""Requests to stored responses: what is stored already is not asked, what is asked is stored.
+
+The only place that calls a model. Nothing here knows a task, a judge or a back end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from harness.budget import Budget
+from harness.core import Model, Request, Response
+from harness.errors import BudgetReached, StoreError
+from harness.ledger import Ledger
+from harness.prices import Price
+
+Progress = Callable[[str, int, int], None]
+Retry = Literal["failed", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a command may call: not at all, failures again or not, for how much money.
+
+    `is_batch` has hosted models asked in their providers' batches.
+    """
+
+    is_offline: bool = False
+    retry: Retry = "failed"
+    budget: Budget | None = None
+    is_batch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where calls are made and kept: one model, its ledger, its price if known, and the terms."""
+
+    model: Model
+    ledger: Ledger
+    progress: Progress
+    terms: Terms = field(default_factory=Terms)
+    price: Price | None = None
+    is_batch: bool = False
+
+    def __enter__(self) -> "Desk":
+        """Nothing to open: a ledger segment begins with its first record."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Bring to disk what was answered."""
+        self.ledger.close()
+
+    def answer(self, requests: Iterable[Request], *, stage: str) -> dict[str, Response]:
+        """The response to each request, by key: stored ones, and the missing ones asked now."""
+        planned = {request.key: request for request in requests}
+        found = self.ledger.find(planned)
+        # Where failures are not asked again, a stored one is the evidence there is.
+        are_final = self.terms.is_offline or self.terms.retry == "none"
+        stored = {k: v for k, v in found.items() if are_final or v.failure is None}
+        missing = {key: value for key, value in planned.items() if key not in stored}
+        self.progress(stage, len(stored), len(planned))
+        self._count(found)
+        if not missing:
+            return found
+        if self.terms.is_offline:
+            raise StoreError(
+                f"{stage}: {len(missing)} of {len(planned)} calls are not stored; "
+                "repeat the command without --offline to make them"
+            )
+        self._ask(missing, stage=stage, done=len(stored))
+        return self.ledger.find(planned)
+
+    def _ask(self, missing: Mapping[str, Request], *, stage: str, done: int) -> None:
+        """Ask for what is missing, in as many rounds as the budget takes to run out."""
+        self.ledger.check()
+        left = dict(missing)
+        while left:
+            before = len(left)
+            for response in self.model.answer(self._admitted(left.values())):
+                priced = self._priced(response)
+                self.ledger.add(left.pop(response.key), priced)
+                self._settle(priced)
+                self.progress(stage, done + len(missing) - len(left), done + len(missing))
+            if len(left) == before:
+                raise self._stopped(len(left), stage)
+
+    def _admitted(self, requests: Iterable[Request]) -> Iterator[Request]:
+        """The requests there is money for; all of a model that has no price."""
+        planned = list(requests)  # answers are taken off the mapping while it is drawn from
+        if self.terms.budget is None or self.price is None:
+            return iter(planned)
+        return self.terms.budget.admitted(planned, self.price)
+
+    def _priced(self, response: Response) -> Response:
+        """A response with what it cost, where that is known."""
+        if self.price is None:
+            return response
+        cost = self.price.cost(response.usage, is_batch=self.is_batch)
+        return replace(response, usage=replace(response.usage, cost_usd=cost))
+
+    def _count(self, found: Mapping[str, Response]) -> None:
+        """Count what was paid before against the budget."""
+        if self.terms.budget is not None and self.price is not None:
+            for response in found.values():
+                self.terms.budget.settle(response.key, response.usage.cost_usd or 0.0)
+
+    def _settle(self, response: Response) -> None:
+        if self.terms.budget is not None and self.price is not None:
+            self.terms.budget.settle(response.key, response.usage.cost_usd)
+
+    def _stopped(self, left: int, stage: str) -> Exception:
+        budget = self.terms.budget
+        if budget is None or self.price is None:
+            return StoreError(f"{stage}: model {self.model.name} left {left} requests unanswered")
+        return BudgetReached(
+            f"{stage}: {left} calls are left, and the next might bring the "
+            f"{budget.spent_usd:.4f} USD spent above --budget {budget.cap_usd:g}; what was "
+            "answered is stored: raise the budget and repeat the command to go on"
+        )

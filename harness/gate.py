@@ -1,0 +1,95 @@
+"""How many calls are in flight at a time: few at first, more while all goes well, fewer after 429.
+
+Lives inside one event loop. Nothing here knows a server, a request or a retry.
+"""
+
+import asyncio
+from collections import deque
+from enum import Enum
+
+FIRST = 16
+"""Calls in flight before anything is known of a server."""
+STEEP, SLOW = 4, 1.25
+"""By how much a round without trouble raises the limit: before the first cut, and after it."""
+TOLERATED, DEEPEST = 0.1, 0.5
+"""The share of a round that a server may turn away without a cut; the deepest cut at a time.
+
+A server that turns away a few calls at random is best asked on; one whose limit is reached turns
+away more the more it is asked.
+"""
+
+
+class Outcome(Enum):
+    """What became of a call: answered or refused for good, turned away (429), or the server's
+    trouble (5xx, cut connections, time-outs).
+    """
+
+    SETTLED = "settled"
+    TURNED_AWAY = "turned away"
+    TROUBLE = "trouble"
+
+
+class Gate:
+    """Lets as many in as the server seems to bear, never more than `most`.
+
+    A round is as many outcomes as the limit was when it began. After it the limit grows if
+    nothing, or little, was turned away; is cut by the share turned away, at most by half, if more
+    was; and stays where the server was in trouble.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Open to a few."""
+        self.most = most
+        self.limit = min(most, FIRST)
+        self._inside = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._counts = dict.fromkeys(Outcome, 0)
+        self._round = self.limit
+        self._is_cut = False
+
+    async def enter(self) -> None:
+        """Wait for a place, and take it."""
+        while self._inside >= self.limit:
+            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(place)
+            try:
+                await place
+            except asyncio.CancelledError:
+                self._pass_on(place)
+                raise
+        self._inside += 1
+
+    def leave(self, outcome: Outcome) -> None:
+        """Give a place back and tell what became of the call; a bug keeps its place for good."""
+        self._inside -= 1
+        self._counts[outcome] += 1
+        if sum(self._counts.values()) >= self._round:
+            self._end_round()
+        self._wake()
+
+    def _end_round(self) -> None:
+        share = self._counts[Outcome.TURNED_AWAY] / self._round
+        if share > TOLERATED:
+            self._is_cut = True
+            self.limit = max(1, int(self.limit * (1 - min(share, DEEPEST))))
+        elif self._counts[Outcome.TROUBLE] / self._round <= TOLERATED:
+            grown = self.limit * (SLOW if self._is_cut else STEEP)
+            self.limit = min(self.most, max(self.limit + 1, int(grown)))
+        self._counts = dict.fromkeys(Outcome, 0)
+        self._round = self.limit
+
+    def _wake(self) -> None:
+        """Call in as many of those who wait as there is room for; each looks again."""
+        room = self.limit - self._inside
+        while self._waiting and room > 0:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                room -= 1
+
+    def _pass_on(self, place: "asyncio.Future[None]") -> None:
+        """Leave the queue; one who was called in and gives up calls in the next."""
+        if place in self._waiting:
+            self._waiting.remove(place)
+        elif not place.cancelled():
+            self._wake()

@@ -1,0 +1,217 @@
+"""Requests to Responses through Anthropic's API, with the official client.
+
+Whatever the client library raises is translated in one function. Replies are read by
+anthropic_replies; nothing here parses, retries or stores.
+"""
+
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
+from harness.core import Request, Response
+from harness.errors import ModelError
+from harness.models.anthropic_replies import FORM, joined, read_reply
+from harness.parts import Mode, Reason, digest
+from harness.servers import Server
+from harness.specs.models import AnthropicSpec
+
+if TYPE_CHECKING:
+    import anthropic
+
+PREFLIGHT_S = 10.0
+PASSING = frozenset({408, 409, 425, 429})
+
+
+class AnthropicModel:
+    """A model behind Anthropic's API, or a server that speaks its language."""
+
+    kind = "anthropic"
+    revision: str | None = None
+    modes = frozenset({Mode.GENERATE})
+
+    def __init__(self, name: str, spec: AnthropicSpec, environ: Mapping[str, str]) -> None:
+        """Keep the settings; the key is read and the server reached when first needed."""
+        self.name = name
+        self._spec = spec
+        self._environ = environ
+        self._is_checked = False
+
+    @cached_property
+    def identity(self) -> str:
+        """Kind, model, what is sent beside the request, and the host unless it is this machine."""
+        spec, host = self._spec, self._server.remote_host
+        parts = [self.kind, spec.model]
+        if spec.extra_body or not spec.sends_temperature:
+            parts.append(f"body={digest((spec.extra_body, spec.sends_temperature))[:12]}")
+        parts += [] if spec.is_structured_output else ["unstructured"]
+        return "|".join(parts + ([f"host={host}"] if host else []))
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request once, in the order in which the answers come."""
+        spec = self._spec
+        policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
+        return answer_all(requests, self._connect, policy)
+
+    @property
+    def access(self) -> tuple[Server, AnthropicSpec]:
+        """Where it is reached, and how: what else asks it needs to know."""
+        return self._server, self._spec
+
+    @cached_property
+    def _server(self) -> Server:
+        spec = self._spec
+        return Server.found(
+            spec.base_url,
+            self._environ,
+            url_env=spec.base_url_env,
+            key_env=spec.key_env,
+            owner=f"configs/models/{self.name}.yaml",
+        )
+
+    def _connect(self) -> AbstractAsyncContextManager[Call]:
+        """See once that a server is there and takes the key; then open connections to it."""
+        import anthropic
+
+        options = client_options(self._server)
+        try:
+            if not self._is_checked:
+                timeout_s = min(PREFLIGHT_S, self._spec.timeout_s)
+                with anthropic.Anthropic(**options, timeout=timeout_s) as client:
+                    client.models.with_raw_response.list()
+        except anthropic.APIConnectionError as error:
+            if type(error.__cause__).__name__ == "ConnectError":
+                told = self._server.told(str(error.__cause__))
+                raise ModelError(
+                    f"no server at {self._server.address} ({told}): start it, or "
+                    f"{self._server.remedy}"
+                ) from None
+        except (anthropic.AuthenticationError, anthropic.PermissionDeniedError) as error:
+            raise translated(error, self._server, model=self._spec.model) from None
+        except anthropic.AnthropicError:
+            pass  # a server that lists nothing may answer well
+        self._is_checked = True
+        return self._session(options)
+
+    @asynccontextmanager
+    async def _session(self, options: Mapping[str, Any]) -> AsyncIterator[Call]:
+        """One client, made and closed inside the loop that uses it."""
+        import anthropic
+
+        spec = self._spec
+        http = anthropic.DefaultAsyncHttpxClient(limits=_limits(spec.concurrency))
+        async with anthropic.AsyncAnthropic(
+            **options, timeout=spec.timeout_s, http_client=http
+        ) as client:
+            yield partial(self._ask, client, {})
+
+    async def _ask(
+        self,
+        client: "anthropic.AsyncAnthropic",
+        heard: dict[str, list[Response]],
+        request: Request,
+    ) -> Response:
+        """One attempt at one request: as many calls as replies are wanted and not `heard` yet."""
+        import anthropic
+
+        if request.mode not in self.modes:
+            raise Refused(
+                Reason.UNSUPPORTED,
+                f"Anthropic's API cannot be asked to {request.mode}; it tells no "
+                "log-probabilities and no vectors: use kind: transformers, vllm or openai",
+            )
+        spec, replies = self._spec, heard.setdefault(request.key, [])
+        while len(replies) < request.decoding.n:
+            try:
+                reply = await client.messages.with_raw_response.create(**arguments(request, spec))
+            except anthropic.AnthropicError as error:
+                # The library's message may repeat the key: it is not chained.
+                has_form = request.schema is not None and spec.is_structured_output
+                raise translated(error, self._server, model=spec.model, has_form=has_form) from None
+            replies.append(read_reply(reply.http_response.content, request, self._server))
+        return joined(request, heard.pop(request.key))
+
+
+def client_options(server: Server) -> dict[str, Any]:
+    """What every client is built with; its own retries are off."""
+    return {"api_key": server.key or "none", "base_url": server.url, "max_retries": 0}
+
+
+def _limits(connections: int) -> Any:  # noqa: ANN401 - a class of whichever package anthropic uses
+    """Connection limits in the classes of the HTTP package below the client library."""
+    import anthropic
+
+    package = sys.modules[anthropic.DefaultAsyncHttpxClient.__base__.__module__]
+    return package.Limits(max_connections=connections, max_keepalive_connections=connections)
+
+
+def arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
+    """A request as arguments of the client library; a form is asked for as a forced tool call."""
+    found: dict[str, Any] = {
+        "model": spec.model,
+        "max_tokens": request.decoding.max_tokens,
+        "messages": [
+            {"role": m.role, "content": m.content} for m in request.messages if m.role != "system"
+        ],
+    }
+    if system := "\n\n".join(m.content for m in request.messages if m.role == "system"):
+        found["system"] = system
+    if request.schema is not None and spec.is_structured_output:
+        found["tools"] = [{"name": FORM, "input_schema": dict(request.schema)}]
+        found["tool_choice"] = {"type": "tool", "name": FORM}
+    # The library knows no temperature since its version 1.0; the API does, for most models.
+    drawn = {"temperature": request.decoding.temperature} if spec.sends_temperature else {}
+    if extra := {**drawn, **spec.extra_body}:
+        found["extra_body"] = extra
+    return found
+
+
+def translated(
+    error: "anthropic.AnthropicError", server: Server, *, model: str, has_form: bool = False
+) -> Exception:
+    """What an exception of the client library amounts to: Transient, Refused or ModelError.
+
+    `has_form` says that the model was made to fill in a form.
+    """
+    import anthropic
+
+    if isinstance(error, anthropic.APIStatusError):
+        return _of_status(error, server, model=model, has_form=has_form)
+    cause = f" ({error.__cause__})" if error.__cause__ else ""
+    message = f"{server.address}: {server.told(f'{error}{cause}')}"
+    if isinstance(error, anthropic.APIConnectionError | anthropic.APIResponseValidationError):
+        return Transient(message)
+    return ModelError(f"{message}; see the settings of model {model}")
+
+
+def _of_status(
+    error: "anthropic.APIStatusError", server: Server, *, model: str, has_form: bool
+) -> Exception:
+    """What an HTTP status, and what the body says of it, amount to."""
+    body = error.body if isinstance(error.body, dict) else {}
+    inner = body.get("error")
+    told = inner.get("message") if isinstance(inner, dict) else None
+    told = server.told(str(told or error.message))
+    status, message = error.status_code, f"{server.address} answered {error.status_code}: {told}"
+    if status in PASSING or status >= 500:
+        retry_after = error.response.headers.get("retry-after")
+        wait_s = wait_asked_for(retry_after, datetime.now(UTC))
+        return Transient(message, wait_s, is_turned_away=status in (429, 529))
+    key = f"the key in {server.key_env}" if server.key_env else "key_env, which names none,"
+    remedies = {
+        401: f"check {key}",
+        402: "see the account's credit, then repeat the command",
+        403: f"check that {key} may use model {model!r}",
+        404: f"check that there is a model {model!r}, or {server.remedy}",
+    }
+    if status == 400 and "credit balance" in told:
+        return ModelError(f"{message}; {remedies[402]}")
+    if status == 400 and has_form and "tool" in told:
+        message += f"; if it cannot be made to, set is_structured_output: false for {model!r}"
+        return ModelError(message)
+    if remedy := remedies.get(status):
+        return ModelError(f"{message}; {remedy}")
+    return Refused(Reason.FAILED, message)

@@ -1,0 +1,151 @@
+"""--batch through the commands: the same results, paid once, however often it is repeated."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from stub_script import Script
+from stub_server import StubServer
+from toy import DECODINGS, SAMPLES, Toy
+
+ANSWERS = SAMPLES * DECODINGS
+CLAUDE = """
+    about: Behind the stub.
+    kind: anthropic
+    model: claude-of-the-stub
+    base_url: http://127.0.0.1:9
+    base_url_env: CLAUDE_URL
+    key_env: null
+"""
+PRICES = """
+    prices:
+      alpha: {input_usd: 2, output_usd: 4, batch_share: 0.5, read: "2026-01-01", source: a list}
+"""
+
+
+@pytest.fixture
+def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    toy.write("configs/models/claude.yaml", CLAUDE)
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        monkeypatch.setenv("CLAUDE_URL", server.url.removesuffix("/v1"))
+        yield server
+
+
+def sizes(stub: StubServer) -> list[int]:
+    """How many requests each batch had."""
+    return [len(names) for names in stub.batches.submitted()]
+
+
+@pytest.mark.parametrize("model", ["alpha", "claude"])
+def test_a_run_in_batches_ends_in_the_bytes_of_one_without(
+    toy: Toy, stub: StubServer, model: str
+) -> None:
+    toy.run(model=model)
+    without = toy.bytes()
+    (toy.results / "calls").rename(toy.folder / "calls")
+    (toy.results / "runs").rename(toy.folder / "runs")
+    asked = stub.stats()["requests"]
+
+    assert toy.run("--batch", model=model) == 0
+
+    assert toy.bytes() == without
+    assert stub.stats()["requests"] == asked
+    assert sizes(stub) == [2 * ANSWERS, ANSWERS]
+
+
+def test_a_repeated_run_hands_nothing_in_and_asks_nothing(toy: Toy, stub: StubServer) -> None:
+    toy.run("--batch", model="alpha")
+    before, log = toy.bytes(), list(stub.batches.log)
+
+    assert toy.run("--batch", model="alpha") == 0
+    assert toy.run("--batch", "--offline", model="alpha") == 0
+
+    assert (toy.bytes(), stub.batches.log) == (before, log)
+
+
+def test_a_judge_asks_in_batches_and_its_model_apart_from_the_one_tested(
+    toy: Toy, stub: StubServer
+) -> None:
+    toy.run("--variant", "base", model="alpha")
+
+    assert toy.main("judge", str(toy.runs()[0]), "--judge", "choice", "--batch") == 0
+
+    assert sizes(stub) == [2 * ANSWERS]
+    folders = {path.parent.parent.name for path in toy.results.glob("calls/*/batches/*.json")}
+    assert folders == {"umpire"}
+
+
+def test_a_run_that_ends_while_a_batch_is_worked_on_is_gone_on_with(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.batches.faults = {"GET /v1/batches/batch_1": ["401"]}
+    assert toy.run("--variant", "base", "--batch", model="alpha") == 2
+
+    assert toy.run("--variant", "base", "--batch", model="alpha") == 0
+    assert sizes(stub) == [ANSWERS]
+    assert "batch batch_1 (completed: " in capsys.readouterr().err
+
+
+def test_without_batch_a_run_is_told_of_batches_that_wait(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.batches.faults = {"GET /v1/batches/batch_1": ["401"]}
+    toy.run("--variant", "base", "--batch", model="beta")
+
+    toy.run("--variant", "base", "--limit", "2", model="beta")
+
+    assert "model beta: 1 batches with 12 requests were handed in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
+@pytest.mark.parametrize("model", ["oracle", "tiny-random"])
+def test_a_model_that_has_no_batches_is_refused_before_anything_is_asked(
+    toy: Toy,
+    stub: StubServer,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    model: str,
+    arguments: tuple[str, ...],
+) -> None:
+    assert toy.run("--batch", "--judge", "choice", *arguments, model=model) == 2
+
+    told = capsys.readouterr().err
+    assert f"--batch: model {model} of kind " in told
+    assert "then have `harness judge RUN --batch` judge in batches" in told
+    assert stub.batches.log == []
+
+
+def test_a_dry_run_is_the_same_with_and_without(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = []
+    for batch in ((), ("--batch",)):
+        assert toy.run("--dry-run", "--json", *batch, model="alpha") == 0
+        told.append(json.loads(capsys.readouterr().out))
+
+    assert told[0] == told[1]
+    assert stub.batches.log == []
+
+
+@pytest.mark.parametrize(("batch", "share"), [((), 1.0), (("--batch",), 0.5)])
+def test_a_call_in_a_batch_costs_its_share(
+    toy: Toy, stub: StubServer, batch: tuple[str, ...], share: float
+) -> None:
+    toy.write("configs/prices.yaml", PRICES)
+
+    toy.run("--variant", "base", *batch, model="alpha")
+
+    lines = next((toy.results / "calls/alpha").glob("*.jsonl")).read_text().splitlines()
+    used = [json.loads(line)["response"]["usage"] for line in lines]
+    full = [(u["prompt_tokens"] * 2 + u["completion_tokens"] * 4) / 1e6 for u in used]
+    assert [u["cost_usd"] for u in used] == pytest.approx([share * cost for cost in full])
+
+
+def test_what_expired_is_missing_and_the_next_run_asks_it_alone(toy: Toy, stub: StubServer) -> None:
+    stub.batches.end = "expired"
+    assert toy.run("--variant", "base", "--batch", model="alpha") == 1
+    stub.batches.end = "completed"
+
+    assert toy.run("--variant", "base", "--batch", model="alpha") == 0
+    assert sizes(stub) == [ANSWERS, ANSWERS // 2]
