@@ -19,15 +19,15 @@ def permuted(readings: Sequence[Read]) -> list[float | None]:
     """For each row, whether its sample comes out right over all rows of the sample together.
 
     The probability of each choice is averaged over the orders it was shown in, then the likeliest
-    is taken; of equally likely ones each counts its share. Null without probabilities.
+    is taken; of equally likely ones each counts its share. Null for a sample that lacks the
+    probabilities of any row: a preference for a place cancels out over all orders alone.
     """
     held: dict[str, list[tuple[float, ...]]] = {}
     for row, verdict in readings:
-        if verdict.shares:
-            held.setdefault(row.sample.id, []).append(verdict.shares)
+        held.setdefault(row.sample.id, []).append(verdict.shares)
     golds = {row.sample.id: _gold(row) for row, _ in readings}
-    credits = {name: _credit(shares, golds[name]) for name, shares in held.items()}
-    return [credits[row.sample.id] if verdict.shares else None for row, verdict in readings]
+    credits = {n: _credit(part, golds[n]) if all(part) else None for n, part in held.items()}
+    return [credits[row.sample.id] for row, _ in readings]
 
 
 def over_all(readings: Sequence[Read]) -> Mapping[str, tuple[float | None, list[bool]]]:

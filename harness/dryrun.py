@@ -52,10 +52,13 @@ def dry_run(ready: Prepared, ledger: Ledger) -> list[Asked]:
     chains: list[Chain] = [(cell, planned(plan, cell)) for cell in plan.cells]
     found = []
     for variant in plan.run.variants:
-        for place in range(len(plan.task.variants[variant].steps)):
+        steps = plan.task.variants[variant].steps
+        for place in range(len(steps)):
             asked = [chain[place] for cell, chain in chains if cell.variant == variant]
             new = _new(asked, seen)
-            stored = None if place else _stored(ledger, new)
+            # What follows a step's text is not known yet; a neutral step has none.
+            is_open = any(not step.is_neutral for step in steps[:place])
+            stored = None if is_open else _stored(ledger, new)
             row = _asked(plan.run.task, new, stored=stored, example=asked[0])
             found.append(replace(row, variant=variant))
     for seat in ready.seats:

@@ -240,7 +240,7 @@ def alarms(rows: Sequence[ScoreRow]) -> list[Alarm]:
     for row in widest.values():
         share, same = favourites.get(row.signature), alike.get(row.signature)
         is_stuck = row.score.clusters >= FEWEST_CLUSTERS and (share or 0.0) >= ALARMING
-        is_alike = (same or 0.0) >= ALARMING_TIES
+        is_alike = row.score.clusters >= FEWEST_CLUSTERS and (same or 0.0) >= ALARMING_TIES
         if is_stuck or is_alike:
             found.append(Alarm(row, share if is_stuck else None, same if is_alike else None))
     return found

@@ -217,9 +217,13 @@ def _missing(verdicts: Sequence[VerdictRow]) -> dict[Reason, int]:
 
 
 def _chance(run: RunFile, block: Block, *, judge: JudgeEntry, metric: str) -> float | None:
-    """What a blind answer gets on a metric, null where nobody knows."""
+    """What a blind answer gets on a metric, null where nobody knows.
+
+    With choices it is that of the samples behind the value; of all where there is no value.
+    """
     if run.task.has_choices:
-        return choice_scores.chance(block.pairs) if metric.startswith("accuracy") else None
+        held = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
+        return choice_scores.chance(held) if metric.startswith("accuracy") else None
     return run.chance if metric == judge.metric else None
 
 

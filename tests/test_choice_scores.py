@@ -54,15 +54,17 @@ def test_averaging_probabilities_is_not_averaging_what_is_right() -> None:
     assert permuted(found) == [0.0] * 3
 
 
-def test_an_order_without_probabilities_is_missing_and_leaves_the_others() -> None:
+def test_a_sample_that_lacks_an_order_has_no_average_and_others_keep_theirs() -> None:
+    other = sample(name="s2", gold=1)
     found = reads(
         (shared(0.2, 0.8, 0.0), "order0"),
         (lost(), "order1"),
         (VerdictRow(1.0, detail={"chosen_place_1": 1.0}), "order2"),
         (shared(0.9, 0.1, 0.0), "order3"),
     )
+    whole = reads((shared(0.2, 0.8, 0.0), "order0", other))
 
-    assert permuted(found) == [1.0, None, None, 1.0]
+    assert permuted([*found, *whole]) == [None, None, None, None, 1.0]
 
 
 def test_samples_are_averaged_apart() -> None:

@@ -86,7 +86,8 @@ class GoldJudge:
         detail = {f"accuracy_{name}": part[gold] for name, part in found.items() if part}
         detail |= _chosen(read.sample, read.options, chosen)
         detail["identical_scores"] = float(len({part.logprob for part in read.scores}) == 1)
-        detail["spans_boundary"] = float(any(part.spanned for part in read.scores))
+        if all(part.tokens is not None for part in read.scores):
+            detail["spans_boundary"] = float(any(part.spanned for part in read.scores))
         if any(part.is_bound for part in read.scores):
             return Verdict(case.response.key, self.name, value, detail=detail)
         by_place = _probabilities(read.scores)

@@ -49,7 +49,8 @@ def mean_interval(
     A sample without spread would be drawn as a point, which claims certainty nobody has. All
     ones or all zeros get the exact interval of Clopper & Pearson (Biometrika 26, 1934) with a
     cluster as the trial: from (alpha/2)^(1/clusters) to 1, and its mirror image. For another
-    constant, or a single cluster, no bound is known: low and high are null.
+    constant, a single cluster, or clusters that differ in nothing but their members, no bound is
+    known: low and high are null.
     """
     _check(values, clusters, draws=draws, level=level)
     sums, sizes = _totals(values, clusters)
@@ -62,6 +63,8 @@ def mean_interval(
     if min(values) == max(values):
         low, high = _constant_bounds(values[0], count, level=level)
         return Interval(values[0], low, high, n=n, clusters=count)
+    if np.ptp(sums / sizes) == 0:
+        return Interval(value, None, None, n=n, clusters=count)
     means = _drawn_means(sums, sizes, seed=seed, draws=draws)
     tail = (1 - level) / 2
     bounds = np.quantile(means, [tail, 1 - tail])

@@ -160,3 +160,9 @@ def test_two_hundred_intervals_take_less_than_two_seconds() -> None:
         mean_interval(values, own_clusters(values), seed=f"{call}")
 
     assert time.process_time() - start < 2
+
+
+def test_clusters_of_equal_means_have_no_bounds_however_their_members_differ() -> None:
+    found = mean_interval([0.0, 1.0] * 3, ["a", "a", "b", "b", "c", "c"], seed="1")
+
+    assert (found.value, found.low, found.high, found.clusters) == (0.5, None, None, 3)
