@@ -83,7 +83,7 @@ class OpenAIModel:
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
         spec = self._spec
-        policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s)
+        policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
         return answer_all(requests, self._connect, policy)
 
     @property
@@ -301,7 +301,8 @@ def _of_status(
         return ModelError(f"{message}; see the account's limits, then repeat the command")
     if error.status_code in PASSING or error.status_code >= 500:
         retry_after = error.response.headers.get("retry-after")
-        return Transient(message, wait_asked_for(retry_after, datetime.now(UTC)))
+        wait_s = wait_asked_for(retry_after, datetime.now(UTC))
+        return Transient(message, wait_s, is_turned_away=error.status_code == 429)
     key = f"the key in {server.key_env}" if server.key_env else "key_env, which names none,"
     remedies = {
         401: f"check {key}",

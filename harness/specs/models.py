@@ -73,6 +73,7 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     choices: Literal["none", "echo", "top_logprobs"] = "top_logprobs"
     concurrency: Annotated[int, Meta(ge=1)] = 16
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
+    total_s: Annotated[float, Meta(gt=0)] = 900.0
     attempts: Annotated[int, Meta(ge=1)] = 6
 
 

@@ -1,0 +1,74 @@
+"""A sum of money bounds what calls may cost, before they are made and after."""
+
+import pytest
+
+from harness.budget import Budget
+from harness.core import Request
+from harness.parts import Decoding, Message, Usage
+from harness.prices import MESSAGE_TOKENS, Price
+
+PRICE = Price(input_usd=1_000_000, output_usd=2_000_000, batch_share=0.5)  # a dollar, two a token
+MOST = MESSAGE_TOKENS + 3 + 2 * 4  # a message of three bytes, four tokens to draw
+
+
+def requests(count: int) -> list[Request]:
+    turn, drawn = (Message("user", "abc"),), Decoding(max_tokens=4)
+    return [Request(f"s{n}", "base", "answer", f"m{n}", turn, drawn) for n in range(count)]
+
+
+def let_through(budget: Budget, count: int = 9) -> list[str]:
+    return [request.key for request in budget.admitted(requests(count), PRICE)]
+
+
+@pytest.mark.parametrize(
+    ("usage", "is_batch", "expected"),
+    [
+        (Usage(10, 5), False, 20.0),
+        (Usage(10, 5), True, 10.0),
+        (Usage(None, 5), False, None),
+        (Usage(10, None), False, None),
+    ],
+)
+def test_a_cost_is_known_where_both_counts_are(
+    usage: Usage, is_batch: bool, expected: float | None
+) -> None:
+    assert PRICE.cost(usage, is_batch=is_batch) == expected
+
+
+def test_a_batch_without_a_price_of_its_own_has_no_cost() -> None:
+    assert Price(1, 1).cost(Usage(1, 1), is_batch=True) is None
+
+
+@pytest.mark.parametrize(("cap", "count"), [(MOST - 1, 0), (MOST, 1), (3.5 * MOST, 3)])
+def test_requests_pass_while_the_most_they_may_cost_is_within_the_cap(
+    cap: float, count: int
+) -> None:
+    assert len(let_through(Budget(cap))) == count
+
+
+def test_what_a_call_did_not_cost_is_free_for_the_next() -> None:
+    budget = Budget(2 * MOST)
+    first, second = let_through(budget)
+
+    budget.settle(first, 1.0)
+    budget.settle(second, 1.0)
+
+    assert (budget.spent_usd, len(let_through(budget))) == (2.0, 1)
+
+
+def test_a_call_whose_cost_nobody_tells_counts_with_the_most_it_may_have_cost() -> None:
+    budget = Budget(2 * MOST)
+    [first, _] = let_through(budget)
+
+    budget.settle(first, None)
+
+    assert budget.spent_usd == MOST
+
+
+def test_a_call_stored_before_counts_once() -> None:
+    budget = Budget(10)
+
+    for _ in range(2):
+        budget.settle("stored", 3.0)
+
+    assert budget.spent_usd == 3.0
