@@ -68,6 +68,12 @@ FALL_BACK: dict[str, dict[str, Any]] = {
 }
 """Kinds that cannot: ALiBi, soft-capped, with sinks, part convolution, recurrent, older code."""
 
+REASONS = dict.fromkeys(FALL_BACK, "its attention cannot be exchanged") | {
+    "gemma2": "its attention has softcap",
+    "gpt_oss": "its attention has s_aux",
+    "lfm2": "1 of its 3 layers attend as they are told to",
+}
+
 
 def build(kind: str, **settings: object) -> PreTrainedModel:
     torch.manual_seed(0)
@@ -150,8 +156,7 @@ def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
     assert chooser.way is Way.PADDED
     assert apart(found, [by_itself(model, row) for row in ROWS + ROWS[:3]]) < 5e-5
     told = [record.getMessage() for record in caplog.records if record.name == "harness.choosing"]
-    assert len(told) == 1
-    assert told[0].startswith(f"choices are scored in padded batches by this {kind} model: ")
+    assert told == [f"choices are scored in padded batches by this {kind} model: {REASONS[kind]}"]
 
 
 @pytest.mark.parametrize("way", Way)
@@ -199,6 +204,7 @@ def test_each_node_is_computed_once_and_only_what_is_read_is_projected(batch_tok
     def count(name: str) -> Callable[..., None]:
         def hook(_: object, given: tuple[torch.Tensor], __: object) -> None:
             seen[name] = seen.get(name, 0) + given[0].shape[1]
+            seen["passes"] = seen.get("passes", 0) + (name == "projected")
 
         return hook
 
@@ -208,10 +214,10 @@ def test_each_node_is_computed_once_and_only_what_is_read_is_projected(batch_tok
     model.lm_head.register_forward_hook(count("projected"))
     chooser.sums(ROWS)
     tree = prefix_tree(ROWS)
-    stems = 1 + len(ROWS)  # a pass that reads nothing projects one place
 
     assert seen["computed"] == len(tree.tokens) < sum(row.fed for row in ROWS) / 3
-    assert 0 <= seen["projected"] - len({node for node, _ in tree.reads}) <= stems
+    # a pass that reads nothing projects one place
+    assert 0 <= seen["projected"] - len({node for node, _ in tree.reads}) <= seen["passes"]
 
 
 def test_the_models_own_attention_is_back_after(llama: PreTrainedModel) -> None:

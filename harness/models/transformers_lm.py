@@ -132,7 +132,7 @@ class TransformersModel:
                 f"{self.name}: nothing stands before the choices, and this model's tokenizer puts "
                 "no BOS there; put words before them, or use another model"
             )
-        if (fed := max(map(len, tokens.rows))) > self._positions:
+        if (fed := max(map(len, tokens.rows)) - 1) > self._positions:
             return unsupported(
                 f"{self.name}: context and choice have {fed + 1} tokens, and the model has "
                 f"{self._positions} positions; shorten them or use another model"
