@@ -26,17 +26,18 @@ demo: $(VENV)/.local
 	@$(DEMO_RUN) --model oracle,literal,echo,tiny-random || [ $$? -eq 1 ]
 	@$(BIN)/python -m harness leaderboard --results $(DEMO)
 
+# one process a core; torch's own threads would only fight for them
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8
 
 check: $(VENV)/.dev
-	$(BIN)/ruff format --check harness tests docs
-	$(BIN)/ruff check harness tests docs
+	$(BIN)/ruff format --check harness tests docs benchmarks
+	$(BIN)/ruff check harness tests docs benchmarks
 	$(BIN)/mypy
 
 format: $(VENV)/.dev
-	$(BIN)/ruff format harness tests docs
-	$(BIN)/ruff check --fix harness tests docs
+	$(BIN)/ruff format harness tests docs benchmarks
+	$(BIN)/ruff check --fix harness tests docs benchmarks
 
 docs: $(VENV)/.dev
 	COLUMNS=100 $(BIN)/python docs/generate.py

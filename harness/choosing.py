@@ -98,7 +98,8 @@ class Chooser:
     def _way_without_tree(self, reason: str) -> Way:
         """What is left to a model that cannot follow a tree; told once."""
         rows, plain = self._trial
-        self._check_causal(rows[0], plain[0])
+        for row, total in zip(rows, plain, strict=True):
+            self._check_causal(row, total)
         way = Way.PADDED if self._is_near(self._padded(rows), plain) else Way.ALONE
         name = self._model.config.model_type
         _log.warning("choices are scored %s by this %s model: %s", way.value, name, reason)

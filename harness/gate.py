@@ -4,6 +4,7 @@ Lives inside one event loop. Nothing here knows a server, a request or a retry.
 """
 
 import asyncio
+import math
 from collections import deque
 from enum import Enum
 
@@ -17,6 +18,8 @@ TOLERATED, DEEPEST = 0.1, 0.5
 A server that turns away a few calls at random is best asked on; one whose limit is reached turns
 away more the more it is asked.
 """
+SURE = 1.64
+"""How many standard errors above the tolerated share are no accident: 3 of 16 may still be one."""
 
 
 class Outcome(Enum):
@@ -33,8 +36,8 @@ class Gate:
     """Lets as many in as the server seems to bear, never more than `most`.
 
     A round is as many outcomes as the limit was when it began. After it the limit grows if
-    nothing, or little, was turned away; is cut by the share turned away, at most by half, if more
-    was; and stays where the server was in trouble.
+    nothing, or little, was turned away; is cut by the share turned away, at most by half, if
+    clearly more was; and stays where the server was in trouble.
     """
 
     def __init__(self, most: int) -> None:
@@ -68,15 +71,20 @@ class Gate:
         self._wake()
 
     def _end_round(self) -> None:
-        share = self._counts[Outcome.TURNED_AWAY] / self._round
-        if share > TOLERATED:
+        if self._is_clear(turned_away := self._counts[Outcome.TURNED_AWAY]):
             self._is_cut = True
-            self.limit = max(1, int(self.limit * (1 - min(share, DEEPEST))))
-        elif self._counts[Outcome.TROUBLE] / self._round <= TOLERATED:
+            share = min(turned_away / self._round, DEEPEST)
+            self.limit = max(1, int(self.limit * (1 - share)))
+        elif not self._is_clear(self._counts[Outcome.TROUBLE]):
             grown = self.limit * (SLOW if self._is_cut else STEEP)
             self.limit = min(self.most, max(self.limit + 1, int(grown)))
         self._counts = dict.fromkeys(Outcome, 0)
         self._round = self.limit
+
+    def _is_clear(self, count: int) -> bool:
+        """Whether so many of a round are more than the tolerated share would bring by chance."""
+        expected = TOLERATED * self._round
+        return count > expected + SURE * math.sqrt(expected * (1 - TOLERATED))
 
     def _wake(self) -> None:
         """Call in as many of those who wait as there is room for; each looks again."""

@@ -189,7 +189,9 @@ class StubServer:
         if script.key not in (None, key):
             fault = "401"
         async with self._in_flight(counts):
-            await asyncio.sleep(script.late_s if fault == "late" else script.delay_s)
+            await (
+                _left(reader, script.late_s) if fault == "late" else asyncio.sleep(script.delay_s)
+            )
             reply = self._made(path, asked, fault, key=key)
             wait_until = time.monotonic() + reply.wait_s
             self._not_before[digest] = max(wait_until, self._not_before.get(digest, 0.0))
@@ -225,6 +227,12 @@ class StubServer:
             yield
         finally:
             counts.in_flight -= 1
+
+
+async def _left(reader: asyncio.StreamReader, seconds: float) -> None:
+    """Wait until the client, which never sends ahead, hangs up; for some seconds at most."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(reader.read(1), seconds)
 
 
 async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.screen import number, put, put_json, put_table, say
+from harness.cli.screen import number, p_value, put, put_json, put_table, say
 
 if TYPE_CHECKING:
     from harness.compare import ComparisonRow
@@ -115,7 +115,7 @@ def _put_differences(title: str, rows: "Sequence[ComparisonRow]") -> None:
             f"{row.missing_a}/{row.missing_b}",
             number(row.value),
             _span(row),
-            *map(number, (row.p_permutation, row.p_exact, row.p_holm)),
+            *map(p_value, (row.p_permutation, row.p_exact, row.p_holm)),
         )
         for row in rows
     ]

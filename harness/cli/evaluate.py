@@ -22,7 +22,7 @@ from harness.cli.options import (
     Results,
     Retry,
 )
-from harness.cli.screen import number, put, put_json, put_table, say
+from harness.cli.screen import number, put, put_json, put_table, say, span
 
 if TYPE_CHECKING:
     from harness.jobs import Done, Prepared
@@ -224,7 +224,7 @@ def _put_done(done: "Done") -> int:
                 score.metric,
                 score.decoding,
                 number(score.value),
-                f"{number(score.low)} to {number(score.high)}",
+                span(score.low, score.high),
                 str(score.n),
                 lost,
             )

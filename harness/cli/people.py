@@ -10,7 +10,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.screen import number, put, put_json, put_table, say
+from harness.cli.screen import number, p_value, put, put_json, put_table, say, span
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -221,10 +221,10 @@ def _put_panel(panel: "Panel", rows: "Sequence[AgreementRow]", *, is_quiet: bool
             _who(row),
             row.statistic,
             number(row.value),
-            f"{number(row.low)} to {number(row.high)}",
+            span(row.low, row.high),
             str(row.n),
             str(row.skipped),
-            number(row.p),
+            p_value(row.p),
             number(row.epsilon),
             row.reason or "",
         )

@@ -1,21 +1,34 @@
 """The commands that set results side by side: leaderboard."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from harness.cli.details import say_alarms
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.screen import number, put, put_json, put_table, say
+from harness.cli.screen import number, put, put_json, put_table, say, span
 
 if TYPE_CHECKING:
     from harness.core import Score
     from harness.leaderboard import Doubt, Sensitivity, SideBySide
+    from harness.scores import ScoreRow
 
 
-def leaderboard(results: Results = RESULTS, is_json: AsJson = False) -> int:
+def leaderboard(
+    results: Results = RESULTS,
+    task: Annotated[
+        str | None, typer.Option("--task", help="Print this task alone. Default: all.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option("--variant", help="Print this variant alone. Default: all.")
+    ] = None,
+    is_json: AsJson = False,
+) -> int:
     """Gather all runs into leaderboard.csv and print their headline scores.
 
-    Rows are ranked together only where their signatures differ in nothing but the model.
+    Rows are ranked together only where their signatures differ in nothing but the model. The file
+    holds all rows, whatever is printed.
     """
     from harness.errors import StoreError
     from harness.leaderboard import boards, collect, doubts, sensitivities, side_by_side, standing
@@ -26,6 +39,8 @@ def leaderboard(results: Results = RESULTS, is_json: AsJson = False) -> int:
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     rows = collect(folders)
     write_whole(results / "leaderboard.csv", table_text(rows).encode())
+    total = len(rows)
+    rows = _chosen(rows, task, variant)
     if is_json:
         put_json(rows)
         return 0
@@ -34,17 +49,34 @@ def leaderboard(results: Results = RESULTS, is_json: AsJson = False) -> int:
         table = []
         for row in board.rows:
             score, rank = row.score, standing(row, board).rank or "-"
-            span = f"{number(score.low)} to {number(score.high)}"
-            lost = str(sum(score.missing.values()))
-            table.append((str(rank), row.model, number(score.value), span, str(score.n), lost))
+            interval, lost = span(score.low, score.high), str(sum(score.missing.values()))
+            table.append((str(rank), row.model, number(score.value), interval, str(score.n), lost))
         put_table(board.recipe, head, table)
     _put_side_by_side(side_by_side(rows))
     _put_sensitivities(sensitivities(rows))
     for doubt in doubts(rows):
         say(f"judge {doubt.ceiling.judge} {_said(doubt)}: {doubt.recipe}")
     say_alarms(rows)
-    put(f"{len(rows)} rows in {results / 'leaderboard.csv'}")
+    put(f"{total} rows in {results / 'leaderboard.csv'}")
     return 0
+
+
+def _chosen(rows: "list[ScoreRow]", task: str | None, variant: str | None) -> "list[ScoreRow]":
+    """The rows of a task and a variant, where either is named."""
+    from harness.errors import SpecError
+    from harness.specs.checked import nearest
+
+    keys: Sequence[tuple[str, str | None, Callable[[ScoreRow], str]]] = (
+        ("task", task, lambda row: row.task),
+        ("variant", variant, lambda row: row.score.variant),
+    )
+    for what, name, of in keys:
+        known = sorted({of(row) for row in rows})
+        if name is not None and name not in known:
+            there = f"{nearest(name, known)}; there are {', '.join(known)}"
+            raise SpecError(f"no run has a {what} {name!r}{there}")
+        rows = [row for row in rows if name in (None, of(row))]
+    return rows
 
 
 def _said(doubt: "Doubt") -> str:

@@ -73,6 +73,16 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
+def span(low: float | None, high: float | None) -> str:
+    """An interval for a table; a dash where there is none."""
+    return "-" if low is None and high is None else f"{number(low)} to {number(high)}"
+
+
+def p_value(value: float | None) -> str:
+    """The p of a test for a table: one that three decimals would make zero is told as a bound."""
+    return "<.001" if value is not None and value < 0.0005 else number(value)
+
+
 class Progress:
     """Shows how far a stage is: a moving line on a terminal, a line each ten seconds elsewhere."""
 

@@ -13,6 +13,7 @@ from stub_server import StubServer
 from toy import Toy, lines
 
 from harness.cli import main
+from harness.scores import read_table
 
 CONTENT = "\n".join(lines(4)).encode()
 SOURCE = """
@@ -172,6 +173,36 @@ def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
     out, err = capsys.readouterr()
     assert out.splitlines()[2].split()[:3] == ["-", "literal", "-"]
     assert "no verdict that could be read: oracle 12 unparsed; literal 12 unparsed" in err
+
+
+@pytest.mark.parametrize(
+    ("chosen", "boards"),
+    [((), 2), (("--variant", "think"), 1), (("--task", "toy", "--variant", "base"), 1)],
+)
+def test_the_leaderboard_prints_what_is_asked_for_and_writes_all(
+    toy: Toy, capsys: pytest.CaptureFixture[str], chosen: tuple[str, ...], boards: int
+) -> None:
+    toy.run("--variant", "base,think")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results), *chosen]) == 0
+
+    assert capsys.readouterr().out.count("rank  model") == boards
+    written = {row.score.variant for row in read_table(toy.results / "leaderboard.csv")}
+    assert written == {"base", "think"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [(("--task", "toi"), "did you mean toy"), (("--variant", "cot9"), "there are base")],
+)
+def test_a_name_no_run_has_is_answered_with_those_there_are(
+    toy: Toy, capsys: pytest.CaptureFixture[str], chosen: tuple[str, ...], told: str
+) -> None:
+    toy.run("--variant", "base")
+
+    assert main(["leaderboard", "--results", str(toy.results), *chosen]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_controls_on_six_items_are_too_few_to_tell(
