@@ -13,7 +13,7 @@ from harness.specs.models import ModelSpec, TransformersSpec, VllmSpec
 
 Backend = Literal["transformers", "vllm", "server"]
 VLLM_ALONE = frozenset(VllmSpec.__struct_fields__) - set(TransformersSpec.__struct_fields__)
-CHANGE_ANSWERS = ("lora", "quantization")
+CHANGE_ANSWERS = ("lora", "pooling", "quantization")
 
 
 def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:

@@ -5,8 +5,9 @@ The protocol that each provider's module follows. Nothing here calls a server or
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -16,9 +17,13 @@ from harness.batch_files import BatchRecord
 from harness.calls import Refused, Transient
 from harness.core import Request, Response
 from harness.parts import Mode, Reason
+from harness.replies import joined
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+
+LONGEST_NAME = 64
+"""Of an entry in a batch, at either provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,46 @@ def read_lines(content: bytes, kind: type[_T], *, where: str) -> Iterator[_T]:
         _log.warning("%s: %d lines are no results; left out", where, damaged)
 
 
+def names_of(request: Request) -> tuple[str, ...]:
+    """The names of a request's entries, one a reply: its key, or most of it and a number."""
+    if request.decoding.n == 1:
+        return (request.key,)
+    return tuple(f"{start_of(request.key)}-{number:05d}" for number in range(request.decoding.n))
+
+
+def start_of(name: str) -> str:
+    """What the names of a request's entries have in common: most of its key."""
+    return name[: LONGEST_NAME - 6]
+
+
+def gathered(
+    results: Iterable[tuple[str, Callable[[Request], Response]]],
+    requests: Sequence[Request],
+    *,
+    names: Callable[[Request], tuple[str, ...]],
+    record: BatchRecord,
+) -> Iterator[Response]:
+    """The response to each request whose results are all there, from results by name.
+
+    Several replies to a request are joined; results of no request of the batch are told of.
+    """
+    wanted = {name: request for request in requests for name in names(request)}
+    heard: dict[str, dict[str, Response]] = {}
+    ours, strangers = {start_of(key) for key in record.keys}, 0
+    for name, read in results:
+        strangers += start_of(name) not in ours
+        if (request := wanted.get(name)) is None:
+            continue
+        replies = heard.setdefault(request.key, {})
+        replies[name] = settled(request, partial(read, request))
+        if len(replies) == len(names(request)):
+            whole = [replies[name] for name in names(request)]
+            yield whole[0] if len(whole) == 1 else joined(request, whole)
+    if strangers:
+        told = "batch %s: %d results of no request of ours; left out"
+        _log.warning(told, record.id, strangers)
+
+
 def settled(request: Request, read: Callable[[], Response]) -> Response:
     """The response that is read, or the failure that reading ends in."""
     try:
@@ -154,9 +199,3 @@ def settled(request: Request, read: Callable[[], Response]) -> Response:
         return Response.failed(request.key, error.reason, str(error))
     except Transient as error:
         return Response.failed(request.key, Reason.FAILED, str(error))
-
-
-def tell_of_strangers(count: int, *, where: str) -> None:
-    """Warn of results that belong to no request of the batch they are in."""
-    if count:
-        _log.warning("%s: %d results of no request of ours; left out", where, count)

@@ -35,10 +35,19 @@ class Budget:
             yield request
 
     def settle(self, key: str, cost_usd: float | None) -> None:
-        """A call has ended; where its cost is not told it counts with all that it may have cost."""
+        """A call has ended; where its cost is not told it counts with all that it may have cost.
+
+        It counts beside an earlier attempt at it that was stored as a failure.
+        """
         with self._lock:
             most = self._reserved.pop(key, 0.0)
             self._reserved_usd = self._reserved_usd - most if self._reserved else 0.0
+            self._counted.add(key)
+            self.spent_usd += most if cost_usd is None else cost_usd
+
+    def count(self, key: str, cost_usd: float) -> None:
+        """A call was stored before; it counts once, however often it is found."""
+        with self._lock:
             if key not in self._counted:
                 self._counted.add(key)
-                self.spent_usd += most if cost_usd is None else cost_usd
+                self.spent_usd += cost_usd

@@ -21,6 +21,7 @@ from tenacity import (
     RetryCallState,
     retry_if_exception_type,
     stop_after_attempt,
+    wait_random,
     wait_random_exponential,
 )
 
@@ -133,11 +134,19 @@ class _End:
     error: BaseException | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """A response, and whether it still keeps the place of its call."""
+
+    response: Response
+    keeps_place: bool = False
+
+
 class _Crew:
     """The background thread, its loop and its workers, seen from the calling thread.
 
-    A response waits in `_finished` until the caller takes it. Once as many wait there as may be
-    in flight, workers draw no further request.
+    A response waits in `_finished` until the caller takes it, and keeps its place until the caller
+    asks for the next: whatever ends this process costs no more calls than may be in flight.
     """
 
     def __init__(
@@ -149,8 +158,10 @@ class _Crew:
         self._requests = requests
         self._session = session
         self._policy = policy
-        self._finished: SimpleQueue[Response | _End] = SimpleQueue()
-        self._is_full = False
+        self._gate = Gate(policy.concurrency)
+        self._finished: SimpleQueue[_Finished | _End] = SimpleQueue()
+        self._done = self._freed = 0
+        self._is_freeing = False
         self._started = Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
@@ -163,10 +174,11 @@ class _Crew:
     def responses(self) -> Iterator[Response]:
         """The responses as they finish, then what went wrong, if anything did."""
         while not isinstance(item := self._finished.get(), _End):
-            if self._is_full and self._finished.qsize() <= self._policy.concurrency // 2:
-                self._is_full = False
-                self._tell(self._room.set)
-            yield item
+            yield item.response
+            self._done += item.keeps_place
+            if not self._is_freeing:
+                self._is_freeing = True
+                self._tell(self._free)
         if item.error is not None:
             raise item.error
 
@@ -199,41 +211,34 @@ class _Crew:
 
     async def _serve(self) -> None:
         """Connect and work until the requests are used up."""
-        self._room = asyncio.Event()
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         self._started.set()
         try:
             async with self._session as call, asyncio.TaskGroup() as group:
-                gate = Gate(self._policy.concurrency)
                 # Twice as many as may be in flight: those that wait to ask again hold nobody up.
                 for _ in range(2 * self._policy.concurrency):
-                    group.create_task(self._work(call, gate))
+                    group.create_task(self._work(call))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    async def _work(self, call: Call, gate: Gate) -> None:
+    async def _work(self, call: Call) -> None:
         """Ask one request after the other, as long as there are any."""
-        retrying = _retrying(self._policy)
-        attempt = partial(_attempt, call, gate, self._policy.timeout_s)
+        retrying = _retrying(self._policy, self._gate)
+        attempt = partial(_attempt, call, self._gate, self._policy.timeout_s)
         for request in self._requests:
-            try:
-                response: Response = await retrying(attempt, request)
-            except Refused as error:
-                response = Response.failed(request.key, error.reason, str(error))
-            self._finished.put(response)
-            await self._caught_up()
+            finished: _Finished = await retrying(attempt, request)
+            self._finished.put(finished)
 
-    async def _caught_up(self) -> None:
-        """Wait while the caller is as many responses behind as may be in flight."""
-        while self._finished.qsize() >= self._policy.concurrency:
-            self._room.clear()
-            self._is_full = True  # before the second look, or the caller could miss it
-            if self._finished.qsize() >= self._policy.concurrency:
-                await self._room.wait()
+    def _free(self) -> None:
+        """Give back, inside the loop, the places of what the caller is done with."""
+        self._is_freeing = False  # before the count is read, or the caller's next could be missed
+        done = self._done
+        self._gate.free(done - self._freed)
+        self._freed = done
 
 
-async def _attempt(call: Call, gate: Gate, timeout_s: float, request: Request) -> Response:
-    """One attempt at one request, once there is a place for it."""
+async def _attempt(call: Call, gate: Gate, timeout_s: float, request: Request) -> _Finished:
+    """One attempt at one request, once there is a place for it; what ends it keeps the place."""
     await gate.enter()
     try:
         async with asyncio.timeout(timeout_s):
@@ -244,20 +249,23 @@ async def _attempt(call: Call, gate: Gate, timeout_s: float, request: Request) -
     except Transient as error:
         gate.leave(Outcome.TURNED_AWAY if error.is_turned_away else Outcome.TROUBLE)
         raise
-    except Refused:
-        gate.leave(Outcome.SETTLED)
-        raise
-    gate.leave(Outcome.SETTLED)
-    return response
+    except Refused as error:
+        response = Response.failed(request.key, error.reason, str(error))
+    gate.leave(Outcome.SETTLED, keeps_place=True)
+    return _Finished(response, keeps_place=True)
 
 
-def _retrying(policy: Policy) -> AsyncRetrying:
-    """The retry policy: jittered exponential waits, bounded in number and in sum."""
+def _retrying(policy: Policy, gate: Gate) -> AsyncRetrying:
+    """The retry policy: jittered exponential waits, bounded in number and in sum.
+
+    While all else goes well a failure is that request's bad luck: waits do not grow then.
+    """
     backoff = wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s)
+    short = wait_random(0, min(policy.first_wait_s, policy.longest_wait_s))
     enough = stop_after_attempt(policy.attempts)
 
     def wait_s(state: RetryCallState) -> float:
-        error, own = _error(state), backoff(state)
+        error, own = _error(state), (short if gate.is_calm else backoff)(state)
         asked = error.retry_after_s if isinstance(error, Transient) else None
         # Spread, so that all who were turned away together do not come back together.
         return own if asked is None else max(own, asked + min(own, asked / 4))
@@ -269,13 +277,14 @@ def _retrying(policy: Policy) -> AsyncRetrying:
         waited = state.idle_for + state.upcoming_sleep
         return enough(state) or waited > policy.longest_wait_s or is_out_of_time(state)
 
-    def give_up(state: RetryCallState) -> Response:
+    def give_up(state: RetryCallState) -> _Finished:
         tried = f"gave up after attempt {state.attempt_number} of {policy.attempts}"
         if not enough(state) and is_out_of_time(state):
             tried += f": it would take more than {policy.total_s:g} s in all"
         elif not enough(state):
             tried += f": waits would sum to more than {policy.longest_wait_s:g} s"
-        return Response.failed(state.args[0].key, Reason.FAILED, f"{_error(state)}; {tried}")
+        told = f"{_error(state)}; {tried}"
+        return _Finished(Response.failed(state.args[0].key, Reason.FAILED, told))
 
     return AsyncRetrying(
         retry=retry_if_exception_type(Transient),

@@ -144,6 +144,12 @@ def fingerprint(folder: Path) -> str:
     return digest(parts)
 
 
+def fingerprint_of_modules(folder: Path) -> list[tuple[str, str]]:
+    """Name and fingerprint of each folder within a folder, as sentence-transformers lays out."""
+    inner = sorted(path for path in folder.iterdir() if path.is_dir())
+    return [(path.name, fingerprint(path)) for path in inner]
+
+
 def _sampled(path: Path) -> str:
     """Digest of a weight file's size, header and evenly spaced blocks."""
     size = path.stat().st_size

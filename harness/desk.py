@@ -53,12 +53,10 @@ class Desk:
         """The response to each request, by key: stored ones, and the missing ones asked now."""
         planned = {request.key: request for request in requests}
         found = self.ledger.find(planned)
-        # Where failures are not asked again, a stored one is the evidence there is.
-        are_final = self.terms.is_offline or self.terms.retry == "none"
-        stored = {k: v for k, v in found.items() if are_final or v.failure is None}
+        stored = self._final(found)
         missing = {key: value for key, value in planned.items() if key not in stored}
         self.progress(stage, len(stored), len(planned))
-        self._count(found)
+        self._count(planned, found)
         if not missing:
             return found
         if self.terms.is_offline:
@@ -68,6 +66,21 @@ class Desk:
             )
         self._ask(missing, stage=stage, done=len(stored))
         return self.ledger.find(planned)
+
+    def stored(self, requests: Iterable[Request]) -> dict[str, Response]:
+        """The stored responses to some requests, without those that would be asked for again."""
+        return self._final(self.ledger.find([request.key for request in requests]))
+
+    def count(self, requests: Iterable[Request]) -> None:
+        """Count what is stored of some requests against the budget, before others are made."""
+        if self.terms.budget is not None and self.price is not None:
+            planned = {request.key: request for request in requests}
+            self._count(planned, self.ledger.find(planned))
+
+    def _final(self, found: Mapping[str, Response]) -> dict[str, Response]:
+        """What is not asked again: answers, and where failures are not retried these as well."""
+        are_final = self.terms.is_offline or self.terms.retry == "none"
+        return {k: v for k, v in found.items() if are_final or v.failure is None}
 
     def _ask(self, missing: Mapping[str, Request], *, stage: str, done: int) -> None:
         """Ask for what is missing, in as many rounds as the budget takes to run out."""
@@ -97,11 +110,14 @@ class Desk:
         cost = self.price.cost(response.usage, is_batch=self.is_batch)
         return replace(response, usage=replace(response.usage, cost_usd=cost))
 
-    def _count(self, found: Mapping[str, Response]) -> None:
-        """Count what was paid before against the budget."""
-        if self.terms.budget is not None and self.price is not None:
-            for response in found.values():
-                self.terms.budget.settle(response.key, response.usage.cost_usd or 0.0)
+    def _count(self, planned: Mapping[str, Request], found: Mapping[str, Response]) -> None:
+        """Count what was paid before against the budget; what nobody tells, at its most."""
+        if self.terms.budget is None or self.price is None:
+            return
+        for key, response in found.items():
+            told = response.usage.cost_usd
+            cost = self.price.cost(response.usage) if told is None else told
+            self.terms.budget.count(key, self.price.most(planned[key]) if cost is None else cost)
 
     def _settle(self, response: Response) -> None:
         if self.terms.budget is not None and self.price is not None:

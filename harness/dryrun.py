@@ -1,120 +1,146 @@
-"""What a run would ask: prompts, calls and sizes, before anything is asked.
+"""What a run would ask: prompts, calls, sizes and prices, before anything is asked.
 
-Makes no call of a model. Prompts of later steps depend on answers: they are counted at the
-most tokens an answer may have. A call that two cells share is counted once, as it is asked.
+Makes no call of a model. A call that two cells share is counted once, as it is asked; what is
+stored already is counted, and not paid for again.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 
-from harness.core import Request, Response
+from harness.core import Request
+from harness.desk import Desk
+from harness.foresight import Foreseen, foresee, questions
 from harness.jobs import Prepared
-from harness.ledger import Ledger
 from harness.parts import Message
-from harness.planning import Cell, Plan, request
-from harness.seats import Seat
+from harness.prompt_sizes import CHARACTERS_A_TOKEN, Sizing, characters, estimated
+from harness.workspace import HOSTED, Workspace
 
-# English prose runs at about four characters a token; said as an estimate wherever it is shown.
-CHARACTERS_A_TOKEN = 4
 ANY = "-"
-
-Chain = tuple[Cell, tuple[Request, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One kind of call: how many, how many of them stored, and their sizes in characters.
+    """One kind of call: how many, how many of them stored, their sizes, and the price of the rest.
 
-    `stored` is null where the prompts depend on answers not drawn yet; `max_tokens` bounds the
-    tokens of all answers together; `variant` is - for a judge, which reads all of them; `choices`
-    are those of the example, where there is something to choose.
+    `variant` is - for a judge, which reads all of them. `stored` is null where all prompts show
+    answers not drawn yet; in sizes these are as long as they may be. `prompt_tokens` are by the
+    model's tokenizer, or estimated from characters. `max_tokens` bounds the tokens of all answers
+    together. The price is that of what is not stored, from an answer of one token and earlier
+    ones as short, to the most that it can be; null where none is known, as of every model that is
+    not hosted. `choices` are those of the example, where there is something to choose.
     """
 
     asker: str
     variant: str
     step: str
+    model: str
+    is_hosted: bool
     calls: int
     stored: int | None
     prompt_characters: int
+    prompt_tokens: int
+    is_estimate: bool
     max_tokens: int
+    least_usd: float | None
+    most_usd: float | None
     example: tuple[Message, ...]
     choices: tuple[str, ...] = ()
 
-    @property
-    def prompt_tokens_estimate(self) -> int:
-        """Prompt tokens, estimated from characters."""
-        return self.prompt_characters // CHARACTERS_A_TOKEN
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Calls of one kind, those that no kind before has made apart, and where they are put."""
+
+    asker: str
+    step: str
+    calls: Sequence[Foreseen]
+    new: Sequence[Foreseen]
+    desk: Desk
 
 
-def dry_run(ready: Prepared, ledger: Ledger) -> list[Asked]:
+def dry_run(space: Workspace, ready: Prepared) -> list[Asked]:
     """Every kind of call of a run, those of its judges last."""
-    plan, seen = ready.plan, set[str]()
-    chains: list[Chain] = [(cell, planned(plan, cell)) for cell in plan.cells]
-    found = []
+    plan, desk, seen, found = ready.plan, space.desk(ready.model), set[str](), list[Asked]()
+    courses = foresee(plan, desk)
+    stored = _stored(desk, [call for course in courses for call in course.calls])
     for variant in plan.run.variants:
-        steps = plan.task.variants[variant].steps
-        for place in range(len(steps)):
-            asked = [chain[place] for cell, chain in chains if cell.variant == variant]
-            new = _new(asked, seen)
-            # What follows a step's text is not known yet; a neutral step has none.
-            is_open = any(not step.is_neutral for step in steps[:place])
-            stored = None if is_open else _stored(ledger, new)
-            row = _asked(plan.run.task, new, stored=stored, example=asked[0])
-            found.append(replace(row, variant=variant))
+        members = [course.calls for course in courses if course.cell.variant == variant]
+        for place, step in enumerate(plan.task.variants[variant].steps):
+            calls = [part[place] for part in members if len(part) > place]
+            kind = _Kind(plan.run.task, step.name, calls, _new(calls, seen), desk)
+            found.append(replace(_asked(kind, stored), variant=variant))
     for seat in ready.seats:
-        for asked in _questions(seat, chains).values():
-            new = _new(asked, seen)
-            found.append(_asked(seat.judge.name, new, stored=None, example=asked[0]))
+        if seat.desk is None:
+            continue
+        asked = list(questions(plan, courses, seat))
+        stored = _stored(seat.desk, asked)
+        for step_name in dict.fromkeys(call.longest.step for call in asked):
+            calls = [call for call in asked if call.longest.step == step_name]
+            kind = _Kind(seat.judge.name, step_name, calls, _new(calls, seen), seat.desk)
+            found.append(_asked(kind, stored))
     return found
 
 
-def planned(plan: Plan, cell: Cell) -> tuple[Request, ...]:
-    """The request of each step of a cell, earlier answers stood in for."""
-    found: list[Request] = []
-    for step in plan.task.variants[cell.variant].steps:
-        earlier = {asked.step: _filler(asked) for asked in found}
-        found.append(request(plan, cell, step=step, earlier=earlier))
-    return tuple(found)
+def _stored(desk: Desk, calls: Sequence[Foreseen]) -> frozenset[str]:
+    """Which of some calls would not be made, by key."""
+    return frozenset(desk.stored([call.longest for call in calls if not call.is_open]))
 
 
-def _questions(seat: Seat, chains: Sequence[Chain]) -> Mapping[str, list[Request]]:
-    """What a judge asks about all cells, by step: in both orders of options, say."""
-    found: dict[str, list[Request]] = {}
-    for cell, chain in chains:
-        response = Response(key="not asked", texts=(_filler(chain[-1]),))
-        for question in seat.judge.ask(cell.sample, response):
-            found.setdefault(question.step, []).append(question)
-    return found
-
-
-def _new(asked: Sequence[Request], seen: set[str]) -> list[Request]:
-    """The requests that no cell before has made, each once; they are then seen."""
-    planned = {question.key: question for question in asked}
-    new = [question for key, question in planned.items() if key not in seen]
+def _new(calls: Sequence[Foreseen], seen: set[str]) -> list[Foreseen]:
+    """The calls that no cell before has made, each once; they are then seen."""
+    planned = {call.longest.key: call for call in calls}
+    new = [call for key, call in planned.items() if key not in seen]
     seen.update(planned)
     return new
 
 
-def _asked(asker: str, asked: Sequence[Request], *, stored: int | None, example: Request) -> Asked:
+def _asked(kind: _Kind, stored: frozenset[str]) -> Asked:
+    model, new = kind.desk.model, kind.new
+    size = model.prompt_size if isinstance(model, Sizing) else estimated
+    sizes = {call.shortest.key: size(call.shortest) for call in new}
+    left = [call for call in new if call.longest.key not in stored]
+    least, most = _price(left, sizes, kind.desk)
+    example = kind.calls[0].longest if kind.calls else None
     return Asked(
-        asker=asker,
+        asker=kind.asker,
         variant=ANY,
-        step=example.step,
-        calls=len(asked),
-        stored=stored,
-        prompt_characters=sum(len(m.content) for question in asked for m in question.messages),
-        max_tokens=sum(question.decoding.max_tokens * question.decoding.n for question in asked),
-        example=example.messages,
-        choices=example.choices,
+        step=kind.step,
+        model=model.name,
+        is_hosted=model.kind in HOSTED,
+        calls=len(new),
+        stored=None if new and all(call.is_open for call in new) else len(new) - len(left),
+        prompt_characters=sum(characters(call.longest) for call in new),
+        prompt_tokens=sum(sizes[call.shortest.key] + _shown(call) for call in new),
+        is_estimate=not isinstance(model, Sizing),
+        max_tokens=sum(_most_drawn(call.longest) for call in new),
+        least_usd=least,
+        most_usd=most,
+        example=example.messages if example else (),
+        choices=example.choices if example else (),
     )
 
 
-def _stored(ledger: Ledger, asked: Sequence[Request]) -> int:
-    found = ledger.find([question.key for question in asked])
-    return sum(response.failure is None for response in found.values())
+def _price(
+    left: Sequence[Foreseen], sizes: Mapping[str, int], desk: Desk
+) -> tuple[float | None, float | None]:
+    """What calls that are still to be made cost, at least and at most; null where not known."""
+    if desk.model.kind not in HOSTED:
+        return None, None
+    if not left:
+        return 0.0, 0.0
+    if (price := desk.price) is None:
+        return None, None
+    least = fsum(price.least(call.shortest, sizes[call.shortest.key]) for call in left)
+    most = fsum(price.most(call.longest) for call in left)
+    charged = [price.shared(full, is_batch=desk.is_batch) for full in (least, most)]
+    return charged[0], charged[1]
 
 
-def _filler(asked: Request) -> str:
-    """A stand-in for an answer not drawn yet: as long as the longest one allowed, and its own."""
-    width = asked.decoding.max_tokens * CHARACTERS_A_TOKEN
-    return f"({asked.step} {asked.key[:8]})".ljust(width, ".")
+def _shown(call: Foreseen) -> int:
+    """The tokens of answers not drawn yet that a prompt shows: as many as they may have."""
+    return (characters(call.longest) - characters(call.shortest)) // CHARACTERS_A_TOKEN
+
+
+def _most_drawn(asked: Request) -> int:
+    return asked.decoding.max_tokens * asked.decoding.n

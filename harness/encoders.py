@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 from zlib import crc32
 
 import numpy as np
 
-from harness.checkpoints import Settled, explained, fingerprint, need, settle
+from harness.checkpoints import Settled, explained, fingerprint_of_modules, need, settle
 from harness.errors import ModelError
 from harness.parts import digest
 from harness.vectors import Vectors, rising_batches, row_of_each, without_surrogates
@@ -47,6 +47,15 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """One unit-norm row a text, in the order of the texts; the empty text has one too."""
+        ...
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """An encoder that can tell which texts it reads the beginning of only."""
+
+    def cut(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text goes on beyond what is read of it."""
         ...
 
 
@@ -94,6 +103,12 @@ class MiniLM:
         """One unit-norm row a text; a lone surrogate is read as a question mark."""
         return row_of_each(texts, self._rows)
 
+    def cut(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text has more than 256 tokens, the two at its ends among them."""
+        return [
+            may_exceed(text, self.max_tokens) and self._network.is_longer(text) for text in texts
+        ]
+
     def checked_folder(self) -> Path:
         """The folder of the files; one that is missing or not as we know it is an error."""
         folder = self._folder or package_folder(PACKAGE)
@@ -138,6 +153,10 @@ class CharNgrams:
         """One unit-norm row a text; the empty text is read as two blanks."""
         return row_of_each(texts, self._rows)
 
+    def cut(self, texts: Sequence[str]) -> list[bool]:
+        """False for each text: all of it is read."""
+        return [False] * len(texts)
+
     def _rows(self, texts: list[str]) -> Vectors:
         """One row a unique text."""
         rows = np.empty((len(texts), self.width), dtype=np.float32)
@@ -168,6 +187,7 @@ class SentenceTransformers:
     revision: str | None = None
 
     name: ClassVar[str] = "sentence-transformers"
+    is_scaled: ClassVar[bool] = True  # to length 1, whether the model does so itself or not
 
     @cached_property
     def digest(self) -> str:
@@ -175,19 +195,28 @@ class SentenceTransformers:
         found = self._settled
         if found.commit is not None:
             return digest((self.name, found.source, found.commit))
-        folder = Path(found.source)
-        modules = sorted(path for path in folder.iterdir() if path.is_dir())
-        return digest((self.name, found.version, [(m.name, fingerprint(m)) for m in modules]))
+        return digest((self.name, found.version, fingerprint_of_modules(Path(found.source))))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """One unit-norm row a text; a lone surrogate is read as a question mark."""
         return row_of_each(texts, self._rows)
 
+    def cut(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text has more tokens than the model's `max_seq_length`."""
+        most = self._network.max_seq_length
+        tokenizer = self._network.tokenizer
+        return [
+            most is not None and may_exceed(text, most) and token_count(tokenizer, text) > most
+            for text in texts
+        ]
+
     def _rows(self, texts: list[str]) -> Vectors:
         """One row a unique text."""
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         clean = [without_surrogates(texts[i]) for i in order]
-        found = self._network.encode(clean, normalize_embeddings=True, show_progress_bar=False)
+        found = self._network.encode(
+            clean, normalize_embeddings=self.is_scaled, show_progress_bar=False
+        )
         rows = np.empty(found.shape, dtype=np.float32)
         rows[order] = found
         return rows
@@ -201,11 +230,31 @@ class SentenceTransformers:
     @cached_property
     def _network(self) -> "SentenceTransformer":
         """The model, loaded once."""
+        return self._loaded()
+
+    def _loaded(self) -> "SentenceTransformer":
+        """The model as its checkpoint has it."""
         found = self._settled
         from sentence_transformers import SentenceTransformer
 
         with explained(found.source):
             return SentenceTransformer(found.source, revision=found.commit)
+
+
+def may_exceed(text: str, tokens: int) -> bool:
+    """Whether a text may have more than so many tokens: each stands for a byte or more.
+
+    It spares counting the tokens of texts that are short; those at their ends are allowed for.
+    """
+    return len(text.encode("utf-8", "replace")) > tokens - 8
+
+
+def token_count(tokenizer: "PreTrainedTokenizerBase", text: str) -> int:
+    """How many tokens a text has in all, those that the tokenizer adds among them."""
+    ids: list[int] = tokenizer(without_surrogates(text), truncation=False, verbose=False)[
+        "input_ids"
+    ]
+    return len(ids)
 
 
 def package_folder(package: str) -> Path:
@@ -249,6 +298,10 @@ class _Network:
         )
         ids: list[list[int]] = encoded["input_ids"]
         return ids
+
+    def is_longer(self, text: str) -> bool:
+        """Whether a text has more tokens than are read of it."""
+        return token_count(self._tokenizer, text) > self._max_tokens
 
     def pool(self, batch: Sequence[Sequence[int]]) -> Vectors:
         """The mean of each text's token vectors, scaled to length 1."""

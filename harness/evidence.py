@@ -74,6 +74,7 @@ def verdict_row(judged: Judged) -> VerdictRow:
         served=verdict.served,
         keys=judged.keys,
         replies=tuple(reply.texts[0] if reply.texts else None for reply in judged.replies),
+        usages=tuple(reply.usage for reply in judged.replies),
     )
 
 
@@ -119,4 +120,5 @@ def _step(part: Taken) -> StepRow:
         note=failure.message if failure else "",
         stop=part.response.stop,
         choice_scores=part.response.choice_scores or (),
+        usage=part.response.usage,
     )

@@ -35,6 +35,8 @@ class Outcome(Enum):
 class Gate:
     """Lets as many in as the server seems to bear, never more than `most`.
 
+    `is_calm` says that the last round showed no more trouble than chance brings.
+
     A round is as many outcomes as the limit was when it began. After it the limit grows if
     nothing, or little, was turned away; is cut by the share turned away, at most by half, if
     clearly more was; and stays where the server was in trouble.
@@ -49,6 +51,7 @@ class Gate:
         self._counts = dict.fromkeys(Outcome, 0)
         self._round = self.limit
         self._is_cut = False
+        self.is_calm = False
 
     async def enter(self) -> None:
         """Wait for a place, and take it."""
@@ -62,20 +65,31 @@ class Gate:
                 raise
         self._inside += 1
 
-    def leave(self, outcome: Outcome) -> None:
-        """Give a place back and tell what became of the call; a bug keeps its place for good."""
-        self._inside -= 1
+    def leave(self, outcome: Outcome, *, keeps_place: bool = False) -> None:
+        """Tell what became of a call, and give its place back unless that is done by `free`.
+
+        A bug keeps its place for good.
+        """
         self._counts[outcome] += 1
         if sum(self._counts.values()) >= self._round:
             self._end_round()
+        self.free(0 if keeps_place else 1)
+
+    def free(self, count: int) -> None:
+        """Give back the places of calls that have left without them."""
+        self._inside -= count
         self._wake()
 
     def _end_round(self) -> None:
-        if self._is_clear(turned_away := self._counts[Outcome.TURNED_AWAY]):
+        turned_away, trouble = (
+            self._counts[name] for name in (Outcome.TURNED_AWAY, Outcome.TROUBLE)
+        )
+        self.is_calm = not (self._is_clear(turned_away) or self._is_clear(trouble))
+        if self._is_clear(turned_away):
             self._is_cut = True
             share = min(turned_away / self._round, DEEPEST)
             self.limit = max(1, int(self.limit * (1 - share)))
-        elif not self._is_clear(self._counts[Outcome.TROUBLE]):
+        elif self.is_calm:
             grown = self.limit * (SLOW if self._is_cut else STEEP)
             self.limit = min(self.most, max(self.limit + 1, int(grown)))
         self._counts = dict.fromkeys(Outcome, 0)

@@ -14,7 +14,9 @@ from msgspec import structs
 from harness import __version__, evidence, pipeline
 from harness.backends import Backend
 from harness.core import Judge, Model, Response, Run, Sample
+from harness.costs import run_costs
 from harness.errors import SpecError, StoreError
+from harness.foresight import count_stored
 from harness.ledger import Ledger
 from harness.parts import digest
 from harness.pipeline import Trial
@@ -140,6 +142,7 @@ def run(space: Workspace, options: RunOptions) -> Done:
     ready = prepare(space, options)
     try_judges(space, ready.plan, seats=ready.seats, ledger=space.desk(ready.model).ledger)
     with space.desk(ready.model) as desk:
+        count_stored(ready.plan, desk, ready.seats)
         trials = pipeline.answer(ready.plan, desk)
     rows = [evidence.row(trial) for trial in trials]
     file, rows = _with_earlier(ready.folder, ready.file, rows)
@@ -214,6 +217,7 @@ def _judge_and_write(
 
 def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> Done:
     scores = tuple(score_rows(file, rows))
+    file = replace(file, costs=run_costs(rows, file.judges))
     folder.write(file, rows)
     write_whole(folder.scores, table_text(scores).encode())
     return Done(folder, file, scores, evidence.lost(rows), evidence.cut_answers(rows))

@@ -108,9 +108,11 @@ class Failure:
 class Usage:
     """Tokens a call was charged for, and what they cost; null where nobody says.
 
-    Tokens that a model spends on reasoning count as tokens of its completion.
+    Tokens that a model spends on reasoning count as tokens of its completion; `reasoning_tokens`
+    are those among them, where a server tells.
     """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
+    reasoning_tokens: int | None = None

@@ -69,7 +69,7 @@ def answer(plan: Plan, desk: Desk) -> list[Trial]:
         asked: dict[int, Request] = {}
         for index, cell in _by_sample(cells):
             steps = plan.task.variants[cell.variant].steps
-            earlier = _told(taken[index], plan.task, cell.variant)
+            earlier = told(taken[index], plan.task, cell.variant)
             if len(taken[index]) == wave < len(steps) and earlier is not None:
                 asked[index] = request(plan, cell, step=steps[wave], earlier=earlier)
         found = desk.answer(asked.values(), stage=f"answers, step {wave + 1}")
@@ -186,7 +186,7 @@ def _unanswered(response: Response, judge: str) -> Verdict:
     return Verdict(response.key, judge, None, why.reason, note=why.message)
 
 
-def _told(taken: Sequence[Taken], task: TaskSpec, variant: str) -> dict[str, str] | None:
+def told(taken: Sequence[Taken], task: TaskSpec, variant: str) -> dict[str, str] | None:
     """The texts that later steps may use; null where a step has no answer.
 
     A neutral step may fail: what later steps ask does not rest on it.

@@ -15,7 +15,7 @@ from harness.backends import Backend, rebacked
 from harness.batch_servers import BatchServer
 from harness.core import Judge, Model, Sample
 from harness.errors import SpecError
-from harness.prices import Price
+from harness.prices import Price, price_of
 from harness.prompts import Prompts
 from harness.servers import Server
 from harness.specs import data, encoders, judges, models
@@ -224,11 +224,12 @@ class Registry:
         spec = self.model_spec(name)
         if not isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
             return None
+        beside = _room_beside(spec)
         for home in self.homes:
             if (path := home / "configs" / "prices.yaml").is_file():
                 listed: PricesSpec = check(read_yaml(path), PricesSpec, where=str(path))
-                if (found := listed.prices.get(spec.model)) and found.input_usd is not None:
-                    return Price(found.input_usd, found.output_usd or 0.0, found.batch_share)
+                if (found := listed.prices.get(spec.model)) is not None:
+                    return price_of(found, reasoning_max_tokens=beside)
         return None
 
     def has_key(self, name: str) -> bool:
@@ -320,6 +321,15 @@ def _encoder(spec: encoders.LocalEncoderSpec) -> "Encoder":
                 max_length=spec.max_length,
                 dtype=spec.dtype,
             )
+
+
+def _room_beside(spec: models.OpenAISpec | models.AnthropicSpec) -> int:
+    """The tokens a reply may have beside the most of its decoding."""
+    if isinstance(spec, models.OpenAISpec) and spec.api == "responses":
+        from harness.models.openai_responses import LEAST_TOKENS
+
+        return max(spec.reasoning_max_tokens, LEAST_TOKENS - 1)
+    return spec.reasoning_max_tokens
 
 
 def _known(identity: str | None, *, judge: str) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from harness.core import Run, Sample
 from harness.errors import StoreError
-from harness.parts import ChoiceScore, Message, Reason
+from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
 
 _T = TypeVar("_T")
@@ -60,8 +60,34 @@ class DataEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What some calls came to, each counted once; null where one of them does not tell.
+
+    `told` are the sums over those that do tell: what it came to at least.
+    """
+
+    calls: int
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost_usd: float | None
+    told: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the calls of a run came to, whenever they were made: all, the answers', each judge's.
+
+    A call that two judges share counts for each of them, and once in the total.
+    """
+
+    total: Cost
+    answers: Cost
+    judges: Mapping[str, Cost]
+
+
+@dataclass(frozen=True, slots=True)
 class RunFile:
-    """run.json: what was run, resolved, and how much of it was planned."""
+    """run.json: what was run, resolved, how much of it was planned, and what it came to."""
 
     digest: str
     run: Run
@@ -74,11 +100,12 @@ class RunFile:
     chance: float | None
     version: str
     judges: tuple[JudgeEntry, ...] = ()
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One step of a response: its key in the ledger, the prompt, and what came as it came."""
+    """One step of a response: its key in the ledger, the prompt, what came as it came, its cost."""
 
     step: str
     key: str
@@ -88,11 +115,12 @@ class StepRow:
     note: str = ""
     stop: str | None = None
     choice_scores: tuple[ChoiceScore, ...] = ()
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """One judge's verdict, with the keys of what it asked and the replies it read."""
+    """One judge's verdict, with the keys of what it asked, the replies it read and their cost."""
 
     value: float | None
     reason: Reason | None = None
@@ -102,6 +130,7 @@ class VerdictRow:
     served: str | None = None
     keys: tuple[str, ...] = ()
     replies: tuple[str | None, ...] = ()
+    usages: tuple[Usage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

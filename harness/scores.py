@@ -24,7 +24,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """A score with the recipe it was made by; `cost_usd` null where no price is known."""
+    """A score with the recipe it was made by, and what the calls behind it cost.
+
+    `cost_usd` counts each call once, and is null where one of them does not tell its cost.
+    """
 
     task: str
     model: str

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from harness import choice_scores
+from harness import choice_scores, costs
 from harness.core import Score
 from harness.parts import Reason, digest
 from harness.runs import JudgeEntry, Row, RunFile, VerdictRow
@@ -23,10 +23,11 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One judge's verdict on one response."""
+    """One judge's verdict on one response; `is_other`: of other snapshots than its scores are."""
 
     row: Row
     verdict: VerdictRow
+    is_other: bool = False
 
     @property
     def snapshots(self) -> tuple[str, str]:
@@ -60,12 +61,13 @@ def score_rows(run: RunFile, rows: Sequence[Row]) -> list[ScoreRow]:
             model=run.model.name,
             score=score,
             chance=_chance(run, block, judge=judge, metric=score.metric),
-            cost_usd=None,
+            cost_usd=cost if score.group == block.group else None,
             signature=signature(run, judge, score, snapshots=snapshots),
         )
         for judge in run.judges
         for snapshots, readings in _by_snapshot(rows, judge)
         for block in blocks(readings, run.task)
+        for cost in [_cost(block, judge)]
         for score in block_scores(block, judge, seed=run.run.seed)
     ]
 
@@ -134,8 +136,12 @@ def blocks(readings: Sequence[Reading], task: TaskSpec) -> Iterator[Block]:
         chosen = [reading for reading in readings if reading.row.variant in members]
         for block in _of_variant(variant, chosen):
             held = tuple(sorted(filter(partial(_is_known, block), details)))
-            is_pool, has_choices = variant in whole, task.has_choices
-            yield replace(block, details=held, has_choices=has_choices, is_pool=is_pool)
+            yield replace(
+                block,
+                details=held,
+                has_choices=task.has_choices,
+                is_pool=variant in whole,
+            )
 
 
 def _is_known(block: Block, metric: str) -> bool:
@@ -227,6 +233,14 @@ def _chance(run: RunFile, block: Block, *, judge: JudgeEntry, metric: str) -> fl
     return run.chance if metric == judge.metric else None
 
 
+def _cost(block: Block, judge: JudgeEntry) -> float | None:
+    """What the calls behind a block cost, each once; null where one of them does not tell."""
+    own = [part for part in block.readings if not part.is_other]
+    answers = costs.merged(costs.answer_calls(part.row, judge) for part in own)
+    replies = costs.merged(costs.judge_calls(part.verdict) for part in own)
+    return costs.cost_of({**answers, **replies}).cost_usd
+
+
 def _value(verdict: VerdictRow, judge: JudgeEntry, metric: str) -> float | None:
     return verdict.value if metric == judge.metric else verdict.detail.get(metric)
 
@@ -258,4 +272,4 @@ def _only(reading: Reading, snapshots: tuple[str, str]) -> Reading:
         return reading
     lost = Reason.UNSUPPORTED
     other = replace(reading.verdict, value=None, reason=lost, detail={}, shares=())
-    return Reading(reading.row, other)
+    return Reading(reading.row, other, is_other=True)

@@ -196,7 +196,7 @@ def _seat(
     if wanted not in model.modes:
         raise SpecError(
             f"judge {name} asks {asked} to {wanted}, which a model of kind {model.kind} cannot; "
-            "choose another in the judge's YAML or with --judge-model"
+            "choose another in the judge's YAML or with --judge-model (docs/models.md)"
         )
     model = resolve(space, model, model_spec)
     if model.identity == tested.identity and not asking.is_self_allowed:

@@ -42,7 +42,7 @@ def read_text(path: Path) -> str:
             f"{path}: not UTF-8 at byte {error.start}; fetch it again or save it as UTF-8"
         ) from error
     if not (text := text.removeprefix("\ufeff")).strip():
-        raise DataError(f"{path}: the file is empty; fetch it again")
+        raise DataError(f"{path}: the file is empty; fetch it again, or save it with its rows")
     return text
 
 
@@ -51,10 +51,12 @@ def read_rows(path: Path, required: Sequence[str]) -> list[Row]:
     try:
         (_, header), *records = _records(read_text(path))
     except csv.Error as error:
-        raise DataError(f"{path}: not a CSV file ({error}); fetch it again") from error
+        raise DataError(
+            f"{path}: not a CSV file ({error}); fetch it again, or save it as CSV"
+        ) from error
     _check_header(path, header, required)
     if not records:
-        raise DataError(f"{path}: no rows below the column names; fetch it again")
+        raise DataError(f"{path}: no rows below the column names; fetch it again, or add rows")
     return [_row(path, header, line=line, record=record) for line, record in records]
 
 
@@ -73,6 +75,8 @@ def _check_header(path: Path, header: list[str], required: Sequence[str]) -> Non
     named = [name for name in header if name]
     if missing := [name for name in required if name not in named]:
         hints = "; ".join(f"no column {name!r}{nearest(name, named)}" for name in missing)
+        if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
+            hints += "; columns are told apart by commas, not by semicolons, tabs or bars"
         raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
     if repeated := sorted({name for name in required if named.count(name) > 1}):
         raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")

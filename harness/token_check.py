@@ -6,8 +6,8 @@ weights are opened, and no back end need be installed.
 
 from harness import jobs
 from harness.core import Request, Run
-from harness.dryrun import planned
 from harness.errors import SpecError
+from harness.foresight import planned
 from harness.parts import Mode
 from harness.planning import Plan, check_templates, decodings, take
 from harness.registry import Registry

@@ -23,7 +23,8 @@ from harness.specs.models import VllmSpec
 if TYPE_CHECKING:
     from vllm.engine.llm_engine import LLMEngine
     from vllm.lora.request import LoRARequest
-    from vllm.outputs import RequestOutput
+    from vllm.outputs import PoolingRequestOutput, RequestOutput
+    from vllm.pooling_params import PoolingParams
     from vllm.sampling_params import SamplingParams
 
 CPU_CACHE_BYTES = 4 << 30
@@ -37,6 +38,11 @@ SETTINGS = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
 """Set where the environment does not say: one process, quiet, no telemetry."""
+TROUBLE: tuple[type[Exception], ...] = (
+    *(OSError, ValueError, KeyError, ImportError, RuntimeError, StopIteration),
+    *(AssertionError, AttributeError, TypeError),
+)
+"""What vLLM raises where it cannot run what it is told to."""
 
 
 _RUNNING: "weakref.WeakSet[Engine]" = weakref.WeakSet()
@@ -50,6 +56,8 @@ class Engine:
         self._engine = engine
         self._adapter = adapter
         self.positions: int = engine.model_config.max_model_len
+        # Some sentence-transformers checkpoints read all texts in small letters.
+        self.lowers = bool((engine.model_config.encoder_config or {}).get("do_lower_case"))
         self.stop = weakref.finalize(self, engine.engine_core.shutdown)
         _RUNNING.add(self)
 
@@ -63,9 +71,16 @@ class Engine:
         prompt = {"prompt_token_ids": list(row.prompt)}
         self._engine.add_request(name, prompt, row.wanted, lora_request=self._adapter)
 
-    def step(self) -> "Sequence[RequestOutput]":
+    def step(self) -> "Sequence[RequestOutput | PoolingRequestOutput]":
         """Move all rows on; the outputs of some."""
-        outputs: Sequence[RequestOutput] = self._engine.step()
+        try:
+            outputs: Sequence[RequestOutput | PoolingRequestOutput] = self._engine.step()
+        except TROUBLE as error:
+            self.stop()
+            raise ModelError(
+                f"vLLM broke down: {_told(error)}; what was answered is stored: repeat the command "
+                "to go on, with a lower gpu_memory_utilization or max_model_len if memory ran out"
+            ) from error
         return outputs
 
     def drop(self, names: Sequence[str]) -> None:
@@ -129,6 +144,13 @@ def sampling(**wanted: Any) -> "SamplingParams":  # noqa: ANN401 - fields of Sam
     return SamplingParams(**wanted, detokenize=False, output_kind=kind)
 
 
+def embedding() -> "PoolingParams":
+    """What is wanted of a row: its vector, from the whole row and nothing kept of others."""
+    from vllm.pooling_params import PoolingParams
+
+    return PoolingParams(task="embed", skip_reading_prefix_cache=True)
+
+
 def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
     """What the engine is built with; vLLM decides what the YAML leaves open."""
     from vllm.platforms import current_platform
@@ -143,6 +165,7 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         **(_on_cpu(spec) if current_platform.is_cpu() else {}),
         **{name: value for name, value in told.items() if value is not None},
+        **_running(spec),
         "model": checkpoint.source,
         "trust_remote_code": checkpoint.trust_remote_code,
         "tensor_parallel_size": spec.tensor_parallel_size,
@@ -152,6 +175,18 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
     }
+
+
+def _running(spec: VllmSpec) -> dict[str, Any]:
+    """What the engine is for: texts, or vectors pooled in some way."""
+    from vllm.config import PoolerConfig
+
+    if spec.pooling is None:
+        return {"runner": "generate"}
+    if spec.pooling == "auto":
+        return {"runner": "pooling"}
+    pooler = PoolerConfig(seq_pooling_type=spec.pooling.upper())
+    return {"runner": "pooling", "pooler_config": pooler}
 
 
 def _on_cpu(spec: VllmSpec) -> dict[str, Any]:
@@ -181,6 +216,11 @@ def _room_for(folder: Path) -> dict[str, Any]:
     return {"enable_lora": True, "max_lora_rank": next(room for room in RANKS if room >= rank)}
 
 
+def _told(error: Exception) -> str:
+    """What an error says, in one line that is not too long."""
+    return (" ".join(str(error).split()) or type(error).__name__)[:400]
+
+
 @contextmanager
 def _explained(source: str) -> Iterator[None]:
     """Loading without warnings, whose errors say what to do."""
@@ -188,10 +228,9 @@ def _explained(source: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, StopIteration) as error:
-        fact = " ".join(str(error).split()) or type(error).__name__
+    except TROUBLE as error:
         raise ModelError(
-            f"{source}: vLLM cannot run it: {fact[:400]}; see max_model_len, "
-            "gpu_memory_utilization, tensor_parallel_size and quantization in the model's YAML "
-            "(docs/models.md), or add --backend transformers"
+            f"{source}: vLLM cannot run it: {_told(error)}; see dtype, max_model_len, "
+            "gpu_memory_utilization, tensor_parallel_size, quantization and pooling in the "
+            "model's YAML (docs/models.md), or add --backend transformers"
         ) from error

@@ -37,6 +37,8 @@ def answered_by(
     if not task.has_choices:
         if wanted is not None:
             raise SpecError(f"--answers {wanted} is for tasks with choices; leave it out")
+        if Mode.GENERATE not in modes:
+            raise SpecError(f"model {model} writes no answers; name one that does")
         return task
     able = [way for way, mode in MODES.items() if mode in modes]
     way = wanted or next((way for way in able if way != "written"), None)

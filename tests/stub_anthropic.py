@@ -25,6 +25,15 @@ THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}
 MESSAGES: Mapping[str, dict[str, Any]] = {
     "refusal": {"stop_reason": "refusal", "content": []},
     "length": {"stop_reason": "max_tokens"},
+    "thought-away": {
+        "stop_reason": "max_tokens",
+        "content": [THOUGHT],
+        "usage": {
+            "input_tokens": 2,
+            "output_tokens": 64,
+            "output_tokens_details": {"thinking_tokens": 64},
+        },
+    },
     "window": {"stop_reason": "model_context_window_exceeded"},
     "empty": {"content": []},
     "null": {"content": None},

@@ -28,9 +28,9 @@ class Script:
     the replies one is taken by the prompt's digest, of the faults the k-th at the k-th attempt,
     "" and nothing left meaning none. `shares` are the probabilities of further faults, drawn from
     seed, prompt and attempt. A fault is a status ("500", "429", "429-date", "429-quota",
-    "400-filter"), a name known to `Faults.of_body`, a name in CHOICES, VECTORS or ECHOES, "late",
-    "n-ignored", "no-choices", "no-data" or "no-logprobs". `nexts` are the likeliest first tokens
-    of every chat reply.
+    "400-filter", "400-CODE=PARAM"), a name known to `Faults.of_body`, a name in CHOICES, VECTORS
+    or ECHOES, "late", "n-ignored", "no-choices", "no-data" or "no-logprobs". `nexts` are the
+    likeliest first tokens of every chat reply.
     """
 
     models: tuple[Mapping[str, Any], ...] = ({"id": "stub-model"},)
@@ -94,7 +94,11 @@ class Faults:
         """An error reply; 401 says which key it was sent, as careless servers do."""
         status, _, variant = name.partition("-")
         message = f"scripted fault {name}" + f": no such key: {key}" * (status == "401")
-        reply = as_json(int(status), {"error": {"message": message, "code": cls.CODES.get(name)}})
+        error = {"message": message, "code": cls.CODES.get(name)}
+        code, _, param = variant.partition("=")
+        if param:
+            error |= {"code": code, "param": param}
+        reply = as_json(int(status), {"error": error})
         if variant == "date":
             date = time.time() // 1 + 1 + wait_s // 1
             told, wait_s = formatdate(date, usegmt=True), date - time.time()
@@ -127,9 +131,18 @@ CHOICES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "refusal": ({}, {"refusal": "I would rather not say.", "content": None}),
     "length": ({"finish_reason": "length"}, {}),
     "null": ({}, {"content": None}),
+    "reasoned-away": ({"finish_reason": "length"}, {"content": ""}),
     "not-text": ({}, {"content": {"parts": [1, 2]}}),
     "huge": ({}, {"content": "so " * 3_500_000}),
     "surrogate": ({}, {"content": "half an emoji: \ud83d"}),
+}
+
+
+# What a fault adds to the account of the tokens of an OpenAI-shaped answer.
+DETAILS: Mapping[str, dict[str, Any]] = {
+    "reasoned-away": {"completion_tokens_details": {"reasoning_tokens": 12}},
+    "reasoned": {"completion_tokens_details": {"reasoning_tokens": 4}},
+    "details-odd": {"completion_tokens_details": ["none"]},
 }
 
 
@@ -145,7 +158,7 @@ def openai_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[str
         choices.append(choice | {"logprobs": told_nexts(script, asked, fault)})
     usage = {"prompt_tokens": len(prompt_of(asked).split()), "completion_tokens": 6 * count}
     body = {"id": "stub", "object": "chat.completion", "created": 0, "model": asked["model"]}
-    body |= {"usage": usage | {"total_tokens": sum(usage.values())}}
+    body |= {"usage": usage | {"total_tokens": sum(usage.values())} | DETAILS.get(fault, {})}
     # Backwards: a client must go by the index.
     return body if fault == "no-choices" else body | {"choices": choices[::-1]}
 
@@ -243,11 +256,11 @@ SHAPES: Mapping[str, Shape] = {
 
 def prompt_of(asked: Mapping[str, Any]) -> str:
     """All words of a request's messages, its prompts, or the text to embed."""
-    if "input" in asked:
+    if isinstance(asked.get("input"), str):
         return str(asked["input"])
     if "prompt" in asked:
         return "\n".join(asked["prompt"]) if isinstance(asked["prompt"], list) else asked["prompt"]
-    return "\n".join(str(message["content"]) for message in asked["messages"])
+    return "\n".join(str(message["content"]) for message in asked.get("input") or asked["messages"])
 
 
 def digest_of(value: object) -> str:

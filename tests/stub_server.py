@@ -24,9 +24,10 @@ from urllib.request import urlopen
 
 from stub_anthropic import ANTHROPIC_SHAPES, as_anthropic
 from stub_batches import Batches
+from stub_responses import RESPONSES_SHAPES
 from stub_script import SHAPES, Faults, Reply, Script, as_json, digest_of, prompt_of
 
-ALL_SHAPES = {**SHAPES, **ANTHROPIC_SHAPES}
+ALL_SHAPES = {**SHAPES, **ANTHROPIC_SHAPES, **RESPONSES_SHAPES}
 
 
 @dataclass
@@ -40,6 +41,8 @@ class Stats:
     in_flight: int = 0
     in_flight_max: int = 0
     model_lists: int = 0
+    first_s: float = 0.0
+    last_s: float = 0.0
     attempts: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
     bodies: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=1000))
@@ -49,6 +52,7 @@ class Stats:
         names = ("requests", "answered", "aborted", "early_retries", "in_flight_max", "model_lists")
         return {
             **{name: getattr(self, name) for name in names},
+            "span_s": self.last_s - self.first_s,
             "distinct": len(self.attempts),
             "distinct_answered": len(self.answers),
             "repeats": {prompt: n for prompt, n in self.answers.items() if n > 1},
@@ -200,6 +204,7 @@ class StubServer:
         counts.aborted += not is_open and not reply.cut
         if is_open and reply.status == 200:
             counts.answered += 1
+            counts.last_s = time.monotonic()
             counts.answers[f"{digest[:12]} {prompt[:60]}"] += 1
         return is_open
 
@@ -220,6 +225,7 @@ class StubServer:
     @asynccontextmanager
     async def _in_flight(self, counts: Stats) -> AsyncIterator[None]:
         """Count a question while it is being answered."""
+        counts.first_s = counts.first_s or time.monotonic()
         counts.requests += 1
         counts.in_flight += 1
         counts.in_flight_max = max(counts.in_flight_max, counts.in_flight)

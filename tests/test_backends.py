@@ -39,12 +39,12 @@ def test_settings_of_the_engine_are_left_behind_with_it() -> None:
 
 
 @pytest.mark.parametrize("backend", ["transformers", "server"])
-@pytest.mark.parametrize("key", ["lora", "quantization"])
+@pytest.mark.parametrize("key", ["lora", "pooling", "quantization"])
 def test_what_another_back_end_lacks_and_answers_depend_on_is_refused(
     backend: Backend, key: str
 ) -> None:
     with pytest.raises(SpecError, match=f"--backend {backend} knows no {key}, which changes"):
-        spec(backend, kind="vllm", model="m", **{key: "some"})
+        spec(backend, kind="vllm", model="m", **{key: "mean"})
 
 
 @pytest.mark.parametrize("backend", ["transformers", "vllm", "server"])

@@ -1,11 +1,13 @@
 """A sum of money bounds what calls may cost, before they are made and after."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.budget import Budget
 from harness.core import Request
-from harness.parts import Decoding, Message, Usage
-from harness.prices import MESSAGE_TOKENS, Price
+from harness.parts import Decoding, Message, Mode, Usage
+from harness.prices import FORM_TOKENS, MESSAGE_TOKENS, Price
 
 PRICE = Price(input_usd=1_000_000, output_usd=2_000_000, batch_share=0.5)  # a dollar, two a token
 MOST = MESSAGE_TOKENS + 3 + 2 * 4  # a message of three bytes, four tokens to draw
@@ -69,6 +71,56 @@ def test_a_call_stored_before_counts_once() -> None:
     budget = Budget(10)
 
     for _ in range(2):
-        budget.settle("stored", 3.0)
+        budget.count("stored", 3.0)
 
     assert budget.spent_usd == 3.0
+
+
+def test_a_call_made_now_counts_beside_its_failure_stored_before_and_not_when_found_later() -> None:
+    budget = Budget(3 * MOST)
+    budget.count(requests(1)[0].key, 3.0)
+
+    [key] = let_through(budget, 1)
+    budget.settle(key, 2.0)
+    budget.count(key, 2.0)
+
+    assert budget.spent_usd == 5.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "drawn"),
+    [
+        ({}, 3 + MESSAGE_TOKENS, 4),
+        ({"decoding": Decoding(max_tokens=4, n=3)}, 3 * (3 + MESSAGE_TOKENS), 12),
+        ({"schema": {"a": 1}}, 3 + MESSAGE_TOKENS + len('{"a":1}') + FORM_TOKENS, 4),
+        ({"mode": Mode.CHOOSE, "choices": (" a", " bc")}, 2 * (3 + MESSAGE_TOKENS) + 2 + 3, 8),
+    ],
+)
+def test_the_most_covers_replies_forms_and_choices_behind_their_contexts(
+    changes: dict[str, object], words: int, drawn: int
+) -> None:
+    asked = replace(requests(1)[0], **changes)  # type: ignore[arg-type]  # checked where it is built
+
+    assert PRICE.most(asked) == words + 2 * drawn
+
+
+def test_the_most_covers_what_a_reply_may_reason() -> None:
+    thoughtful = replace(PRICE, reasoning_max_tokens=100)
+
+    assert thoughtful.most(requests(1)[0]) == MOST + 2 * 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 7 + 2),
+        ({"decoding": Decoding(n=3)}, 7 + 2 * 3),
+        ({"mode": Mode.EMBED}, 7),
+    ],
+)
+def test_the_least_is_the_prompt_and_a_token_a_reply(
+    changes: dict[str, object], expected: float
+) -> None:
+    asked = replace(requests(1)[0], **changes)  # type: ignore[arg-type]  # checked where it is built
+
+    assert PRICE.least(asked, prompt_tokens=7) == expected

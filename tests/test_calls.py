@@ -164,6 +164,24 @@ def test_a_wait_longer_than_the_policy_allows_is_not_begun() -> None:
     assert failure_of(response) == (Reason.FAILED, message)
 
 
+def test_one_request_that_fails_while_all_others_succeed_waits_no_longer_each_time() -> None:
+    """Ten growing waits would sum to more than the policy allows; ten of the first do not."""
+
+    class Unlucky(Server):
+        async def _answer(self, request: Request) -> Response:
+            if request.sample_id != "0":
+                await asyncio.sleep(0.002)
+                return Response(request.key, texts=("at once",))
+            return await super()._answer(request)
+
+    server = Unlucky(troubles=(Transient("busy"),) * 10)
+    policy = Policy(concurrency=16, attempts=11, timeout_s=5, longest_wait_s=0.1, first_wait_s=0.01)
+
+    found = list(answer_all(map(request, range(3000)), server.connect, policy))
+
+    assert sum(response.failure is None for response in found) == 3000
+
+
 def test_an_answer_after_the_timeout_is_dropped() -> None:
     server = Server(delay_s=30)
     policy = Policy(concurrency=2, attempts=2, timeout_s=0.02, first_wait_s=0)

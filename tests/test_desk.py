@@ -7,7 +7,7 @@ import pytest
 
 from harness.budget import Budget
 from harness.core import Request, Response
-from harness.desk import Desk, Terms
+from harness.desk import Desk, Retry, Terms
 from harness.errors import BudgetReached
 from harness.ledger import Ledger
 from harness.models.scripted import ScriptedModel
@@ -66,6 +66,41 @@ def test_a_budget_that_is_used_up_keeps_what_was_answered_and_goes_on_when_raise
 
     with desk(tmp_path, Terms(budget=Budget(40))) as at:
         assert len(at.answer(requests(), stage="answers")) == 4
+
+
+def test_what_failed_before_counts_with_its_most_and_what_is_asked_again_beside_it(
+    tmp_path: Path,
+) -> None:
+    with desk(tmp_path, reply=lost) as at:
+        at.answer(requests(2), stage="answers")
+
+    # Each may have cost 20, and costs 2 now: 40 were spent, and the next may bring 42 to 62.
+    with desk(tmp_path, Terms(budget=Budget(61))) as at, pytest.raises(BudgetReached) as caught:
+        at.answer(requests(2), stage="answers")
+
+    assert "1 calls are left" in str(caught.value)
+    assert "42.0000 USD spent" in str(caught.value)
+
+
+def test_an_answer_stored_without_a_price_counts_with_todays(tmp_path: Path) -> None:
+    with desk(tmp_path, price=None) as at:
+        at.answer(requests(), stage="answers")
+    budget = Budget(100)
+
+    with desk(tmp_path, Terms(budget=budget)) as at:
+        at.answer(requests(), stage="answers")
+
+    assert budget.spent_usd == 8.0
+
+
+@pytest.mark.parametrize(("retry", "count"), [("failed", 0), ("none", 4)])
+def test_a_failure_is_as_good_as_stored_where_it_is_not_asked_again(
+    tmp_path: Path, retry: Retry, count: int
+) -> None:
+    with desk(tmp_path, reply=lost) as at:
+        at.answer(requests(), stage="answers")
+
+    assert len(desk(tmp_path, Terms(retry=retry)).stored(requests())) == count
 
 
 @pytest.mark.parametrize(("terms", "is_answered"), [(Terms(), True), (Terms(retry="none"), False)])

@@ -2,11 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import yaml
+from msgspec.structs import fields
 
 from docs.generate import COMMANDS, commands_page
 from harness.cli.app import app
+from harness.specs.checked import check
+from harness.specs.models import ModelSpec, OpenAISpec
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -59,6 +64,21 @@ def test_every_kind_of_model_is_on_its_page() -> None:
     }
 
     assert all(f"`{kind}`" in (ROOT / "docs/models.md").read_text("utf-8") for kind in kinds)
+
+
+@pytest.mark.parametrize("spec", get_args(ModelSpec), ids=lambda spec: spec.__name__)
+def test_every_key_of_a_model_is_on_its_page(spec: type) -> None:
+    page = (ROOT / "docs/models.md").read_text("utf-8")
+
+    assert [field.name for field in fields(spec) if f"`{field.name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    re.findall(r"```yaml\n(.+?)```", (ROOT / "docs/servers.md").read_text("utf-8"), re.DOTALL),
+)
+def test_every_example_of_a_server_is_a_model(text: str) -> None:
+    assert isinstance(check(yaml.safe_load(text), ModelSpec, where="servers.md"), OpenAISpec)
 
 
 def test_every_slot_of_a_shipped_template_is_listed() -> None:

@@ -49,6 +49,25 @@ def test_a_round_of_calls_sets_the_limit(outcomes: list[Outcome], expected: int)
     assert after(Gate(200), outcomes) == expected
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "is_calm"),
+    [
+        ([OK] * (FIRST - 1), False),
+        (mixed(FIRST, 3), True),
+        (mixed(FIRST, 4), False),
+        ([TROUBLE] * 4 + [OK] * 12, False),
+        ([TROUBLE] * 3 + [AWAY] * 3 + [OK] * 10, True),
+    ],
+)
+def test_a_round_without_more_trouble_than_chance_is_calm(
+    outcomes: list[Outcome], is_calm: bool
+) -> None:
+    gate = Gate(200)
+    after(gate, outcomes)
+
+    assert gate.is_calm is is_calm
+
+
 def test_after_a_cut_the_limit_grows_slowly() -> None:
     gate = Gate(200)
     after(gate, mixed(FIRST, 8))

@@ -12,12 +12,10 @@ import pytest
 from stub_script import Script
 from stub_server import StubServer
 
-PLANNED_ANSWERS = 6 * 2 * (4 * 1 + 4 * 2)  # samples, temperatures, variants of one and two steps
-PLANNED_REPLIES = 6 * 2 * 8 * 2  # samples, temperatures, variants, orders
 CONCURRENCY = 16  # of configs/models/local-server.yaml
-SCRIPT = Script(delay_s=0.03, replies={"Option 2": ("1", "2", "neither")})
+SCRIPT = Script(delay_s=0.01, replies={"Option 2": ("1", "2", "neither")})
 RUN = (
-    *(sys.executable, "-m", "harness", "run", "--task", "intent_resolution", "--limit", "6"),
+    *(sys.executable, "-m", "harness", "run", "--task", "intent_resolution", "--limit", "36"),
     *("--model", "local-server", "--judge", "gpt4-contextual"),
     *("--judge-model", "local-server", "--allow-self-judge"),
 )
@@ -45,17 +43,17 @@ def final_files(results: Path) -> dict[str, bytes]:
 def test_a_killed_run_repeated_ends_in_the_same_bytes_and_pays_for_what_was_in_flight(
     tmp_path: Path,
 ) -> None:
-    moments = Random("ten moments")
+    moments = Random("twenty moments")
     with StubServer(SCRIPT) as stub:
         assert start(stub, tmp_path / "whole").wait() == 1  # "neither" is not readable
-        assert stub.stats()["answered"] == PLANNED_ANSWERS + PLANNED_REPLIES
+        planned = stub.stats()["answered"]
     killed_in_the_middle = 0
 
-    for turn in range(10):
+    for turn in range(20):
         results = tmp_path / str(turn)
         with StubServer(SCRIPT) as stub:
             first = start(stub, results)
-            target = moments.uniform(0, PLANNED_ANSWERS + PLANNED_REPLIES)
+            target = moments.uniform(0, planned)
             while first.poll() is None and stub.stats()["answered"] < target:
                 sleep(0.005)
             first.send_signal(signal.SIGKILL)
@@ -65,5 +63,5 @@ def test_a_killed_run_repeated_ends_in_the_same_bytes_and_pays_for_what_was_in_f
             answered = stub.stats()["answered"]
 
         assert final_files(results) == final_files(tmp_path / "whole")
-        assert 0 <= answered - PLANNED_ANSWERS - PLANNED_REPLIES <= CONCURRENCY
-    assert killed_in_the_middle >= 8
+        assert 0 <= answered - planned <= CONCURRENCY
+    assert (planned > 2000, killed_in_the_middle >= 16) == (True, True)

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import yaml
 from msgspec import structs
-from toy import MODEL, Toy
+from toy import MODEL, PRICES, Toy
 
 from harness.backends import Backend
 from harness.errors import ModelError, SpecError
 from harness.llm2vec import Llm2Vec, Llm2VecPackage
+from harness.prices import Price
 from harness.registry import Registry, Section, shipped_home
 from harness.specs.encoders import (
     CharNgramsSpec,
@@ -190,6 +192,42 @@ def test_a_hosted_model_is_refused_without_its_key(
             registry.check_key("gpt-4o")
     else:
         registry.check_key("gpt-4o")
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ("{input_usd: 9, output_usd: 8, read: a day, source: us}", Price(9, 8)),
+        ("{}", None),  # they know of none
+    ],
+)
+def test_a_price_of_ones_own_comes_first(toy: Toy, listed: str, expected: Price | None) -> None:
+    toy.write("configs/prices.yaml", f"prices:\n  gpt-4o: {listed}\n")
+
+    registry = toy.space().registry
+
+    assert registry.price("gpt-4o") == expected
+    assert registry.price("gpt-4.1") == SHIPPED.price("gpt-4.1")
+    assert SHIPPED.price("gpt-4.1") is not None
+
+
+@pytest.mark.parametrize(
+    ("settings", "beside"),
+    [
+        ("{reasoning_max_tokens: 700}", 700),
+        ("{api: responses, reasoning_max_tokens: 700}", 700),
+        ("{api: responses}", 15),  # which takes no budget under 16 tokens
+    ],
+)
+def test_a_price_covers_what_a_reply_may_have_beside_its_answer(
+    toy: Toy, settings: str, beside: int
+) -> None:
+    toy.write("configs/prices.yaml", PRICES)
+    toy.write("configs/models/alpha.yaml", MODEL.replace("{name}", "alpha"))
+    alpha = toy.home / "configs/models/alpha.yaml"
+    alpha.write_text(yaml.safe_dump(yaml.safe_load(alpha.read_text()) | yaml.safe_load(settings)))
+
+    assert toy.space().registry.price("alpha") == Price(2, 4, 0.5, beside)
 
 
 def test_a_model_that_needs_no_key_is_not_asked_for_one() -> None:

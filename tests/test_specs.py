@@ -89,6 +89,29 @@ def test_the_kind_picks_the_spec(tmp_path: Path, kind: object, text: str, expect
     assert isinstance(read(written(tmp_path, text), kind), expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("api: response", ("Invalid enum value 'response'", "mean responses")),
+        ("api: responses, choices: echo", ("api: responses tells nothing of choices",)),
+        ("reasoning_effort: most", ("'most'", "known: high, low, max, medium, minimal, none")),
+        (
+            "reasoning_effort: low, extra_body: {reasoning: {effort: high}}",
+            ("give reasoning_effort by itself or within extra_body, not both",),
+        ),
+        ("reasoning_max_tokens: -1", (">= 0", "reasoning_max_tokens")),
+    ],
+)
+def test_a_wrong_setting_of_a_hosted_model_is_named(
+    tmp_path: Path, text: str, words: tuple[str, ...]
+) -> None:
+    path = written(tmp_path, f"{{kind: openai, model: m, {text}}}")
+
+    with pytest.raises(SpecError) as caught:
+        read(path, ModelSpec)
+    assert [word for word in (str(path), *words) if word not in str(caught.value)] == []
+
+
 # old text, new text, words of the message
 WRONG_TASKS = [
     ("judges:", "jugdes:", ("unknown key `jugdes`", "did you mean judges?")),

@@ -93,8 +93,13 @@ def test_a_way_of_answering_is_refused_for_a_task_without_choices(wanted: Way) -
         asked(Mode, wanted, sketches.task())
 
 
-def test_a_task_without_choices_stays_as_it_is_for_any_model() -> None:
-    assert asked((), spec=sketches.task()) == sketches.task()
+def test_a_task_without_choices_stays_as_it_is_for_any_model_that_writes() -> None:
+    assert asked((WRITE,), spec=sketches.task()) == sketches.task()
+
+
+def test_a_task_without_choices_is_not_for_a_model_that_only_makes_vectors() -> None:
+    with pytest.raises(SpecError, match="model some-model writes no answers; name one that does"):
+        asked((EMBED,), spec=sketches.task())
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,11 @@ MODEL = """
     key_env: null
     attempts: 2
 """
+PRICES = """
+    prices:
+      alpha: {input_usd: 2, output_usd: 4, batch_share: 0.5, read: "2026-01-01", source: a list}
+      umpire: {input_usd: 10, output_usd: 30, read: "2026-01-01", source: a list}
+"""
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,8 @@ def _put(rows: "Sequence[ComparisonRow]") -> None:
     tables: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         tables.setdefault(_title(row), []).append(row)
+    if any(name.split(":")[-1] == "all" for row in rows for name in (row.variant_a, row.variant_b)):
+        put("all: an item's choices averaged over its orders, as in accuracy_permuted\n")
     for title, members in tables.items():
         if members[0].comparison == INTENTION:
             _put_relations(title, members)

@@ -8,6 +8,8 @@ import typer
 
 from harness.cli import options
 from harness.cli.details import put_details, say_alarms
+from harness.cli.dry_runs import put_dry_runs
+from harness.cli.money import cost_line
 from harness.cli.options import (
     HOME,
     RESULTS,
@@ -25,8 +27,7 @@ from harness.cli.options import (
 from harness.cli.screen import number, put, put_json, put_table, say, span
 
 if TYPE_CHECKING:
-    from harness.jobs import Done, Prepared
-    from harness.ledger import Ledger
+    from harness.jobs import Done
 
 DONE, DONE_WITH_MISSING = 0, 1
 Judges = Annotated[
@@ -119,8 +120,11 @@ def run(
         say(f"judges of task {task}: {', '.join(space.registry.task(task).judges)} (or --judge)")
     each = [replace(chosen, model=name) for name in options.names(model) or (model,)]
     if is_dry:
-        found = [jobs.prepare(space, one) for one in each]
-        return _put_dry_runs([(one, space.desk(one.model).ledger) for one in found], is_json)
+        from harness.dryrun import dry_run
+
+        ready = [jobs.prepare(space, one) for one in each]
+        found = [dry_run(space, one) for one in ready]
+        return put_dry_runs(found, is_json=is_json, is_batch=is_batch)
     return put_runs((jobs.run(space, one) for one in each), is_json=is_json)
 
 
@@ -193,26 +197,20 @@ def put_runs(runs: "Iterable[Done]", *, is_json: bool) -> int:
     if not is_json:
         return max(_put_done(done) for done in runs)
     ended = list(runs)
-    told = [{"folder": str(done.folder.path), "scores": done.scores} for done in ended]
+    told = [
+        {"folder": str(done.folder.path), "scores": done.scores, "costs": done.file.costs}
+        for done in ended
+    ]
     put_json(told if len(told) > 1 else told[0])
     return max(map(_code, ended))
-
-
-def _put_dry_runs(runs: "list[tuple[Prepared, Ledger]]", is_json: bool) -> int:
-    from harness.dryrun import dry_run
-
-    if not is_json:
-        return max(_put_dry_run(ready, ledger) for ready, ledger in runs)
-    told = [dry_run(ready, ledger) for ready, ledger in runs]
-    put_json(told if len(told) > 1 else told[0])
-    return DONE
 
 
 def _put_done(done: "Done") -> int:
     """Print what a run came to; the exit code tells whether anything is missing."""
     from harness.leaderboard import headlines
 
-    head = ("variant", "judge", "metric", "decoding", "value", "95% interval", "n", "missing")
+    left = ("variant", "judge", "metric", "decoding", "value", "95% interval")
+    head = (*left, "chance", "n", "missing")
     table = []
     for row in headlines(done.scores):
         score = row.score
@@ -225,6 +223,7 @@ def _put_done(done: "Done") -> int:
                 score.decoding,
                 number(score.value),
                 span(score.low, score.high),
+                number(row.chance),
                 str(score.n),
                 lost,
             )
@@ -232,6 +231,8 @@ def _put_done(done: "Done") -> int:
     put_table(f"{done.file.run.task}, {done.file.model.name}", head, table)
     put_details(done.scores)
     say_alarms(done.scores)
+    if (line := cost_line(done.file.costs)) is not None:
+        put(line)
     put(f"run {done.folder.path}")
     if done.cut:
         put(f"{done.cut} of {done.file.planned} answers were cut at max_tokens (stop: length)")
@@ -244,43 +245,3 @@ def _put_done(done: "Done") -> int:
 
 def _code(done: "Done") -> int:
     return DONE_WITH_MISSING if done.missing else DONE
-
-
-def _put_dry_run(ready: "Prepared", ledger: "Ledger") -> int:
-    from harness.dryrun import dry_run
-
-    asked = dry_run(ready, ledger)
-    for part in asked:
-        where = ", ".join(word for word in (part.asker, part.variant, part.step) if word != "-")
-        put(f"--- {where}: an example")
-        for message in part.example:
-            put(f"[{message.role}]\n{message.content}\n")
-        if part.choices:
-            put(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
-    head = (
-        "for",
-        "variant",
-        "step",
-        "calls",
-        "stored",
-        "prompt tokens (est.)",
-        "answer tokens (max)",
-    )
-    put_table(
-        "calls that a run would make at most",
-        head,
-        [
-            (
-                part.asker,
-                part.variant,
-                part.step,
-                str(part.calls),
-                "-" if part.stored is None else str(part.stored),
-                str(part.prompt_tokens_estimate),
-                str(part.max_tokens),
-            )
-            for part in asked
-        ],
-    )
-    put(f"{sum(part.calls for part in asked)} calls at most; price unknown: tokens only")
-    return DONE

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.details import say_alarms
+from harness.cli.money import usd
 from harness.cli.options import RESULTS, AsJson, Results
 from harness.cli.screen import number, put, put_json, put_table, say, span
 
 if TYPE_CHECKING:
     from harness.core import Score
-    from harness.leaderboard import Doubt, Sensitivity, SideBySide
+    from harness.leaderboard import Board, Doubt, Sensitivity, SideBySide
     from harness.scores import ScoreRow
+
+HEAD = ("rank", "model", "value", "95% interval", "n", "missing")
 
 
 def leaderboard(
@@ -31,7 +34,7 @@ def leaderboard(
     holds all rows, whatever is printed.
     """
     from harness.errors import StoreError
-    from harness.leaderboard import boards, collect, doubts, sensitivities, side_by_side, standing
+    from harness.leaderboard import boards, collect, doubts, sensitivities, side_by_side
     from harness.runs import run_folders, write_whole
     from harness.scores import table_text
 
@@ -44,14 +47,8 @@ def leaderboard(
     if is_json:
         put_json(rows)
         return 0
-    head = ("rank", "model", "value", "95% interval", "n", "missing")
     for board in boards(rows):
-        table = []
-        for row in board.rows:
-            score, rank = row.score, standing(row, board).rank or "-"
-            interval, lost = span(score.low, score.high), str(sum(score.missing.values()))
-            table.append((str(rank), row.model, number(score.value), interval, str(score.n), lost))
-        put_table(board.recipe, head, table)
+        _put_board(board)
     _put_side_by_side(side_by_side(rows))
     _put_sensitivities(sensitivities(rows))
     for doubt in doubts(rows):
@@ -73,10 +70,28 @@ def _chosen(rows: "list[ScoreRow]", task: str | None, variant: str | None) -> "l
     for what, name, of in keys:
         known = sorted({of(row) for row in rows})
         if name is not None and name not in known:
-            there = f"{nearest(name, known)}; there are {', '.join(known)}"
-            raise SpecError(f"no run has a {what} {name!r}{there}")
+            of_task = f" of task {task!r}" if what == "variant" and task else ""
+            raise SpecError(f"no run{of_task} has a {what} {name!r}{nearest(name, known)}")
         rows = [row for row in rows if name in (None, of(row))]
     return rows
+
+
+def _put_board(board: "Board") -> None:
+    """Print the rows of one recipe; with chance and cost, where they are known of any."""
+    from harness.leaderboard import standing
+
+    has_chance = any(row.chance is not None for row in board.rows)
+    has_cost = any(row.cost_usd is not None for row in board.rows)
+    table = []
+    for row in board.rows:
+        score, rank = row.score, standing(row, board).rank or "-"
+        interval, lost = span(score.low, score.high), str(sum(score.missing.values()))
+        cells = [str(rank), row.model, number(score.value), interval]
+        cells += [number(row.chance)] if has_chance else []
+        cells += [str(score.n), lost, *([usd(row.cost_usd)] if has_cost else [])]
+        table.append(cells)
+    chance, cost = ["chance"] if has_chance else [], ["cost USD"] if has_cost else []
+    put_table(board.recipe, [*HEAD[:4], *chance, *HEAD[4:], *cost], table)
 
 
 def _said(doubt: "Doubt") -> str:

@@ -4,7 +4,6 @@ Whatever the client library raises is translated in one function. Replies are re
 anthropic_replies; nothing here parses, retries or stores.
 """
 
-import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -12,10 +11,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
+from harness.connections import pool, post
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.anthropic_replies import FORM, joined, read_reply
+from harness.models.anthropic_replies import FORM, read_reply
 from harness.parts import Mode, Reason, digest
+from harness.replies import Heard, several
 from harness.servers import Server
 from harness.specs.models import AnthropicSpec
 
@@ -48,6 +49,8 @@ class AnthropicModel:
         if spec.extra_body or not spec.sends_temperature:
             parts.append(f"body={digest((spec.extra_body, spec.sends_temperature))[:12]}")
         parts += [] if spec.is_structured_output else ["unstructured"]
+        parts += [] if spec.form == "tool" else [f"form={spec.form}"]
+        parts += [f"reasoning={spec.reasoning_max_tokens}"] if spec.reasoning_max_tokens else []
         return "|".join(parts + ([f"host={host}"] if host else []))
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
@@ -102,7 +105,7 @@ class AnthropicModel:
         import anthropic
 
         spec = self._spec
-        http = anthropic.DefaultAsyncHttpxClient(limits=_limits(spec.concurrency))
+        http = pool(anthropic, spec.concurrency)
         async with anthropic.AsyncAnthropic(
             **options, timeout=spec.timeout_s, http_client=http
         ) as client:
@@ -111,28 +114,30 @@ class AnthropicModel:
     async def _ask(
         self,
         client: "anthropic.AsyncAnthropic",
-        heard: dict[str, list[Response]],
+        heard: Heard,
         request: Request,
     ) -> Response:
         """One attempt at one request: as many calls as replies are wanted and not `heard` yet."""
-        import anthropic
-
         if request.mode not in self.modes:
             raise Refused(
                 Reason.UNSUPPORTED,
                 f"Anthropic's API cannot be asked to {request.mode}; it tells no "
                 "log-probabilities and no vectors: use kind: transformers, vllm or openai",
             )
-        spec, replies = self._spec, heard.setdefault(request.key, [])
-        while len(replies) < request.decoding.n:
-            try:
-                reply = await client.messages.with_raw_response.create(**arguments(request, spec))
-            except anthropic.AnthropicError as error:
-                # The library's message may repeat the key: it is not chained.
-                has_form = request.schema is not None and spec.is_structured_output
-                raise translated(error, self._server, model=spec.model, has_form=has_form) from None
-            replies.append(read_reply(reply.http_response.content, request, self._server))
-        return joined(request, heard.pop(request.key))
+        return await several(request, heard, partial(self._reply, client))
+
+    async def _reply(self, client: "anthropic.AsyncAnthropic", request: Request) -> Response:
+        """One reply to one request; the API gives no more a call."""
+        import anthropic
+
+        spec = self._spec
+        try:
+            content = await post(client, "/v1/messages", arguments(request, spec))
+        except anthropic.AnthropicError as error:
+            # The library's message may repeat the key: it is not chained.
+            has_form = request.schema is not None and spec.is_structured_output
+            raise translated(error, self._server, model=spec.model, has_form=has_form) from None
+        return read_reply(content, request, self._server)
 
 
 def client_options(server: Server) -> dict[str, Any]:
@@ -140,33 +145,40 @@ def client_options(server: Server) -> dict[str, Any]:
     return {"api_key": server.key or "none", "base_url": server.url, "max_retries": 0}
 
 
-def _limits(connections: int) -> Any:  # noqa: ANN401 - a class of whichever package anthropic uses
-    """Connection limits in the classes of the HTTP package below the client library."""
-    import anthropic
-
-    package = sys.modules[anthropic.DefaultAsyncHttpxClient.__base__.__module__]
-    return package.Limits(max_connections=connections, max_keepalive_connections=connections)
-
-
 def arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
-    """A request as arguments of the client library; a form is asked for as a forced tool call."""
+    """A request as arguments of the client library, of which some go by what it does not know.
+
+    The library knows no temperature since its version 1.0; the API does, for older models.
+    """
     found: dict[str, Any] = {
         "model": spec.model,
-        "max_tokens": request.decoding.max_tokens,
+        "max_tokens": request.decoding.max_tokens + spec.reasoning_max_tokens,
         "messages": [
             {"role": m.role, "content": m.content} for m in request.messages if m.role != "system"
         ],
     }
     if system := "\n\n".join(m.content for m in request.messages if m.role == "system"):
         found["system"] = system
-    if request.schema is not None and spec.is_structured_output:
-        found["tools"] = [{"name": FORM, "input_schema": dict(request.schema)}]
-        found["tool_choice"] = {"type": "tool", "name": FORM}
-    # The library knows no temperature since its version 1.0; the API does, for most models.
     drawn = {"temperature": request.decoding.temperature} if spec.sends_temperature else {}
-    if extra := {**drawn, **spec.extra_body}:
+    extra = {**drawn, **spec.extra_body}
+    if request.schema is not None and spec.is_structured_output:
+        if spec.form == "tool":
+            found["tools"] = [{"name": FORM, "input_schema": dict(request.schema)}]
+            found["tool_choice"] = {"type": "tool", "name": FORM}
+        else:
+            form = {"type": "json_schema", "schema": _unbounded(request.schema)}
+            extra["output_config"] = {**(extra.get("output_config") or {}), "format": form}
+    if extra:
         found["extra_body"] = extra
     return found
+
+
+def _unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema without the bounds of numbers, which the API refuses in one."""
+    kept = {name: part for name, part in schema.items() if name not in ("minimum", "maximum")}
+    if "properties" in kept:
+        kept["properties"] = {name: _unbounded(p) for name, p in kept["properties"].items()}
+    return kept
 
 
 def translated(
@@ -209,9 +221,11 @@ def _of_status(
     }
     if status == 400 and "credit balance" in told:
         return ModelError(f"{message}; {remedies[402]}")
-    if status == 400 and has_form and "tool" in told:
-        message += f"; if it cannot be made to, set is_structured_output: false for {model!r}"
-        return ModelError(message)
+    if status == 400 and has_form and ("tool" in told or "output_config" in told):
+        settings = "form: schema or is_structured_output: false"
+        return ModelError(f"{message}; if it cannot be made to, set {settings} for {model!r}")
+    if status == 400 and "temperature" in told:
+        return ModelError(f"{message}; or set sends_temperature: false for {model!r}")
     if remedy := remedies.get(status):
         return ModelError(f"{message}; {remedy}")
     return Refused(Reason.FAILED, message)

@@ -21,15 +21,16 @@ from harness.batch_servers import (
     Limits,
     Status,
     body_of,
+    gathered,
+    names_of,
     read_lines,
-    settled,
-    tell_of_strangers,
+    start_of,
 )
 from harness.calls import Refused, Transient
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.anthropic_api import AnthropicModel, arguments, client_options, translated
-from harness.models.anthropic_replies import joined, read_reply
+from harness.models.anthropic_replies import read_reply
 from harness.parts import Mode, Reason
 
 _T = TypeVar("_T")
@@ -40,7 +41,6 @@ TRANSFER_S = 600.0
 """How long requests may take to go up, or results to come down."""
 BEFORE_S, AFTER_S = 600.0, 3600.0
 """How much younger or older than our note of it a batch may be by the server's clock."""
-LONGEST_NAME = 64
 
 
 class _Counts(Struct):
@@ -117,7 +117,7 @@ class AnthropicBatches:
         params = body_of(arguments(request, self._spec))
         return tuple(
             Entry(name, json.dumps({"custom_id": name, "params": params}).encode())
-            for name in _names(request)
+            for name in names_of(request)
         )
 
     def submit(self, entries: Sequence[Entry], *, endpoint: str, nonce: str) -> str:
@@ -172,18 +172,8 @@ class AnthropicBatches:
         self, status: Status, requests: Sequence[Request], *, record: BatchRecord
     ) -> Iterator[Response]:
         """What each entry came to; several replies to a request are joined once all are there."""
-        wanted = {name: request for request in requests for name in _names(request)}
-        heard: dict[str, dict[str, Response]] = {}
-        ours, strangers = {_start(key) for key in record.keys}, 0
-        for line in self._lines(status.id):
-            strangers += _start(line.custom_id) not in ours
-            if (request := wanted.get(line.custom_id)) is None:
-                continue
-            replies = heard.setdefault(request.key, {})
-            replies[line.custom_id] = settled(request, partial(self._read, request, line))
-            if len(replies) == request.decoding.n:
-                yield _whole(request, [replies[name] for name in _names(request)])
-        tell_of_strangers(strangers, where=f"batch {status.id}")
+        lines = ((line.custom_id, partial(self._read, line)) for line in self._lines(status.id))
+        yield from gathered(lines, requests, names=names_of, record=record)
 
     def _may_be(self, batch: _Batch, record: BatchRecord) -> bool:
         """Whether a batch can be the one of a record: by size, time and, if it has any, results."""
@@ -193,8 +183,8 @@ class AnthropicBatches:
             return False
         if batch.processing_status != "ended":
             return True
-        ours = {_start(key) for key in record.keys}
-        return any(_start(line.custom_id) in ours for line in self._lines(batch.id))
+        ours = {start_of(key) for key in record.keys}
+        return any(start_of(line.custom_id) in ours for line in self._lines(batch.id))
 
     def _lines(self, name: str) -> Iterator[_Line]:
         """The results of a batch that has ended."""
@@ -202,7 +192,7 @@ class AnthropicBatches:
         content = self._content(partial(batches.results, name))
         return read_lines(content, _Line, where=f"batch {name}")
 
-    def _read(self, request: Request, line: _Line) -> Response:
+    def _read(self, line: _Line, request: Request) -> Response:
         """The response in one result."""
         result = line.result
         if result.type == "succeeded":
@@ -230,24 +220,6 @@ class AnthropicBatches:
             # The library's message may repeat the key: it is not chained.
             raise translated(error, self._server, model=self._spec.model) from None
         return content
-
-
-def _names(request: Request) -> tuple[str, ...]:
-    """The names of a request's entries: its key, or the start of it and a number."""
-    if request.decoding.n == 1:
-        return (request.key,)
-    return tuple(f"{_start(request.key)}-{number:05d}" for number in range(request.decoding.n))
-
-
-def _start(name: str) -> str:
-    """What the names of a request's entries have in common: most of its key."""
-    return name[: LONGEST_NAME - 6]
-
-
-def _whole(request: Request, replies: Sequence[Response]) -> Response:
-    """All replies as one response; the first failure where there is one."""
-    failed = [reply for reply in replies if reply.failure is not None]
-    return failed[0] if failed else joined(request, replies)
 
 
 def _age_s(batch: _Batch, record: BatchRecord) -> float:

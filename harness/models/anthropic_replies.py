@@ -13,6 +13,7 @@ from msgspec import Struct
 from harness.calls import Refused, Transient
 from harness.core import Request, Response
 from harness.parts import Reason, Usage
+from harness.replies import cut_short, reasoning_in, sound, withheld
 from harness.servers import Server
 
 FORM = "reply"
@@ -32,6 +33,7 @@ class _Usage(Struct):
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
+    output_tokens_details: Any = None
 
 
 def read_reply(content: bytes, request: Request, server: Server) -> Response:
@@ -41,34 +43,17 @@ def read_reply(content: bytes, request: Request, server: Server) -> Response:
         blocks = msgspec.convert(body["content"], list[_Block])
     except msgspec.ValidationError as error:
         raise Refused(Reason.FAILED, f"the reply is not a message: {error}") from None
-    stop = body.get("stop_reason")
+    stop, usage = body.get("stop_reason"), _read_usage(body.get("usage"))
+    served = body["model"] if isinstance(body.get("model"), str) else None
     if stop == "refusal":
         why = _read_explanation(body.get("stop_details"))
-        raise Refused(Reason.REFUSED, server.told(f"the model refused (stop_reason refusal){why}"))
-    served = body.get("model")
-    return Response(
-        key=request.key,
-        texts=(_text(blocks, is_form=request.schema is not None),),
-        stop="length" if stop in CUT else stop if isinstance(stop, str) else None,
-        usage=_read_usage(body.get("usage")),
-        served=served if isinstance(served, str) else None,
-    )
-
-
-def joined(request: Request, replies: Sequence[Response]) -> Response:
-    """The replies to one request as one response; it is cut where one of them is."""
-    stops = [reply.stop for reply in replies]
-    first = replies[0]
-    return Response(
-        key=request.key,
-        texts=tuple(text for reply in replies for text in reply.texts or ()),
-        stop="length" if "length" in stops else first.stop,
-        usage=Usage(
-            _sum([reply.usage.prompt_tokens for reply in replies]),
-            _sum([reply.usage.completion_tokens for reply in replies]),
-        ),
-        served=first.served,
-    )
+        message = server.told(f"the model refused (stop_reason refusal){why}")
+        return withheld(request, Reason.REFUSED, message, usage=usage, served=served)
+    text = _text(blocks, is_form=request.schema is not None)
+    if stop in CUT and not text:
+        return cut_short(request, usage=usage, served=served)
+    stop = "length" if stop in CUT else stop if isinstance(stop, str) else None
+    return Response(request.key, (text,), stop=stop, usage=usage, served=served)
 
 
 def _text(blocks: Sequence[_Block], *, is_form: bool) -> str:
@@ -78,8 +63,7 @@ def _text(blocks: Sequence[_Block], *, is_form: bool) -> str:
         text = json.dumps(forms[0], ensure_ascii=False)
     else:
         text = "".join(block.text for block in blocks if block.type == "text")
-    # An emoji cut in half, which cannot be stored, becomes the replacement character.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return sound(text)
 
 
 def _read_object(content: bytes, server: Server) -> dict[str, Any]:
@@ -103,16 +87,11 @@ def _read_usage(usage: object) -> Usage:
         return Usage()
     cached = (read.cache_creation_input_tokens or 0) + (read.cache_read_input_tokens or 0)
     prompt = None if read.input_tokens is None else read.input_tokens + cached
-    return Usage(prompt, read.output_tokens)
+    thinking = reasoning_in(read.output_tokens_details, "thinking_tokens")
+    return Usage(prompt, read.output_tokens, reasoning_tokens=thinking)
 
 
 def _read_explanation(details: object) -> str:
     """What the server says of a refusal, behind a colon; nothing where it says nothing."""
     told = details.get("explanation") if isinstance(details, dict) else None
     return f": {told}" if isinstance(told, str) else ""
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    """The sum of some counts; null where one is missing."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None

@@ -1,31 +1,32 @@
 """Requests to Responses through any OpenAI-compatible server, with the official client.
 
-Whatever the client library raises is translated in one function. Replies are read by
-openai_replies; nothing here parses, retries or stores.
+By chat completions, or by the responses API where the YAML says so. Whatever the client library
+raises is translated by openai_errors, replies are read by openai_replies and openai_responses;
+nothing here parses, retries or stores.
 """
 
 import asyncio
 import json
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
+from harness.calls import Call, Policy, Refused, answer_all
+from harness.connections import pool, post
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.openai_choices import Chooser
+from harness.models.openai_errors import translated
 from harness.models.openai_replies import read_reply, read_vector
+from harness.models.openai_responses import read_response, response_arguments
 from harness.parts import Mode, Reason, digest
+from harness.replies import Heard, several
 from harness.servers import Server
 from harness.specs.models import OpenAISpec
 
 if TYPE_CHECKING:
     import openai
-
-Create = Callable[..., Awaitable[Any]]
 
 CHOICES: Mapping[str, frozenset[Mode]] = {
     "none": frozenset(),
@@ -33,18 +34,6 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
     "top_logprobs": frozenset({Mode.CHOOSE_TOKEN}),
 }
 PREFLIGHT_S = 10.0
-PASSING = frozenset({408, 409, 425, 429})
-NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-FILTERED = frozenset(
-    {
-        "content_filter",
-        "content_policy_violation",
-        "data_inspection_failed",
-        "invalid_prompt",
-        "moderation_blocked",
-        "ResponsibleAIPolicyViolation",
-    }
-)
 
 
 class OpenAIModel:
@@ -60,11 +49,13 @@ class OpenAIModel:
         self._environ = environ
         self._is_checked = False
         self._probed: set[Mode] = set()
+        self._heard: Heard = {}
 
     @property
     def modes(self) -> frozenset[Mode]:
-        """Texts and vectors, and of choices what the YAML says that the server tells."""
-        return frozenset({Mode.GENERATE, Mode.EMBED}) | CHOICES[self._spec.choices]
+        """Texts and vectors, and of choices what the YAML says that the server tells of chats."""
+        choices = self._spec.choices if self._spec.api == "chat" else "none"
+        return frozenset({Mode.GENERATE, Mode.EMBED}) | CHOICES[choices]
 
     @cached_property
     def identity(self) -> str:
@@ -78,6 +69,10 @@ class OpenAIModel:
             sent = (spec.extra_body, spec.sends_temperature, spec.sends_seed)
             parts.append(f"body={digest(sent)[:12]}")
         parts += [] if spec.is_structured_output else ["unstructured"]
+        parts += [] if spec.api == "chat" else [f"api={spec.api}"]
+        parts += [f"effort={spec.reasoning_effort}"] if spec.reasoning_effort else []
+        parts += [f"reasoning={spec.reasoning_max_tokens}"] if spec.reasoning_max_tokens else []
+        parts += [] if spec.sends_n else ["n=1"]
         return "|".join(parts + ([f"host={host}"] if host else []))
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
@@ -169,7 +164,7 @@ class OpenAIModel:
         import openai
 
         spec = self._spec
-        http = openai.DefaultAsyncHttpxClient(limits=_limits(spec.concurrency))
+        http = pool(openai, spec.concurrency)
         async with openai.AsyncOpenAI(
             **client_options(self._server), timeout=spec.timeout_s, http_client=http
         ) as client:
@@ -185,20 +180,20 @@ class OpenAIModel:
             raise Refused(
                 Reason.UNSUPPORTED,
                 f"this server is not asked to {request.mode}; use kind: transformers or vllm, or "
-                "for a server that tells log-probabilities set choices",
+                "for a server that tells log-probabilities set api: chat and choices",
             )
         try:
             if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
                 return await choose(request)
             if request.mode is Mode.EMBED:
                 return await self._embed(client, model, request)
-            chat: Create = client.chat.completions.with_raw_response.create
-            reply = await chat(**arguments(request, model, self._spec))
+            if self._spec.is_one_by_one:
+                return await several(request, self._heard, partial(self._reply, client, model))
+            return await self._reply(client, model, request)
         except openai.OpenAIError as error:
             # The library's message may repeat the key: it is not chained.
             has_form = request.schema is not None and self._spec.is_structured_output
             raise translated(error, self._server, model=model, has_form=has_form) from None
-        return read_reply(reply.http_response.content, request, self._server)
 
     async def _choose(self, chooser: Chooser, lock: asyncio.Lock, request: Request) -> Response:
         """Score choices, once the server has shown that it can; all others wait for that."""
@@ -208,11 +203,19 @@ class OpenAIModel:
                 self._probed.add(request.mode)
         return await chooser.answer(request)
 
+    async def _reply(self, client: "openai.AsyncOpenAI", model: str, request: Request) -> Response:
+        """What one call comes to, by the API that the YAML names."""
+        if self._spec.api == "responses":
+            # Some servers stream here unless they are told not to.
+            asked = response_arguments(request, model, self._spec) | {"stream": False}
+            return read_response(await post(client, "/responses", asked), request, self._server)
+        asked = arguments(request, model, self._spec)
+        return read_reply(await post(client, "/chat/completions", asked), request, self._server)
+
     async def _embed(self, client: "openai.AsyncOpenAI", model: str, request: Request) -> Response:
         """The vector of the words of one request, as numbers rather than packed."""
-        create: Create = client.embeddings.with_raw_response.create
-        reply = await create(**embedding_arguments(request, model, self._spec))
-        return read_vector(reply.http_response.content, request, self._server)
+        content = await post(client, "/embeddings", embedding_arguments(request, model, self._spec))
+        return read_vector(content, request, self._server)
 
     def _no_server(self, error: Exception) -> ModelError:
         """What to do where nobody answers."""
@@ -224,14 +227,6 @@ class OpenAIModel:
 def client_options(server: Server) -> dict[str, Any]:
     """What every client is built with; its own retries are off."""
     return {"api_key": server.key or "none", "base_url": server.url, "max_retries": 0}
-
-
-def _limits(connections: int) -> Any:  # noqa: ANN401 - a class of whichever package openai uses
-    """Connection limits in the classes of the HTTP package below the client library."""
-    import openai
-
-    package = sys.modules[openai.DefaultAsyncHttpxClient.__base__.__module__]
-    return package.Limits(max_connections=connections, max_keepalive_connections=connections)
 
 
 def embedding_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
@@ -250,8 +245,10 @@ def arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
     found: dict[str, Any] = {
         "model": model,
         "messages": [{"role": m.role, "content": m.content} for m in request.messages],
-        spec.token_field: decoding.max_tokens,
+        spec.token_field: decoding.max_tokens + spec.reasoning_max_tokens,
     }
+    if spec.reasoning_effort is not None:
+        found["reasoning_effort"] = spec.reasoning_effort
     if spec.sends_temperature:
         found["temperature"] = decoding.temperature
     if decoding.n > 1:
@@ -264,67 +261,3 @@ def arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
     if spec.extra_body:
         found["extra_body"] = spec.extra_body
     return found
-
-
-def translated(
-    error: "openai.OpenAIError", server: Server, *, model: str, has_form: bool = False
-) -> Exception:
-    """What an exception of the client library amounts to: Transient, Refused or ModelError.
-
-    `has_form` says that the server was asked to hold the reply to a JSON schema.
-    """
-    import openai
-
-    if isinstance(error, openai.APIStatusError):
-        return _of_status(error, server, model=model, has_form=has_form)
-    cause = f" ({error.__cause__})" if error.__cause__ else ""
-    message = f"{server.address}: {server.told(f'{error}{cause}')}"
-    if isinstance(error, openai.APIConnectionError | openai.APIResponseValidationError):
-        return Transient(message)
-    if isinstance(error, openai.ContentFilterFinishReasonError):
-        return Refused(Reason.FILTERED, message)
-    if isinstance(error, openai.LengthFinishReasonError):
-        return Refused(Reason.FAILED, message)
-    return ModelError(f"{message}; see the settings of model {model}")
-
-
-def _of_status(
-    error: "openai.APIStatusError", server: Server, *, model: str, has_form: bool
-) -> Exception:
-    """What an HTTP status, and the code in its body, amount to."""
-    body = error.body if isinstance(error.body, dict) else {}
-    told = server.told(str(body.get("message") or error.message))
-    message = f"{server.address} answered {error.status_code}: {told}"
-    if error.status_code < 500 and is_filtered(body):
-        return Refused(Reason.FILTERED, message)
-    if error.status_code == 429 and NO_CREDIT & _codes(body):
-        return ModelError(f"{message}; see the account's limits, then repeat the command")
-    if error.status_code in PASSING or error.status_code >= 500:
-        retry_after = error.response.headers.get("retry-after")
-        wait_s = wait_asked_for(retry_after, datetime.now(UTC))
-        return Transient(message, wait_s, is_turned_away=error.status_code == 429)
-    key = f"the key in {server.key_env}" if server.key_env else "key_env, which names none,"
-    remedies = {
-        401: f"check {key}",
-        403: f"check that {key} may use model {model!r}",
-        404: f"check that there is a model {model!r}, or {server.remedy}{server.hint}",
-    }
-    if has_form and error.status_code in (400, 422):
-        message += f"; if it knows no JSON schemas, set is_structured_output: false for {model!r}"
-        if "response_format" in f"{told} {body.get('param')}":
-            return ModelError(message)
-    if remedy := remedies.get(error.status_code):
-        return ModelError(f"{message}; {remedy}")
-    return Refused(Reason.FAILED, message)
-
-
-def is_filtered(body: Mapping[str, Any]) -> bool:
-    """Whether an error says that a filter held the prompt back, in the dialects we know."""
-    inner, metadata = body.get("innererror"), body.get("metadata")
-    codes = _codes(body) | (_codes(inner) if isinstance(inner, dict) else set())
-    return bool(codes & FILTERED) or (isinstance(metadata, dict) and "flagged_input" in metadata)
-
-
-def _codes(body: Mapping[str, Any]) -> set[str]:
-    """What an error calls itself."""
-    return {str(body.get("code")), str(body.get("type"))}

@@ -20,9 +20,9 @@ from harness.batch_servers import (
     Limits,
     Status,
     body_of,
+    gathered,
+    names_of,
     read_lines,
-    settled,
-    tell_of_strangers,
 )
 from harness.calls import Refused, Transient
 from harness.core import Request, Response
@@ -32,11 +32,12 @@ from harness.models.openai_api import (
     arguments,
     client_options,
     embedding_arguments,
-    is_filtered,
-    translated,
 )
+from harness.models.openai_errors import is_filtered, translated
 from harness.models.openai_replies import read_reply, read_vector
+from harness.models.openai_responses import read_response, response_arguments
 from harness.parts import Mode, Reason
+from harness.replies import one_of
 
 _T = TypeVar("_T")
 
@@ -101,14 +102,16 @@ class OpenAIBatches:
 
     kind = "openai"
     limits = LIMITS
-    endpoints: Mapping[Mode, str] = {
-        Mode.GENERATE: "/v1/chat/completions",
-        Mode.EMBED: "/v1/embeddings",
-    }
 
     def __init__(self, model: OpenAIModel) -> None:
         """Reach it as the model is reached, which may ask the server for the model's name."""
         self._server, self._spec, self._model = model.access
+
+    @property
+    def endpoints(self) -> Mapping[Mode, str]:
+        """Texts by the API that the model is asked by, and vectors."""
+        texts = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
+        return {Mode.GENERATE: texts[self._spec.api], Mode.EMBED: "/v1/embeddings"}
 
     @property
     def address(self) -> str:
@@ -133,15 +136,14 @@ class OpenAIBatches:
         self._client.close()
 
     def entries(self, request: Request) -> tuple[Entry, ...]:
-        """One line of the file."""
-        worded = embedding_arguments if request.mode is Mode.EMBED else arguments
-        line = {
-            "custom_id": request.key,
-            "method": "POST",
-            "url": self.endpoints[request.mode],
-            "body": body_of(worded(request, self._model, self._spec)),
-        }
-        return (Entry(request.key, json.dumps(line).encode()),)
+        """One line of the file, or as many as replies where one line gives one."""
+        names, url = self._names(request), self.endpoints[request.mode]
+        found = []
+        for place, name in enumerate(names):
+            asked = one_of(request, place) if len(names) > 1 else request
+            line = {"custom_id": name, "method": "POST", "url": url, "body": self._body(asked)}
+            found.append(Entry(name, json.dumps(line).encode()))
+        return tuple(found)
 
     def submit(self, entries: Sequence[Entry], *, endpoint: str, nonce: str) -> str:
         """Bring the file up and have it worked on, under our own name for it."""
@@ -197,17 +199,27 @@ class OpenAIBatches:
         self, status: Status, requests: Sequence[Request], *, record: BatchRecord
     ) -> Iterator[Response]:
         """What stands in the file of answers and in that of errors."""
-        wanted, ours = {request.key: request for request in requests}, set(record.keys)
-        strangers = 0
+        lines = ((line.custom_id, partial(self._read, line)) for line in self._lines(status))
+        yield from gathered(lines, requests, names=self._names, record=record)
+
+    def _lines(self, status: Status) -> Iterator[_Line]:
+        """The results of a batch that has ended."""
         for name in status.files:
             content = self._content(partial(self._client.files.with_raw_response.content, name))
-            for line in read_lines(content, _Line, where=f"batch {status.id}"):
-                strangers += line.custom_id not in ours
-                if (request := wanted.get(line.custom_id)) is not None:
-                    yield settled(request, partial(self._read, request, line))
-        tell_of_strangers(strangers, where=f"batch {status.id}")
+            yield from read_lines(content, _Line, where=f"batch {status.id}")
 
-    def _read(self, request: Request, line: _Line) -> Response:
+    def _body(self, request: Request) -> dict[str, Any]:
+        """A request as the body of a call."""
+        worded = response_arguments if self._spec.api == "responses" else arguments
+        worded = embedding_arguments if request.mode is Mode.EMBED else worded
+        return body_of(worded(request, self._model, self._spec))
+
+    def _names(self, request: Request) -> tuple[str, ...]:
+        """The names of a request's lines: several where a line gives one reply."""
+        is_one = request.mode is Mode.EMBED or not self._spec.is_one_by_one
+        return (request.key,) if is_one else names_of(request)
+
+    def _read(self, line: _Line, request: Request) -> Response:
         """The response in one result."""
         if line.response is None:
             error = line.error or _Trouble()
@@ -215,8 +227,13 @@ class OpenAIBatches:
             raise Refused(Reason.FAILED, f"in a batch: {told}")
         if line.response.status_code != 200:
             raise self._refusal(line.response.status_code, line.response.body)
-        read = read_vector if request.mode is Mode.EMBED else read_reply
-        return read(json.dumps(line.response.body).encode(), request, self._server)
+        content = json.dumps(line.response.body).encode()
+        if request.mode is Mode.EMBED:
+            return read_vector(content, request, self._server)
+        if self._spec.api == "responses":
+            return read_response(content, request, self._server)
+        asked = one_of(request, 0) if self._spec.is_one_by_one else request
+        return read_reply(content, asked, self._server)
 
     def _refusal(self, status: int, body: object) -> Refused:
         """What an error in place of an answer amounts to."""

@@ -58,11 +58,14 @@ class Chooser:
         self._model = model
         self._server = server
         self._spec = spec
+        self._lacking: dict[Mode, str] = {}
 
     async def probe(self, mode: Mode) -> None:
-        """Refuse a server that does not tell what `mode` needs, with what would."""
+        """Refuse a server that does not tell what `mode` needs, with what would; ask it once."""
         import openai
 
+        if mode in self._lacking:
+            raise ModelError(self._lacking[mode])
         try:
             await self.answer(_probe(mode))
             return
@@ -74,10 +77,11 @@ class Chooser:
             if error.status_code not in LACKING:
                 raise
             fact = f"it answered {error.status_code}: {self._server.told(error.message)}"
-        raise ModelError(
+        self._lacking[mode] = (
             f"{self._server.address} cannot score choices with model {self._model!r}: {fact}; "
             f"{REMEDIES[mode]}"
         )
+        raise ModelError(self._lacking[mode])
 
     async def answer(self, request: Request) -> Response:
         """One attempt at one request."""
@@ -159,6 +163,8 @@ class Chooser:
         }
         if self._spec.sends_temperature:
             arguments["temperature"] = 0.0
+        if self._spec.reasoning_effort is not None:
+            arguments["reasoning_effort"] = self._spec.reasoning_effort
         reply = await self._client.chat.completions.with_raw_response.create(**arguments)
         body = read_object(reply.http_response.content, self._server, key="choices")
         return Response(

@@ -14,6 +14,7 @@ from msgspec import Struct
 from harness.calls import Refused, Transient
 from harness.core import Request, Response
 from harness.parts import Reason, Usage
+from harness.replies import cut_short, reasoning_in, sound, withheld
 from harness.servers import Server
 
 
@@ -35,24 +36,26 @@ class _Embedding(Struct):
 class _Usage(Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    completion_tokens_details: Any = None
 
 
 def read_reply(content: bytes, request: Request, server: Server) -> Response:
     """The response in the body of a chat completion, or why there is none."""
     body = read_object(content, server, key="choices")
     choices = _read_choices(body, request.decoding.n)
+    usage, served = read_usage(body.get("usage")), read_served(body)
     if any(choice.finish_reason == "content_filter" for choice in choices):
-        raise Refused(Reason.FILTERED, "the answer was held back by a content filter")
+        message = "the answer was held back by a content filter"
+        return withheld(request, Reason.FILTERED, message, usage=usage, served=served)
     if refusal := next((c.message.refusal for c in choices if c.message.refusal), None):
-        raise Refused(Reason.REFUSED, server.told(refusal))
+        message = server.told(refusal)
+        return withheld(request, Reason.REFUSED, message, usage=usage, served=served)
     stops = [choice.finish_reason for choice in choices]
-    return Response(
-        key=request.key,
-        texts=tuple(_sound(choice.message.content or "") for choice in choices),
-        stop="length" if "length" in stops else stops[0],
-        usage=read_usage(body.get("usage")),
-        served=read_served(body),
-    )
+    texts = tuple(sound(choice.message.content or "") for choice in choices)
+    if "length" in stops and not any(texts):
+        return cut_short(request, usage=usage, served=served)
+    stop = "length" if "length" in stops else stops[0]
+    return Response(request.key, texts, stop=stop, usage=usage, served=served)
 
 
 def read_vector(content: bytes, request: Request, server: Server) -> Response:
@@ -65,21 +68,28 @@ def read_vector(content: bytes, request: Request, server: Server) -> Response:
     if not all(map(isfinite, vector)) or not any(vector):
         told = "not finite" if any(vector) else "empty or all zeros"
         raise Refused(Reason.FAILED, f"the vector of {len(vector)} numbers is {told}")
-    usage = read_usage(body.get("usage"))
+    # Servers tell of no completion here, and there is none.
+    usage = Usage(read_usage(body.get("usage")).prompt_tokens, 0)
     return Response(request.key, vectors=(vector,), usage=usage, served=read_served(body))
 
 
 def read_object(content: bytes, server: Server, *, key: str) -> dict[str, Any]:
     """The JSON object of a reply whose list under `key` holds something."""
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Transient(f"{server.address} sent what is not JSON ({error})") from None
+    body = read_json(content, server)
     if isinstance(body, dict) and isinstance(body.get(key), list) and body[key]:
         return body
     problem = body.get("error") if isinstance(body, dict) else None
     told = f": {server.told(json.dumps(problem))}" if problem else ""
     raise Transient(f"{server.address} sent no {key}{told}")
+
+
+def read_json(content: bytes, server: Server) -> object:
+    """Whatever JSON a reply holds; halves of emojis pass."""
+    try:
+        body: object = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Transient(f"{server.address} sent what is not JSON ({error})") from None
+    return body
 
 
 def _read_choices(body: Mapping[str, Any], count: int) -> list[_Choice]:
@@ -91,7 +101,8 @@ def _read_choices(body: Mapping[str, Any], count: int) -> list[_Choice]:
     if len(choices) < count:
         raise Refused(
             Reason.FAILED,
-            f"{count} answers were asked for and {len(choices)} came: the server ignores n",
+            f"{count} answers were asked for and {len(choices)} came: the server ignores n; set "
+            "sends_n: false in the model's YAML",
         )
     return sorted(choices, key=lambda choice: choice.index or 0)[:count]
 
@@ -102,15 +113,11 @@ def read_usage(usage: object) -> Usage:
         read = msgspec.convert(usage, _Usage)
     except msgspec.ValidationError:
         return Usage()
-    return Usage(read.prompt_tokens, read.completion_tokens)
+    reasoning = reasoning_in(read.completion_tokens_details)
+    return Usage(read.prompt_tokens, read.completion_tokens, reasoning_tokens=reasoning)
 
 
 def read_served(body: Mapping[str, Any]) -> str | None:
     """The model the server says it used."""
     served = body.get("model")
     return served if isinstance(served, str) else None
-
-
-def _sound(text: str) -> str:
-    """A text that can be stored: an emoji cut in half becomes the replacement character."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

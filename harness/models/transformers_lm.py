@@ -25,6 +25,7 @@ from harness.drawing import Drawer, Drawn, Row
 from harness.errors import DataError, ModelError
 from harness.parts import Mode, Reason, Usage, digest
 from harness.prefix_tree import ScoredRow
+from harness.prompt_sizes import prompt_size
 from harness.specs.models import TransformersSpec
 from harness.tiny_llama import build_tiny_llama
 
@@ -87,6 +88,10 @@ class TransformersModel:
     def revision(self) -> str:
         """Seven digits of the hub's commit or of the folder's fingerprint."""
         return self._checkpoint.version[:7]
+
+    def prompt_size(self, request: Request) -> int:
+        """How many tokens the prompt of a request is; weights stay closed."""
+        return prompt_size(request, self._checkpoint.tokenizer, is_chat=self._is_chat)
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, longest first within a window.

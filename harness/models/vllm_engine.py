@@ -1,8 +1,8 @@
 """Requests to responses through vLLM's engine in this process.
 
 Prompts go in as token ids, made as for transformers, and answers come out as token ids: neither
-vLLM's templates nor its sampling defaults have a say. Prompts are never truncated. Choices are
-read without what the engine keeps of other prompts.
+vLLM's templates nor its sampling defaults have a say. Prompts are never truncated. Choices and
+texts to embed are read without what the engine keeps of other prompts.
 """
 
 import sys
@@ -12,22 +12,32 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from jinja2 import TemplateError
 
 from harness.chat_tokens import prompt_tokens
-from harness.checkpoints import Checkpoint, Settled, open_checkpoint, settle, stored_dtype
+from harness.checkpoints import (
+    Checkpoint,
+    Settled,
+    fingerprint_of_modules,
+    open_checkpoint,
+    settle,
+    stored_dtype,
+)
 from harness.choice_reads import Reading, Told, readings, sums
 from harness.choice_tokens import ChoiceTokens, choice_tokens
 from harness.core import Request, Response
 from harness.engine_rows import Job, Line, Row
 from harness.errors import DataError
 from harness.parts import Mode, Reason, Usage, digest
+from harness.prompt_sizes import prompt_size
 from harness.specs.models import VllmSpec
 from harness.tiny_llama import build_tiny_llama
-from harness.vllm_start import Engine, need_vllm, sampling, start
+from harness.vectors import without_surrogates
+from harness.vllm_start import Engine, embedding, need_vllm, sampling, start
 
 if TYPE_CHECKING:
-    from vllm.outputs import RequestOutput
+    from vllm.outputs import PoolingRequestOutput, RequestOutput
 
 
 class VllmModel:
@@ -37,7 +47,6 @@ class VllmModel:
     """
 
     kind = "vllm"
-    modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
 
     def __init__(self, name: str, spec: VllmSpec, cache: Path) -> None:
         """Note what to run; nothing is opened yet."""
@@ -47,6 +56,11 @@ class VllmModel:
         self._running: Engine | None = None
         self._line = Line(self._engine)
 
+    @property
+    def modes(self) -> frozenset[Mode]:
+        """Texts and choices, or where the YAML says how to pool, vectors: no engine gives both."""
+        return frozenset({Mode.EMBED} if self._spec.pooling else {Mode.GENERATE, Mode.CHOOSE})
+
     @cached_property
     def identity(self) -> str:
         """Version, tokenizer and type of the checkpoint, and what else changes its answers."""
@@ -54,12 +68,18 @@ class VllmModel:
         parts += [f"quantization={spec.quantization}"] if spec.quantization else []
         parts += [f"lora={self._adapter.version[:16]}"] if self._adapter else []
         parts += ["chat-choices"] if spec.choice_prompt == "chat" else []
+        parts += [f"pooling={spec.pooling}", *self._modules] if spec.pooling else []
         return ":".join(parts)
 
     @property
     def revision(self) -> str:
         """Seven digits of the hub's commit or of the folder's fingerprint."""
         return self._checkpoint.version[:7]
+
+    def prompt_size(self, request: Request) -> int:
+        """How many tokens the prompt of a request is; no engine starts."""
+        is_chat = self._spec.choice_prompt == "chat"
+        return prompt_size(request, self._checkpoint.tokenizer, is_chat=is_chat)
 
     def answer(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Answer each request once, in the order in which the engine finishes them."""
@@ -77,6 +97,8 @@ class VllmModel:
             can = ", ".join(sorted(self.modes))
             return self._unsupported(request, f"cannot {request.mode}; it can {can}")
         try:
+            if request.mode is Mode.EMBED:
+                return self._embedding(request)
             if request.mode is Mode.CHOOSE:
                 return self._choosing(request)
             return self._writing(request)
@@ -133,19 +155,31 @@ class VllmModel:
         ]
         return Job(rows, partial(self._chosen, request, tokens, read))
 
+    def _embedding(self, request: Request) -> Job | Response:
+        """The text of a request, a row with the marks its tokenizer puts around texts."""
+        text = without_surrogates("\n".join(message.content for message in request.messages))
+        text = text.lower() if self._engine().lowers else text
+        prompt = tuple(self._checkpoint.tokenizer(text, verbose=False)["input_ids"])
+        if not prompt:
+            return self._unsupported(request, "the text is empty, and nothing has no vector")
+        if refusal := self._too_long(request, len(prompt)):
+            return refusal
+        return Job([Row(prompt, embedding())], partial(self._embedded, request))
+
     def _too_long(self, request: Request, length: int) -> Response | None:
-        """Why so many tokens of prompt and answer cannot be asked for, if they cannot."""
+        """Why so many tokens, of prompt and answer or of a text, cannot be asked for, if so."""
+        what = "the text has" if request.mode is Mode.EMBED else "prompt and answer may have"
         if length > self._positions:
             return self._unsupported(
                 request,
-                f"prompt and answer have {length} tokens, and the model was made for "
-                f"{self._positions}; shorten the prompt or use another model",
+                f"{what} {length} tokens, and the model was made for {self._positions}; "
+                "shorten the prompt or use another model",
             )
         if length > (room := self._engine().positions):
             return self._unsupported(
                 request,
-                f"prompt and answer may have {length} tokens, and its engine has room for "
-                f"{room}; raise max_model_len, which never cuts an answer",
+                f"{what} {length} tokens, and its engine has room for {room}; raise "
+                "max_model_len, which never cuts anything",
             )
         return None
 
@@ -196,6 +230,18 @@ class VllmModel:
             usage=Usage(min(tokens.firsts), 0),
         )
 
+    def _embedded(self, request: Request, outputs: Sequence["PoolingRequestOutput"]) -> Response:
+        """The response of a text's vector, its numbers as short as float32 allows."""
+        vector = outputs[0].outputs.data.float().numpy()
+        if not (np.isfinite(vector).all() and vector.any()):
+            told = "not finite" if vector.any() else "all zeros"
+            return Response.failed(request.key, Reason.FAILED, f"{self.name}: a vector is {told}")
+        return Response(
+            key=request.key,
+            vectors=(tuple(float(str(number)) for number in vector),),
+            usage=Usage(len(outputs[0].prompt_token_ids), 0),
+        )
+
     @cached_property
     def _checkpoint(self) -> Checkpoint:
         """The checkpoint without its weights."""
@@ -205,6 +251,15 @@ class VllmModel:
         return open_checkpoint(
             source, revision=spec.revision, trust_remote_code=spec.trust_remote_code
         )
+
+    @property
+    def _modules(self) -> list[str]:
+        """What stands beside the weights in a folder and says how they are pooled."""
+        checkpoint = self._checkpoint
+        if checkpoint.commit is not None:
+            return []
+        found = fingerprint_of_modules(Path(checkpoint.source))
+        return [f"modules={digest(found)[:12]}"] if found else []
 
     @cached_property
     def _adapter(self) -> Settled | None:

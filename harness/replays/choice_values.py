@@ -42,6 +42,8 @@ def of_probabilities(values: Sequence[float], choices: Sequence[str]) -> tuple[C
     for value in values:
         if not 0 <= value <= 1 + _SLACK:
             raise ValueError(f"{value} is no probability")
+    if values and not any(values):
+        raise ValueError("the probability of every choice is 0, which tells nothing of any")
     if sum(values) > 1 + _SLACK:
         raise ValueError(f"the probabilities {list(values)} add up to {sum(values):.4g}")
     return _scores([log(value) if value else LEAST for value in values], choices)

@@ -138,6 +138,12 @@ def _sample(record: Record, posed: Posed, *, columns: SampleColumns | None) -> S
     texts = {name: record.text(column) for name, column in columns.fields.items()}
     same = posed.having(texts, record.text(columns.group) if columns.group else None)
     if not same:
+        known = sorted({field for sample in posed.samples for field in sample.fields})
+        for name in (name for name in texts if name not in known):
+            raise DataError(
+                f"{record.place}: by the map's `fields`, no sample has {name!r}"
+                f"{nearest(name, known)}"
+            )
         raise posed.unknown(record.place, f"its {' and '.join(texts)}")
     if len(same) > 1:
         raise DataError(

@@ -6,6 +6,8 @@ from msgspec import Meta, field
 
 from harness.specs.checked import Spec
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
 
 class LocalSpec(Spec, frozen=True, kw_only=True):
     """A checkpoint run on this machine: a hub name or a folder.
@@ -37,9 +39,11 @@ class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm
 
     `quantization` and `lora`, an adapter's folder or hub name, change answers and belong to the
     identity; the rest, null where vLLM decides, does not. What does not fit `max_model_len` is
-    refused, not cut.
+    refused, not cut. With `pooling`, how a text's token vectors become one, the model gives
+    vectors and nothing else; `auto` pools as the checkpoint says.
     """
 
+    pooling: Literal["auto", "mean", "last", "cls"] | None = None
     quantization: str | None = None
     lora: str | None = None
     max_model_len: Annotated[int, Meta(ge=2)] | None = None
@@ -54,10 +58,13 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
 
     `model: auto` takes the one model the server says it serves. `key_env` names the
     environment variable that holds the key; null for servers without one. `base_url_env`
-    names a variable that overrides `base_url`. `is_structured_output` is false for servers that
-    cannot hold a reply to a JSON schema. `choices` says what the server tells of choices: `echo`,
-    the log-probabilities of a prompt it is given; `top_logprobs`, those of the likeliest next
-    tokens of a chat; or `none`.
+    names a variable that overrides `base_url`. `sends_n` is false for servers that give one reply
+    a call, however many are asked for: they are asked as often. `is_structured_output` is false
+    for servers that cannot hold a reply to a JSON schema. `choices` says what the server tells of
+    choices: `echo`, the log-probabilities of a prompt it is given; `top_logprobs`, those of the
+    likeliest next tokens of a chat; or `none`, as is the case with `api: responses`.
+    `reasoning_max_tokens` are the tokens a reply may have for reasoning, beside the max_tokens of
+    its decoding.
     """
 
     model: str
@@ -65,10 +72,14 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     base_url: str = "https://api.openai.com/v1"
     base_url_env: str | None = None
     key_env: str | None = "OPENAI_API_KEY"
+    api: Literal["chat", "responses"] = "chat"
     extra_body: dict[str, Any] = field(default_factory=dict)
+    reasoning_effort: Effort | None = None
+    reasoning_max_tokens: Annotated[int, Meta(ge=0)] = 0
     token_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # noqa: S105 - a field name, no secret
     sends_temperature: bool = True
     sends_seed: bool = True
+    sends_n: bool = True
     is_structured_output: bool = True
     choices: Literal["none", "echo", "top_logprobs"] = "top_logprobs"
     concurrency: Annotated[int, Meta(ge=1)] = 16
@@ -76,12 +87,25 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     total_s: Annotated[float, Meta(gt=0)] = 900.0
     attempts: Annotated[int, Meta(ge=1)] = 6
 
+    def __post_init__(self) -> None:
+        """Refuse settings that say two things at once."""
+        if self.api == "responses" and self.choices == "echo":
+            raise ValueError("api: responses tells nothing of choices; leave out choices: echo")
+        if self.reasoning_effort and {"reasoning", "reasoning_effort"} & set(self.extra_body):
+            raise ValueError("give reasoning_effort by itself or within extra_body, not both")
+
+    @property
+    def is_one_by_one(self) -> bool:
+        """Whether several replies are as many calls; the responses API knows no other way."""
+        return self.api == "responses" or not self.sends_n
+
 
 class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anthropic"):
     """A model behind Anthropic's API.
 
-    `is_structured_output` is false for models that cannot be forced to fill in a form; the other
-    keys are as those of kind openai.
+    `form` says how a reply in a given form is asked for: `tool`, by a tool that must be called, or
+    `schema`, by a JSON schema, for models that cannot be made to call one. `is_structured_output`
+    is false where neither can be asked for; the other keys are as those of kind openai.
     """
 
     model: str
@@ -90,8 +114,10 @@ class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anth
     base_url_env: str | None = None
     key_env: str | None = "ANTHROPIC_API_KEY"
     extra_body: dict[str, Any] = field(default_factory=dict)
+    reasoning_max_tokens: Annotated[int, Meta(ge=0)] = 0
     sends_temperature: bool = True
     is_structured_output: bool = True
+    form: Literal["tool", "schema"] = "tool"
     concurrency: Annotated[int, Meta(ge=1)] = 64
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
     total_s: Annotated[float, Meta(gt=0)] = 900.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from stub_script import Script
 from stub_server import StubServer
-from toy import DECODINGS, SAMPLES, Toy
+from toy import DECODINGS, PRICES, SAMPLES, Toy
 
 ANSWERS = SAMPLES * DECODINGS
 CLAUDE = """
@@ -16,10 +16,6 @@ CLAUDE = """
     base_url: http://127.0.0.1:9
     base_url_env: CLAUDE_URL
     key_env: null
-"""
-PRICES = """
-    prices:
-      alpha: {input_usd: 2, output_usd: 4, batch_share: 0.5, read: "2026-01-01", source: a list}
 """
 
 

@@ -130,7 +130,8 @@ def test_what_is_printed_fits_a_page_and_names_the_table(
     [table] = tables(ran)
     assert max(len(line) for line in said[:-1]) <= 100
     assert said[-1] == f"{len(rows(table))} rows in {table}"
-    assert re.split(" {2,}", said[4])[:6] == ["base", "all", "0", "6", "0", "0"]
+    assert said[0] == "all: an item's choices averaged over its orders, as in accuracy_permuted"
+    assert re.split(" {2,}", said[6])[:6] == ["base", "all", "0", "6", "0", "0"]
 
 
 def test_one_run_tells_its_gaps_and_its_intentions_with_its_responses(

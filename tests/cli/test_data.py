@@ -194,7 +194,7 @@ def test_the_leaderboard_prints_what_is_asked_for_and_writes_all(
 
 @pytest.mark.parametrize(
     ("chosen", "told"),
-    [(("--task", "toi"), "did you mean toy"), (("--variant", "cot9"), "there are base")],
+    [(("--task", "toi"), "did you mean toy"), (("--variant", "cot9"), "known: base")],
 )
 def test_a_name_no_run_has_is_answered_with_those_there_are(
     toy: Toy, capsys: pytest.CaptureFixture[str], chosen: tuple[str, ...], told: str

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from stub_script import Script
 from stub_server import StubServer
-from toy import DECODINGS, SAMPLES, Toy, lines
+from toy import DECODINGS, PRICES, SAMPLES, Toy, lines
 
 from harness.scores import read_table
 
@@ -96,6 +96,18 @@ def test_a_dry_run_counts_each_text_to_embed_once(
     # Twelve answers, and both references of six samples, shared by two decodings.
     assert told == {"toy": 12, "far": 24}
     assert stub.stats()["requests"] == 0
+
+
+def test_a_vector_costs_its_text_though_no_server_tells_of_a_completion(
+    far: Toy, stub: StubServer
+) -> None:
+    far.write("configs/prices.yaml", PRICES)
+
+    far.run("--variant", "base", "--judge", "far", model="oracle")
+
+    told = json.loads((far.runs()[0] / "run.json").read_text())["costs"]["judges"]["far"]
+    assert told["completion_tokens"] == 0
+    assert told["cost_usd"] == pytest.approx(told["prompt_tokens"] * 10 / 1e6)
 
 
 def test_a_model_that_gives_no_vectors_is_refused_before_the_first_call(

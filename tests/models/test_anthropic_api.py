@@ -40,6 +40,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "413": (Reason.FAILED, "413"),
     "422": (Reason.FAILED, "422"),
     "refusal": (Reason.REFUSED, "the model refused (stop_reason refusal)"),
+    "thought-away": (Reason.TRUNCATED, "after 64 tokens, 64 of them of reasoning"),
     "length": (None, "The "),
     "window": (None, "The "),
     "empty": (None, ""),
@@ -220,6 +221,33 @@ def test_a_form_that_was_not_filled_in_leaves_the_words(fault: str, text: str) -
     assert response.texts == (text,)
 
 
+@pytest.mark.parametrize("extra", [{}, {"output_config": {"effort": "low"}}])
+def test_a_reply_in_a_form_can_be_asked_for_by_a_schema_without_bounds(
+    stub: StubServer, extra: dict[str, Any]
+) -> None:
+    bounded = {"type": "integer", "minimum": 0, "maximum": 5}
+    schema = SCHEMA | {"properties": {"score": bounded, "minimum": {"type": "string"}}}
+
+    list(model(stub, form="schema", extra_body=extra).answer([request("x", schema=schema)]))
+
+    fields = {"score": {"type": "integer"}, "minimum": {"type": "string"}}
+    form = {"type": "json_schema", "schema": SCHEMA | {"properties": fields}}
+    assert stub.bodies[0]["output_config"] == extra.get("output_config", {}) | {"format": form}
+    assert not {"tools", "tool_choice"} & set(stub.bodies[0])
+
+
+def test_a_reply_has_room_for_thoughts_beside_the_answer(stub: StubServer) -> None:
+    list(model(stub, reasoning_max_tokens=1000).answer([request("x")]))
+
+    assert stub.bodies[0]["max_tokens"] == 1256
+
+
+def test_a_model_that_takes_no_temperature_stops_the_run_with_what_to_set() -> None:
+    script = Script(faults={"": ("400-temperature: not supported",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match="sends_temperature: false"):
+        list(model(stub).answer([request("x")]))
+
+
 @pytest.mark.parametrize("name", ["tool_choice: not supported", "Thinking may not force tool use"])
 def test_a_model_that_cannot_be_made_to_fill_in_a_form_stops_the_run(name: str) -> None:
     script = Script(faults={"": (f"400-{name}",)})
@@ -265,6 +293,20 @@ def test_of_several_replies_one_that_is_cut_makes_the_response_cut(
         [response] = model(stub).answer([request("x", decoding=Decoding(n=3))])
 
     assert response.stop == stop
+
+
+def test_one_refusal_among_several_replies_ends_the_request_with_what_was_paid() -> None:
+    with StubServer(Script(faults={"": ("", "refusal", "")})) as stub:
+        [response] = model(stub).answer([request("x", decoding=Decoding(n=3))])
+
+    assert failure_of(response)[0] == Reason.REFUSED
+    assert (response.usage.completion_tokens, stub.stats()["requests"]) == (12, 2)
+
+
+def test_thoughts_are_counted_among_the_tokens(lasting: Mapping[str, Response]) -> None:
+    usage = lasting["thought-away"].usage
+
+    assert (usage.completion_tokens, usage.reasoning_tokens) == (64, 64)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ def test_identity_covers_host_and_what_is_sent_beside_the_request() -> None:
     different |= {identity(LOCAL, extra_body={"top_k": k}) for k in (1, 2)}
     different |= {identity(LOCAL, sends_temperature=False)}
     different |= {identity(LOCAL, is_structured_output=False)}
+    different |= {identity(LOCAL, form="schema"), identity(LOCAL, reasoning_max_tokens=9)}
 
-    assert len(different) == 7
+    assert len(different) == 9
     assert identity(urls[1]) == "anthropic|m|host=one.example"
 
 

@@ -12,7 +12,8 @@ from stub_server import StubProcess, StubServer
 from harness.calls import Refused, Transient
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.openai_api import OpenAIModel, translated
+from harness.models.openai_api import OpenAIModel
+from harness.models.openai_errors import SETTINGS, translated
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.servers import Server
 from harness.specs.models import OpenAISpec
@@ -33,7 +34,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "html": (Reason.FAILED, "not JSON"),
     "no-choices": (Reason.FAILED, "no choices"),
     "error-200": (Reason.FAILED, "upstream is busy"),
-    "n-ignored": (Reason.FAILED, "2 answers were asked for and 1 came"),
+    "n-ignored": (Reason.FAILED, "2 answers were asked for and 1 came: the server ignores n; set"),
     "not-text": (Reason.FAILED, "message.content"),
     "400": (Reason.FAILED, "400"),
     "413": (Reason.FAILED, "413"),
@@ -41,6 +42,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "400-filter": (Reason.FILTERED, "400"),
     "content-filter": (Reason.FILTERED, "content filter"),
     "refusal": (Reason.REFUSED, "rather not"),
+    "reasoned-away": (Reason.TRUNCATED, "after 12 tokens, 12 of them of reasoning: give it more"),
     "length": (None, ""),
     "null": (None, ""),
     "huge": (None, "so so"),
@@ -174,6 +176,51 @@ def test_a_spec_leaves_out_and_adds_what_its_server_wants(stub: StubServer) -> N
     assert set(stub.bodies[0]) == {"model", "messages", "max_completion_tokens", "top_k"}
 
 
+def test_a_server_of_one_reply_a_call_is_asked_as_often_each_time_with_another_seed() -> None:
+    asked = request("two words", decoding=Decoding(0.7, n=3, seed=11))
+    with StubServer(Script(faults={"": ("n-ignored",) * 9})) as stub:
+        [response] = model(stub, sends_n=False).answer([asked])
+
+    assert (len(response.texts or ()), response.usage.completion_tokens) == (3, 18)
+    assert [body["seed"] for body in stub.bodies] == [11, 12, 13]
+    assert ["n" in body for body in stub.bodies] == [False] * 3
+
+
+def test_a_reasoning_model_has_room_beside_the_answer_and_is_told_how_much_to_reason(
+    stub: StubServer,
+) -> None:
+    spec = {"reasoning_effort": "low", "reasoning_max_tokens": 1000, "sends_temperature": False}
+
+    list(model(stub, **spec).answer([request("Hello", decoding=Decoding(max_tokens=40))]))
+
+    assert stub.bodies[0]["max_tokens"] == 1040
+    assert stub.bodies[0]["reasoning_effort"] == "low"
+
+
+@pytest.mark.parametrize(("field", "setting"), SETTINGS.items())
+def test_a_field_the_model_does_not_take_stops_the_run_with_what_to_set(
+    field: str, setting: str
+) -> None:
+    script = Script(faults={"": (f"400-unsupported_parameter={field}",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match=f"set {setting} for 'stub-m"):
+        list(model(stub).answer([request("x")]))
+
+
+@pytest.mark.parametrize("status", ["400", "404"])
+def test_a_model_that_is_asked_by_the_other_api_alone_stops_the_run_with_that(status: str) -> None:
+    script = Script(faults={"": (f"{status}-only supported in v1/responses",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match="set api: responses for"):
+        list(model(stub).answer([request("x")]))
+
+
+@pytest.mark.parametrize("fault", ["400-unsupported_parameter=seat", "400-else=temperature"])
+def test_another_field_that_is_not_taken_fails_its_item_alone(fault: str) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert failure_of(response)[0] == Reason.FAILED
+
+
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
 
 
@@ -225,6 +272,35 @@ def test_a_response_tells_tokens_snapshot_and_stop(stub: StubServer) -> None:
 def test_an_answer_cut_at_its_length_still_counts(lasting: Mapping[str, Response]) -> None:
     assert lasting["length"].stop == "length"
     assert lasting["null"].texts == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("fault", "count"), [("reasoned-away", 12), ("reasoned", 4), ("details-odd", None), ("", None)]
+)
+def test_tokens_of_reasoning_are_counted_among_those_of_the_completion(
+    fault: str, count: int | None
+) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("two words")])
+
+    usage = response.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (2, 6, count)
+
+
+def test_what_was_paid_for_a_reply_without_an_answer_is_told(
+    lasting: Mapping[str, Response],
+) -> None:
+    used = [lasting[name].usage for name in ("refusal", "content-filter", "reasoned-away")]
+
+    assert [usage.completion_tokens for usage in used] == [12, 12, 12]
+
+
+def test_a_blank_that_was_written_is_an_answer_though_it_was_cut() -> None:
+    script = Script(replies={"": ("\n",)}, faults={"": ("length",)})
+    with StubServer(script) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert (response.texts, response.stop) == (("\n",), "length")
 
 
 def test_a_mode_a_server_lacks_is_unsupported(stub: StubServer) -> None:
@@ -338,6 +414,8 @@ def test_a_key_the_server_echoes_is_masked(script: Script) -> None:
         ("403", "check that the key in STUB_KEY may use model 'stub-model'"),
         ("404", "check that there is a model 'stub-model', or set base_url"),
         ("429-quota", "account"),
+        ("402", "see the account's credit"),
+        ("500-Only one completion choice is allowed", "set sends_n: false for 'stub-model'"),
     ],
 )
 def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:

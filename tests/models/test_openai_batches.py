@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batch_bench import KEY, Bench, request, requests
@@ -55,6 +56,55 @@ def test_several_replies_are_one_line(bench: Bench) -> None:
     [asked] = requests(1, decoding=Decoding(1.0, n=3))
 
     assert len(bench.answers([asked])[asked.key].texts or ()) == 3
+    assert bench.submitted == [[asked.key]]
+
+
+def test_the_responses_api_has_batches_of_its_own(bench: Bench) -> None:
+    live = {r.key: r for r in bench.live(api="responses").answer(ASKED)}
+
+    assert bench.answers(ASKED, api="responses") == live
+    [batch] = bench.stub.batches.made.values()
+    assert batch.endpoint == "/v1/responses"
+    assert [body["store"] for body in batch.asked.values()] == [False] * 4
+
+
+@pytest.mark.parametrize("spec", [{"api": "responses"}, {"sends_n": False}])
+def test_where_a_line_gives_one_reply_each_is_a_line_and_all_are_joined(
+    bench: Bench, spec: dict[str, Any]
+) -> None:
+    asked, other = requests(2, decoding=Decoding(1.0, n=3))
+
+    found = bench.answers([asked, other], **spec)
+
+    assert [len(found[part.key].texts or ()) for part in (asked, other)] == [3, 3]
+    assert bench.submitted == [[f"{p.key[:58]}-{n:05d}" for p in (asked, other) for n in range(3)]]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "word"),
+    [
+        ("refusal", Reason.REFUSED, "rather not"),
+        ("reasoned-away", Reason.TRUNCATED, "cut before the first word"),
+        ("failed-rate", Reason.FAILED, "Slow down"),
+        ("400-filter", Reason.FILTERED, "answered 400 in a batch"),
+    ],
+)
+def test_by_the_responses_api_a_result_that_is_no_answer_is_its_reason(
+    bench: Bench, fault: str, reason: Reason, word: str
+) -> None:
+    bench.stub.script = Script(faults={"": (fault,)}, key=KEY)
+    asked = request("x", decoding=Decoding(n=2))
+
+    failure = bench.answers([asked], api="responses")[asked.key].failure
+    assert failure is not None
+    assert failure.reason == reason
+    assert word in failure.message
+
+
+def test_by_the_responses_api_vectors_are_a_line_each(bench: Bench) -> None:
+    [asked] = requests(1, mode=Mode.EMBED)
+
+    assert bench.answers([asked], api="responses")[asked.key].vectors is not None
     assert bench.submitted == [[asked.key]]
 
 

@@ -286,6 +286,15 @@ def test_the_likeliest_tokens_are_asked_for_by_the_chat(stub: StubServer) -> Non
     }
 
 
+def test_a_model_is_told_how_much_to_reason_when_it_chooses(stub: StubServer) -> None:
+    quiet = model(stub, "top_logprobs", reasoning_effort="none", sends_temperature=False)
+
+    list(quiet.answer([listing(" 1", " 2")]))
+
+    assert stub.bodies[-1]["reasoning_effort"] == "none"
+    assert "temperature" not in stub.bodies[-1]
+
+
 def test_choices_none_of_which_is_told_are_unparsed_and_the_tokens_named(stub: StubServer) -> None:
     [response] = model(stub, "top_logprobs").answer([listing(" yes", " no")])
 

@@ -29,6 +29,23 @@ def test_identity_covers_host_and_what_is_sent_beside_the_request() -> None:
     assert identity(urls[1]) == "openai|m|host=one.example"
 
 
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"api": "chat"}, "openai|m"),
+        ({"api": "responses"}, "openai|m|api=responses"),
+        ({"reasoning_effort": "low"}, "openai|m|effort=low"),
+        ({"reasoning_max_tokens": 9}, "openai|m|reasoning=9"),
+        ({"token_field": "max_completion_tokens"}, "openai|m"),
+        ({"sends_n": False}, "openai|m|n=1"),
+    ],
+)
+def test_api_and_reasoning_are_told_where_they_are_not_the_default(
+    spec: dict[str, Any], told: str
+) -> None:
+    assert identity("http://localhost/v1", **spec) == told
+
+
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", ""])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ModelError, match="no server address"):

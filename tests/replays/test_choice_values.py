@@ -50,9 +50,11 @@ def test_a_probability_printed_as_0_is_the_least_there_is() -> None:
     assert of_probabilities([0.0, 1.0], ("1", "2"))[0].logprob == LEAST == pytest.approx(-744.44)
 
 
-@pytest.mark.parametrize("values", [[1.2, 0.0], [-0.1, 0.5], [nan, 0.5], [0.6, 0.6], [inf, 0]])
+@pytest.mark.parametrize(
+    "values", [[1.2, 0.0], [-0.1, 0.5], [nan, 0.5], [0.6, 0.6], [inf, 0], [0, 0]]
+)
 def test_what_are_no_probabilities_is_refused(values: list[float]) -> None:
-    with pytest.raises(ValueError, match=r"is no probability|add up to"):
+    with pytest.raises(ValueError, match=r"is no probability|add up to|choice is 0"):
         of_probabilities(values, ("1", "2"))
 
 

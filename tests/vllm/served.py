@@ -22,7 +22,7 @@ WORDS = "▁the ▁He ▁he ▁she ▁wants ▁tea ▁Answer ▁say ▁that ▁i
 
 
 @contextmanager
-def served(folder: Path, log: Path) -> Iterator[str]:
+def served(folder: Path, log: Path, *options: str) -> Iterator[str]:
     """The base URL of a server that has the checkpoint in a folder, as tiny-random."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -32,6 +32,7 @@ def served(folder: Path, log: Path) -> Iterator[str]:
     command += ["--model", str(folder), "--served-model-name", "tiny-random"]
     command += ["--dtype", "float32", "--enforce-eager", "--port", str(port)]
     command += ["--no-enable-chunked-prefill"]  # as docs/vllm.md has it for CPUs
+    command += ["--generation-config", "vllm", *options]
     environ = os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", **ONE_THREAD}
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=environ, stdout=out, stderr=subprocess.STDOUT)

@@ -4,32 +4,25 @@ Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m 
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from copy import deepcopy
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from shutil import copytree
-from typing import Any
 
 import pytest
-from posed import OURS, asked, assert_scored, by_forward_pass, loaded
+from in_process import answers, ask, failure_of, merged, model, written_adapter
+from posed import OURS, asked, assert_scored, by_forward_pass
 
 from harness.cli import main
-from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.transformers_lm import TransformersModel
 from harness.models.vllm_engine import VllmModel
-from harness.parts import Decoding, Message, Reason
-from harness.specs.models import TransformersSpec, VllmSpec
+from harness.parts import Reason
+from harness.specs.models import TransformersSpec
 
 pytest_plugins = ["vllm_fixtures"]
 pytestmark = pytest.mark.vllm
 QUESTIONS = ("Hello.", "Does she mean it?", "Ben asks for the salt. " * 6, "What does he want?")
-
-
-def model(folder: Path, **settings: object) -> VllmModel:
-    spec = VllmSpec(model=str(folder), enforce_eager=True, **settings)  # type: ignore[arg-type]  # by key
-    return VllmModel("tiny", spec, folder.parent)
 
 
 @pytest.fixture(scope="module")
@@ -44,29 +37,12 @@ def other(folder: Path) -> TransformersModel:
     return TransformersModel("tiny", TransformersSpec(model=str(folder)), folder.parent)
 
 
-def ask(text: str, *, repeat: int = 0, **decoding: float | None) -> Request:
-    chosen = Decoding(**{"max_tokens": 24, **decoding})  # type: ignore[arg-type]  # ints
-    words = (Message("user", text),)
-    return Request("s", "base", "answer", "tiny", words, chosen, repeat=repeat)
-
-
 GREEDY = [ask(text, max_tokens=length) for text in QUESTIONS for length in (1, 24, 60)]
 DRAWN = [
     ask(text, temperature=temperature, n=n, seed=seed)
     for text in QUESTIONS
     for temperature, n, seed in [(0.5, 3, 7), (1.0, 2, 8)]
 ]
-
-
-def answers(
-    model: VllmModel | TransformersModel, requests: Iterable[Request]
-) -> dict[str, Response]:
-    return {response.key: response for response in model.answer(requests)}
-
-
-def failure_of(response: Response) -> tuple[Reason, str]:
-    assert response.failure is not None
-    return response.failure.reason, response.failure.message
 
 
 def test_greedy_answers_are_those_of_transformers(
@@ -209,28 +185,6 @@ def test_what_changes_answers_changes_the_identity(
     assert model(folder, **settings).identity != tiny.identity
 
 
-def written_adapter(folder: Path, seed: int) -> Path:
-    """A random adapter for the tiny checkpoint."""
-    import torch
-    from safetensors.torch import save_file
-
-    folder.mkdir()
-    draw = torch.Generator().manual_seed(seed)
-    weights = {
-        f"base_model.model.model.layers.{layer}.self_attn.{name}.lora_{part}.weight": torch.rand(
-            shape, generator=draw
-        )
-        - 0.5
-        for layer in range(2)
-        for name in ("q_proj", "v_proj")
-        for part, shape in (("A", (4, 64)), ("B", (64, 4)))
-    }
-    save_file(weights, folder / "adapter_model.safetensors")
-    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj"]}
-    (folder / "adapter_config.json").write_text(json.dumps(config))
-    return folder
-
-
 def test_choices_in_chat_form_open_the_models_turn(folder: Path) -> None:
     one = model(folder, choice_prompt="chat")
     requests = [asked(context, choices) for context, choices in OURS]
@@ -240,17 +194,6 @@ def test_choices_in_chat_form_open_the_models_turn(folder: Path) -> None:
 
     for request in requests:
         assert_scored(found[request.key], by_forward_pass(folder, request, is_chat=True))
-
-
-def merged(folder: Path, adapter: Path) -> Any:  # noqa: ANN401 - a model of transformers
-    """The checkpoint's model with the adapter's weights in its own, by hand: W + alpha / r BA."""
-    from safetensors.torch import load_file
-
-    model, parts = deepcopy(loaded(folder)), load_file(adapter / "adapter_model.safetensors")
-    for name in {name.partition(".lora_")[0] for name in parts}:
-        weight = model.get_submodule(name.removeprefix("base_model.model.")).weight.data
-        weight += 16 / 4 * parts[f"{name}.lora_B.weight"] @ parts[f"{name}.lora_A.weight"]
-    return model
 
 
 def test_choices_with_an_adapter_score_what_merged_weights_give(

@@ -7,6 +7,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from toy import Toy
 
 from harness.cli import main
 
@@ -65,3 +66,25 @@ def test_rubbish_replies_of_a_judge_are_counted_as_missing_and_not_as_wrong(resu
     assert {
         accounted(row) for row in rows if row["decoding"] == "T0.3" and row["group"] == "all"
     } == {8}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "kind: openai\nbase_url: {url}",
+        "kind: openai\nbase_url: {url}\napi: responses\nchoices: none",
+        "kind: anthropic\nbase_url: {url_of_messages}",
+    ],
+)
+def test_a_task_runs_in_each_of_its_shapes_and_again_offline(
+    toy: Toy, server: str, shape: str
+) -> None:
+    address = shape.format(url=server, url_of_messages=server.removesuffix("/v1"))
+    toy.write("configs/models/shaped.yaml", f"{address}\nmodel: tiny-random\nkey_env: null\n")
+
+    assert toy.run(model="shaped") == 0
+    before = toy.bytes()
+    assert toy.run("--offline", model="shaped") == 0
+
+    assert toy.bytes() == before
+    assert {accounted(row) for row in scores(toy.results)} != {0}

@@ -9,6 +9,12 @@ from served import served
 
 from harness.tiny_llama import build_tiny_llama
 
+# What docs/vllm.md has for forms that Anthropic's API fills in by calls of a tool.
+TOOLS = (
+    *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
+    *("--tool-strict-level", "parameter"),
+)
+
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -21,5 +27,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(folder, tmp_path_factory.mktemp("log") / "server.log") as url:
+    with served(folder, tmp_path_factory.mktemp("log") / "server.log", *TOOLS) as url:
         yield url

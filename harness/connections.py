@@ -1,0 +1,38 @@
+"""Connections below the client libraries of hosted models, and the way a request takes over them.
+
+aiohttp carries them: at 200 calls in flight it costs a client about half of what httpx does. A
+request's body is sent as it stands: the libraries' own typed methods would walk through it once
+more, at twice the cost of a call. Errors are the libraries' own either way.
+"""
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+
+def pool(library: ModuleType, connections: int) -> Any:  # noqa: ANN401 - openai's or anthropic's
+    """An HTTP client for a client library (`openai`, `anthropic`), of so many connections."""
+    limits = _http(library).Limits(
+        max_connections=connections, max_keepalive_connections=connections
+    )
+    return library.DefaultAioHttpClient(limits=limits)
+
+
+async def post(
+    client: Any,  # noqa: ANN401 - openai's or anthropic's asynchronous client
+    path: str,
+    arguments: Mapping[str, Any],
+) -> bytes:
+    """The body of the reply to a call, `extra_body` among the arguments spread over the rest."""
+    extra = arguments.get("extra_body") or {}
+    body = {key: value for key, value in arguments.items() if key != "extra_body"} | extra
+    http = _http(sys.modules[type(client).__module__.partition(".")[0]])
+    reply = await client.post(path, body=body, cast_to=http.Response)
+    content: bytes = reply.content
+    return content
+
+
+def _http(library: ModuleType) -> ModuleType:
+    """The HTTP package a client library is built on: httpx, or what has followed it."""
+    return sys.modules[library.DefaultAsyncHttpxClient.__base__.__module__]

@@ -1,0 +1,214 @@
+"""What was paid, and what may have to be, is told by run, its files, the dry run and the table."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from stub_script import Script
+from stub_server import StubServer
+from toy import DECODINGS, PRICES, SAMPLES, Toy
+
+from harness.cli import main
+from harness.cli.money import cost_line, usd
+from harness.parts import Usage
+from harness.runs import Cost, Costs
+from harness.scores import ScoreRow, read_table
+
+ANSWERS = SAMPLES * DECODINGS
+JUDGED = ("--variant", "base", "--judge", "choice", "--judge", "near")
+
+
+@pytest.fixture
+def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    toy.write("configs/prices.yaml", PRICES)
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server
+
+
+def stored(toy: Toy, model: str) -> list[float]:
+    """What each stored call of a model cost."""
+    files = (toy.results / "calls" / model).glob("*.jsonl")
+    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    return [json.loads(line)["response"]["usage"]["cost_usd"] for line in lines]
+
+
+def overall(toy: Toy) -> dict[str, ScoreRow]:
+    """The row of all groups and decodings, by judge."""
+    rows = [row for row in read_table(toy.runs()[0] / "scores.csv") if row.score.group == "all"]
+    return {
+        r.score.judge: r
+        for r in rows
+        if (r.score.decoding, r.score.metric) == ("T0+0.5", "accuracy")
+    }
+
+
+def test_a_run_tells_what_its_answers_and_its_judge_cost(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run(*JUDGED, model="alpha")
+
+    answers, replies = sum(stored(toy, "alpha")), sum(stored(toy, "umpire"))
+    told = (
+        f"cost: {usd(answers + replies)} USD: answers {usd(answers)}, judge choice {usd(replies)}"
+    )
+    assert told in capsys.readouterr().out
+
+
+def test_a_row_costs_its_answers_and_what_its_own_judge_asked(toy: Toy, stub: StubServer) -> None:
+    toy.run(*JUDGED, model="alpha")
+
+    answers, replies = sum(stored(toy, "alpha")), sum(stored(toy, "umpire"))
+    found = {judge: row.cost_usd for judge, row in overall(toy).items()}
+    assert found == pytest.approx({"near": answers, "choice": answers + replies})
+
+
+def test_json_and_run_json_tell_the_same(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run(*JUDGED, "--json", model="alpha")
+
+    costs = json.loads(capsys.readouterr().out)["costs"]
+    assert costs == json.loads((toy.runs()[0] / "run.json").read_text())["costs"]
+    assert costs["answers"]["calls"] == ANSWERS
+    assert costs["answers"]["cost_usd"] == pytest.approx(sum(stored(toy, "alpha")))
+
+
+def test_a_run_stopped_by_its_budget_and_resumed_ends_in_the_bytes_of_one_that_was_not(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = [toy.run(*JUDGED, "--budget", cap, model="alpha") for cap in ("0.0005", "0.006", "1")]
+    resumed, requests = toy.bytes(), stub.stats()["requests"]
+
+    assert codes == [130, 130, 0]
+    assert "raise the budget and repeat the command to go on" in capsys.readouterr().err
+    assert requests == stub.stats()["distinct"]
+    (toy.results / "runs").rename(toy.folder / "away")
+    toy.run(*JUDGED, model="alpha")
+    assert toy.bytes() == resumed
+
+
+def test_a_budget_counts_what_a_judge_was_told_before_the_first_new_answer(
+    toy: Toy, stub: StubServer
+) -> None:
+    toy.run(*JUDGED, model="alpha")
+    spent, requests = (
+        sum(stored(toy, "alpha")) + sum(stored(toy, "umpire")),
+        stub.stats()["requests"],
+    )
+    wider = ("--variant", "base,think", *JUDGED[2:])
+
+    assert toy.run(*wider, "--budget", str(spent), model="alpha") == 130
+    assert stub.stats()["requests"] == requests
+
+
+@pytest.mark.parametrize(("model", "is_told"), [("oracle", False), ("beta", True)])
+def test_without_a_price_tokens_are_told_if_anything(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], *, model: str, is_told: bool
+) -> None:
+    toy.run("--variant", "base", model=model)
+
+    out = capsys.readouterr().out
+    assert ("\ntokens in/out: " in out, "cost: " in out) == (is_told, False)
+    assert overall(toy)["near"].cost_usd is None
+
+
+def test_a_call_without_an_answer_leaves_a_row_without_a_cost_and_the_rest_is_told_as_least(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = Script(faults={"number 3": ("500", "500")})
+
+    assert toy.run("--variant", "base", model="alpha") == 1
+
+    told = sum(cost for cost in stored(toy, "alpha") if cost is not None)
+    assert f"cost: at least {usd(told)} USD; tokens" in capsys.readouterr().out
+    assert overall(toy)["near"].cost_usd is None
+
+
+@pytest.mark.parametrize("models", ["alpha,oracle", "oracle,literal"])
+def test_the_leaderboard_has_a_column_of_costs_where_there_are_any(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], models: str
+) -> None:
+    toy.run("--variant", "base", model=models)
+    capsys.readouterr()
+
+    main(["leaderboard", "--results", str(toy.results)])
+
+    lines = capsys.readouterr().out.splitlines()
+    place = next(n for n, line in enumerate(lines) if line.startswith("rank"))
+    last = {line.split()[1]: line.split()[-1] for line in lines[place : place + 3]}
+    costs = {"model": "USD", "alpha": usd(sum(stored(toy, "alpha"))), "oracle": "-"}
+    none = {"model": "missing", "oracle": "0", "literal": "0"}
+    assert last == (costs if "alpha" in models else none)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--judge", "near"), "price: 0.00024 to 0.0022 USD\n"),
+        (("--judge", "choice"), "USD: answers 0.00024 to 0.0022, judge choice 0.0031 to "),
+        (
+            ("--judge", "choice", "--judge-model", "beta"),
+            "USD: answers 0.00024 to 0.0022; no price known of beta (tokens only): put it into "
+            "configs/prices.yaml of your folder",
+        ),
+        (
+            ("--judge", "choice", "--batch"),
+            "USD: answers 0.00012 to 0.0011; no price known of umpire in batches: put it, with its "
+            "batch_share, into",
+        ),
+    ],
+)
+def test_a_dry_run_tells_what_is_left_to_pay_and_whose_price_is_not_known(
+    toy: Toy,
+    stub: StubServer,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    options: tuple[str, ...],
+    told: str,
+) -> None:
+    toy.run("--variant", "base", *options, "--dry-run", model="alpha")
+
+    assert told in capsys.readouterr().out
+
+
+def test_a_price_is_said_to_be_the_judges_where_only_it_is_paid(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", "--judge", "choice", "--dry-run")
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    price = last.partition("price: ")[2].partition(" USD")[0]
+    assert last.endswith(f"price: {price} USD: judge choice {price}")
+
+
+def test_a_dry_run_of_local_models_says_that_nobody_is_paid(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--dry-run", "--variant", "base")
+
+    out = capsys.readouterr().out
+    assert "12 calls at most; tokens only: no model here is paid by the call\n" in out
+    assert "USD" not in out
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(None, "-"), (0.0, "0"), (12.34567, "12.3457"), (0.001, "0.0010"), (0.000123, "0.00012")],
+)
+def test_a_small_sum_keeps_two_digits(value: float | None, told: str) -> None:
+    assert usd(value) == told
+
+
+def test_an_unknown_part_is_said_to_be_unknown() -> None:
+    def cost(usage: Usage, *, is_whole: bool) -> Cost:
+        tokens = (usage.prompt_tokens, usage.completion_tokens)
+        return Cost(2, *tokens, usage.cost_usd if is_whole else None, usage)
+
+    answers = cost(Usage(9, 4), is_whole=False)
+    judge, total = cost(Usage(8, 2, 0.5), is_whole=True), cost(Usage(17, 6, 0.5), is_whole=False)
+
+    assert cost_line(Costs(total, answers, {"j": judge})) == (
+        "cost: at least 0.5000 USD: answers unknown, judge j 0.5000; "
+        "tokens in/out: 17/6: answers 9/4, judge j 8/2"
+    )

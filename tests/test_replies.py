@@ -1,0 +1,123 @@
+"""Replies of hosted models: several as one, and those that hold no answer."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from harness.core import Request, Response
+from harness.parts import Decoding, Message, Reason, Usage
+from harness.replies import Heard, cut_short, joined, one_of, reasoning_in, several, sound, withheld
+
+ASKED = Request("s", "base", "answer", "m", (Message("user", "Hello"),), Decoding(n=3))
+
+
+def reply(text: str, stop: str = "stop", usage: Usage | None = None) -> Response:
+    return Response(ASKED.key, (text,), stop=stop, usage=usage or Usage(2, 5), served="m-1")
+
+
+REFUSED = withheld(ASKED, Reason.REFUSED, "no", usage=Usage(2, 1), served="m-1")
+
+
+async def told(replies: Sequence[Response | Exception], heard: Heard) -> Response:
+    """What some replies, one a call, amount to."""
+    left = iter(replies)
+
+    async def ask(_: Request) -> Response:
+        if isinstance(found := next(left), Exception):
+            raise found
+        return found
+
+    return await several(ASKED, heard, ask)
+
+
+def test_several_replies_are_one_response_in_their_order() -> None:
+    whole = joined(ASKED, [reply("a"), reply("b", "length"), reply("c")])
+
+    assert (whole.texts, whole.stop, whole.served) == (("a", "b", "c"), "length", "m-1")
+    assert whole.usage == Usage(6, 15)
+
+
+@pytest.mark.parametrize(
+    ("counts", "whole"), [((1, 2, 3), 6), ((1, None, 3), None), ((None, None, None), None)]
+)
+def test_tokens_of_reasoning_add_up_where_each_reply_tells_them(
+    counts: tuple[int | None, ...], whole: int | None
+) -> None:
+    replies = [reply("a", usage=Usage(2, 5, reasoning_tokens=count)) for count in counts]
+
+    assert joined(ASKED, replies).usage == Usage(6, 15, reasoning_tokens=whole)
+
+
+@pytest.mark.parametrize(("seed", "seeds"), [(None, [None] * 3), (11, [11, 12, 13])])
+def test_each_of_several_replies_is_drawn_with_a_seed_of_its_own(
+    seed: int | None, seeds: list[int | None]
+) -> None:
+    asked = replace(ASKED, decoding=Decoding(0.7, n=3, seed=seed))
+
+    assert [one_of(asked, place).decoding.seed for place in range(3)] == seeds
+    assert one_of(asked, 2).decoding.n == 1
+
+
+def test_one_reply_without_an_answer_makes_all_of_them_one_failure_that_was_paid() -> None:
+    whole = joined(ASKED, [reply("a"), REFUSED])
+
+    assert (whole.failure, whole.texts, whole.usage) == (REFUSED.failure, None, Usage(4, 6))
+
+
+def test_what_was_heard_before_a_call_failed_is_not_asked_for_again() -> None:
+    heard: Heard = {}
+    with pytest.raises(TimeoutError):
+        asyncio.run(told([reply("a"), TimeoutError()], heard))
+
+    assert asyncio.run(told([reply("b"), reply("c")], heard)).texts == ("a", "b", "c")
+    assert heard == {}
+
+
+def test_nothing_more_is_asked_after_a_reply_without_an_answer() -> None:
+    heard: Heard = {}
+
+    assert asyncio.run(told([reply("a"), REFUSED], heard)).failure == REFUSED.failure
+    assert heard == {}
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        (Usage(), "of an answer: give"),
+        (Usage(2, 9), "of an answer after 9 tokens: give"),
+        (Usage(2, 9, reasoning_tokens=0), "of an answer after 9 tokens: give"),
+        (Usage(2, 9, reasoning_tokens=8), "after 9 tokens, 8 of them of reasoning: give"),
+    ],
+)
+def test_a_reply_cut_before_its_first_word_tells_what_the_tokens_went_into(
+    usage: Usage, words: str
+) -> None:
+    failure = cut_short(ASKED, usage=usage, served=None).failure
+
+    assert failure is not None
+    assert failure.reason == Reason.TRUNCATED
+    assert words in failure.message
+
+
+@pytest.mark.parametrize(
+    ("details", "count"),
+    [
+        ({"reasoning_tokens": 4}, 4),
+        ({"reasoning_tokens": "4"}, None),
+        ({}, None),
+        (None, None),
+        ([4], None),
+        ("4", None),
+    ],
+)
+def test_tokens_of_reasoning_are_read_where_they_are_a_count(
+    details: object, count: int | None
+) -> None:
+    assert reasoning_in(details) == count
+
+
+@pytest.mark.parametrize(("text", "kept"), [("a\ud83d", "a\ufffd"), ("\U0001f600", "\U0001f600")])
+def test_half_an_emoji_becomes_a_character_that_can_be_stored(text: str, kept: str) -> None:
+    assert sound(text) == kept

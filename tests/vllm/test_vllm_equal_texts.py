@@ -1,0 +1,115 @@
+"""Greedy texts of a task's own prompts: transformers, vLLM in this process and vLLM's server.
+
+Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from in_process import answers, model
+from posed import loaded, tokenizer
+from toy import Toy
+
+from harness import jobs
+from harness.chat_tokens import prompt_tokens
+from harness.core import Model, Request
+from harness.models.anthropic_api import AnthropicModel
+from harness.models.openai_api import OpenAIModel
+from harness.models.transformers_lm import TransformersModel
+from harness.parts import Decoding
+from harness.planning import request
+from harness.specs.models import AnthropicSpec, OpenAISpec, TransformersSpec
+
+pytest_plugins = ["vllm_fixtures"]
+pytestmark = pytest.mark.vllm
+TASKS = {"intent_resolution": ("base", "cot2", "cot5"), "emphasized_talk": ("marker:caps",)}
+SAMPLES, TOKENS, TIE = 12, 64, 1e-4
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A greedy text by plain forward passes, and how it begins before the first tie."""
+
+    text: str
+    beginning: str
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether at some step the two best tokens are too close to call."""
+        return self.beginning != self.text
+
+    def allows(self, text: str) -> bool:
+        """Whether a text is this one, as far as one can tell."""
+        return text.startswith(self.beginning) if self.is_tied else text == self.text
+
+
+@pytest.fixture
+def requests(toy: Toy) -> list[Request]:
+    """The first questions of some variants about our own samples, to be answered greedily."""
+    found = []
+    for task, variants in TASKS.items():
+        options = jobs.RunOptions(
+            task, "echo", variants=variants, limit=SAMPLES, judges=("ngram-cosine",)
+        )
+        plan = jobs.prepare(toy.space(), options).plan
+        for cell in plan.cells:
+            if cell.decoding == plan.task.decodings[0]:
+                step = plan.task.variants[cell.variant].steps[0]
+                asked = request(plan, cell, step=step, earlier={})
+                found.append(replace(asked, decoding=Decoding(max_tokens=TOKENS), model="tiny"))
+    return found
+
+
+def expected(folder: Path, asked: Request) -> Expected:
+    """What plain greedy decoding gives."""
+    import torch
+
+    words = tokenizer(folder)
+    prompt = prompt_tokens(asked.messages, words)
+    row, tie = list(prompt), None
+    for step in range(TOKENS):
+        with torch.inference_mode():
+            best = loaded(folder)(torch.tensor([row])).logits[0, -1].topk(2)
+        if tie is None and float(best.values[0] - best.values[1]) < TIE:
+            tie = step
+        row.append(int(best.indices[0]))
+        if row[-1] == words.eos_token_id:
+            break
+    told: Sequence[int] = row[len(prompt) :]
+    text = words.decode(told, skip_special_tokens=True)
+    beginning = text if tie is None else words.decode(told[:tie], skip_special_tokens=True)
+    return Expected(text, beginning)
+
+
+def test_greedy_texts_are_equal_but_for_ties(
+    requests: list[Request], folder: Path, server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keyless = {"base_url": server, "key_env": None}
+    hosted = OpenAISpec(model="auto", **keyless)  # type: ignore[arg-type]  # by key
+    newer = OpenAISpec(model="auto", api="responses", choices="none", **keyless)  # type: ignore[arg-type]  # by key
+    keyless["base_url"] = server.removesuffix("/v1")
+    shaped = AnthropicSpec(model="tiny-random", **keyless)  # type: ignore[arg-type]  # by key
+    engine = model(folder)
+    models: dict[str, Model] = {
+        "transformers": TransformersModel("t", TransformersSpec(model=str(folder)), folder),
+        "vLLM in process": engine,
+        "vLLM's server, as OpenAI's": OpenAIModel("s", hosted, {}),
+        "vLLM's server, by responses": OpenAIModel("r", newer, {}),
+        "vLLM's server, as Anthropic's": AnthropicModel("a", shaped, {}),
+    }
+
+    texts = {name: answers(one, requests) for name, one in models.items()}
+    engine.close()
+
+    wanted = {asked.key: expected(folder, asked) for asked in requests}
+    assert len(wanted) >= 30
+    for name, found in texts.items():
+        said = {key: (found[key].texts or ("",))[0] for key in wanted}
+        assert [key for key in wanted if not wanted[key].allows(said[key])] == [], name
+        equal = sum(said[key] == each.text for key, each in wanted.items())
+        with capsys.disabled():
+            print(f"\n{name}: {equal} of {len(wanted)} greedy texts equal", end="")
+    with capsys.disabled():
+        print(f"\n{sum(each.is_tied for each in wanted.values())} of them have a tie")

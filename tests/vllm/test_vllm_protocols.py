@@ -1,0 +1,175 @@
+"""vLLM's server asked as OpenAI's and as Anthropic's: texts, seeds, forms, tokens.
+
+Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m vllm tests/vllm`.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from in_process import answers, ask, embed, failure_of, model
+
+from harness.core import Model, Request, Response
+from harness.errors import ModelError
+from harness.models.anthropic_api import AnthropicModel
+from harness.models.openai_api import OpenAIModel
+from harness.models.vllm_engine import VllmModel
+from harness.parts import Message, Reason
+from harness.specs.models import AnthropicSpec, OpenAISpec
+
+pytest_plugins = ["vllm_fixtures"]
+pytestmark = pytest.mark.vllm
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "analysis": {"type": "string", "pattern": "^[a-z ]{1,12}$"},
+        "score": {"type": "integer", "minimum": 0, "maximum": 5},
+    },
+    "required": ["analysis", "score"],
+    "additionalProperties": False,
+}
+SHORT = 16  # the least the responses API can be asked for
+TERSE = (Message("system", "You are terse."), Message("user", "Does she mean it?"))
+TURNS = (*TERSE, Message("assistant", "No."), Message("user", "Why not?"))
+
+
+def as_openai(server: str, **settings: object) -> OpenAIModel:
+    spec = OpenAISpec(model="auto", base_url=server, key_env=None, **settings)  # type: ignore[arg-type]  # by key
+    return OpenAIModel("tiny", spec, {})
+
+
+def as_anthropic(server: str, **settings: object) -> AnthropicModel:
+    address = server.removesuffix("/v1")
+    spec = AnthropicSpec(model="tiny-random", base_url=address, key_env=None, **settings)  # type: ignore[arg-type]  # by key
+    return AnthropicModel("tiny", spec, {})
+
+
+@pytest.fixture(params=["chat", "responses", "messages"])
+def hosted(request: pytest.FixtureRequest, server: str) -> Model:
+    """The server, asked in each of its shapes."""
+    if request.param == "messages":
+        return as_anthropic(server)
+    return as_openai(server, api=request.param, choices="none")
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> Iterator[VllmModel]:
+    one = model(folder)
+    yield one
+    one.close()
+
+
+def tokens(response: Response) -> tuple[int | None, int | None]:
+    return response.usage.prompt_tokens, response.usage.completion_tokens
+
+
+def posed(*messages: Message, **decoding: Any) -> Request:  # noqa: ANN401 - as of ask
+    return replace(ask("", **decoding), messages=messages)
+
+
+def formed(text: str, **decoding: Any) -> Request:  # noqa: ANN401 - as of ask
+    return replace(ask(text, **{"max_tokens": 400, "temperature": 1.0, **decoding}), schema=SCHEMA)
+
+
+@pytest.mark.parametrize("turns", [TERSE, TURNS])
+@pytest.mark.parametrize("length", [20, 200])
+def test_system_turns_cuts_and_tokens_are_those_of_the_engine_in_process(
+    hosted: Model,
+    engine: VllmModel,
+    turns: tuple[Message, ...],
+    length: int,
+) -> None:
+    request = posed(*turns, max_tokens=length)
+    [expected] = engine.answer([request])
+
+    [found] = hosted.answer([request])
+
+    assert (found.texts, tokens(found)) == (expected.texts, tokens(expected))
+    assert (found.stop == "length") == (expected.stop == "length")
+    assert found.served == "tiny-random"
+
+
+def test_a_system_turn_changes_the_answer(hosted: Model) -> None:
+    with_it, without = posed(*TERSE), posed(*TERSE[1:])
+
+    found = answers(hosted, [with_it, without])
+
+    assert found[with_it.key].texts != found[without.key].texts
+
+
+def test_an_answer_that_is_cut_says_so_and_counts_its_tokens(
+    hosted: Model,
+) -> None:
+    [response] = hosted.answer([ask("Hello.", max_tokens=SHORT)])
+
+    assert (response.stop, tokens(response)) == ("length", (9, SHORT))
+
+
+def test_several_replies_are_one_response_and_all_their_tokens_count(
+    hosted: Model,
+) -> None:
+    [response] = hosted.answer([ask("Hello.", temperature=1.0, n=3, max_tokens=SHORT)])
+
+    assert len(set(response.texts or ())) == 3
+    assert SHORT < (response.usage.completion_tokens or 0) <= 3 * SHORT
+
+
+def test_a_seed_gives_the_same_replies_alone_and_among_others(server: str) -> None:
+    requests = [ask(f"{n}?", temperature=1.0, n=2, seed=seed) for n in range(8) for seed in (1, 9)]
+    alone = {
+        key: each
+        for request in requests
+        for key, each in answers(as_openai(server), [request]).items()
+    }
+
+    together = answers(as_openai(server), requests[::-1])
+
+    assert {key: each.texts for key, each in together.items()} == {
+        key: each.texts for key, each in alone.items()
+    }
+    assert len({text for each in together.values() for text in each.texts or ()}) == 32
+
+
+@pytest.mark.parametrize("way", ["chat", "responses", "tool", "schema"])
+def test_a_reply_in_a_given_form_follows_it(server: str, way: str) -> None:
+    model: Model = (
+        as_anthropic(server, form=way)
+        if way in ("tool", "schema")
+        else as_openai(server, api=way, choices="none")
+    )
+
+    found = answers(model, [formed(f"{n}?", n=2, seed=n) for n in range(6)])
+
+    replies = [json.loads(text) for each in found.values() for text in each.texts or ()]
+    assert len(replies) == 12
+    assert {frozenset(reply) for reply in replies} == {frozenset({"analysis", "score"})}
+    # A bound is not sent to Anthropic's API as a schema, which knows none.
+    assert way == "schema" or {reply["score"] for reply in replies} <= set(range(6))
+    assert {type(reply["score"]) for reply in replies} == {int}
+    assert len({reply["score"] for reply in replies}) > 1
+
+
+def test_a_reply_in_a_given_form_that_is_cut_says_so(server: str) -> None:
+    [response] = as_openai(server).answer([formed("Hello.", max_tokens=4)])
+
+    assert response.stop == "length"
+
+
+def test_a_prompt_too_long_is_a_missing_item_and_both_numbers_are_named(
+    hosted: Model,
+) -> None:
+    [response] = hosted.answer([ask("no " * 4100)])
+
+    reason, message = failure_of(response)
+    assert reason is Reason.FAILED
+    assert "4096" in message
+
+
+def test_vectors_of_a_server_that_writes_are_refused_with_what_it_says(
+    server: str,
+) -> None:
+    with pytest.raises(ModelError, match="404"):
+        list(as_openai(server).answer([embed("Hello.")]))
