@@ -126,7 +126,7 @@ def by_inspect(job: Job) -> list[str]:
     """Inspect AI with as many connections and samples as calls may be in flight."""
     width = str(job.concurrency)
     return [
-        *(str(Path(sys.executable).with_name("inspect")), "eval", str(job.folder / "bench.py")),
+        *(str(Path(sys.executable).with_name("inspect")), "eval", "bench.py"),
         *("--model", "openai/stub-model", "-M", "responses_api=false", "--display", "none"),
         *("--max-connections", width, "--max-samples", width),
         *("--temperature", "0", "--max-tokens", str(MOST_TOKENS)),
@@ -151,7 +151,13 @@ def by_loop(client: str) -> Callable[[Job], list[str]]:
 
     def command(job: Job) -> list[str]:
         asked = ["--loop", client, "--folder", str(job.folder)]
-        return [sys.executable, __file__, *asked, "--concurrency", str(job.concurrency)]
+        return [
+            sys.executable,
+            str(Path(__file__).absolute()),
+            *asked,
+            "--concurrency",
+            str(job.concurrency),
+        ]
 
     return command
 
@@ -236,13 +242,15 @@ def measure(way: str, job: Job, stub: Any) -> Seen:  # noqa: ANN401 - tests/ is 
     stub.configure(Script(delay_s=float(os.environ["DELAY_S"])))
     start = time.monotonic()
     with tempfile.TemporaryFile() as heard:
-        process = subprocess.Popen(WAYS[way][1](job), stdout=heard, stderr=heard)
+        process = subprocess.Popen(WAYS[way][1](job), stdout=heard, stderr=heard, cwd=job.folder)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         whole_s, told = time.monotonic() - start, stub.stats()
         if told["answered"] < job.calls or process.returncode not in (0, 1):
             heard.seek(0)
-            raise SystemExit(f"{way} ended with {process.returncode}, {told}: {heard.read()!r}")
+            raise SystemExit(
+                f"{way} ended with {process.returncode}, {told}: {heard.read()[-500:]!r}"
+            )
     cpu_s = used.ru_utime + used.ru_stime
     return Seen(whole_s, told["span_s"], cpu_s, used.ru_maxrss / 1024)
 

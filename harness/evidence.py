@@ -121,4 +121,5 @@ def _step(part: Taken) -> StepRow:
         stop=part.response.stop,
         choice_scores=part.response.choice_scores or (),
         usage=part.response.usage,
+        detail=dict(sorted(part.response.detail.items())),
     )

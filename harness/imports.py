@@ -110,7 +110,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     spec = space.registry.import_map(options.map) if options.map else None
     layouts = _layouts(task, options.task, spec)
     sources = [_source(path, layouts) for path in options.files]
-    samples, data = space.samples(task.data)
+    samples, data = space.measured(*space.samples(task.data), task.implicitness)
     prompts = space.registry.prompts
     posed = Posed(options.task, task, samples=samples, prompts=prompts, data=data.mode)
     read = [source.read(posed, spec) for source in sources]
@@ -118,7 +118,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     _refuse_two_models(answers, task)
     temperature = spec.temperature if spec else None
     task = replay_run.as_answered(task, answers, temperature)
-    job = Job(options.task, task, tuple(samples), data, options.model)
+    job = Job(options.task, task, samples, data, options.model)
     done, found, replaced = _stored(space, job, replay_run.cells(answers))
     return Imported(
         done=done,

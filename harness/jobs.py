@@ -13,10 +13,12 @@ from msgspec import structs
 
 from harness import __version__, evidence, pipeline
 from harness.backends import Backend
+from harness.classifiers import model_of
 from harness.core import Judge, Model, Response, Run, Sample
 from harness.costs import run_costs
 from harness.errors import SpecError, StoreError
 from harness.foresight import count_stored
+from harness.implicitness import as_told
 from harness.ledger import Ledger
 from harness.parts import digest
 from harness.pipeline import Trial
@@ -47,6 +49,8 @@ class RunOptions:
     limit: int | None = None
     is_self_judge_allowed: bool = False
     answers: Way | None = None
+    table: str | None = None
+    scorer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +100,15 @@ class Reread:
 
 def prepare(space: Workspace, options: RunOptions) -> Prepared:
     """Resolve all that a run needs, so that what can fail does so before the first call."""
-    task = space.registry.task(options.task)
+    task = _task(space, options)
     variants = chosen_variants(task, options.variants, name=options.task)
     spec = space.registry.model_spec(options.model, options.backend)
     judges = tuple(dict.fromkeys(options.judges or task.judges))
     check_judges(space, judges, task=task, name=options.task)
     samples, data = space.samples(task.data)
-    chosen = take(samples, options.limit, seed=options.seed)
-    model = space.registry.model(options.model, spec, task=task, samples=samples)
+    taken = take(samples, options.limit, seed=options.seed)
+    chosen, data = space.measured(taken, data, task.implicitness)
+    model = model_of(space, options.model, spec, task=(options.task, task), samples=samples)
     task = answered_by(task, model.modes, options.answers, model=options.model)
     model = resolve(space, model, spec)
     prompts = space.registry.prompts
@@ -221,6 +226,12 @@ def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> Done:
     folder.write(file, rows)
     write_whole(folder.scores, table_text(scores).encode())
     return Done(folder, file, scores, evidence.lost(rows), evidence.cut_answers(rows))
+
+
+def _task(space: Workspace, options: RunOptions) -> TaskSpec:
+    """The task of a run, with the table and the scorer that it is told."""
+    task = space.registry.task(options.task)
+    return as_told(task, name=options.task, table=options.table, scorer=options.scorer)
 
 
 def _asking(options: RunOptions) -> Asking:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.choice_scores import FAVOURITE
+from harness.constant_answers import has_rates
 from harness.core import Score
 from harness.judges.swapped import SWAPPED
 from harness.runs import RunFolder
@@ -230,16 +231,18 @@ def alarms(rows: Sequence[ScoreRow]) -> list[Alarm]:
     """The runs that nearly always choose one place, or that score all choices the same.
 
     Of the variants of a run that are of one family - those before whose colon the same stands -
-    the one with most responses stands for it: all orders together, where they were asked.
+    the one with most responses stands for it: all orders together, where they were asked. Where
+    choices are told by rates of hits and false alarms, those tell more than places do.
     """
     overall = [row for row in rows if row.score.group == ALL]
     favourites = {r.signature: r.score.value for r in overall if r.score.metric == FAVOURITE}
     alike = {r.signature: r.score.value for r in overall if r.score.metric == "identical_scores"}
     widest = {_run(row): row for row in sorted(headlines(rows), key=lambda row: row.score.n)}
-    found = []
+    by_rates, found = has_rates(rows), []
     for row in widest.values():
         share, same = favourites.get(row.signature), alike.get(row.signature)
         is_stuck = row.score.clusters >= FEWEST_CLUSTERS and (share or 0.0) >= ALARMING
+        is_stuck = is_stuck and row.signature not in by_rates
         is_alike = row.score.clusters >= FEWEST_CLUSTERS and (same or 0.0) >= ALARMING_TIES
         if is_stuck or is_alike:
             found.append(Alarm(row, share if is_stuck else None, same if is_alike else None))

@@ -37,6 +37,23 @@ _OPENING = re.compile(
 _CLOSING = re.compile(rf"[.!?\"'] [a-z]+{_COLON}{_RATING}\W*\Z", re.IGNORECASE)
 
 
+# How replies that decline to answer open; what a cap of a few tokens leaves of them is enough.
+_REGRET = r"(?:(?:i'm|i am) (?:so |very )?sorry|sorry|i apologi[sz]e|my apologies)"
+_UNWILLING = (
+    r"i (?:(?:can't|cannot|can not|could not|couldn't|won't|will not|am unable|am not able)"
+    r"|(?:don't|do not) feel comfortable|must decline|decline|refuse)"
+    r"|i'm (?:unable|not able|not comfortable|not going to)|as an ai"
+)
+_REFUSAL = re.compile(rf"(?:{_REGRET}|unfortunately (?:{_UNWILLING})|{_UNWILLING})(?![\w'])")
+_NO_BUT_REFUSED = re.compile(
+    r"no (?:(?:i'm|i am) sorry )?(?:but )?i(?:'m| am)? "
+    r"(?:can't|cannot|can not|won't|will not|unable to|not able to) "
+    r"(?:answer|assist|help|judge|provide|comply|engage|evaluate|assess|say|do that|fulfill)(?!\w)"
+)
+
+_NO_I = re.compile(r"no (?:i|i'm|i am|sorry|but i)\Z")
+
+
 class Grammar(Protocol):
     """A way of reading a rating on a scale."""
 
@@ -81,6 +98,20 @@ def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
     if any(f" {choice} " in rest for choice in plain if choice != own):
         return Reason.UNPARSED
     return plain.index(own) + 1
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a reply opens by declining to answer: "I'm sorry", "I can't", "No, I cannot help".
+
+    For replies that should be one of a few words; a sentence about oneself may open so as well.
+    """
+    words = _plain(text)
+    return bool(_REFUSAL.match(words) or _NO_BUT_REFUSED.match(words))
+
+
+def is_cut_no(text: str) -> bool:
+    """Whether a reply that was cut leaves open if it says no or declines: "No, I"."""
+    return bool(_NO_I.match(_plain(text)))
 
 
 def _opening(words: str, choices: Sequence[str]) -> str | None:

@@ -68,10 +68,10 @@ class ChoiceScore:
     """Log-probability of one choice: its sum in nats over its tokens, given what precedes it.
 
     `tokens` is null where nobody counted them, as in imported answers; `bytes` are those of the
-    choice in UTF-8, any leading space among them. `spanned` counts the characters of the context
-    that are scored with it, because a token reaches across the boundary; it is equal for all
-    choices of a response. `is_bound` says that the log-probability is at most this: the choice
-    is not among the tokens that a server told.
+    choice in UTF-8, any leading space among them, and 0 where a class and no text was scored.
+    `spanned` counts the characters of the context that are scored with it, because a token reaches
+    across the boundary; it is equal for all choices of a response. `is_bound` says that the
+    log-probability is at most this: the choice is not among those that were told.
     """
 
     logprob: float

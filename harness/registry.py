@@ -6,7 +6,6 @@ kind of a spec picks its class here, and here alone are back ends and judges imp
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.backends import Backend, rebacked
 from harness.batch_servers import BatchServer
 from harness.core import Judge, Model, Sample
+from harness.encoding import encoder_of
 from harness.errors import SpecError
 from harness.prices import Price, price_of
 from harness.prompts import Prompts
@@ -23,11 +23,14 @@ from harness.specs.builds import BuildSpec
 from harness.specs.checked import check, nearest, read_yaml
 from harness.specs.golden import GoldenSpec
 from harness.specs.imports import MapSpec
+from harness.specs.perturbations import PerturbationSpec
 from harness.specs.prices import PricesSpec
+from harness.specs.recipes import RecipeSpec
 from harness.specs.tasks import TaskSpec
 
 if TYPE_CHECKING:
     from harness.encoders import Encoder
+    from harness.impscore.scorer import Scorer
 
 Section = Literal[
     "tasks",
@@ -37,10 +40,15 @@ Section = Literal[
     "configs/imports",
     "configs/judges",
     "configs/models",
+    "configs/perturbations",
+    "configs/recipes",
+    "configs/scorers",
+    "configs/tables",
 ]
 READERS = {
     "emphasized_talk": "harness.readers.emphasized_talk",
     "hu2022": "harness.readers.hu2022",
+    "labelled_table": "harness.readers.labelled_table",
     "ludwig": "harness.readers.ludwig",
     "intent_resolution": "harness.readers.intent_resolution",
     "topical_chat": "harness.readers.topical_chat",
@@ -74,9 +82,8 @@ class Registry:
 
     def names(self, section: Section) -> list[str]:
         """Every name of a section, sorted."""
-        return sorted(
-            {path.stem for home in self.homes for path in (home / section).glob("*.yaml")}
-        )
+        found = {path.stem for home in self.homes for path in (home / section).glob("*.yaml")}
+        return sorted(found)
 
     def file(self, section: Section, name: str) -> Path:
         """The YAML file of a name; an unknown one is an error that names the nearest."""
@@ -124,6 +131,12 @@ class Registry:
         is_path = name.endswith((".yaml", ".yml"))
         path = Path(name) if is_path else self.file("configs/imports", name)
         spec: MapSpec = check(read_yaml(path), MapSpec, where=str(path))
+        return spec
+
+    def perturbation_spec(self, name: str) -> PerturbationSpec:
+        """The perturbation of a name."""
+        path = self.file("configs/perturbations", name)
+        spec: PerturbationSpec = check(read_yaml(path), PerturbationSpec, where=str(path))
         return spec
 
     def overlay(self, name: str) -> data.OverlaySpec:
@@ -188,6 +201,11 @@ class Registry:
                 from harness.models.anthropic_api import AnthropicModel
 
                 return AnthropicModel(name, spec, self.environ)
+            case models.SklearnSpec() | models.ClassifierSpec() | models.ModerationSpec():
+                raise SpecError(
+                    f"model {name} gives texts the labels of a task and writes nothing; name one "
+                    "that answers prompts"
+                )
 
     def batch_server(self, model: Model) -> BatchServer:
         """Where a hosted model is asked in batches."""
@@ -281,9 +299,22 @@ class Registry:
 
                 return GoldJudge(name, spec)
 
+    def scorer(self, name: str) -> "Scorer":
+        """The scorer of implicitness of a name, or of the path of its files."""
+        from harness.scorers import open_scorer
+
+        return open_scorer(name, lambda known: self.file("configs/scorers", known), self.encoder)
+
+    def recipe(self, name: str) -> tuple[str, RecipeSpec]:
+        """The recipe of a name, or of the path of its YAML, and the name it goes by."""
+        is_path = Path(name).suffix in (".yaml", ".yml")
+        path = Path(name).expanduser() if is_path else self.file("configs/recipes", name)
+        spec: RecipeSpec = check(read_yaml(path), RecipeSpec, where=str(path))
+        return path.stem, spec
+
     def encoder(self, spec: encoders.LocalEncoderSpec) -> "Encoder":
         """The encoder of a spec: one of each kind and setting in a process."""
-        return _encoder(spec)
+        return encoder_of(spec)
 
     def read(
         self, reader: str, files: Sequence[Path], overlay: data.OverlaySpec | None
@@ -291,36 +322,6 @@ class Registry:
         """The samples of some files, by the reader of a name."""
         samples: list[Sample] = import_module(READERS[reader]).read(files, overlay)
         return samples
-
-
-@cache
-def _encoder(spec: encoders.LocalEncoderSpec) -> "Encoder":
-    """The encoder of a spec; its weights are loaded at its first text, once."""
-    match spec:
-        case encoders.MiniLMSpec():
-            from harness.encoders import MiniLM
-
-            return MiniLM()
-        case encoders.CharNgramsSpec():
-            from harness.encoders import CharNgrams
-
-            return CharNgrams()
-        case encoders.SentenceTransformerSpec():
-            from harness.encoders import SentenceTransformers
-
-            return SentenceTransformers(spec.model, spec.revision)
-        case encoders.Llm2VecSpec():
-            from harness import llm2vec
-
-            kind = llm2vec.Llm2Vec if spec.engine == "native" else llm2vec.Llm2VecPackage
-            return kind(
-                spec.base,
-                spec.adapters,
-                revision=spec.revision,
-                instruction=spec.instruction,
-                max_length=spec.max_length,
-                dtype=spec.dtype,
-            )
 
 
 def _room_beside(spec: models.OpenAISpec | models.AnthropicSpec) -> int:

@@ -116,6 +116,7 @@ class StepRow:
     stop: str | None = None
     choice_scores: tuple[ChoiceScore, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    detail: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

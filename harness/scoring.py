@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from harness import choice_scores, costs
+from harness import classification_scores as classification
+from harness import detection_scores as detection
 from harness.core import Score
 from harness.parts import Reason, digest
 from harness.runs import JudgeEntry, Row, RunFile, VerdictRow
 from harness.scores import ScoreRow
-from harness.specs.tasks import TaskSpec
+from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
 from harness.stats.intervals import mean_interval
 
 ALL = "all"
@@ -46,6 +48,8 @@ class Block:
     details: tuple[str, ...] = ()
     has_choices: bool = False
     is_pool: bool = False
+    implicitness: ImplicitnessSpec | None = None
+    classes: ClassesSpec | None = None
 
     @property
     def pairs(self) -> list[tuple[Row, VerdictRow]]:
@@ -93,6 +97,45 @@ def block_scores(block: Block, judge: JudgeEntry, *, seed: int) -> Iterator[Scor
         yield _mean(block, judge, metric=choice_scores.PERMUTED, values=values, seed=seed)
     for metric, (value, counted) in choice_scores.over_all(block.pairs).items():
         yield _whole(block, judge, metric=metric, value=value, counted=counted)
+    if block.implicitness is not None and block.group == ALL:
+        yield from _detected(block, judge, block.implicitness, seed=seed)
+    if block.classes is not None and block.group == ALL:
+        found = classification.numbers(block.pairs, block.classes, everything=ALL, seed=str(seed))
+        yield from (_numbered(block, judge, group, number) for group, number in found)
+
+
+def _detected(
+    block: Block, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
+) -> Iterator[Score]:
+    """Hits, false alarms and what goes with them, of all readings and of each bin."""
+    held = detection.answered(block.pairs, spec)
+    for part in detection.parts(held, spec, everything=ALL):
+        for metric in detection.RATES:
+            places = detection.kind(part, held, is_positive=metric == detection.HITS)
+            if detection.is_enough(part, places, held, spec.least):
+                values = [held[at].flagged for at in places]
+                some = _some(block, part.group, places)
+                yield _mean(some, judge, metric=metric, values=values, seed=seed)
+        for found in detection.numbers(part, held, spec, seed=str(seed)):
+            yield _numbered(block, judge, part.group, found)
+
+
+def _numbered(block: Block, judge: JudgeEntry, group: str, found: detection.Number) -> Score:
+    """The score of a number of several readings together."""
+    inside = set(found.counted)
+    score = _whole(
+        _some(block, group, found.planned),
+        judge,
+        metric=found.metric,
+        value=found.value,
+        counted=[at in inside for at in found.planned],
+    )
+    return replace(score, low=found.low, high=found.high)
+
+
+def _some(block: Block, group: str, places: Sequence[int]) -> Block:
+    """The readings of a block at some places, as a group."""
+    return replace(block, group=group, readings=tuple(block.readings[at] for at in places))
 
 
 def headline_label(labels: Sequence[str]) -> str:
@@ -141,6 +184,8 @@ def blocks(readings: Sequence[Reading], task: TaskSpec) -> Iterator[Block]:
                 details=held,
                 has_choices=task.has_choices,
                 is_pool=variant in whole,
+                implicitness=task.implicitness,
+                classes=task.classes,
             )
 
 

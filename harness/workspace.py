@@ -12,19 +12,27 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from msgspec import structs
+
 from harness.batch_files import BatchFiles
 from harness.batch_jobs import BatchModel
+from harness.columns import is_table
 from harness.core import Model, Sample
 from harness.datasets import is_complete, sha256
 from harness.derived import derive
 from harness.desk import Desk, Progress, Terms
 from harness.errors import DataError, SpecError
+from harness.implicitness import placed
 from harness.ledger import Ledger
 from harness.parts import digest
+from harness.readers import labelled_table
 from harness.registry import Registry
+from harness.remembered import Remembered
 from harness.runs import DataEntry
+from harness.specs.checked import check, read_yaml
 from harness.specs.data import OverlaySpec
-from harness.specs.tasks import DataSpec
+from harness.specs.tables import TableSpec
+from harness.specs.tasks import DataSpec, ImplicitnessSpec
 
 _log = logging.getLogger(__name__)
 HOSTED = frozenset({"openai", "anthropic"})
@@ -65,36 +73,104 @@ class Workspace:
         batches = BatchModel(model, server, files=files, progress=self.progress)
         return Desk(batches, ledger, self.progress, self.terms, price, is_batch=True)
 
+    def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
+        """The samples of a table that a classifier is trained on, and where they came from."""
+        is_file = self.data is not None and self.data.is_file()
+        if not is_file and not table.train:
+            raise DataError(
+                f"column map {spec.map} names no files to train on; name one with --data FILE, or "
+                "write `train: [FILE]` into the map"
+            )
+        files = self._files(spec, structs.replace(table, files=table.train))
+        if files is None:
+            raise DataError(f"nothing to train on: give --data DIR, or fetch {table.source} first")
+        entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
+        self._compare(entry, files)
+        return labelled_table.read(files, table, spec.choices), entry
+
     def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
         """A task's samples, or the choice samples it makes of them, and where they came from."""
-        folder = self._folder(spec.source)
-        if folder is None:
-            _log.warning(
-                "no data folder given%s: using the sample set %s (%s for other data)",
-                *self._absent(spec),
-            )
-            files, reader, overlay = [self.registry.resource(spec.sample)], "samples_jsonl", None
+        table = self.table(spec.map) if spec.map else None
+        files = self._files(spec, table)
+        is_sample = files is None
+        if files is None:
+            if spec.files or table:
+                _log.warning(
+                    "no data folder given%s: using the sample set %s (%s for other data)",
+                    *self._absent(spec),
+                )
+            files = [self.registry.resource(spec.sample)]
+        overlay = None if is_sample else self._overlay(spec)
+        entry = _entry(spec, files, overlay=overlay, is_sample=is_sample, table=table)
+        if is_sample:
+            samples = self.registry.read("samples_jsonl", files, None)
         else:
-            files, reader = [folder / spec.source / name for name in spec.files], spec.reader
-            overlay = self._overlay(spec)
-        entry = _entry(spec, files, overlay=overlay, is_sample=folder is None)
-        if folder is not None:
-            self._compare(spec, files, entry)
-        samples = self.registry.read(reader, files, overlay)
+            self._compare(entry, files)
+            samples = (
+                labelled_table.read(files, table, spec.choices)
+                if table
+                else self.registry.read(spec.reader, files, overlay)
+            )
         _check_ids(samples, files)
         if spec.derive is not None:
             samples = derive(samples, spec.derive)
             _check_ids(samples, files)
         return samples, entry
 
-    def _compare(self, spec: DataSpec, files: Sequence[Path], entry: DataEntry) -> None:
+    def measured(
+        self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
+    ) -> tuple[tuple[Sample, ...], DataEntry]:
+        """The samples with how implicit they are, and the data with what that was measured by."""
+        folder = self.registry.cache / "implicitness"
+        return placed(
+            samples,
+            data,
+            spec=spec,
+            scorer=lambda name: Remembered(self.registry.scorer(name), folder),
+        )
+
+    def table(self, name: str) -> TableSpec:
+        """The column map of a name, or of the path of a YAML file."""
+        is_path = name.endswith((".yaml", ".yml"))
+        path = Path(name) if is_path else self.registry.file("configs/tables", name)
+        spec: TableSpec = check(read_yaml(path), TableSpec, where=str(path))
+        return spec
+
+    def _files(self, spec: DataSpec, table: TableSpec | None) -> list[Path] | None:
+        """The files to read; null where only the sample set is at hand."""
+        if table is None and not spec.files:
+            return None  # a task of its sample set alone, wherever other data is
+        if table is None:
+            folder = self._folder(spec.source)
+            return [folder / spec.source / name for name in spec.files] if folder else None
+        if self.data is not None and self.data.is_file():
+            return [self.data]
+        folder = self._folder(table.source)
+        if folder is None:
+            if table.source != spec.source:
+                raise DataError(
+                    f"--map {spec.map}: its data is not at hand; name its file with --data FILE, "
+                    f"or a folder with a subfolder {table.source} with --data DIR"
+                )
+            return None
+        below = folder / table.source
+        named = [below / name for name in table.files]
+        found = named or sorted(path for path in below.iterdir() if is_table(path))
+        if not found:
+            raise DataError(
+                f"{below}: no table in it (CSV, TSV, JSON lines or Parquet); put one there, or "
+                "name it with --data FILE"
+            )
+        return found
+
+    def _compare(self, entry: DataEntry, files: Sequence[Path]) -> None:
         """Warn of files that are not as they were released."""
-        if spec.source not in self.registry.names("configs/data"):
+        if entry.source not in self.registry.names("configs/data"):
             return
-        stated = {file.name: file.sha256 for file in self.registry.source(spec.source).files}
-        for name, path in zip(spec.files, files, strict=True):
-            if (expected := stated.get(name)) not in (None, entry.files[name]):
-                _tell_of_change(path, entry.files[name], expected, spec.source)
+        stated = {file.name: file.sha256 for file in self.registry.source(entry.source).files}
+        for (name, found), path in zip(entry.files.items(), files, strict=True):
+            if (expected := stated.get(name)) not in (None, found):
+                _tell_of_change(path, found, expected, entry.source)
 
     def _absent(self, spec: DataSpec) -> tuple[str, str, str]:
         """What is missing, what stands in for it, and the remedies."""
@@ -112,6 +188,11 @@ class Workspace:
     def _folder(self, source: str) -> Path | None:
         """The data folder to read a source from; null where only the sample set is at hand."""
         if self.data is not None:
+            if self.data.is_file():
+                raise DataError(
+                    f"--data {self.data}: a file, and this task reads a folder that has one "
+                    "subfolder a source; name that"
+                )
             if not (self.data / source).is_dir():
                 raise DataError(
                     f"{self.data}: no folder {source!r} in it; name a folder that has one "
@@ -156,15 +237,23 @@ def _tell_of_change(path: Path, found: str, expected: str, source: str) -> None:
 
 
 def _entry(
-    spec: DataSpec, files: Sequence[Path], *, overlay: OverlaySpec | None, is_sample: bool
+    spec: DataSpec,
+    files: Sequence[Path],
+    *,
+    overlay: OverlaySpec | None,
+    is_sample: bool,
+    table: TableSpec | None,
 ) -> DataEntry:
-    names = [path.name for path in files] if is_sample else spec.files
+    names = [path.name for path in files] if is_sample or table else spec.files
     found = {name: sha256(path) for name, path in zip(names, files, strict=True)}
-    # A task that derives nothing keeps the label it always had.
-    version = digest((found, overlay, *filter(None, [spec.derive])))[:8]
+    # A task that derives nothing and reads no table keeps the label it always had.
+    extra: list[object] = list(filter(None, [spec.derive]))
+    if table and not is_sample:
+        extra += [structs.replace(table, about="", files=(), train=()), spec.choices]
+    version = digest((found, overlay, *extra))[:8]
     mode = "corrected" if overlay else "released"
     return DataEntry(
-        source=spec.source,
+        source=table.source if table else spec.source,
         mode="sample" if is_sample else mode,
         label=f"sample:{version}" if is_sample else version,
         files=found,

@@ -98,12 +98,13 @@ def write_split(folder: Path, name: str, rows: Sequence[tuple[str, str, str]]) -
     """Messages as text, layer (N, E, I, S: implicit and subtle) and method; no method column in
     the splits other than train."""
     layers = {"N": None, "E": "Explicit HS", "I": "Implicit HS", "S": "Implicit HS"}
+    subtlety = {"N": None, "E": "Non-Subtle", "I": "Non-Subtle", "S": "Subtle"}
     columns: dict[str, list[object]] = {
         "text": [text for text, _, _ in rows],
         "source": ["wsf" for _ in rows],
         "hateful_layer": ["Non-HS" if layer == "N" else "HS" for _, layer, _ in rows],
         "implicit_layer": [layers[layer] for _, layer, _ in rows],
-        "subtlety_layer": ["Subtle" if layer == "S" else None for _, layer, _ in rows],
+        "subtlety_layer": [subtlety[layer] for _, layer, _ in rows],
         "implicit_props_layer": [["Irony"] if layer in "IS" else None for _, layer, _ in rows],
     }
     if name == "train":

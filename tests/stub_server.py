@@ -24,10 +24,11 @@ from urllib.request import urlopen
 
 from stub_anthropic import ANTHROPIC_SHAPES, as_anthropic
 from stub_batches import Batches
+from stub_moderation import MODERATION_SHAPES
 from stub_responses import RESPONSES_SHAPES
 from stub_script import SHAPES, Faults, Reply, Script, as_json, digest_of, prompt_of
 
-ALL_SHAPES = {**SHAPES, **ANTHROPIC_SHAPES, **RESPONSES_SHAPES}
+ALL_SHAPES = {**SHAPES, **ANTHROPIC_SHAPES, **RESPONSES_SHAPES, **MODERATION_SHAPES}
 
 
 @dataclass

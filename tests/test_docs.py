@@ -49,7 +49,12 @@ def test_links_lead_to_files(page: Path) -> None:
 
 @pytest.mark.parametrize(
     ("page", "folder"),
-    [("tasks.md", "tasks"), ("judges.md", "configs/judges"), ("data.md", "configs/data")],
+    [
+        ("tasks.md", "tasks"),
+        ("judges.md", "configs/judges"),
+        ("data.md", "configs/data"),
+        ("impscore.md", "configs/scorers"),
+    ],
 )
 def test_every_task_judge_and_source_has_its_words(page: str, folder: str) -> None:
     text = (ROOT / "docs" / page).read_text("utf-8")

@@ -12,6 +12,7 @@ from harness.encoders import (
     PACKAGE,
     CharNgrams,
     Encoder,
+    Limited,
     MiniLM,
     SentenceTransformers,
     package_folder,
@@ -163,10 +164,25 @@ def test_minilm_reads_the_first_256_tokens(minilm: MiniLM) -> None:
     assert np.abs(rows[0] - rows[1]).max() < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [("word " * 254, False), ("word " * 255, True), ("\U0001f642 " * 300, True), ("", False)],
+)
+def test_minilm_tells_which_texts_it_reads_the_beginning_of_only(
+    minilm: MiniLM, text: str, is_cut: bool
+) -> None:
+    assert minilm.cut(["short", text, "\ud800"]) == [False, is_cut, False]
+
+
+def test_ngrams_cut_nothing() -> None:
+    assert CharNgrams().cut(["word " * 10_000, ""]) == [False, False]
+
+
 def test_each_encoder_meets_the_protocol() -> None:
     encoders: list[Encoder] = [MiniLM(), CharNgrams(), SentenceTransformers("none")]
 
     assert len({one.name for one in encoders}) == len(encoders)
+    assert all(isinstance(one, Limited) for one in encoders)
 
 
 # --- the sentence-transformers package ---
@@ -203,6 +219,13 @@ def test_rows_of_sentence_transformers_do_not_depend_on_the_order_of_the_texts(
     texts = [*TEXTS, "It is cold.", "It is cold outside."]
 
     assert (sentences.encode(texts) == sentences.encode(texts[::-1])[::-1]).all()
+
+
+@pytest.mark.parametrize(("words", "is_cut"), [(254, False), (255, True)])
+def test_sentence_transformers_tells_which_texts_it_cuts(
+    sentences: SentenceTransformers, words: int, is_cut: bool
+) -> None:
+    assert sentences.cut(["short", "word " * words, "\ud800"]) == [False, is_cut, False]
 
 
 def test_a_copy_of_a_folder_has_its_digest(

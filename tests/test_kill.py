@@ -12,7 +12,7 @@ import pytest
 from stub_script import Script
 from stub_server import StubServer
 
-CONCURRENCY = 16  # of configs/models/local-server.yaml
+CONCURRENCY = 64  # of kind openai
 SCRIPT = Script(delay_s=0.01, replies={"Option 2": ("1", "2", "neither")})
 RUN = (
     *(sys.executable, "-m", "harness", "run", "--task", "intent_resolution", "--limit", "36"),

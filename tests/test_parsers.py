@@ -9,6 +9,8 @@ from harness.parsers import (
     choice_text,
     first_digit,
     first_paragraph,
+    is_cut_no,
+    is_refusal,
     option_number,
     rating,
     stated_rating,
@@ -289,3 +291,28 @@ def test_choices_that_begin_alike_or_have_no_words_are_told_apart_or_left(
     reply: str, choices: tuple[str, ...], expected: int | Reason
 ) -> None:
     assert choice_text(reply, choices) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "declines"),
+    [
+        *(("I'm sorry, but I can't", True), ("I\u2019m sorry", True), ("Sorry.", True)),
+        *(("I can't", True), ("I cannot", True), ("**I won't**", True), ("As an AI", True)),
+        *(("I am unable to", True), ("I'm not able", True), ("I must decline", True)),
+        *(("My apologies", True), ("I apologise for", True), ("Unfortunately, I can't", True)),
+        *(("No, I cannot assist with that", True), ("no. I'm sorry, I can't help", True)),
+        *(("", False), ("no", False), ("No, I", False), ("yes", False), ("I must say", False)),
+        *(("I think so", False), ("No, I can't see any harm", False), ("sorryful", False)),
+        *(("Yes, I'm sorry to say", False), ("The answer is no", False)),
+    ],
+)
+def test_declining_is_told_by_how_a_reply_opens(text: str, declines: bool) -> None:
+    assert is_refusal(text) == declines
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [("No, I", True), ("no, I'm", True), ("No. Sorry", True), ("No", False), ("No, it", False)],
+)
+def test_a_no_may_be_cut_where_it_could_still_decline(text: str, is_open: bool) -> None:
+    assert is_cut_no(text) == is_open

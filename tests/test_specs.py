@@ -14,7 +14,11 @@ from harness.specs.golden import GoldenSpec
 from harness.specs.imports import MapSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.models import ModelSpec, OpenAISpec
+from harness.specs.perturbations import PerturbationSpec
 from harness.specs.prices import PricesSpec
+from harness.specs.recipes import RecipeSpec
+from harness.specs.scorers import ScorerSpec
+from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
 
 HOME = Path(__file__).parents[1]
@@ -27,6 +31,10 @@ KINDS: Mapping[str, Any] = {
     "configs/builds": BuildSpec,
     "configs/golden": GoldenSpec,
     "configs/imports": MapSpec,
+    "configs/recipes": RecipeSpec,
+    "configs/scorers": ScorerSpec,
+    "configs/perturbations": PerturbationSpec,
+    "configs/tables": TableSpec,
     "configs": PricesSpec,
 }
 SHIPPED = sorted([*(HOME / "tasks").rglob("*.yaml"), *(HOME / "configs").rglob("*.yaml")])

@@ -17,12 +17,17 @@ from harness.cli import (
     building,
     catalogue,
     comparing,
+    curves,
     data,
     evaluate,
     importing,
+    impscore,
     people,
+    perturbing,
+    profiling,
     results,
     tokens,
+    training,
     verification,
 )
 from harness.cli.screen import say
@@ -43,16 +48,21 @@ app.command("run")(evaluate.run)
 app.command("judge")(evaluate.judge)
 app.command("read")(evaluate.read)
 app.command("tokens")(tokens.tokens)
+app.command("train")(training.train)
 app.command("import")(importing.import_files)
 app.command("build")(building.build)
 app.command("leaderboard")(results.leaderboard)
 app.command("agree")(people.agree)
 app.command("compare")(comparing.compare)
+app.command("curve")(curves.curve)
+app.command("profile")(profiling.profile)
 app.command("verify")(verification.verify)
 app.command("list")(catalogue.list_names)
 app.command("show")(catalogue.show)
 app.add_typer(data.app, name="data")
+app.add_typer(impscore.app, name="impscore")
 app.add_typer(people.export_app, name="export")
+app.add_typer(perturbing.app, name="perturb")
 app.add_typer(people.ratings_app, name="ratings")
 
 

@@ -19,6 +19,9 @@ SECTIONS: "dict[str, Section]" = {
     "data": "configs/data",
     "builds": "configs/builds",
     "imports": "configs/imports",
+    "scorers": "configs/scorers",
+    "tables": "configs/tables",
+    "perturbations": "configs/perturbations",
 }
 
 

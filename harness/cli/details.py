@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.cli.screen import number, put, put_table, say
+from harness.cli.classes import is_of_class, put_classes
+from harness.cli.screen import number, put, put_table, say, span
 
 if TYPE_CHECKING:
+    from harness.core import Score
     from harness.scores import ScoreRow
 
 CHOSEN, LABELLED = "chosen_", "prob_label_"
@@ -20,6 +22,9 @@ def put_details(rows: "Sequence[ScoreRow]") -> None:
         members = [row for row in heads if row.score.judge == judge]
         _put_groups(members, rows)
         _put_metrics(members, rows)
+        for head in members:
+            _put_bins(head, rows)
+            put_classes(head, list(_beside(head, rows)))
         for head in _widest(members, rows):
             _put_labels(head, rows)
 
@@ -37,6 +42,29 @@ def say_alarms(rows: "Sequence[ScoreRow]") -> None:
         say(
             f"alarm: {row.model} on {row.task}, {row.score.variant}: {' and '.join(facts)}; "
             "its accuracy says where the right choices stand, not what it understands"
+        )
+    _say_constants(rows)
+
+
+def _say_constants(rows: "Sequence[ScoreRow]") -> None:
+    """Tell of runs that a constant answer would equal, or that give one."""
+    from harness.constant_answers import Constant, constant_alarms
+    from harness.leaderboard import headlines
+
+    facts = {
+        Constant.ALWAYS: "nearly every text is flagged, of either kind",
+        Constant.NEVER: "nearly no text is flagged, of either kind",
+        Constant.ONE_KIND: "all texts are of one kind, and one constant answer is always right",
+        Constant.BEATEN: "its accuracy is no better than that of the better constant answer",
+    }
+    for alarm in constant_alarms(rows, headlines(rows)):
+        row, rates = alarm.row, (alarm.hits, alarm.false_alarms, alarm.auc)
+        named = zip(("TPR", "FPR", "AUC"), map(number, rates), strict=True)
+        told = ", ".join(" ".join(pair) for pair in named)
+        say(
+            f"alarm: {row.model} on {row.task}, {row.score.variant}: {facts[alarm.finding]} "
+            f"({told}; accuracy {number(row.score.value)}, constant answer "
+            f"{number(alarm.constant)})"
         )
 
 
@@ -63,6 +91,32 @@ def _put_groups(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None
         )
 
 
+def _put_bins(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
+    """Hits and false alarms in each bin of implicitness that is told of."""
+    from harness.detection_scores import AUC, EFFECTIVE, FALSE_ALARMS, HITS, IMPLICITNESS
+
+    found: dict[str, dict[str, Score]] = {}
+    for row in _beside(head, rows):
+        if row.score.group.startswith(f"{IMPLICITNESS} "):
+            found.setdefault(row.score.group, {})[row.score.metric] = row.score
+    if not found:
+        return
+    lines = []
+    for group, scores in found.items():
+        cells = [group]
+        for metric in (HITS, FALSE_ALARMS):
+            score, size = scores.get(metric), scores.get(EFFECTIVE.format(metric))
+            cells += ["too few" if size else "-"] if score is None else [number(score.value)]
+            cells += [span(score.low, score.high) if score else "-"]
+            cells += [str(size.n) if size else "0"]
+            cells += ["-" if size is None or size.value is None else f"{size.value:.0f}"]
+        area = scores.get(AUC)
+        lines.append((*cells, number(area.value if area else None)))
+    rates = [part for name in ("TPR", "FPR") for part in (name, "95% interval", "n", "effective n")]
+    title = f"{head.score.judge}, {head.score.variant}, by implicitness"
+    put_table(title, ("bin", *rates, "AUC"), lines)
+
+
 def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None:
     """A line a further metric of one judge: its overall value under each variant."""
     found: dict[str, list[str]] = {}
@@ -70,7 +124,8 @@ def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> Non
         for row in _beside(head, rows):
             score = row.score
             is_own = score.group == head.score.group and score.metric != head.score.metric
-            if is_own and not score.metric.startswith((CHOSEN, LABELLED)):
+            is_shown = score.metric.startswith((CHOSEN, LABELLED)) or is_of_class(score.metric)
+            if is_own and not is_shown:
                 said = f"{score.variant} {number(score.value)}"
                 found.setdefault(score.metric, []).append(said)
     for metric, values in found.items():

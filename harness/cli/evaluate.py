@@ -79,6 +79,19 @@ def run(
     ] = False,
     data: Data = None,
     data_mode: DataMode = "corrected",
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--map", help="Column map of a table: a name in configs/tables/, or a YAML file."
+        ),
+    ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(
+            "--scorer",
+            help="What measures implicitness: a name in configs/scorers/, column or none.",
+        ),
+    ] = None,
     prompts: PromptPack = None,
     results: Results = RESULTS,
     home: Home = HOME,
@@ -115,6 +128,8 @@ def run(
         seed=seed,
         limit=limit,
         is_self_judge_allowed=is_self_judge_allowed,
+        table=table,
+        scorer=scorer,
     )
     if not judge:
         say(f"judges of task {task}: {', '.join(space.registry.task(task).judges)} (or --judge)")

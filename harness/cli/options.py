@@ -29,7 +29,8 @@ Data = Annotated[
     typer.Option(
         "--data",
         envvar="HARNESS_DATA",
-        help="Data folder, one subfolder a source. Default: fetched data, else our own samples.",
+        help="Data folder, one subfolder a source; or the file of a table. Default: fetched data, "
+        "else our own samples.",
     ),
 ]
 PromptPack = Annotated[
@@ -104,7 +105,8 @@ def workspace(
     from harness.desk import Terms
     from harness.workspace import Workspace
 
-    data_folder(data)
+    if data is None or not data.is_file():
+        data_folder(data)
     mode = _data_mode(data_mode)
     found = registry(home, prompts)
     if prompts is not None:

@@ -86,20 +86,21 @@ def p_value(value: float | None) -> str:
 class Progress:
     """Shows how far a stage is: a moving line on a terminal, a line each ten seconds elsewhere."""
 
-    def __init__(self) -> None:
-        """Nothing is shown before the first call."""
+    def __init__(self, verb: str = "stored") -> None:
+        """Nothing is shown before the first call; `verb` is what has been done to what is done."""
+        self._verb = verb
         self._shown = 0.0
         self._stage = ""
         self._is_live = sys.stderr.isatty()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show that `done` of `total` calls of a stage are stored."""
+        """Show that `done` of `total` calls or texts of a stage are done."""
         now = time.monotonic()
         is_due = stage != self._stage or done == total
         if not is_due and now - self._shown < (0.1 if self._is_live else 10.0):
             return
         self._stage, self._shown = stage, now
-        line = f"{stage}: {done} of {total} stored"
+        line = f"{stage}: {done} of {total} {self._verb}"
         if self._is_live:
             print(f"\r\x1b[K{line}", end="\n" if done == total else "", file=sys.stderr, flush=True)
         else:

@@ -11,7 +11,7 @@ from math import exp, fsum
 from harness.choice_scores import LABELLED, PLACE
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.options import LABELS
-from harness.parsers import choice_text, option_number
+from harness.parsers import choice_text, is_cut_no, is_refusal, option_number
 from harness.parts import ChoiceScore, Option, Reason, digest
 from harness.specs.judges import GoldSpec
 
@@ -98,12 +98,10 @@ class GoldJudge:
         return Verdict(case.response.key, self.name, value, detail=detail, shares=tuple(shares))
 
     def _written(self, case: Case) -> Verdict:
-        text = (case.response.texts or ("",))[0]
         answers = [option.answer.strip() for option in case.options]
-        is_number = answers == [str(place) for place in range(1, len(answers) + 1)]
-        place = option_number(text, len(answers)) if is_number else choice_text(text, answers)
+        place = _written_place(case.response, answers)
         if isinstance(place, Reason):
-            return self._missing(case, place, text[:80])
+            return self._missing(case, place, (case.response.texts or ("",))[0][:80])
         chosen = [float(at == place) for at in range(1, len(answers) + 1)]
         value = float(case.sample.choices[case.options[place - 1].index] == case.sample.gold)
         detail = _chosen(case.sample, case.options, chosen)
@@ -122,6 +120,24 @@ class GoldJudge:
         return Verdict(case.response.key, self.name, None, reason, note=note)
 
 
+def _written_place(response: Response, answers: Sequence[str]) -> int | Reason:
+    """The place, from 1, of the answer that was written, or why there is none.
+
+    A reply that declines, and one cut before it says anything, have reasons of their own.
+    """
+    text = (response.texts or ("",))[0]
+    is_number = list(answers) == [str(place) for place in range(1, len(answers) + 1)]
+    place = option_number(text, len(answers)) if is_number else choice_text(text, answers)
+    # "No, I cannot help with that" is no answer; a choice that begins "I'm sorry" is one.
+    is_answer = not isinstance(place, Reason) and answers[place - 1].casefold() != "no"
+    if not is_answer and is_refusal(text):
+        return Reason.REFUSED
+    is_open = place is Reason.UNPARSED or (not is_answer and is_cut_no(text))
+    if is_open and response.stop == "length":
+        return Reason.TRUNCATED
+    return place
+
+
 def _raw(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float:
     return score.logprob
 
@@ -135,7 +151,8 @@ def _per_byte(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> f
 
 
 def _per_character(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
-    return score.logprob / len(answer) if answer else None
+    # Of a class that was scored without its text, as by a classifier, the length says nothing.
+    return score.logprob / len(answer) if answer and score.bytes else None
 
 
 def _pmi(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:

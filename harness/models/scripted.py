@@ -49,9 +49,9 @@ def control(
     `sources` maps a policy to its steps and those to names, one drawn for each sample, step and
     seed. `one+other` joins two; `cluster:name` answers for all samples of
     a cluster with what the first of them, by id, has. Where `layouts` says how a variant lays out
-    choices, `gold` names the right one, `first` the one shown first, `fixed` the first in the
-    sample's own order, `any` one drawn for each prompt, any other name the one of that text; at
-    a step its source does not name, a control has no preference.
+    choices, `gold` names the right one, `first` and `last` the ones shown there, `fixed` the first
+    in the sample's own order, `any` one drawn for each prompt, any other name the one of that
+    text; at a step its source does not name, a control has no preference.
     """
     if policy not in sources:
         raise SpecError(
@@ -84,8 +84,8 @@ def control(
 
 def _place(name: str, request: Request, sample: Sample, options: Sequence[Option]) -> int:
     """Where the choice of a name is shown, from 0."""
-    if name == "first":
-        return 0
+    if name in ("first", "last"):
+        return 0 if name == "first" else len(options) - 1
     indices = [option.index for option in options]
     if name == "any":
         # By the prompt, so that each order is drawn for; not by place: an order that no prompt

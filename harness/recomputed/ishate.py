@@ -21,7 +21,8 @@ ROUNDS = ("annotation_agreement_all_its.parquet.gzip",)
 TRAIN, DEV, TEST = (f"ishate_{part}.parquet.gzip" for part in ("train", "dev", "test"))
 METHODS = ("aav", "eda", "rsa", "rne", "ri", "bt", "ra", "gm", "gm_revised")
 _ORIGINAL, _CODERS = "orig", 2
-_IMPLICIT, _EXPLICIT, _SUBTLE, _NONE = "Implicit HS", "Explicit HS", "Subtle", "Non-HS"
+_IMPLICIT, _EXPLICIT, _NONE = "Implicit HS", "Explicit HS", "Non-HS"
+_SUBTLE, _NOT_SUBTLE = "Subtle", "Non-Subtle"
 SOURCES = ("ihc", "mconan", "wsf", "toxigen", "hateval", "youtube", "conan")
 PROPERTIES = ("Inference", "Context", "Sentiment", "Exaggeration", "Irony")
 
@@ -73,13 +74,17 @@ def train_split(folder: Path) -> Mapping[str, float]:
     original = [row for row in rows if row.method == _ORIGINAL]
     implicit = [row for row in rows if row.implicit == _IMPLICIT]
     methods = Counter(row.method for row in implicit)
+    subtle = Counter(row.method for row in rows if row.subtle == _SUBTLE)
     return {
         **_counted(original),
         "rows_with_augmented": len(rows),
+        "explicit_with_augmented": sum(row.implicit == _EXPLICIT for row in rows),
+        "subtle_with_augmented": subtle.total(),
         "implicit_with_augmented": len(implicit),
         "implicit_augmented": len(implicit) - methods[_ORIGINAL],
         "with_an_implicit_layer": sum(row.implicit in (_IMPLICIT, _EXPLICIT) for row in rows),
         **{f"implicit_{method}": methods[method] for method in METHODS},
+        **{f"subtle_{method}": subtle[method] for method in METHODS},
         "implicit_duplicates": len(implicit) - len({_normalised(row.text) for row in implicit}),
     }
 
@@ -108,16 +113,19 @@ def originals(folder: Path) -> Mapping[str, float]:
 
 
 def _counted(rows: Sequence[_Row]) -> Mapping[str, float]:
-    """Rows by layer; the implicit ones by source and by property."""
+    """Rows by layer and by source; the implicit ones by source and by property."""
     implicit = [row for row in rows if row.implicit == _IMPLICIT]
     sources = Counter(row.source for row in implicit)
     properties = Counter(name for row in implicit for name in row.properties)
+    every = Counter(row.source for row in rows)
     return {
         "rows": len(rows),
         "not_hateful": sum(row.hateful == _NONE for row in rows),
         "explicit": sum(row.implicit == _EXPLICIT for row in rows),
         "implicit": len(implicit),
         "subtle": sum(row.subtle == _SUBTLE for row in rows),
+        "not_subtle": sum(row.subtle == _NOT_SUBTLE for row in rows),
+        **{f"from_{name}": every[name] for name in SOURCES},
         **{f"implicit_{name}": sources[name] for name in SOURCES},
         **{f"property_{name.lower()}": properties[name] for name in PROPERTIES},
     }

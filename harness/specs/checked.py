@@ -6,6 +6,7 @@ nearest valid one. Nothing here knows what a spec says, nor where files lie.
 
 import difflib
 import re
+from enum import EnumType
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -139,5 +140,5 @@ def _keys(kind: Any) -> list[str]:  # noqa: ANN401 - as in _at
 
 def _closed(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401 - as in _at
     """The values of a Literal or an enum, or of one that may be null."""
-    values = get_args(kind) or tuple(kind)
-    return tuple(v for part in values for v in get_args(part) or (part,) if v is not type(None))
+    parts = [part for part in get_args(kind) or (kind,) if part is not type(None)]
+    return tuple(v for p in parts for v in get_args(p) or (p if isinstance(p, EnumType) else (p,)))

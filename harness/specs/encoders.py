@@ -6,7 +6,9 @@ from harness.specs.checked import Spec
 
 
 class MiniLMSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minilm"):
-    """The packaged all-MiniLM-L6-v2."""
+    """The packaged all-MiniLM-L6-v2: its last layer, or `layers` (0 to 6) side by side."""
+
+    layers: tuple[int, ...] = ()
 
 
 class CharNgramsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="char-ngrams"):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from harness.specs.checked import Spec
+from harness.specs.encoders import LocalEncoderSpec
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -82,7 +83,7 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     sends_n: bool = True
     is_structured_output: bool = True
     choices: Literal["none", "echo", "top_logprobs"] = "top_logprobs"
-    concurrency: Annotated[int, Meta(ge=1)] = 16
+    concurrency: Annotated[int, Meta(ge=1)] = 64
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
     total_s: Annotated[float, Meta(gt=0)] = 900.0
     attempts: Annotated[int, Meta(ge=1)] = 6
@@ -131,4 +132,63 @@ class ScriptedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="scrip
     about: str = ""
 
 
-ModelSpec = TransformersSpec | VllmSpec | OpenAISpec | AnthropicSpec | ScriptedSpec
+class SklearnSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="sklearn"):
+    """A linear classifier of scikit-learn on the vectors of an encoder; `harness train` trains it.
+
+    `head` is a linear support vector machine, which has decision scores and no probabilities, or a
+    logistic regression, which has probabilities. `class_weight: balanced` weighs each class by the
+    inverse of how often it is there. `c` is the inverse strength of regularisation. `trained` is
+    the folder of what was trained; null: the one below the results folder, by model and task.
+    """
+
+    head: Literal["svm", "logistic"]
+    encoder: LocalEncoderSpec
+    about: str = ""
+    class_weight: Literal["none", "balanced"] = "none"
+    c: Annotated[float, Meta(gt=0)] = 1.0
+    max_iter: Annotated[int, Meta(ge=1)] = 1000
+    trained: str | None = None
+
+
+class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="classifier"):
+    """A sequence classifier run through transformers: a hub name or a folder.
+
+    It is trained by `harness train`, with AdamW and a learning rate that falls to 0 in a line; or
+    used as it is where `labels` names the checkpoint's own label for each label of a task. Texts
+    are cut at `max_tokens`. `trained` is as for kind sklearn; `device` is no part of the identity.
+    """
+
+    model: str
+    about: str = ""
+    revision: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    epochs: Annotated[int, Meta(ge=1)] = 4
+    learning_rate: Annotated[float, Meta(gt=0)] = 2e-5
+    batch: Annotated[int, Meta(ge=1)] = 32
+    weight_decay: Annotated[float, Meta(ge=0)] = 0.01
+    max_tokens: Annotated[int, Meta(ge=8)] = 256
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    trained: str | None = None
+
+
+class ModerationSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="moderation"):
+    """OpenAI's moderation endpoint: a text that is flagged in any category is `positive`.
+
+    It is for tasks of two labels; the other keys are as those of kind openai.
+    """
+
+    model: str
+    about: str = ""
+    positive: str = "hateful"
+    base_url: str = "https://api.openai.com/v1"
+    base_url_env: str | None = None
+    key_env: str | None = "OPENAI_API_KEY"
+    concurrency: Annotated[int, Meta(ge=1)] = 16
+    timeout_s: Annotated[float, Meta(gt=0)] = 60.0
+    total_s: Annotated[float, Meta(gt=0)] = 900.0
+    attempts: Annotated[int, Meta(ge=1)] = 6
+
+
+LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec
+"""Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
+ModelSpec = TransformersSpec | VllmSpec | OpenAISpec | AnthropicSpec | ScriptedSpec | LabellingSpec

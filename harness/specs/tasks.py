@@ -7,6 +7,8 @@ from msgspec import Meta, field
 from harness.parts import Mode
 from harness.specs.checked import Spec
 
+LABELLED = "labelled_table"
+
 
 class DecodingSpec(Spec, frozen=True, kw_only=True):
     """One way of drawing an answer; max_tokens counts the answer's tokens."""
@@ -85,7 +87,10 @@ class ReferenceChoiceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag
 class DataSpec(Spec, frozen=True, kw_only=True):
     """Where a task's samples come from: a released source, or our own sample set.
 
-    `derive` makes choice samples of what is read, and those alone are asked.
+    Without `files`, and without `map`, the sample set is all the data there is. `derive` makes
+    choice samples of what is read, and those alone are asked. `map` names the
+    column map of a table of labelled texts, whose source and files then take the place of these,
+    and `choices` the answer that each of its labels takes.
     """
 
     source: str
@@ -94,6 +99,43 @@ class DataSpec(Spec, frozen=True, kw_only=True):
     sample: str
     overlay: str | None = None
     derive: PairsSpec | ReferenceChoiceSpec | None = None
+    map: str | None = None
+    choices: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.reader == LABELLED) != (self.map is not None) or bool(self.map) != bool(
+            self.choices
+        ):
+            raise ValueError(
+                f"reader {LABELLED!r}, `map` and `choices` go together; give all three, or none"
+            )
+
+
+class ImplicitnessSpec(Spec, frozen=True, kw_only=True):
+    """How implicit the texts of a task are, and what is told by it.
+
+    `scorer` measures the field `of`; a table's own column of implicitness goes before it where
+    `prefers_column`. The labels in
+    `positive` are those to be found; scores are told for the published bins and for `equal_mass`
+    bins of equal size, where so many independent texts of a kind are answered as `least` says.
+    """
+
+    scorer: str
+    of: str = "text"
+    prefers_column: bool = True
+    positive: Annotated[tuple[str, ...], Meta(min_length=1)] = ("hateful",)
+    equal_mass: Annotated[int, Meta(ge=1)] = 5
+    least: Annotated[int, Meta(ge=2)] = 10
+
+
+class ClassesSpec(Spec, frozen=True, kw_only=True):
+    """Tells each label by precision, recall and F1; of those in `missed`, what was missed.
+
+    Missed ones are counted by the texts of the reference `by`, such as properties.
+    """
+
+    missed: tuple[str, ...] = ()
+    by: str = "properties"
 
 
 class UnitSpec(Spec, frozen=True, kw_only=True):
@@ -113,7 +155,8 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     headline value of an answer given blindly, null where there is none. `imports` are the
     layouts in which others store answers to it; `rated` the variants whose samples hold
     people's mean rating as the reference of that name; `gaps` names differences of two variants
-    or pools, the first less the second.
+    or pools, the first less the second; `implicitness` says what scores are told against, `classes`
+    that each label has scores of its own.
     """
 
     about: str
@@ -129,6 +172,8 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     imports: tuple[str, ...] = ()
     rated: tuple[str, ...] = ()
     gaps: dict[str, tuple[str, str]] = field(default_factory=dict)
+    implicitness: ImplicitnessSpec | None = None
+    classes: ClassesSpec | None = None
     mode: Mode = Mode.GENERATE
     chance: float | None = None
 

@@ -14,7 +14,7 @@ def test_list_shows_the_names_of_the_home_beside_those_that_ship(
     assert "By spelling." in out
 
 
-@pytest.mark.parametrize("section", ["tasks", "models", "judges", "data"])
+@pytest.mark.parametrize("section", ["tasks", "models", "judges", "data", "scorers"])
 def test_list_shows_one_section_where_one_is_named(
     toy: Toy, capsys: pytest.CaptureFixture[str], section: str
 ) -> None:

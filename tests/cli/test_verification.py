@@ -161,6 +161,20 @@ def halve(path: Path) -> None:
     write_parquet(path, half)
 
 
+def relabel(layer: str, label: str) -> Callable[[Path], None]:
+    """Give the first row of another label this one."""
+
+    def tamper(path: Path) -> None:
+        from pyarrow import parquet
+
+        columns: dict[str, list[object]] = parquet.read_table(path).to_pydict()
+        place = next(at for at, value in enumerate(columns[layer]) if value not in (label, None))
+        columns[layer][place] = label
+        write_parquet(path, columns)
+
+    return tamper
+
+
 def drop_a_line(path: Path) -> None:
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:-1]), "utf-8")
@@ -173,6 +187,8 @@ def drop_a_line(path: Path) -> None:
         ("intent_resolution", "intent_resolution/hu_gpt4augmented_turn2_data.csv", drop_a_line),
         ("ludwig", "ludwig/human_eval_151-300.csv", swap(",No,No,No,No,No,", ",Yes,No,No,No,No,")),
         ("ishate", "ishate/ishate_dev.parquet.gzip", halve),
+        ("ishate", "ishate/ishate_dev.parquet.gzip", relabel("subtlety_layer", "Non-Subtle")),
+        ("ishate", "ishate/ishate_train.parquet.gzip", relabel("hateful_layer", "Non-HS")),
         ("ishate", "ishate/annotation_agreement_all_its.parquet.gzip", halve),
         ("impscore", "ishate/ishate_train.parquet.gzip", halve),
         ("topical_chat", "topical_chat/results/gpt3.5_coh_geval.json", swap('"3",', '"1",')),

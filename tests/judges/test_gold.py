@@ -1,5 +1,6 @@
 """Choices to verdicts: every number beside one worked out by hand."""
 
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -10,7 +11,7 @@ from harness.core import Response
 from harness.judges.gold import NORMALISED
 from harness.parts import ChoiceScore, Reason
 
-U, E = Reason.UNPARSED, Reason.EMPTY
+U, E, R, T = Reason.UNPARSED, Reason.EMPTY, Reason.REFUSED, Reason.TRUNCATED
 SAKE = ("Où est le saké ?", "D'accord.")
 # Behind a space: 17 characters in 19 bytes, and 10 in 10.
 SIZES = [(len(f" {text}"), len(f" {text}".encode())) for text in SAKE]
@@ -398,6 +399,38 @@ def test_choices_that_are_numbers_are_words_where_words_are_asked_for() -> None:
     values = [judged(case(text, asked=asked, layout=layout)).value for text in ("12", "7.", "70")]
 
     assert values == [1.0, 0.0, 0.0]
+
+
+YES_NO = sample(("yes", "no"), labels=("hateful", "benign"))
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "expected"),
+    [
+        *(("yes", None, 1.0), ("No.", None, 0.0), ("Yes, it does", "length", 1.0)),
+        ("No, it only", "length", 0.0),
+        *(("I'm sorry,", "length", R), ("I cannot", "length", R), ("Sorry, I", "length", R)),
+        *(("No, I can't help with that.", None, R), ("I refuse.", None, R)),
+        *(("This text is", "length", T), ("This text is", None, U), ("yes or no", None, U)),
+        *(("No, I", "length", T), ("No, I", None, 0.0), ("No, I'm", "length", T)),
+        *(("Hateful", "length", T), ("?", None, U), ("yes yes", None, 1.0)),
+    ],
+)
+def test_a_reply_that_declines_is_cut_or_is_unclear_is_missing_and_never_a_no(
+    text: str, stop: str | None, expected: float | Reason
+) -> None:
+    read = case(text, asked=YES_NO, layout=spec("text"))
+
+    verdict = judged(replace(read, response=replace(read.response, stop=stop)))
+
+    assert expected in (verdict.value, verdict.reason)
+    assert (verdict.value is None) == isinstance(expected, Reason)
+
+
+def test_a_choice_may_open_as_one_declines() -> None:
+    asked = sample(("I'm sorry, I can't come.", "I'll be there."))
+
+    assert judged(case("I'm sorry, I can't come.", asked=asked, layout=spec("text"))).value == 1.0
 
 
 def test_a_judge_of_choices_asks_nothing_and_reads_each_case_by_itself() -> None:

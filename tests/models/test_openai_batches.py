@@ -80,6 +80,18 @@ def test_where_a_line_gives_one_reply_each_is_a_line_and_all_are_joined(
     assert bench.submitted == [[f"{p.key[:58]}-{n:05d}" for p in (asked, other) for n in range(3)]]
 
 
+def test_of_several_lines_of_a_request_each_asks_for_one_reply_with_its_own_seed(
+    bench: Bench,
+) -> None:
+    asked = requests(1, decoding=Decoding(1.0, n=3, seed=4))
+
+    bench.answers(asked, sends_n=False)
+
+    [batch] = bench.stub.batches.made.values()
+    assert [body["seed"] for body in batch.asked.values()] == [4, 5, 6]
+    assert not any("n" in body for body in batch.asked.values())
+
+
 @pytest.mark.parametrize(
     ("fault", "reason", "word"),
     [

@@ -161,6 +161,9 @@ def test_a_round_has_two_annotators(tmp_path: Path) -> None:
         ("explicit", 1),
         ("implicit", 1),
         ("subtle", 0),
+        ("not_subtle", 2),
+        ("from_wsf", 3),
+        ("from_ihc", 0),
         ("implicit_wsf", 1),
         ("property_irony", 1),
         ("rows_with_augmented", 5),
@@ -168,6 +171,10 @@ def test_a_round_has_two_annotators(tmp_path: Path) -> None:
         ("implicit_augmented", 2),
         ("with_an_implicit_layer", 4),
         ("implicit_eda", 1),
+        ("explicit_with_augmented", 1),
+        ("subtle_with_augmented", 1),
+        ("subtle_aav", 1),
+        ("subtle_eda", 0),
         ("implicit_duplicates", 1),  # "Go away!" and "go away"
     ],
 )

@@ -109,6 +109,22 @@ def test_pooling_left_open_is_the_checkpoints(
     np.testing.assert_allclose(vectors(found), by_transformers(folder, pooling), rtol=0, atol=1e-4)
 
 
+def test_texts_go_in_small_letters_where_the_checkpoint_says_so(
+    mean: VllmModel, folder: Path, tmp_path: Path
+) -> None:
+    source = as_sentence_transformer(folder, tmp_path / "copy", "mean_tokens")
+    says = {"max_seq_length": 4096, "do_lower_case": True}
+    (source / "sentence_bert_config.json").write_text(json.dumps(says))
+    small, as_is = embed("does she mean it?"), embed("Does she mean it?")
+    one = model(source, pooling="auto")
+
+    found = answers(one, [as_is])[as_is.key].vectors
+    one.close()
+
+    assert found == answers(mean, [small])[small.key].vectors
+    assert found != answers(mean, [as_is])[as_is.key].vectors
+
+
 def test_order_and_neighbours_do_not_change_a_vector(mean: VllmModel) -> None:
     alone = {key: each for request in REQUESTS for key, each in answers(mean, [request]).items()}
 

@@ -1,0 +1,91 @@
+"""The command that draws hits and false alarms against implicitness: curve."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import options
+from harness.cli.options import RESULTS, AsJson, Results
+from harness.cli.screen import number, put, put_json, put_table, span
+
+if TYPE_CHECKING:
+    from harness.implicitness_curves import CurveRow
+
+
+def curve(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Runs, by folder or start of digest.")
+    ],
+    judge: Annotated[str, typer.Option("--judge", help="Judge whose verdicts are told.")] = "gold",
+    variant: Annotated[
+        str | None, typer.Option("--variant", help="Variants, comma-separated. Default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Folder of the files. Default: RESULTS/curves/."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of resampled clusters.")] = 0,
+    results: Results = RESULTS,
+    is_json: AsJson = False,
+) -> int:
+    """Lay hits and false alarms of runs along implicitness: a table of bins and curves, a picture.
+
+    Both files are named for the task and for what is in them.
+    """
+    from harness.errors import StoreError
+    from harness.implicitness_curves import curve_name, curve_rows, curve_text, picture, scales
+    from harness.panels import StoredRun
+    from harness.runs import find_run, write_whole
+
+    folders = [find_run(results, name) for name in runs]
+    stored = [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
+    wanted = options.names(variant)
+    rows = [
+        row for run in stored for row in curve_rows(run, judge, variants=wanted, seed=str(seed))
+    ]
+    if not rows:
+        raise StoreError(
+            f"nothing to draw: judge {judge} has read no text of {', '.join(runs)} whose "
+            "implicitness is known; run hate_speech, or another task that measures it"
+        )
+    if len(by := scales(rows)) > 1:
+        raise StoreError(
+            f"these runs are measured by {' and '.join(by)}, whose scales differ; draw those of "
+            "one scorer together, and run the others again with its --scorer: no answer is asked "
+            "twice"
+        )
+    folder, name = out or results / "curves", curve_name(rows)
+    write_whole(folder / f"{name}.csv", curve_text(rows).encode())
+    write_whole(folder / f"{name}.svg", picture(rows).encode())
+    if is_json:
+        put_json(rows)
+        return 0
+    _put(rows)
+    put(f"{len(rows)} rows in {folder / f'{name}.csv'}, the picture in {folder / f'{name}.svg'}")
+    return 0
+
+
+def _put(rows: "list[CurveRow]") -> None:
+    """Print the bins, and which curves there are."""
+    bins = [row for row in rows if row.to is not None]
+    tables = dict.fromkeys((row.model, row.variant, row.shape) for row in bins)
+    for model, variant, shape in tables:
+        members = [r for r in bins if (r.model, r.variant, r.shape) == (model, variant, shape)]
+        lines = [
+            (
+                row.rate,
+                f"{number(row.at)} to {number(row.to)}",
+                number(row.value),
+                span(row.low, row.high),
+                str(row.n),
+                f"{row.effective_n:.0f}" if row.effective_n is not None else "-",
+                row.note,
+            )
+            for row in members
+        ]
+        head = ("rate", shape, "value", "95% interval", "n", "effective n", "note")
+        put_table(f"{model}, {variant}, by {shape}", head, lines)
+    for row in rows:
+        if row.to is None and row.value is None:
+            put(f"{row.model}, {row.variant}: no {row.shape} curve of {row.rate}: {row.note}")

@@ -1,0 +1,289 @@
+"""The commands of the implicitness metric: impscore score, pairs, eval, and those that train."""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import impscore_training, options
+from harness.cli.options import HOME, AsJson, Home
+from harness.cli.screen import Progress, number, put, put_json, put_table, say, span
+from harness.errors import DataError, SpecError
+
+if TYPE_CHECKING:
+    from harness.impscore.files import Column, Layout, Table
+    from harness.impscore.scorer import Flag, Scored, Scorer
+    from harness.impscore.scorer import Progress as Told
+
+DONE, DONE_WITH_MISSING = 0, 1
+STDIN = "-"
+
+app = typer.Typer(
+    help="Implicitness: score texts and pairs, evaluate a scorer, train one.", rich_markup_mode=None
+)
+app.command()(impscore_training.train)
+app.command()(impscore_training.ablate)
+app.command()(impscore_training.lint)
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="CSV, TSV, JSON lines, Parquet or plain lines; - reads from stdin."
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", help="File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout."
+    ),
+]
+ScorerName = Annotated[
+    str,
+    typer.Option(
+        "--scorer", help="Name in configs/scorers/, or path of a head or of published weights."
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", help="What FILE is: csv, tsv, jsonl, parquet or lines. Default: by its name."
+    ),
+]
+DEFAULT = "impscore-minilm"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a scorer made of a file; `missing` counts what has no value, by reason."""
+
+    scorer: str
+    n: int
+    scored: int
+    mean: float | None
+    missing: Mapping[str, int]
+    cut: int
+    out: Path | None
+
+
+@app.command()
+def score(
+    file: File,
+    column: Annotated[
+        str | None, typer.Option("--column", help="Column of the texts. Default: text.")
+    ] = None,
+    out: Out = None,
+    scorer: ScorerName = DEFAULT,
+    name: Annotated[str, typer.Option("--as", help="Name of the new column.")] = "implicitness",
+    layout: Format = None,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Score the implicitness of each text of a file, and write its rows with the scores.
+
+    Beside the score stand why it is missing (absent, not_text, empty, nul) or that the text was
+    cut, and the scorer with its digest: scales of scorers differ. Missing is empty, never zero.
+    """
+    from harness.impscore.files import column_of
+
+    table, where = _opened(file, layout, has_column=column is not None)
+    texts = column_of(table, column, where=where)
+    target = _target(table, name, out, is_json=is_json)
+    found = options.registry(home).scorer(scorer)
+    return _finish(target, found, found.score(texts, _progress()), is_json=is_json)
+
+
+@app.command()
+def pairs(
+    file: File,
+    columns: Annotated[
+        str, typer.Option("--columns", help="The two columns of the texts, comma-separated.")
+    ],
+    out: Out = None,
+    scorer: ScorerName = DEFAULT,
+    name: Annotated[
+        str, typer.Option("--as", help="Name of the new column.")
+    ] = "pragmatic_distance",
+    layout: Format = None,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Measure how far apart in meaning the two texts of each row are, and write the rows.
+
+    The new columns are as for `impscore score`.
+    """
+    from harness.impscore.files import column_of
+
+    wanted = [part.strip() for part in columns.split(",")]
+    if len(wanted) != 2 or not all(wanted):
+        raise SpecError(f"--columns {columns!r}: give two names, as in --columns first,second")
+    table, where = _opened(file, layout, has_column=True)
+    first, second = (column_of(table, one, where=where) for one in wanted)
+    target = _target(table, name, out, is_json=is_json)
+    found = options.registry(home).scorer(scorer)
+    apart = found.distances([*zip(first, second, strict=True)], _progress())
+    return _finish(target, found, apart, is_json=is_json)
+
+
+@app.command("eval")
+def evaluate(
+    file: File,
+    scorer: ScorerName = DEFAULT,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the intervals' draws.")] = 0,
+    layout: Format = None,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Evaluate a scorer on sentences that people graded, paired or chose among.
+
+    FILE has the columns levels (a list, the most explicit sentence first), or topic, level and
+    text; implicit and explicit; or sentence, choices and answer.
+    """
+    from harness.impscore.evaluation import evaluate as evaluate_on
+    from harness.impscore.graded import read_items
+
+    table, where = _opened(file, layout, has_column=True)
+    items = read_items(table, where=where)
+    found = options.registry(home).scorer(scorer)
+    result = evaluate_on(items, found, seed=seed, progress=_progress())
+    if is_json:
+        put_json(result)
+    else:
+        head = ("metric", "value", "95% interval", "chance", "n", "topics", "missing")
+        rows = [
+            (
+                *(m.metric, number(m.value), span(m.low, m.high), number(m.chance)),
+                *map(str, (m.n, m.topics, m.missing)),
+            )
+            for m in result.measured
+        ]
+        put_table(f"{result.scorer} on {where}", head, rows)
+    return DONE_WITH_MISSING if any(m.missing for m in result.measured) else DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Rows that are about to be scored, and where they go; layout null: nowhere."""
+
+    table: "Table"
+    name: str
+    out: Path | None
+    layout: "Layout | None"
+
+
+def _opened(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, str]":
+    """The rows of a file, or of what comes from stdin, and what errors call it."""
+    from harness.impscore.files import Layout, layout_of, read_table
+
+    name = "stdin" if file == STDIN else file
+    if layout is not None and layout not in [*Layout]:
+        raise SpecError(f"--format {layout!r}: give one of {', '.join(Layout)}")
+    try:
+        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error.strerror}); correct the path") from error
+    kind = Layout(layout) if layout else layout_of(name, data, has_column=has_column)
+    return read_table(name, data, kind), name
+
+
+def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _Target:
+    """Where the rows go; what could not be written is refused before anything is scored."""
+    from harness.impscore.files import LAYOUTS, Layout, extended
+
+    if out is None and is_json:
+        return _Target(table, name, None, None)
+    layout = table.layout if out is None else LAYOUTS.get(out.suffix.lower(), Layout.LINES)
+    if out is not None and layout is Layout.LINES:
+        endings = ", ".join(ending for ending, kind in LAYOUTS.items() if kind is not Layout.LINES)
+        raise SpecError(f"-o {out}: the ending says what to write; give one of {endings}")
+    if out is None and layout is Layout.PARQUET:
+        raise SpecError("Parquet is not for the screen: give a file in -o")
+    nothing = [None] * len(table)
+    extended(table, _columns(name, nothing, nothing, ""), layout)
+    return _Target(table, name, out, layout)
+
+
+def _columns(
+    name: str,
+    values: "Sequence[float | None]",
+    flags: "Sequence[Flag | None]",
+    signature: str,
+) -> "list[Column]":
+    """The columns that are added: the values, why there is none, by what scorer."""
+    from harness.impscore.files import Column
+
+    return [
+        Column(name, values, is_number=True),
+        Column(f"{name}_flag", flags, is_number=False),
+        Column(f"{name}_scorer", [signature] * len(values), is_number=False),
+    ]
+
+
+def _finish(target: _Target, scorer: "Scorer", scored: "Sequence[Scored]", *, is_json: bool) -> int:
+    """Write the rows and tell how it went."""
+    from harness.impscore.files import extended
+
+    values, flags = [one.value for one in scored], [one.flag for one in scored]
+    summary = _summary(scorer, scored, target.out)
+    if target.layout is not None:
+        columns = _columns(target.name, values, flags, scorer.signature)
+        _write(extended(target.table, columns, target.layout), target.out)
+    if is_json:
+        put_json({"summary": summary, "rows": scored if target.out is None else None})
+    else:
+        _tell(summary)
+    return DONE_WITH_MISSING if summary.missing else DONE
+
+
+def _write(data: bytes, out: Path | None) -> None:
+    """Write the rows to the file asked for, or to stdout."""
+    from harness.runs import write_whole
+
+    if out is not None:
+        write_whole(out, data)
+    elif sys.stdout.isatty():
+        put(data.decode("utf-8").removesuffix("\n"))
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+
+
+def _summary(scorer: "Scorer", scored: "Sequence[Scored]", out: Path | None) -> Summary:
+    """How many rows have a value, and why the others have none."""
+    values = [one.value for one in scored if one.value is not None]
+    flags = Counter(str(one.flag) for one in scored if one.flag is not None)
+    cut = flags.pop("cut", 0)
+    return Summary(
+        scorer=scorer.signature,
+        n=len(scored),
+        scored=len(values),
+        mean=fmean(values) if values else None,
+        missing=dict(sorted(flags.items())),
+        cut=cut,
+        out=out,
+    )
+
+
+def _tell(summary: Summary) -> None:
+    """One line on what was done; on stderr where stdout is the rows'."""
+    missing = ", ".join(f"{count} {flag}" for flag, count in summary.missing.items())
+    line = (
+        f"{summary.scorer}: {summary.scored} of {summary.n} rows have a value, mean "
+        f"{number(summary.mean)}" + (f"; without: {missing}" if missing else "")
+    )
+    if summary.cut:
+        line += f"; {summary.cut} longer than the encoder reads, by their beginning"
+    if summary.out is None:
+        say(line)
+    else:
+        put(f"{line}; in {summary.out}")
+
+
+def _progress() -> "Told":
+    """Progress on stderr."""
+    progress = Progress("encoded")
+    return lambda done, total: progress("texts", done, total)

@@ -1,0 +1,84 @@
+"""Choices among classes to precision, recall and F1 of each class, with intervals over clusters.
+
+Rows are answers; a tie is chosen in shares. What would be divided by nothing has no value and is
+never 0: precision where a class was never chosen, recall where none of it is there, F1 where both
+hold. Clusters are drawn whole in every interval. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.stats.estimate import Estimate, Floats, Gap, ratio
+from harness.stats.resampling import Figure, Resamples, bounds
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFigures:
+    """How one class was found, from 0 to 1; `n` counts the rows that a divisor is made of."""
+
+    precision: Figure
+    recall: Figure
+    f1: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """Every class in the order of the columns, and the mean F1 of those that have one.
+
+    These are the classes that are there or were chosen, as in scikit-learn's macro average.
+    """
+
+    classes: tuple[ClassFigures, ...]
+    macro_f1: Figure
+
+
+def classified(actual: Floats, chosen: Floats, clusters: Resamples) -> Classified:
+    """How well rows x classes of shares chosen match those that are right (1, else 0).
+
+    F1 is 2 hits / (chosen + actual), the harmonic mean of precision and recall (van Rijsbergen
+    1979) wherever both have a value, and 0 where one of them is 0 or has none.
+    """
+    columns = np.hstack([actual * chosen, chosen, actual])
+    sizes = [(chosen > 0).sum(axis=0), (actual > 0).sum(axis=0)]
+    sizes.append(((chosen > 0) | (actual > 0)).sum(axis=0))
+    whole = _rates(columns.sum(axis=0, keepdims=True))
+    drawn = _rates(clusters.sums(columns))
+    classes = tuple(
+        ClassFigures(
+            *(
+                _figure(value[0, at], int(size[at]), values[:, at], clusters)
+                for value, size, values in zip(whole, sizes, drawn, strict=True)
+            )
+        )
+        for at in range(actual.shape[1])
+    )
+    macro, n = float(_mean(whole[2])[0]), len(actual)
+    return Classified(classes, _figure(macro, n, _mean(drawn[2]), clusters))
+
+
+def _rates(sums: Floats) -> tuple[Floats, Floats, Floats]:
+    """Precision, recall and F1 by class for each row of sums of hits, chosen and actual."""
+    hits, chosen, actual = np.split(sums, 3, axis=1)
+    return ratio(hits, chosen), ratio(hits, actual), ratio(2 * hits, chosen + actual)
+
+
+def _mean(rows: Floats) -> Floats:
+    """The mean of each row's numbers; NaN where a row has none."""
+    is_there = ~np.isnan(rows)
+    return ratio(np.nan_to_num(rows).sum(axis=1), is_there.sum(axis=1))
+
+
+def _figure(value: float, n: int, drawn: Floats, clusters: Resamples) -> Figure:
+    """A value, null for NaN, with the interval of its draws."""
+    lost = bool(np.isnan(value))
+    estimate = Estimate(None if lost else float(value), n, reason=Gap.TOO_FEW if lost else None)
+    return Figure(estimate, bounds(estimate, drawn, clusters))
+
+
+def one_hot(places: Sequence[int], count: int) -> Floats:
+    """Rows x classes, 1 at each row's place."""
+    rows = np.zeros((len(places), count))
+    rows[np.arange(len(places)), list(places)] = 1.0
+    return rows

@@ -1,0 +1,171 @@
+"""How well positives are told from negatives along a number: rates, AUC, bins and curves.
+
+Rows are answers with 1 for a hit, 0 for none, a share for a tie. Clusters are drawn whole in
+every interval. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.stats.estimate import Bounds, Estimate, Floats, Gap, Indices
+from harness.stats.logistic import Line, drawn_lines, line
+from harness.stats.resampling import Figure, Resamples, bounds
+
+PUBLISHED_EDGES = tuple(step / 4 for step in range(9))
+"""The bins of the ImpScore paper: a quarter wide from 0 to 2, the last one closed."""
+Truths = NDArray[np.bool_]
+Kind = Literal["logistic", "isotonic falling", "isotonic rising"]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A share along a number: its value at each place, and the band of resampled clusters.
+
+    `kind` says what was fitted; a bound is NaN where fewer than nineteen draws in twenty have
+    a curve.
+    """
+
+    kind: Kind
+    at: Floats
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+def bin_of(value: float, edges: Sequence[float]) -> int | None:
+    """The bin that a value is in, from 0: closed below, open above, the last closed; or none."""
+    if not edges[0] <= value <= edges[-1]:
+        return None
+    above = int(np.searchsorted(np.asarray(edges), value, side="right"))
+    return min(above, len(edges) - 1) - 1
+
+
+def equal_mass_edges(values: Sequence[float], count: int) -> tuple[float, ...]:
+    """The edges of `count` bins that hold equally many values; fewer where values are equal.
+
+    Empty without two different values.
+    """
+    if len(set(values)) < 2:
+        return ()
+    edges = np.unique(np.quantile(np.asarray(values), np.linspace(0, 1, count + 1)))
+    return tuple(edges.tolist())
+
+
+def effective_n(values: Sequence[float], clusters: Sequence[str]) -> float | None:
+    """How many independent rows say as much about a mean as these do in their clusters.
+
+    Kish's n over the design effect 1 + (m - 1) r, with m the mean size of a row's cluster and r
+    the correlation within clusters by analysis of variance (Donner and Koval 1980), not below 0.
+    Where r cannot be had - all values alike, or a single cluster - r is 1: as many as the rows
+    would be with nothing new in a cluster. Null without rows.
+    """
+    if not values:
+        return None
+    _, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    sizes = np.bincount(places).astype(np.float64)
+    n, typical = len(values), float((sizes**2).sum() / sizes.sum())
+    within = _within(np.asarray(values, dtype=np.float64), places, sizes)
+    return n / (1 + (typical - 1) * within)
+
+
+def _within(values: Floats, places: Indices, sizes: Floats) -> float:
+    """The intraclass correlation, 0 to 1; 1 where it cannot be had."""
+    n, count = len(values), len(sizes)
+    if count < 2 or n == count or np.ptp(values) == 0:
+        return 1.0
+    means = np.bincount(places, weights=values) / sizes
+    between = float((sizes * (means - values.mean()) ** 2).sum() / (count - 1))
+    inside = float(((values - means[places]) ** 2).sum() / (n - count))
+    size = (n - float((sizes**2).sum()) / n) / (count - 1)
+    total = between + (size - 1) * inside
+    return float(np.clip((between - inside) / total, 0, 1)) if total > 0 else 1.0
+
+
+def auc(scores: Floats, is_positive: Sequence[bool], clusters: Resamples) -> Figure:
+    """The chance that a positive scores above a negative, ties counting half, with its interval.
+
+    The area under the ROC curve (Hanley and McNeil 1982); .5 for scores that are all alike.
+    """
+    truth = np.asarray(is_positive, dtype=bool)
+    if truth.all() or not truth.any():
+        lost = Gap.TOO_FEW if not len(truth) else Gap.CONSTANT
+        return Figure(Estimate(None, len(truth), reason=lost), Bounds(None, None, 0, reason=lost))
+    order = np.argsort(scores, kind="stable")
+    ranked, truth = np.asarray(scores)[order], truth[order]
+    starts = np.nonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))[0]
+    value = float(_areas(np.ones((1, len(truth))), truth, starts)[0])
+    estimate = Estimate(value, len(truth))
+    drawn = [_areas(c[:, clusters.places[order]], truth, starts) for c in clusters.counts()]
+    return Figure(estimate, bounds(estimate, np.concatenate(drawn), clusters))
+
+
+def _areas(weights: Floats, is_positive: Truths, starts: Indices) -> Floats:
+    """The area for each row of weights; rows of equal score begin at `starts`."""
+    positive = np.add.reduceat(weights * is_positive, starts, axis=1)
+    negative = np.add.reduceat(weights * ~is_positive, starts, axis=1)
+    below = np.cumsum(negative, axis=1) - negative
+    wins = (positive * (below + negative / 2)).sum(axis=1)
+    pairs = positive.sum(axis=1) * negative.sum(axis=1)
+    return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1), np.nan)
+
+
+def logistic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | Gap:
+    """The logistic curve of a share at some places; the reason where there is none."""
+    found = line(x, y)
+    if isinstance(found, Gap):
+        return found
+    drawn = [Line(*row).share(at) for row in drawn_lines(x, y, clusters).tolist()]
+    return _curve("logistic", at, found.share(at), np.array(drawn).reshape(-1, len(at)))
+
+
+def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | Gap:
+    """The best curve that only falls, or only rises, whichever fits better, at some places.
+
+    Least squares (Barlow et al. 1972), straight between the places of the data and flat outside
+    them. The direction is that of the data, kept in all draws: it is a choice made by looking.
+    """
+    if len(x) < 2:
+        return Gap.TOO_FEW
+    if np.ptp(x) == 0:
+        return Gap.CONSTANT
+    order = np.argsort(x, kind="stable")
+    x, y, places = x[order], y[order], clusters.places[order]
+    is_rising = bool(np.cov(x, y)[0, 1] > 0)
+    one = np.ones(len(x))
+    drawn = [
+        _isotonic(x, y, weights, at, is_rising)
+        for counts in clusters.counts()
+        for weights in counts[:, places]
+    ]
+    kind: Kind = "isotonic rising" if is_rising else "isotonic falling"
+    value = _isotonic(x, y, one, at, is_rising)
+    return _curve(kind, at, value, np.array(drawn).reshape(-1, len(at)))
+
+
+def _isotonic(x: Floats, y: Floats, weights: Floats, at: Floats, is_rising: bool) -> Floats:
+    """The fitted values at some places; rows of equal x are taken together first."""
+    from scipy.optimize import isotonic_regression
+
+    starts = np.nonzero(np.concatenate([[True], x[1:] != x[:-1]]))[0]
+    mass = np.add.reduceat(weights, starts)
+    total = np.add.reduceat(weights * y, starts)
+    there = mass > 0
+    if not there.any():
+        return np.full(len(at), np.nan)
+    found = isotonic_regression(
+        total[there] / mass[there], weights=mass[there], increasing=is_rising
+    )
+    return np.asarray(np.interp(at, x[starts][there], found.x), dtype=np.float64)
+
+
+def _curve(kind: Kind, at: Floats, value: Floats, drawn: Floats) -> Curve:
+    """A curve with its band of 95 percent."""
+    low, high = np.full(len(at), np.nan), np.full(len(at), np.nan)
+    is_there = ~np.isnan(drawn).any(axis=1)
+    if is_there.sum() >= max(2, 0.95 * len(drawn)):
+        low, high = np.quantile(drawn[is_there], [0.025, 0.975], axis=0)
+    return Curve(kind, at, value, low, high)

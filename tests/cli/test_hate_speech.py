@@ -1,0 +1,304 @@
+"""The task hate_speech from the command line: tables, scorers, alarms, curves, refusals."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from impscore_heads import random_head
+from stub_server import StubServer
+from toy import Toy
+
+from harness.cli import main
+from harness.impscore.head import save_head
+from harness.runs import RunFolder
+from harness.scores import ScoreRow, read_table
+
+TEXTS = 96
+
+
+@pytest.fixture
+def scorer(tmp_path: Path) -> str:
+    """A head without meaning, on an encoder that needs no weights."""
+    pytest.importorskip("safetensors")
+    return str(save_head(random_head(), tmp_path / "random.json"))
+
+
+def run(toy: Toy, scorer: str, *options: str, model: str = "oracle") -> int:
+    return toy.main("run", "--task", "hate_speech", "--model", model, "--scorer", scorer, *options)
+
+
+def curve(toy: Toy) -> int:
+    """Draw every run there is."""
+    return main(["curve", *map(str, toy.runs()), "--results", str(toy.results)])
+
+
+def scores(toy: Toy, place: int = 0) -> list[ScoreRow]:
+    return read_table(toy.runs()[place] / "scores.csv")
+
+
+def value(rows: Sequence[ScoreRow], metric: str) -> float | None:
+    [row] = [r for r in rows if (r.score.metric, r.score.group) == (metric, "all")]
+    return row.score.value
+
+
+def table(toy: Toy, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Path:
+    path = toy.folder / name
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+    return path
+
+
+RATED = [(f"Text number {n}.", str(1 + n % 5), str(n % 20 / 10)) for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("model", "hits", "false", "area"),
+    [("oracle", 1, 0, 1), ("constant-yes", 1, 1, 0.5), ("constant-no", 0, 0, 0.5)],
+)
+def test_a_control_has_the_rates_it_earns(
+    toy: Toy, scorer: str, model: str, hits: float, false: float, area: float
+) -> None:
+    assert run(toy, scorer, model=model) == 0
+
+    rows = scores(toy)
+    assert [value(rows, name) for name in ("tpr", "fpr", "auc")] == [hits, false, area]
+
+
+@pytest.mark.parametrize(
+    ("model", "fact"),
+    [
+        ("constant-yes", "nearly every text is flagged, of either kind (TPR 1.000, FPR 1.000, AUC"),
+        ("constant-no", "nearly no text is flagged, of either kind (TPR 0.000, FPR 0.000, AUC"),
+        ("oracle", ""),
+    ],
+)
+def test_a_constant_answer_sounds_the_alarm_once(
+    toy: Toy, scorer: str, model: str, fact: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(toy, scorer, model=model)
+
+    alarms = [line for line in capsys.readouterr().err.splitlines() if line.startswith("alarm")]
+    assert [fact in line for line in alarms] == ([True] if fact else [])
+
+
+def test_random_answers_find_a_half_of_either_kind(toy: Toy, scorer: str) -> None:
+    run(toy, scorer, model="random")
+
+    rows = scores(toy)
+    # 48 draws each: three standard deviations are .22.
+    assert abs((value(rows, "tpr") or 0) - 0.5) < 0.22
+    assert abs((value(rows, "fpr") or 0) - 0.5) < 0.22
+
+
+def test_the_scorer_stands_in_every_signature_and_by_every_sample(toy: Toy, scorer: str) -> None:
+    run(toy, scorer)
+
+    assert all(
+        re.search(r"\|data:sample:\w{8}\+random@\w{8},all\|", r.signature) for r in scores(toy)
+    )
+    [folder] = toy.runs()
+    assert all("implicitness" in r.sample.references for r in RunFolder(folder).read_rows())
+
+
+@pytest.mark.slow
+def test_the_default_scorer_is_the_one_that_ships(toy: Toy) -> None:
+    pytest.importorskip("torch")
+
+    code = toy.main("run", "--task", "hate_speech", "--model", "oracle", "--limit", "16")
+
+    assert code == 0
+    assert all("+impscore-minilm@" in row.signature for row in scores(toy))
+
+
+def test_bins_stand_in_the_leaderboards_file(toy: Toy, scorer: str) -> None:
+    run(toy, scorer)
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+    rows = read_table(toy.results / "leaderboard.csv")
+    groups = {r.score.group for r in rows if r.score.metric == "fpr"}
+    assert any(group.startswith("implicitness [") for group in groups)
+    assert any(" of 5 [" in group for group in groups)
+
+
+def test_another_scorer_asks_nothing_again(toy: Toy, scorer: str) -> None:
+    run(toy, scorer, model="random")
+
+    assert run(toy, "none", "--offline", model="random") == 0
+
+    assert len(toy.runs()) == 2
+    groups = [{r.score.group for r in scores(toy, place)} for place in (0, 1)]
+    assert sorted(any("[" in group for group in part) for part in groups) == [False, True]
+
+
+def test_a_run_is_repeated_from_what_is_stored_to_the_same_bytes(toy: Toy, scorer: str) -> None:
+    run(toy, scorer, model="random")
+    before = toy.bytes()
+
+    assert run(toy, scorer, "--offline", model="random") == 0
+
+    assert toy.bytes() == before
+
+
+def test_only_the_samples_of_a_limit_are_measured_and_asked(toy: Toy, scorer: str) -> None:
+    run(toy, scorer, "--limit", "16")
+
+    rows = RunFolder(toy.runs()[0]).read_rows()
+    # Eight groups: two kinds at four levels.
+    assert sorted(Counter(r.sample.group for r in rows).values()) == [2] * 8
+
+
+# Tables of one's own
+
+
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_a_table_is_read_by_a_shipped_map(toy: Toy, scorer: str, place: str) -> None:
+    path = table(toy, "toxigen/rated.csv", ("text", "toxicity_human", "intent"), RATED)
+    data = path if place == "file" else toy.folder
+
+    assert run(toy, scorer, "--data", str(data), "--map", "toxigen") == 0
+
+    file = RunFolder(toy.runs()[0]).read()
+    assert (file.data.source, file.samples, file.data.mode) == ("toxigen", 40, "released")
+    rows = scores(toy)
+    counts = {r.score.metric: r.score.n for r in rows if r.score.group == "all"}
+    assert (counts["tpr"], counts["fpr"]) == (24, 16)  # ratings of 3, 4 and 5; of 1 and 2
+
+
+def test_a_column_of_implicitness_is_used_where_the_map_names_it(toy: Toy) -> None:
+    path = table(toy, "rated.csv", ("text", "toxicity_human", "i"), RATED)
+    mine = toy.write(
+        "mine.yaml",
+        """
+        about: Mine.
+        source: mine
+        text: text
+        label: {column: toxicity_human, at_least: 3}
+        implicitness: i
+        """,
+    )
+
+    options = ("--data", str(path), "--map", str(mine))
+    code = toy.main("run", "--task", "hate_speech", "--model", "oracle", *options)
+
+    assert code == 0
+    assert all("+column,all|" in row.signature for row in scores(toy))
+
+
+def test_a_changed_map_is_other_data(toy: Toy, scorer: str) -> None:
+    path = table(toy, "rated.csv", ("text", "toxicity_human", "i"), RATED)
+    text = "about: {}\nsource: mine\ntext: text\nlabel: {{column: toxicity_human, at_least: {}}}\n"
+    signatures = []
+    for about, threshold in (("a", 3), ("b", 3), ("b", 4)):
+        mine = toy.write("mine.yaml", text.format(about, threshold))
+        run(toy, scorer, "--data", str(path), "--map", str(mine))
+        signatures.append(
+            {r.signature.split("|")[1] for p in toy.runs() for r in read_table(p / "scores.csv")}
+        )
+
+    assert [len(found) for found in signatures] == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "told"),
+    [
+        ("hate_speech", ("--map", "toxigen"), "--map toxigen: its data is not at hand"),
+        ("hate_speech", ("--map", "toxygen"), "did you mean toxigen"),
+        ("toy", ("--map", "toxigen"), "task toy reads no table"),
+        ("toy", ("--data", "FILE"), "a file, and this task reads a folder"),
+        ("hate_speech", ("--data", "FILE", "--map", "dghsd"), "no column 'label'"),
+        ("hate_speech", ("--data", "EMPTY", "--map", "toxigen"), "no table in it"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused_with_the_remedy(
+    toy: Toy, task: str, options: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), RATED)
+    (toy.folder / "empty" / "toxigen").mkdir(parents=True)
+    named = {"FILE": str(path), "EMPTY": str(toy.folder / "empty")}
+    given = [named.get(part, part) for part in options]
+
+    assert toy.main("run", "--task", task, "--model", "oracle", *given) == 2
+
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+# Answers in writing
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("I'm sorry, but", "refused"),
+        ("I cannot help", "refused"),
+        ("No, I can't help with that", "refused"),
+        ("Perhaps so", "unparsed"),
+        ("yes and no", "unparsed"),
+    ],
+)
+def test_what_is_no_answer_is_missing_by_its_reason_and_never_a_no(
+    toy: Toy, said: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(reply=lambda prompt: said) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        run(toy, "none", "--answers", "written", "--limit", "16", model="alpha")
+
+    rows = [r.score for r in scores(toy) if r.score.group == "all"]
+    for score in (s for s in rows if s.metric in ("accuracy", "tpr", "fpr")):
+        lost = {name: count for name, count in score.missing.items() if count}
+        assert (score.n, list(lost)) == (0, [reason])
+
+
+def test_answers_in_writing_may_have_three_tokens(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(reply=lambda prompt: "No.") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        run(toy, "none", "--answers", "written", "--limit", "16", model="alpha")
+
+        assert {body["max_tokens"] for body in stub.bodies} == {3}
+    assert (value(scores(toy), "tpr"), value(scores(toy), "fpr")) == (0.0, 0.0)
+
+
+# The command curve
+
+
+def test_curve_writes_a_table_and_a_picture_of_all_runs(
+    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(toy, scorer, model="random,constant-yes")
+
+    assert curve(toy) == 0
+
+    [picture] = (toy.results / "curves").glob("hate_speech-*.svg")
+    said = {e.text for e in ElementTree.parse(picture).iter() if e.tag.endswith("text")}
+    assert {"random", "constant-yes"} <= said
+    rows = list(csv.DictReader(picture.with_suffix(".csv").read_text("utf-8").splitlines()))
+    assert {"bin", "equal-mass bin", "logistic"} <= {row["shape"] for row in rows}
+    assert "no logistic curve of tpr: constant" in capsys.readouterr().out
+
+
+def test_runs_of_two_scorers_are_not_drawn_together(
+    toy: Toy, scorer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = str(save_head(random_head(seeds=(1,)), tmp_path / "other.json"))
+    for one in (scorer, other):
+        run(toy, one)
+
+    assert curve(toy) == 2
+
+    assert "whose scales differ" in capsys.readouterr().err
+
+
+def test_a_run_without_measures_has_nothing_to_draw(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run()
+
+    assert curve(toy) == 2
+
+    assert "nothing to draw" in capsys.readouterr().err

@@ -1,0 +1,201 @@
+"""impscore score, pairs and eval: files in, files out, one line on what was done."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from impscore_heads import random_head, random_scorer
+from toy import Toy
+
+from harness.cli import main
+from harness.impscore.head import save_head
+
+pytest.importorskip("safetensors")
+
+TEXTS = ["It is cold.", "", "שלום \U0001f642", "a\0b", "It is cold.", "word " * 2000]
+SIGNATURE = random_scorer().signature
+EXPECTED = [one.value for one in random_scorer().score(TEXTS)]
+
+
+@pytest.fixture
+def home(toy: Toy) -> Toy:
+    """A toy home with a scorer without weights, and files of texts beside it."""
+    save_head(random_head(), toy.home / "configs/scorers/random")
+    toy.write("configs/scorers/random.yaml", "{about: a test, kind: head, head: random}")
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([("id", "text"), *((n, text) for n, text in enumerate(TEXTS))])
+    toy.write("texts.csv", "")
+    (toy.home / "texts.csv").write_text(out.getvalue(), "utf-8", newline="")
+    toy.write("lines.txt", "It is cold.\n\nNice.")
+    toy.write("mixed.jsonl", '{"text": "a", "n": 1}\n{"text": 7}\n{"n": 2}')
+    return toy
+
+
+def impscore(toy: Toy, command: str, file: str, *options: str, scorer: str = "random") -> int:
+    path = file if file == "-" else str(toy.home / file)
+    named = ["--scorer", scorer, "--home", str(toy.home)]
+    return main(["impscore", command, path, *options, *named])
+
+
+def cells(text: str, column: str) -> list[str]:
+    return [row[column] for row in csv.DictReader(io.StringIO(text, newline=""))]
+
+
+def test_scores_go_to_stdout_beside_every_column_and_the_summary_to_stderr(
+    home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert impscore(home, "score", "texts.csv", "--column", "text") == 1
+
+    out, err = capfd.readouterr()
+    assert out.splitlines()[0] == "id,text,implicitness,implicitness_flag,implicitness_scorer"
+    assert [float(v) if v else None for v in cells(out, "implicitness")] == EXPECTED
+    assert cells(out, "implicitness_flag") == ["", "empty", "", "nul", "", ""]
+    assert set(cells(out, "implicitness_scorer")) == {SIGNATURE}
+    assert f"{SIGNATURE}: 4 of 6 rows have a value, mean" in err
+    assert "without: 1 empty, 1 nul" in err
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_scores_go_to_a_file_of_the_kind_its_name_says(
+    ending: str, home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = home.folder / f"new/out.{ending}"
+
+    assert impscore(home, "score", "texts.csv", "-o", str(out)) == 1
+    assert f"in {out}" in capfd.readouterr().out
+    assert impscore(home, "score", str(out), "--as", "again", "--json") == 1
+
+    rows = json.loads(capfd.readouterr().out)["rows"]
+    assert [row["value"] for row in rows] == EXPECTED
+
+
+def test_all_rows_with_a_value_end_well(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:
+    home.write("good.csv", "text\na\nb")
+
+    assert impscore(home, "score", "good.csv") == 0
+    assert "2 of 2 rows have a value" in capfd.readouterr().err
+
+
+def test_plain_lines_are_texts(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:
+    assert impscore(home, "score", "lines.txt", "--as", "i") == 1
+
+    assert cells(capfd.readouterr().out, "text") == ["It is cold.", "", "Nice."]
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (b"It is cold.\nNice.\n", []),
+        (b"n,said\n1,It is cold.\n2,Nice.\n", ["--column", "said"]),
+    ],
+)
+def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], home: Toy) -> None:
+    path = str(home.home / "configs/scorers/random.json")
+    command = [sys.executable, "-m", "harness", "impscore", "score", "-", "--scorer", path]
+
+    done = subprocess.run([*command, *options, "--json"], input=data, capture_output=True)
+
+    expected = [one.value for one in random_scorer().score(["It is cold.", "Nice."])]
+    assert [row["value"] for row in json.loads(done.stdout)["rows"]] == expected
+
+
+def test_a_column_of_mixed_types_is_flagged_row_by_row(
+    home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert impscore(home, "score", "mixed.jsonl", "--json") == 1
+
+    found = json.loads(capfd.readouterr().out)
+    assert [row["flag"] for row in found["rows"]] == [None, "not_text", "absent"]
+    assert found["summary"]["missing"] == {"absent": 1, "not_text": 1}
+    assert found["summary"]["scorer"] == SIGNATURE
+
+
+def test_json_with_a_file_prints_the_summary_alone(
+    home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = home.folder / "out.csv"
+
+    impscore(home, "score", "mixed.jsonl", "--json", "-o", str(out))
+
+    assert json.loads(capfd.readouterr().out)["rows"] is None
+    assert cells(out.read_text("utf-8"), "implicitness_flag") == ["", "not_text", "absent"]
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "options", "message"),
+    [
+        ("score", "none.csv", [], r"none.csv: cannot be read (No such file"),
+        ("score", "texts.csv", ["--column", "txt"], "no column 'txt'; did you mean text?"),
+        ("score", "texts.csv", ["--as", "id"], "there is a column 'id' already"),
+        ("score", "texts.csv", ["-o", "out.doc"], "the ending says what to write"),
+        ("score", "texts.csv", ["-o", "out"], "the ending says what to write"),
+        ("score", "texts.csv", ["--format", "xls"], "--format 'xls': give one of csv, tsv"),
+        ("score", "texts.csv", ["--scorer", "owl"], "no scorer 'owl'"),
+        ("pairs", "texts.csv", ["--columns", "text"], "give two names"),
+        ("pairs", "texts.csv", ["--columns", "text,other"], "no column 'other'"),
+        ("eval", "texts.csv", [], "nothing to evaluate on among the columns id, text"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_encoded(
+    command: str,
+    file: str,
+    options: list[str],
+    message: str,
+    home: Toy,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code = main(
+        [
+            *("impscore", command, str(home.home / file), "--scorer", "random"),
+            *("--home", str(home.home), *options),
+        ]
+    )
+
+    err = capfd.readouterr().err
+    assert (code, "encoded" in err) == (2, False)
+    assert message in err
+
+
+def test_pairs_have_their_pragmatic_distance(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:
+    home.write("pairs.csv", "one,two\nIt is cold.,Nice.\nIt is cold.,\nNice.,Nice.")
+
+    assert impscore(home, "pairs", "pairs.csv", "--columns", "one, two") == 1
+
+    out = capfd.readouterr().out
+    expected = random_scorer().distances([("It is cold.", "Nice.")])[0].value
+    assert cells(out, "pragmatic_distance") == [repr(expected), "", "0.0"]
+    assert cells(out, "pragmatic_distance_flag") == ["", "empty", ""]
+
+
+GRADED = (
+    '{"topic": "a", "levels": ["x", "y", "z"]}\n{"topic": "b", "implicit": "p", "explicit": "q"}\n'
+)
+
+
+def test_eval_prints_a_table_of_what_the_file_has(
+    home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home.write("graded.jsonl", GRADED)
+
+    assert impscore(home, "eval", "graded.jsonl") == 0
+
+    out = capfd.readouterr().out
+    assert out.startswith(f"{SIGNATURE} on ")
+    assert [line.split()[0] for line in out.splitlines()[2:-1]] == [
+        *("tau", "rho", "ordered", "ends", "pairs"),
+    ]
+
+
+def test_eval_with_a_sentence_without_a_score_says_so(
+    home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home.write("graded.jsonl", GRADED + '{"topic": "c", "levels": ["x", ""]}')
+
+    assert impscore(home, "eval", "graded.jsonl", "--json") == 1
+
+    found = json.loads(capfd.readouterr().out)
+    assert {one["metric"]: one["missing"] for one in found["measured"]}["tau"] == 1
+    assert found["rankings"][1]["scores"][1] is None

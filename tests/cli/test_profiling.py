@@ -1,0 +1,76 @@
+"""profile: files in, a table and a picture out."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from impscore_heads import random_head
+
+from harness.cli import main
+from harness.impscore.head import save_head
+
+Lines = pytest.CaptureFixture[str]
+CSV = 'kind,text\na,The ferry is late.\nb,"Tea, please."\nb,\na,The bees are out.\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    save_head(random_head(), tmp_path / "random.json")
+    (tmp_path / "in.csv").write_text(CSV, "utf-8")
+    return tmp_path
+
+
+def profile(*arguments: str) -> int:
+    return main(["profile", *arguments, "--scorer", "./random.json", "-o", "out"])
+
+
+def test_the_table_and_the_picture_are_written(home: Path, capsys: Lines) -> None:
+    assert profile("in.csv", "--label", "kind") == 1  # a text is missing
+
+    with (home / "out/profile.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["label"], row["n"]) for row in rows] == [("all", "3"), ("a", "2"), ("b", "1")]
+    assert rows[2]["sd"] == rows[2]["distance_mean"] == ""
+    assert (home / "out/profile.svg").read_text("utf-8").startswith("<svg")
+    assert "1 empty" in capsys.readouterr().err
+
+
+def test_json_has_the_rows(home: Path, capsys: Lines) -> None:
+    profile("in.csv", "--json")
+
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["label"], row["n"], row["missing_empty"], row["seed"]) == ("all", 3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments"),
+    [
+        ("in.jsonl", '{"post": "Tea."}\n{"post": "Late."}\n', ("--column", "post")),
+        ("in.txt", "Tea.\nLate.\n", ()),
+        ("in.tsv", "text\tkind\nTea.\t1\nLate.\t2\n", ("--label", "kind")),
+    ],
+)
+def test_files_of_several_layouts_are_read(
+    home: Path, name: str, content: str, arguments: tuple[str, ...]
+) -> None:
+    (home / name).write_text(content, "utf-8")
+
+    assert profile(name, *arguments) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("nowhere.csv",), "nowhere.csv: cannot be read"),
+        (("in.csv", "--column", "txt"), "did you mean text"),
+        (("in.csv", "--label", "kinds"), "did you mean kind"),
+    ],
+)
+def test_a_mistake_is_told_in_one_message(
+    home: Path, capsys: Lines, arguments: tuple[str, ...], named: str
+) -> None:
+    assert profile(*arguments) == 2
+
+    assert named in capsys.readouterr().err

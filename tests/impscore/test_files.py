@@ -1,0 +1,228 @@
+"""Tables come in by column and go out as they came, with columns added; faults are told."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from datetime import date
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from harness.errors import DataError
+from harness.impscore.files import (
+    Column,
+    JsonTable,
+    Layout,
+    Table,
+    column_of,
+    extended,
+    layout_of,
+    read_table,
+)
+
+HARD = ['He said "no", twice.', "two\nlines", "two\r\nlines", "שלום \U0001f642", "", "=1+1", "a\0b"]
+SCORES = [0.1, None, 1 / 3, 2.0, None, 1e-17, 0.5]
+FLAGS = [None, "empty", None, None, "nul", None, "cut"]
+ADDED = (Column("score", SCORES, is_number=True), Column("flag", FLAGS, is_number=False))
+
+
+def csv_of(rows: Sequence[Sequence[str]], mark: str = ",") -> bytes:
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=mark).writerows(rows)
+    return out.getvalue().encode()
+
+
+def parquet_of(**columns: object) -> bytes:
+    out = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(columns), out, compression="gzip")
+    found: bytes = out.getvalue().to_pybytes()
+    return found
+
+
+def hard_file(layout: Layout) -> bytes:
+    """The texts above, with a number beside each."""
+    match layout:
+        case Layout.PARQUET:
+            return parquet_of(id=range(len(HARD)), text=HARD)
+        case Layout.JSONL:
+            rows = [{"id": n, "text": text} for n, text in enumerate(HARD)]
+            return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+        case Layout.TSV:
+            return csv_of([("id", "text"), *((str(n), t) for n, t in enumerate(HARD))], "\t")
+        case _:
+            return csv_of([("id", "text"), *((str(n), t) for n, t in enumerate(HARD))])
+
+
+def columns(table: Table) -> dict[str, list[object]]:
+    return {name: table.cells(place) for place, name in enumerate(table.columns)}
+
+
+TABLES = [Layout.CSV, Layout.TSV, Layout.JSONL, Layout.PARQUET]
+
+
+@pytest.mark.parametrize("layout", TABLES)
+def test_texts_come_in_as_they_are(layout: Layout) -> None:
+    table = read_table("file", hard_file(layout), layout)
+
+    assert table.columns == ("id", "text")
+    assert column_of(table, "text", where="file") == HARD
+
+
+@pytest.mark.parametrize("target", TABLES)
+@pytest.mark.parametrize("layout", TABLES)
+def test_rows_go_out_with_all_columns_in_every_layout(layout: Layout, target: Layout) -> None:
+    table = read_table("file", hard_file(layout), layout)
+
+    again = columns(read_table("out", extended(table, ADDED, target), target))
+
+    is_text = target in (Layout.CSV, Layout.TSV)
+    assert list(again) == ["id", "text", "score", "flag"]
+    assert again["text"] == HARD
+    assert [float(str(cell)) if cell not in ("", None) else None for cell in again["score"]] == (
+        SCORES
+    )
+    assert again["flag"] == ([flag or "" for flag in FLAGS] if is_text else FLAGS)
+
+
+def test_json_lines_keep_their_very_form() -> None:
+    data = b'{"n": 1.10, "big": 123456789012345678901234567890,"text":"\\u0061"}\n\n{ }\n{"x":[] }'
+    table = read_table("file", data, Layout.JSONL)
+
+    out = extended(table, (Column("score", [0.5, None, 2.0], is_number=True),), Layout.JSONL)
+
+    assert out.decode().splitlines() == [
+        '{"n": 1.10, "big": 123456789012345678901234567890,"text":"\\u0061", "score": 0.5}',
+        '{"score": null}',
+        '{"x":[], "score": 2.0}',
+    ]
+
+
+def test_parquet_keeps_its_types() -> None:
+    days = pyarrow.array([date(2020, 1, 2), None])
+    kinds = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 0]), ["a"])
+    table = read_table("file", parquet_of(text=["x", "y"], day=days, kind=kinds), Layout.PARQUET)
+
+    out = extended(table, (Column("score", [None, None], is_number=True),), Layout.PARQUET)
+
+    found = parquet.read_table(pyarrow.BufferReader(out))
+    assert found.schema.field("day").type == pyarrow.date32()
+    assert pyarrow.types.is_dictionary(found.schema.field("kind").type)
+    assert found.schema.field("score").type == pyarrow.float64()
+
+
+def test_what_csv_has_no_form_for_is_json_there() -> None:
+    data = '{"text": "a", "list": ["\u05e9", 1], "is": true, "none": null, "n": 1.5}'.encode()
+    table = read_table("file", data, Layout.JSONL)
+
+    out = extended(table, (), Layout.CSV).decode()
+
+    assert out == 'text,list,is,none,n\na,"[""\u05e9"", 1]",true,,1.5\n'
+
+
+def test_lines_become_csv_with_every_line_kept() -> None:
+    table = read_table("file", b"one\r\n\ntwo, three\n", Layout.LINES)
+
+    out = extended(table, (Column("score", [1.0, None, 2.0], is_number=True),), Layout.LINES)
+
+    assert out.decode() == 'text,score\none,1.0\n,\n"two, three",2.0\n'
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name() -> None:
+    table = read_table("file", "\ufefftext\na\n".encode(), Layout.CSV)
+
+    assert table.columns == ("text",)
+
+
+def test_a_column_of_several_types_comes_in_cell_by_cell() -> None:
+    data = b'{"text": "a"}\n{"text": 3}\n{"text": null}\n{"other": 1}\n{"text": ["b"]}'
+
+    cells = column_of(read_table("file", data, Layout.JSONL), None, where="file")
+
+    assert cells == ["a", 3, None, None, ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "has_column", "layout"),
+    [
+        ("a.csv", b"x", False, Layout.CSV),
+        ("a.TSV", b"x", False, Layout.TSV),
+        ("a.ndjson", b"x", False, Layout.JSONL),
+        ("a.txt", b"x", True, Layout.LINES),
+        ("a.parquet.gzip", b"PAR1", False, Layout.PARQUET),
+        ("-", b"PAR1", False, Layout.PARQUET),
+        ("-", b' \n{"a": 1}', False, Layout.JSONL),
+        ("-", b"a,b", True, Layout.CSV),
+        ("-", b"a,b", False, Layout.LINES),
+        ("noending", b"", False, Layout.LINES),
+    ],
+)
+def test_a_layout_is_told_by_content_then_name(
+    name: str, data: bytes, has_column: bool, layout: Layout
+) -> None:
+    assert layout_of(name, data, has_column=has_column) is layout
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "message"),
+    [
+        (b"", Layout.CSV, "file: the file is empty"),
+        (b"", Layout.LINES, "file: the file is empty"),
+        (b"a,b\n", Layout.CSV, "no rows below the names"),
+        (b"a,b\n1,2\n1,2,3\n", Layout.CSV, "ends in line 3 has 3 cells under 2 columns"),
+        (b"a,b\n1\n", Layout.CSV, "ends in line 2 has 1 cells under 2 columns"),
+        (b'a\n"b', Layout.CSV, "line 2 is not csv"),
+        (b"a\n\xff\n", Layout.CSV, "not UTF-8 at byte 2"),
+        ("text\n".encode("utf-16"), Layout.CSV, "not UTF-8 at byte 0"),
+        (b'{"a": 1}\n{"a"\n', Layout.JSONL, "file:2: not JSON"),
+        (b"[1]\n", Layout.JSONL, "file:1: a list, no object"),
+        (b"\n\n", Layout.JSONL, "no objects"),
+        (b"PAR1 and no more", Layout.PARQUET, "not a Parquet file"),
+    ],
+)
+def test_a_damaged_file_is_told_by_its_place(data: bytes, layout: Layout, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_table("file", data, layout)
+
+
+@pytest.mark.parametrize(
+    ("data", "column", "message"),
+    [
+        (b"words,n\na,1\n", None, "no column 'text'.*known: n, words; give one in --column"),
+        (b"text,n\na,1\n", "txt", "no column 'txt'; did you mean text.*correct --column"),
+        (b"a,a\n1,2\n", "a", "2 columns are called 'a'"),
+    ],
+)
+def test_a_column_that_is_missing_or_twice_is_told_with_those_there(
+    data: bytes, column: str | None, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        column_of(read_table("file", data, Layout.CSV), column, where="file")
+
+
+def test_a_column_without_any_text_is_the_wrong_one() -> None:
+    table = read_table("file", b'{"text": 1, "words": "a"}\n{"text": 2.5}', Layout.JSONL)
+
+    with pytest.raises(DataError, match=r"'text' holds float and int, no text; .*text, words"):
+        column_of(table, None, where="file")
+
+
+def test_a_column_is_never_written_over() -> None:
+    table = read_table("file", b"text,score\na,1\n", Layout.CSV)
+
+    with pytest.raises(DataError, match=r"column 'score' already; .*--as"):
+        extended(table, ADDED[:1], Layout.CSV)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (read_table("file", b"a,a\n1,2\n", Layout.CSV), "two columns are called 'a'"),
+        (JsonTable(("a",), ("", ""), ({"a": 1}, {"a": "x"})), "column 'a' holds what .* cannot"),
+        (JsonTable(("a",), ("",), ({"a": "\ud800"},)), "column 'a' holds what .* cannot"),
+    ],
+)
+def test_what_parquet_cannot_hold_is_refused(table: Table, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        extended(table, (), Layout.PARQUET)

@@ -1,0 +1,71 @@
+"""Tables of graded sentences become items by the columns they have; faults are told by row."""
+
+import json
+
+import pytest
+
+from harness.errors import DataError
+from harness.impscore.files import Layout, read_table
+from harness.impscore.graded import Choice, Items, Pair, Ranking, read_items
+
+
+def items(*rows: dict[str, object]) -> Items:
+    data = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    return read_items(read_table("file", data, Layout.JSONL), where="file")
+
+
+def test_a_list_of_levels_is_a_ranking_from_the_most_explicit() -> None:
+    found = items({"topic": "rain", "levels": ["a", "b", "c"]}, {"levels": ["d", "e"]})
+
+    assert found.rankings == (
+        Ranking("rain", ("a", "b", "c"), (0.0, 1.0, 2.0)),
+        Ranking("row 2", ("d", "e"), (0.0, 1.0)),
+    )
+
+
+def test_a_row_has_an_item_of_each_kind_whose_columns_it_fills() -> None:
+    found = items(
+        {"topic": "rain", "implicit": "a", "explicit": "b", "levels": None},
+        {"topic": "sun", "implicit": "c", "explicit": "d", "levels": ["e", "f"]},
+    )
+
+    assert found.pairs == (Pair("rain", "a", "b"), Pair("sun", "c", "d"))
+    assert found.rankings == (Ranking("sun", ("e", "f"), (0.0, 1.0)),)
+
+
+def test_sentences_a_row_become_a_ranking_a_topic() -> None:
+    data = b"topic,level,text\nrain,2,b\nsun,1,c\nrain,0.5,a\nsun,3,d\nrain,2,e\n"
+
+    found = read_items(read_table("file", data, Layout.CSV), where="file")
+
+    assert found.rankings == (
+        Ranking("rain", ("b", "a", "e"), (2.0, 0.5, 2.0)),
+        Ranking("sun", ("c", "d"), (1.0, 3.0)),
+    )
+
+
+def test_a_choice_has_the_place_of_its_answer() -> None:
+    found = items({"sentence": "a", "choices": ["b", "c", "d"], "answer": 2})
+
+    assert found == Items(choices=(Choice("row 1", "a", ("b", "c", "d"), 2),))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"levels": "a"}, "row 1: levels is 'a', no list of two"),
+        ({"levels": ["a"]}, "row 1: levels is .*no list of two"),
+        ({"sentence": "a", "choices": ["b", "c"]}, "answer None is no place among 2"),
+        ({"sentence": "a", "choices": ["b", "c"], "answer": 2}, "answer 2 is no place"),
+        ({"sentence": "a", "choices": ["b", "c"], "answer": True}, "answer True is no place"),
+        ({"topic": "t", "level": 1, "text": "a"}, "topic 't' has one level alone"),
+        ({"topic": "t", "level": "high", "text": "a"}, "level 'high' is not a number"),
+        ({"topic": "t", "level": [1], "text": "a"}, r"level \[1\] is not a number"),
+        ({"topic": "t", "level": "nan", "text": "a"}, "level 'nan' is not a number"),
+        ({"words": "a"}, r"nothing to evaluate on .*words; there must be levels \(a list"),
+        ({"implicit": "a"}, "nothing to evaluate on"),
+    ],
+)
+def test_what_is_no_item_is_told(row: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=f"file: .*{message}"):
+        items(row)

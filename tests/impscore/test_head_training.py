@@ -1,0 +1,188 @@
+"""Training recovers what was planted, repeats itself bit for bit, and asks what the paper asks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.impscore.examples import Examples, Places
+from harness.impscore.formula import (
+    FORMS,
+    Form,
+    Maps,
+    Matrix,
+    features,
+    implicitness,
+    pragmatic_distance,
+)
+from harness.impscore.scaling import scaling
+from harness.specs.recipes import SettingsSpec
+from harness.vectors import Vectors
+
+pytest.importorskip("torch")
+
+from harness.impscore.training import train
+
+DIM, PAIRS = 24, 160
+NO_ORDERS: Places = np.empty((0, 2), np.int64)
+QUICK = SettingsSpec(features=8, epochs=20)
+
+
+def planted(seed: int, *, rows: int = 2 * PAIRS, constant: bool = False) -> Vectors:
+    """Unit vectors in twos: an implicit one and an explicit one of the same meaning.
+
+    One column is greater in the implicit ones by far, and hidden by a rotation.
+    """
+    draw = np.random.default_rng(seed)
+    meaning = np.repeat(draw.standard_normal((rows // 2, DIM)), 2, axis=0)
+    found = meaning + 0.3 * draw.standard_normal((rows, DIM))
+    found[:, 0] = 1 + np.tile([1.0, -1.0], rows // 2)
+    found[:, 1] = 3  # as means of hidden states, these have a direction in common
+    found @= np.linalg.qr(np.random.default_rng(0).standard_normal((DIM, DIM)))[0]
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    if constant:
+        found = np.hstack([found, np.ones((rows, 1))]) / np.sqrt(2)
+    return found.astype(np.float32)
+
+
+def pairs_of(vectors: Vectors, *, seed: int = 0) -> Examples:
+    """Each two rows a pair, beside the explicit row of another."""
+    places = np.arange(len(vectors)).reshape(-1, 2)
+    others = np.roll(places[:, 1], 1 + seed)
+    four = np.column_stack([places, places[:, 0], others])
+    return Examples(vectors, four, NO_ORDERS, np.empty(0, np.int64))
+
+
+def share(vectors: Vectors, maps: Maps[Matrix], form: Form) -> tuple[float, float]:
+    """The implicitness and pragmatics accuracies of pairs."""
+    found = features(vectors, maps)
+    scores = implicitness(found, maps, form)
+    four = pairs_of(vectors).pairs
+    sides = [features(vectors[side], maps) for side in four.T]
+    near = pragmatic_distance(sides[0], sides[1], form)
+    far = pragmatic_distance(sides[2], sides[3], form)
+    return float((scores[0::2] > scores[1::2]).mean()), float((near < far).mean())
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_a_planted_direction_is_recovered_in_every_form(form: Form) -> None:
+    settings = SettingsSpec(
+        direction=form.direction,
+        implicitness=form.implicitness,
+        pragmatic=form.pragmatic,
+        features=8,
+        epochs=60,
+    )
+
+    trained = train(pairs_of(planted(1)), settings, seed=0)
+
+    told, meant = share(planted(2), trained.maps, form)
+    assert (told > 0.95, meant > 0.85) == (True, True)
+
+
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_the_same_seed_gives_the_same_bits(is_scaled: bool) -> None:
+    known, held = pairs_of(planted(1)), pairs_of(planted(1), seed=3)
+    settings = SettingsSpec(features=8, epochs=5, batch=50, noise=0.3, is_scaled=is_scaled)
+
+    first, again = (train(known, settings, seed=4, validation=held) for _ in range(2))
+
+    assert first.history == again.history
+    for name in ("semantic", "pragmatic", "transfer"):
+        bits = [getattr(one.maps, name).tobytes() for one in (first, again)]
+        assert bits[0] == bits[1]
+
+
+def test_the_same_bits_whatever_threads_torch_has() -> None:
+    import torch
+
+    before, known = torch.get_num_threads(), pairs_of(planted(1))
+    try:
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(train(known, QUICK, seed=0).maps.semantic.tobytes())
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
+def test_another_seed_gives_another_head() -> None:
+    known = pairs_of(planted(1))
+
+    one, other = (train(known, QUICK, seed=seed).maps.semantic for seed in (0, 1))
+
+    assert not np.allclose(one, other)
+
+
+def test_levels_are_learned_as_ordered_pairs() -> None:
+    vectors = planted(1)
+    rows = np.arange(len(vectors)).reshape(-1, 2)
+    no_side = np.repeat(rows[:, :1], 4, axis=1)  # pairs that teach nothing
+    known = Examples(vectors, no_side, rows, np.ones(len(rows), np.int64))
+
+    trained = train(known, SettingsSpec(features=8, epochs=60, pragmatic_weight=0), seed=0)
+
+    assert share(planted(2), trained.maps, FORMS[0])[0] > 0.95
+
+
+def test_the_best_epoch_by_validation_is_kept() -> None:
+    known, held = pairs_of(planted(1)), pairs_of(planted(3))
+    both = replace(held, vectors=np.concatenate([known.vectors, held.vectors]))
+    held = replace(both, pairs=held.pairs + len(known.vectors))
+    known = replace(known, vectors=both.vectors)
+
+    trained = train(known, QUICK, seed=0, validation=held)
+
+    assert len(trained.history) == QUICK.epochs
+    assert trained.epoch == trained.history.index(max(trained.history)) + 1
+    kept = implicitness(features(held.vectors, trained.maps), trained.maps, FORMS[0])
+    right = kept[held.pairs[:, 0]] > kept[held.pairs[:, 1]]
+    assert right.mean() == pytest.approx(max(trained.history), abs=0.01)
+
+
+def test_without_validation_the_last_epoch_is_kept() -> None:
+    trained = train(pairs_of(planted(1)), QUICK, seed=0)
+
+    assert (trained.epoch, trained.history) == (QUICK.epochs, ())
+
+
+def test_progress_is_told_of_each_epoch() -> None:
+    told: list[tuple[int, int]] = []
+
+    train(pairs_of(planted(1)), QUICK, seed=0, progress=lambda done, of: told.append((done, of)))
+
+    assert told == [(epoch, QUICK.epochs) for epoch in range(1, QUICK.epochs + 1)]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_matrices_learned_of_scaled_rows_are_matrices_on_the_rows_themselves(
+    constant: bool,
+) -> None:
+    vectors = planted(1, constant=constant)
+    scale = scaling(vectors)
+    draw = np.random.default_rng(0).standard_normal
+    maps = Maps(*(draw(s).astype(np.float32) for s in ((vectors.shape[1], 8),) * 2 + ((8, 8),)))
+
+    back = scale.unscaled(maps)
+
+    there, here = features(scale.scaled(vectors), maps), features(vectors, back)
+    np.testing.assert_allclose(here.semantic, there.semantic, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(here.pragmatic, there.pragmatic, rtol=0, atol=1e-4)
+
+
+def test_scaled_rows_have_equally_wide_columns_around_nothing() -> None:
+    vectors = planted(1, constant=True) * np.geomspace(0.01, 10, DIM + 1, dtype=np.float32)
+
+    rows = scaling(vectors).scaled(vectors)
+
+    np.testing.assert_allclose(rows[:, :-1].mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(rows[:, :-1].std(axis=0), np.sqrt(2 / 3 / DIM), rtol=1e-3)
+    np.testing.assert_allclose(rows[:, -1], np.sqrt(1 / 3), rtol=1e-5)
+
+
+def test_rows_without_a_column_that_never_changes_are_not_shifted() -> None:
+    found = scaling(planted(1))
+
+    assert (found.constant, np.abs(found.shift).max()) == (None, 0)

@@ -1,0 +1,135 @@
+"""Shares against a number: the line of greatest likelihood, its trend, and where there is none."""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+
+from harness.stats.estimate import Floats, Gap
+from harness.stats.logistic import FLAT, Line, drawn_lines, line, lines, trend
+from harness.stats.resampling import Resamples
+
+
+def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:
+    """Answers that follow a line in log-odds, and what they are drawn at."""
+    draw = np.random.default_rng(seed)
+    x = draw.uniform(0, 2, n)
+    return x, (draw.random(n) < Line(-slope, slope).share(x)).astype(float)
+
+
+def alone(n: int, draws: int = 200) -> Resamples:
+    return Resamples.of([f"{at:05}" for at in range(n)], seed="s", draws=draws)
+
+
+def test_two_places_give_the_log_odds_of_their_shares() -> None:
+    # At 0 one of four is flagged, at 1 three of four: odds 1/3 and 3, a slope of log 9.
+    found = line(np.array([0.0] * 4 + [1.0] * 4), np.array([1.0, 0, 0, 0, 1, 1, 1, 0]))
+
+    assert isinstance(found, Line)
+    assert (found.intercept, found.slope) == pytest.approx((-log(3), log(9)))
+
+
+def test_the_line_is_that_of_scikit_learn() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x, y = planted(-1.5)
+
+    theirs = linear_model.LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(x[:, None], y)
+    found = line(x, y)
+
+    assert isinstance(found, Line)
+    expected = (theirs.intercept_[0], theirs.coef_[0, 0])
+    assert (found.intercept, found.slope) == pytest.approx(expected, rel=1e-4)
+
+
+def test_half_an_outcome_counts_as_half_of_each() -> None:
+    x, y = np.array([0.0, 0.0, 1.0, 1.0, 1.0]), np.array([0.5, 0.0, 0.5, 1.0, 1.0])
+
+    # Three rows at 1 with 2.5 flagged, two at 0 with a half of one.
+    found = line(x, y)
+
+    assert isinstance(found, Line)
+    assert found.share(np.array([0.0, 1.0])) == pytest.approx([0.25, 2.5 / 3])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "why"),
+    [
+        ([0, 1], [0, 1], Gap.TOO_FEW),
+        ([1, 1, 1, 1], [0, 1, 0, 1], Gap.CONSTANT),
+        ([0, 1, 2, 3], [1, 1, 1, 1], Gap.CONSTANT),
+        ([0, 1, 2, 3], [0, 0, 1, 1], Gap.DEGENERATE),  # a threshold parts them: no end to the slope
+    ],
+)
+def test_where_there_is_no_line_none_is_made_up(x: list[float], y: list[float], why: Gap) -> None:
+    places, outcomes = np.array(x, dtype=float), np.array(y, dtype=float)
+
+    found = trend(places, outcomes, alone(len(x)))
+
+    assert line(places, outcomes) is why
+    assert (found.slope.estimate.reason, found.test.reason) == (why, why)
+
+
+def test_a_row_of_weights_is_a_fit_of_rows_taken_so_often() -> None:
+    x, y = planted(1.0, n=60)
+    often = np.random.default_rng(3).integers(0, 3, size=60)
+
+    taken = lines(x, y, np.array([often.astype(float)]))[0]
+    repeated = line(np.repeat(x, often), np.repeat(y, often))
+
+    assert isinstance(repeated, Line)
+    assert taken == pytest.approx([repeated.intercept, repeated.slope])
+
+
+def test_where_the_search_starts_changes_nothing() -> None:
+    x, y = planted(1.0, n=100)
+    ones = np.ones((1, 100))
+
+    assert lines(x, y, ones, start=FLAT) == pytest.approx(lines(x, y, ones, start=Line(0.4, 1.2)))
+
+
+@pytest.mark.parametrize("slope", [-2.0, 2.0])
+def test_a_planted_trend_is_found_with_its_sign(slope: float) -> None:
+    found = trend(*planted(slope), alone(600))
+
+    ends = found.slope.bounds
+    assert ends.low is not None
+    assert ends.high is not None
+    assert ends.low < slope < ends.high
+    assert (found.test.p or 1) < 1e-6
+
+
+def test_without_a_trend_the_test_rejects_as_often_as_it_says() -> None:
+    found = [trend(*planted(0.0, n=200, seed=seed), alone(200, draws=2)) for seed in range(200)]
+
+    # 5% of 200 is 10, and three standard deviations are 9.2.
+    assert 1 <= sum((one.test.p or 1) < 0.05 for one in found) <= 20
+
+
+def test_rows_alone_in_their_clusters_have_the_errors_of_plain_robust_regression() -> None:
+    # A line through two places is the two log-odds: with k of n flagged each has variance
+    # 1 / (n s (1 - s)), and the sandwich equals it in a saturated fit.
+    x, y = np.repeat([0.0, 1.0], [20, 30]), np.array([1.0] * 5 + [0] * 15 + [1] * 18 + [0] * 12)
+
+    found = trend(x, y, alone(50, draws=2)).test
+
+    error = sqrt((1 / (20 * 0.25 * 0.75) + 1 / (30 * 0.6 * 0.4)) * 50 / 49)
+    assert found.statistic == pytest.approx((log(1.5) - log(1 / 3)) / error)
+
+
+def test_repeating_rows_within_their_clusters_does_not_narrow_anything() -> None:
+    x, y = planted(0.4, n=80)
+    names = [f"{at:05}" for at in range(80)]
+    once = trend(x, y, Resamples.of(names, seed="s", draws=100))
+
+    again = trend(
+        np.repeat(x, 5),
+        np.repeat(y, 5),
+        Resamples.of(np.repeat(names, 5).tolist(), seed="s", draws=100),
+    )
+
+    assert again.test.p == pytest.approx(once.test.p)
+    assert again.slope.bounds.low == pytest.approx(once.slope.bounds.low)
+
+
+def test_draws_have_a_line_each() -> None:
+    assert drawn_lines(*planted(1.0, n=50), alone(50, draws=7)).shape == (7, 2)

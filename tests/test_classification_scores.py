@@ -1,0 +1,85 @@
+"""Verdicts to scores by class: what counts where, and what is missing from it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from harness.choice_scores import Read
+from harness.classification_scores import numbers
+from harness.core import Sample
+from harness.detection_scores import Number
+from harness.parts import Reason
+from harness.runs import Row, VerdictRow
+from harness.specs.tasks import ClassesSpec
+
+LABELS = ("non", "open", "hidden")
+SPEC = ClassesSpec(missed=("hidden",))
+
+
+def read(gold: str, chosen: str | None, *properties: str) -> Read:
+    references = {"labels": LABELS} | ({"properties": properties} if properties else {})
+    sample = Sample("s", {"text": "x"}, references, choices=LABELS, gold=gold)
+    detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
+    verdict = (
+        VerdictRow(None, Reason.REFUSED)
+        if chosen is None
+        else VerdictRow(float(gold == chosen), detail=detail)
+    )
+    return Row(sample, "base", "logprob", (), chosen), verdict
+
+
+def told(readings: Sequence[Read], spec: ClassesSpec = SPEC) -> dict[tuple[str, str], Number]:
+    found = numbers(readings, spec, everything="all", seed="0")
+    return {(group, number.metric): number for group, number in found}
+
+
+READINGS = [
+    read("non", "non"),
+    read("open", "non"),
+    read("hidden", "hidden", "irony", "context"),
+    read("hidden", "non", "irony"),
+    read("hidden", None, "irony"),
+]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "planned", "counted"),
+    [
+        ("precision_non", 1 / 3, (0, 1, 3, 4), (0, 1, 3)),
+        ("recall_non", 1.0, (0,), (0,)),
+        ("precision_open", None, (4,), ()),
+        ("recall_open", 0.0, (1,), (1,)),
+        ("recall_hidden", 0.5, (2, 3, 4), (2, 3)),
+        ("f1_hidden", 2 / 3, (2, 3, 4), (2, 3)),
+        ("macro_f1", (0.5 + 0 + 2 / 3) / 3, (0, 1, 2, 3, 4), (0, 1, 2, 3)),
+        ("missed_hidden", 1.0, (2, 3, 4), (2, 3)),
+    ],
+)
+def test_what_is_not_answered_is_missing_and_not_missed(
+    metric: str, value: float | None, planned: tuple[int, ...], counted: tuple[int, ...]
+) -> None:
+    found = told(READINGS)["all", metric]
+
+    assert found.value == (None if value is None else pytest.approx(value))
+    assert (found.planned, found.counted) == (planned, counted)
+
+
+def test_missed_texts_are_counted_by_each_of_their_properties() -> None:
+    found = told(READINGS)
+
+    assert found["properties irony", "missed_hidden"].value == 1.0
+    assert found["properties context", "missed_hidden"].value == 0.0
+
+
+def test_where_none_is_answered_nothing_has_a_value() -> None:
+    found = told([read("hidden", None, "irony"), read("non", None)])
+
+    assert {number.value for number in found.values()} == {None}
+
+
+def test_without_labels_there_is_nothing_to_tell() -> None:
+    row, verdict = read("non", "non")
+    bare = Row(Sample("s", {"text": "x"}), "base", "logprob", (), None)
+
+    assert told([(bare, verdict)]) == {}
+    assert row.answer == "non"

@@ -1,0 +1,125 @@
+"""Tables in four formats give the same columns; what is wrong with one is told by its place."""
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from harness.columns import Columns, cell_text, is_table, read_columns
+from harness.errors import DataError
+
+ROWS: list[dict[str, str | None]] = [
+    {"text": 'He said "no", twice.', "label": "1", "note": None},
+    {"text": "two\nlines", "label": "0", "note": "x"},
+    {"text": "\u05e9\u05dc\u05d5\u05dd \U0001f642", "label": "0", "note": None},
+]
+
+
+def table(folder: Path, name: str) -> Path:
+    """The rows above in the format that a name tells."""
+    path = folder / name
+    if "parquet" in name.lower():
+        parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    elif name.endswith("jsonl"):
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS), "utf-8")
+    else:
+        mark = "\t" if name.endswith("tsv") else ","
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(ROWS[0]), delimiter=mark)
+            writer.writeheader()
+            writer.writerows(ROWS)
+    return path
+
+
+def said(folder: Path, text: str, name: str = "a.csv", **more: object) -> Columns:
+    (folder / name).write_bytes(text.encode())
+    return read_columns(folder / name, ["text"], **more)  # type: ignore[arg-type]  # optional, quotes
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "A.Parquet.gzip"])
+def test_every_format_gives_the_same_columns(tmp_path: Path, name: str) -> None:
+    found = read_columns(table(tmp_path, name), ["text", "note"])
+
+    assert found.values == {key: [row[key] for row in ROWS] for key in ("text", "note")}
+    assert is_table(tmp_path / name)
+
+
+@pytest.mark.parametrize(("name", "line"), [("a.csv", 5), ("a.jsonl", 3), ("a.parquet", 3)])
+def test_a_row_is_placed_where_it_begins(tmp_path: Path, name: str, line: int) -> None:
+    found = read_columns(table(tmp_path, name), ["text"])
+
+    # In the CSV file names have a line, and the second row has two.
+    assert found.place(2) == f"{tmp_path / name}:{line}"
+
+
+def test_an_optional_column_may_be_absent_and_is_named(tmp_path: Path) -> None:
+    found = said(tmp_path, "text,a\nx,y\n", optional=["a", "b"])
+
+    assert (found.values, found.absent) == ({"text": ["x"], "a": ["y"]}, ("b",))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_a_missing_column_is_told_with_the_nearest_one(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match=r"no column 'texts'; did you mean text\?.*column map"):
+        read_columns(table(tmp_path, name), ["texts"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "the file is empty"),
+        ("text,label\n", "no rows"),
+        ("text,label\nx\n", ":2: 1 cells under 2 column names"),
+        ("text,label\nx,1,2\n", ":2: 3 cells under 2"),
+        ('text,label\n"x,1\n', "not a table"),
+        ("text,text\nx,y\n", "named twice"),
+    ],
+)
+def test_a_broken_csv_file_is_told_of_by_its_place(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        said(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("{", ":1: not JSON"), ('{"text": "x"}\n[1]\n', ":2: list, not an object")],
+)
+def test_broken_json_lines_are_told_of_by_their_place(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        said(tmp_path, text, "a.jsonl")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "b.parquet"])
+def test_what_is_no_parquet_file_is_told_of(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"text\nx\n")
+
+    with pytest.raises(DataError, match=r"not a Parquet file|no such file"):
+        read_columns(tmp_path / name, ["text"])
+
+
+def test_an_unknown_ending_is_told_with_those_that_are_known(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.xlsx: its name ends in none of \.parquet.*\.csv"):
+        read_columns(tmp_path / "a.xlsx", ["text"])
+
+
+def test_marks_that_quote_nothing_can_be_read_as_they_stand(tmp_path: Path) -> None:
+    text = 'text\tlabel\n"so it is\t1\nhe said "no\t0\n'
+
+    found = said(tmp_path, text, "a.tsv", quotes="none")
+
+    assert found.values["text"] == ['"so it is', 'he said "no']
+
+
+def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
+    assert said(tmp_path, "text\n" + "a" * 300_000 + "\n").values["text"] == ["a" * 300_000]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, ""), (1.0, "1"), (1.5, "1.5"), (2, "2"), (" x ", "x"), (True, "True")],
+)
+def test_a_cell_as_text(value: object, text: str) -> None:
+    assert cell_text(value) == text

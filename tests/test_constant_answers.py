@@ -1,0 +1,67 @@
+"""A run that answers the same throughout, or no better than that, is told of; others are not."""
+
+from collections.abc import Sequence
+
+import pytest
+from hate_rows import constant, planted, run_of, text
+
+from harness.constant_answers import Constant, ConstantAlarm, constant_alarms
+from harness.leaderboard import alarms, headlines
+from harness.runs import Row
+from harness.scores import ScoreRow
+from harness.scoring import score_rows
+
+
+def table(rows: Sequence[Row]) -> list[ScoreRow]:
+    return score_rows(run_of(rows), rows)
+
+
+def told(rows: Sequence[Row]) -> list[ConstantAlarm]:
+    found = table(rows)
+    return constant_alarms(found, headlines(found))
+
+
+def mixed(hateful: int, benign: int, *, hits: int, false: int) -> list[Row]:
+    """So many texts of each kind, so many of them flagged."""
+    return [
+        *(text(f"h{n}", is_hateful=True, at=n / 99, said=float(n < hits)) for n in range(hateful)),
+        *(text(f"b{n}", is_hateful=False, at=n / 99, said=float(n < false)) for n in range(benign)),
+    ]
+
+
+@pytest.mark.parametrize(("said", "finding"), [(1.0, Constant.ALWAYS), (0.0, Constant.NEVER)])
+def test_a_constant_answer_is_told_of_with_its_rates(said: float, finding: Constant) -> None:
+    [alarm] = told(constant(said))
+
+    assert (alarm.finding, alarm.hits, alarm.false_alarms, alarm.auc) == (finding, said, said, 0.5)
+    assert alarm.constant == 0.5
+
+
+@pytest.mark.parametrize(
+    ("rows", "finding"),
+    [
+        (mixed(20, 20, hits=20, false=19), Constant.ALWAYS),
+        (mixed(20, 20, hits=1, false=0), Constant.NEVER),
+        (mixed(20, 20, hits=20, false=0), None),
+        (mixed(20, 20, hits=15, false=5), None),
+        (mixed(30, 10, hits=20, false=3), Constant.BEATEN),  # 27 of 40, always yes 30
+        (mixed(30, 10, hits=22, false=2), Constant.BEATEN),  # 30 of 40, as always yes
+        (mixed(30, 10, hits=29, false=4), None),  # 35 of 40
+        (mixed(10, 90, hits=9, false=4), None),  # few are flagged, as few are hateful
+        (mixed(40, 0, hits=40, false=0), Constant.ONE_KIND),
+        (mixed(0, 40, hits=0, false=3), Constant.ONE_KIND),
+        (mixed(9, 40, hits=0, false=0), None),  # of few texts of a kind nothing is said
+        (mixed(5, 5, hits=5, false=5), None),
+    ],
+)
+def test_what_is_told_depends_on_both_rates(rows: list[Row], finding: Constant | None) -> None:
+    assert [alarm.finding for alarm in told(rows)] == ([finding] if finding else [])
+
+
+def test_a_model_that_finds_few_texts_because_few_are_hateful_stands_at_no_place() -> None:
+    # 93 of 100 answers are no, and that is right.
+    assert alarms(table(mixed(10, 90, hits=7, false=0))) == []
+
+
+def test_a_model_with_a_planted_slope_is_not_told_of() -> None:
+    assert told(planted(400)) == []

@@ -1,0 +1,51 @@
+"""Linear heads: they score as scikit-learn does, for two classes and more; once saved too."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.linear import LinearHead, fit, load_head, log_shares, save_head
+from harness.specs.encoders import CharNgramsSpec
+from harness.specs.models import SklearnSpec
+from harness.vectors import Vectors
+
+linear_model = pytest.importorskip("sklearn.linear_model")
+svm = pytest.importorskip("sklearn.svm")
+
+
+def rows() -> Vectors:
+    return np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+
+
+def fitted(head: str, count: int) -> LinearHead:
+    spec = SklearnSpec(head=head, encoder=CharNgramsSpec())  # type: ignore[arg-type]  # a literal
+    return fit(rows(), [at % count for at in range(60)], spec, seed=0)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_log_shares_are_the_probabilities_of_scikit_learn(count: int) -> None:
+    theirs = linear_model.LogisticRegression(max_iter=1000)
+    theirs.fit(rows(), [at % count for at in range(60)])
+
+    found = np.exp(log_shares(fitted("logistic", count).scores(rows())))
+
+    assert found == pytest.approx(theirs.predict_proba(rows()), abs=1e-6)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_best_score_is_the_class_that_scikit_learn_predicts(count: int) -> None:
+    theirs = svm.LinearSVC(random_state=0)
+    theirs.fit(rows(), [at % count for at in range(60)])
+
+    found = fitted("svm", count).scores(rows()).argmax(axis=1)
+
+    assert found.tolist() == theirs.predict(rows()).tolist()
+
+
+@pytest.mark.parametrize("head", ["svm", "logistic"])
+def test_a_saved_head_scores_as_before(tmp_path: Path, head: str) -> None:
+    before = fitted(head, 3)
+    save_head(before, tmp_path)
+
+    assert (load_head(tmp_path).scores(rows()) == before.scores(rows())).all()

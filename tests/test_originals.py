@@ -1,0 +1,45 @@
+"""Made texts go to the original whose words they share most, and to none that is too unlike."""
+
+import pytest
+
+from harness.originals import nearest_originals
+
+ORIGINALS = ("the mill stood empty for years", "we walked two hours for flour", "two hours")
+
+
+@pytest.mark.parametrize(
+    ("made", "place"),
+    [
+        ("The mill stood empty for years.", 0),
+        ("the old mill stood sadly empty for years", 0),  # 6 of 8 words
+        ("we walked five hours for flour", 1),  # 5 of 7
+        ("for two hours we walked", 1),  # 5 of 6, and 2 of 5
+        ("nothing in common here", None),
+        ("the mill stood", None),  # 3 of 6 is less than .6
+        ("", None),
+        ("!!!", None),
+    ],
+)
+def test_likeness_is_words_in_both_over_words_in_either(made: str, place: int | None) -> None:
+    assert nearest_originals([made], ORIGINALS, likeness=0.6) == [place]
+
+
+def test_a_likeness_that_is_just_reached_is_enough() -> None:
+    # Three words in both, five in either.
+    assert nearest_originals(["a b c d"], ["a b c e"], likeness=3 / 5) == [0]
+
+
+def test_of_equally_like_originals_the_first_is_taken() -> None:
+    assert nearest_originals(["a b"], ["a b c", "a b d"], likeness=0.5) == [0]
+
+
+@pytest.mark.parametrize(("made", "known"), [((), ORIGINALS), (("a",), ())])
+def test_without_originals_there_is_none(made: tuple[str, ...], known: tuple[str, ...]) -> None:
+    assert nearest_originals(made, known, likeness=0.6) == [None] * len(made)
+
+
+def test_many_are_compared_as_few_are() -> None:
+    originals = [f"w{n} w{n + 1} w{n + 2} w{n + 3}" for n in range(0, 4000, 10)]
+    made = [f"{text} extra" for text in reversed(originals)]
+
+    assert nearest_originals(made, originals, likeness=0.6) == list(reversed(range(400)))

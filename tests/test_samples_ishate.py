@@ -1,0 +1,57 @@
+"""The project's own texts for the two tasks of three labels: their form and their balance."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness.core import Sample
+from harness.readers.samples_jsonl import read
+from harness.registry import Registry, shipped_home
+from harness.sameness import normal
+
+HOME = shipped_home()
+TASKS = ("ishate_implicit", "ishate_subtle")
+REGISTRY = Registry((HOME,), {}, HOME / "no cache")
+
+
+def samples(task: str) -> list[Sample]:
+    return read([Path(HOME / "tasks" / REGISTRY.task(task).data.sample)], None)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_label_of_the_task_has_a_dozen_texts(task: str) -> None:
+    counts = Counter(sample.references["label"][0] for sample in samples(task))
+
+    assert counts == dict.fromkeys(REGISTRY.task(task).data.choices, 12)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_labels_and_answers_are_those_of_the_task(task: str) -> None:
+    choices = REGISTRY.task(task).data.choices
+
+    for sample in samples(task):
+        assert sample.references["labels"] == tuple(choices)
+        assert sample.choices == tuple(choices.values())
+        assert sample.gold == choices[sample.references["label"][0]]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_invented_group_is_a_cluster_with_a_text_of_each_label(task: str) -> None:
+    labels: dict[str, list[str]] = {}
+    for sample in samples(task):
+        labels.setdefault(sample.cluster, []).append(sample.references["label"][0])
+
+    assert all(sorted(part) == sorted(REGISTRY.task(task).data.choices) for part in labels.values())
+
+
+def test_no_text_stands_in_both_sets_or_twice() -> None:
+    texts = [normal(sample.fields["text"]) for task in TASKS for sample in samples(task)]
+
+    assert len(set(texts)) == len(texts)
+
+
+def test_only_implicit_texts_have_properties() -> None:
+    held = [s.references["label"][0] for s in samples(TASKS[0]) if "properties" in s.references]
+
+    assert held == ["implicit"] * 12

@@ -1,0 +1,150 @@
+"""What the shipped word lists make of texts, and what they leave as it is."""
+
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harness.registry import shipped_home
+from harness.specs.checked import check, read_yaml
+from harness.specs.perturbations import (
+    AskedSpec,
+    DegreeSpec,
+    LocalSpec,
+    PerturbationSpec,
+    RandomSpec,
+    SwapSpec,
+)
+from harness.word_changes import changed
+from harness.wording import takes_an
+
+FILES = sorted((shipped_home() / "configs/perturbations").glob("*.yaml"))
+SEEDS = range(30)
+TEXTS = (
+    "The ferry is late and I think the old captain is a big, lazy man.",
+    "Mr Adam Brown left London in a very small boat; is it safe?",
+    "WE DO NOT LIKE AN IDLE COOK!",
+)
+
+
+def spec_of(path: Path) -> PerturbationSpec:
+    spec: PerturbationSpec = check(read_yaml(path), PerturbationSpec, where=str(path))
+    return spec
+
+
+def named(name: str) -> LocalSpec:
+    spec = next(spec_of(path) for path in FILES if path.stem == name)
+    assert not isinstance(spec, AskedSpec)
+    return spec
+
+
+def made(text: str, name: str) -> set[str | None]:
+    """All that some seeds make of a text."""
+    return {changed(text, named(name), Random(seed), wordnet=lambda _: ()) for seed in SEEDS}
+
+
+LOCAL = [path.stem for path in FILES if not isinstance(spec_of(path), AskedSpec)]
+
+
+@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("text", ["", " ", "!?", "\U0001f600", "\u0645", "\0", "tea " * 2500])
+def test_any_text_is_changed_or_left_and_never_crashes(name: str, text: str) -> None:
+    found = changed(text, named(name), Random(0), wordnet=lambda _: ())
+
+    assert found is None or found != text
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_the_same_seed_makes_the_same_text(name: str) -> None:
+    twice = [changed(TEXTS[0], named(name), Random("7"), wordnet=lambda _: ()) for _ in range(2)]
+
+    assert twice[0] == twice[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "some"),
+    [
+        ("adverbs", "The ferry is late.", "The ferry is clearly late."),
+        ("adverbs", "The ferry sank.", "Obviously, the ferry sank."),
+        ("adverbs", "Bessaly sank.", "Bessaly sank, indeed."),
+        ("scalar_adverbs", "It is very old.", "It is truly old."),
+        ("scalar_adverbs", "He is an old cook.", "He is a very old cook."),
+        ("scalar_adverbs", "They almost won.", "They nearly won."),
+        ("adjectives", "An idle cook.", "A lazy cook."),
+        ("adjectives", "It is BIG.", "It is LARGE."),
+        ("in_domain", "I think so.", "I believe so."),
+        ("in_domain", "They do not like it.", "They don't like it."),
+        ("named_entities", "We saw Mr Brown.", "We saw Mr Corvin."),
+        ("named_entities", "They left London.", "They left Saltwick."),
+        ("named_entities", "Anna knows Anna's house.", "Venna knows Venna's house."),
+        ("eda_deletion", "one two", "two"),
+        ("eda_swap", "one two", "two one"),
+        ("eda_synonyms", "a big cup", "a huge cup"),
+        ("eda_synonyms", "a big idle", "a big lazy"),
+    ],
+)
+def test_a_perturbation_makes_what_its_list_says(name: str, text: str, some: str) -> None:
+    assert some in made(text, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("scalar_adverbs", "I really think so."),  # not "I very think so"
+        ("scalar_adverbs", "The tea is here."),
+        ("adjectives", "They clean the house."),
+        ("adjectives", "I am sick of it."),
+        ("in_domain", "Is not it late?"),
+        ("named_entities", "The Ondry folk came on Monday."),
+        ("named_entities", "The Adam family came."),
+        ("named_entities", "Maps from Ondry people, in Ondry letters."),
+        ("named_entities", "I met English speakers in German class."),
+        ("eda_deletion", "tea"),
+        ("eda_insertion", "tea with lemon"),
+    ],
+)
+def test_what_a_list_does_not_fit_is_left(name: str, text: str) -> None:
+    assert made(text, name) == {None}
+
+
+@pytest.mark.parametrize("name", [n for n in LOCAL if not n.startswith(("eda", "wordnet"))])
+@pytest.mark.parametrize("text", TEXTS)
+def test_articles_agree_in_all_that_is_made(name: str, text: str) -> None:
+    for found in filter(None, made(text, name)):
+        words = found.replace(",", "").split()
+        pairs = [(a.lower(), b) for a, b in pairwise(words)]
+        assert all(takes_an(b) == (a == "an") for a, b in pairs if a in ("a", "an")), found
+
+
+@pytest.mark.parametrize("text", ["Are people late?", "Why are people late?", "Tea is the best."])
+def test_no_question_and_no_article_takes_an_adverb_in_the_middle(text: str) -> None:
+    words = text.casefold().rstrip("?.").split()[-3:]
+
+    assert all(" ".join(words) in (found or "").casefold() for found in made(text, "adverbs"))
+
+
+def test_wordnet_s_synonyms_take_the_place_of_one_word() -> None:
+    def lookup(word: str) -> tuple[str, ...]:
+        return ("aged",) if word == "old" else ()
+
+    assert changed("a Old cup", named("wordnet_adjectives"), Random(0), wordnet=lookup) == (
+        "an Aged cup"
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_group_has_several_words_and_no_word_stands_twice(path: Path) -> None:
+    spec = spec_of(path)
+    if isinstance(spec, DegreeSpec | SwapSpec | RandomSpec):
+        assert all(len(set(group)) == len(group) > 1 for group in spec.groups)
+    if isinstance(spec, DegreeSpec | SwapSpec):
+        every = [word for group in spec.groups for word in group]
+        assert sorted(every) == sorted(set(every))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_only_what_minds_the_sense_is_said_to_keep_the_meaning(path: Path) -> None:
+    is_blind = path.stem.startswith(("eda", "wordnet"))
+
+    assert spec_of(path).keeps_meaning is not is_blind

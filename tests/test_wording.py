@@ -1,0 +1,68 @@
+"""Texts to pieces and back, articles and capitals."""
+
+import pytest
+
+from harness.wording import Piece, agreeing, cased, joined, pieces_of, starts_sentence, takes_an
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "It's  a tea-pot,\n\nisn't it? ",
+        "\u0645\u0631\u062d\u0628\u0627, \U0001f600!",
+        "@you #tea",
+        "a\x00b",
+    ],
+)
+def test_a_text_is_its_pieces_put_together(text: str) -> None:
+    pieces, end = pieces_of(text)
+
+    assert joined(pieces, end) == text
+
+
+@pytest.mark.parametrize(
+    ("word", "is_an"),
+    [
+        *(("apple", True), ("hour", True), ("honest", True), ("ugly", True), ("unhappy", True)),
+        *(("tea", False), ("useful", False), ("one", False), ("university", False)),
+        *(("European", False), ("house", False), ("unusual", True), ("idle", True)),
+    ],
+)
+def test_an_goes_before_the_sound_of_a_vowel(word: str, is_an: bool) -> None:
+    assert takes_an(word) is is_an
+
+
+@pytest.mark.parametrize(
+    ("said", "at", "meant"),
+    [
+        ("a old cup", 1, "an old cup"),
+        ("An tea", 1, "A tea"),
+        ("A old cup", 1, "An old cup"),
+        ("A OLD CUP", 1, "AN OLD CUP"),
+        ("the old cup", 1, "the old cup"),
+        ("a old", 0, "a old"),
+    ],
+)
+def test_an_article_agrees_with_what_follows(said: str, at: int, meant: str) -> None:
+    assert joined(agreeing(pieces_of(said)[0], at)) == meant
+
+
+@pytest.mark.parametrize(
+    ("like", "found"), [("Big", "Large"), ("BIG", "LARGE"), ("big", "large"), ("I", "Large")]
+)
+def test_a_word_takes_the_capitals_of_the_one_it_replaces(like: str, found: str) -> None:
+    assert cased("large", like) == found
+
+
+def test_a_sentence_starts_behind_a_full_stop_and_quotation_marks() -> None:
+    pieces, _ = pieces_of('Tea. "Now" or later')
+
+    assert [starts_sentence(pieces, at) for at in (0, 3, 5)] == [True, True, False]
+
+
+def test_tags_and_names_of_a_network_are_no_words() -> None:
+    assert [Piece("", word).is_word for word in ("tea", "@tea", "#tea", "!")] == [True] + [
+        False
+    ] * 3
