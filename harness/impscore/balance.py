@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from harness.errors import DataError
 from harness.impscore.figures import word_presence
 from harness.impscore.pairs import TrainingPair
 from harness.impscore.splits import folds
@@ -49,16 +50,21 @@ four levels does."""
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measured value and the limits it must keep; null where there is no such limit."""
+    """A measured value and the limits it must keep; null where there is no such limit.
+
+    A value that cannot be measured is null, and keeps no limit.
+    """
 
     name: str
-    value: float
+    value: float | None
     least: float | None = None
     most: float | None = None
 
     @property
     def is_kept(self) -> bool:
         """Whether the value is within its limits."""
+        if self.value is None:
+            return False
         above = self.least is None or self.value >= self.least
         return above and (self.most is None or self.value <= self.most)
 
@@ -136,9 +142,8 @@ def _levels(graded: Sequence[tuple[str, ...]], bound: Limits) -> Iterator[Measur
         apart = float((means.max() - means.min()) / means.max())
         yield Measure(f"{size} levels: length", apart, most=bound.level_length)
         taus = document_taus([range(size)] * len(found), lengths)
-        yield Measure(
-            f"{size} levels: order of length", float(np.nanmean(taus)), -bound.order, bound.order
-        )
+        order = float(np.nan_to_num(taus).mean())  # levels of one length tell nothing
+        yield Measure(f"{size} levels: order of length", order, -bound.order, bound.order)
 
 
 def _repeated(pairs: Sequence[TrainingPair]) -> int:
@@ -147,13 +152,19 @@ def _repeated(pairs: Sequence[TrainingPair]) -> int:
     return sum(count - 1 for count in texts.values())
 
 
-def _told_by_words(pairs: Sequence[TrainingPair]) -> float:
-    """The share of pairs whose sides word presence tells, in five folds of groups."""
-    right = []
-    for parts in folds(pairs, seed=0, count=5, shares=(1, 0)):
-        told = word_presence(parts.train)
-        apart = [told(pair.implicit) - told(pair.explicit) for pair in parts.test]
-        right += [(one > 0) + 0.5 * (one == 0) for one in apart]
+def _told_by_words(pairs: Sequence[TrainingPair]) -> float | None:
+    """The share of pairs whose sides word presence tells, in five folds of groups.
+
+    Null where there are too few groups.
+    """
+    right: list[float] = []
+    try:
+        for parts in folds(pairs, seed=0, count=5, shares=(1, 0)):
+            told = word_presence(parts.train)
+            apart = [told(pair.implicit) - told(pair.explicit) for pair in parts.test]
+            right += [(one > 0) + 0.5 * (one == 0) for one in apart]
+    except DataError:
+        return None
     return fmean(right)
 
 

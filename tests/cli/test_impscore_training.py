@@ -1,0 +1,116 @@
+"""The commands that train write what they say, twice the same, and tell mistakes in one message."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from training_pairs import invented, write
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+from harness.cli import main
+from harness.impscore.head import load_head
+
+RECIPE = """\
+about: A test's.
+encoder: {kind: char-ngrams}
+settings: {features: 4, epochs: 2}
+members: 2
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    write(tmp_path / "pairs.jsonl", invented())
+    (tmp_path / "small.yaml").write_text(RECIPE, "utf-8")
+    return tmp_path
+
+
+def call(home: Path, command: str, *more: str) -> int:
+    recipe = ["--recipe", str(home / "small.yaml")]
+    return main(
+        ["impscore", command, str(home / "pairs.jsonl"), "-o", str(home / "out"), *recipe, *more]
+    )
+
+
+def test_a_trained_head_scores(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(home, "train") == 0
+
+    head = home / "out" / "small.json"
+    texts = home / "texts.txt"
+    texts.write_text("one wonders\nI demand\n", "utf-8")
+    assert main(["impscore", "score", str(texts), "--scorer", str(head), "--json"]) == 0
+    assert f"small@{load_head(head).digest[:8]}" in capsys.readouterr().out
+
+
+def test_the_same_command_writes_the_same_bytes(home: Path) -> None:
+    paths = [home / "out" / "mine.json", home / "out" / "mine.safetensors"]
+
+    written = []
+    for _ in range(2):
+        assert call(home, "train", "--name", "mine") == 0
+        written.append([path.read_bytes() for path in paths])
+
+    assert written[0] == written[1]
+
+
+def test_a_summary_can_be_had_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(home, "train", "--json")
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["metrics"]["test words"] == 1
+    assert Path(told["head"]) == home / "out" / "small.json"
+
+
+def test_an_ablation_writes_a_table_and_a_picture(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(home, "ablate", "--runs", "2") == 0
+
+    with (home / "out" / "ablation.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 27
+    assert {row["value"] for row in rows if row["setting"] == "margin"} == {
+        *("0.1", "0.3", "0.5", "0.7", "1", "1.5")
+    }
+    assert (home / "out" / "ablation.svg").read_text("utf-8").startswith("<svg")
+    assert "p2s cosine euclidean" in capsys.readouterr().out
+
+
+def test_pairs_are_linted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["impscore", "lint", str(home / "pairs.jsonl")]) == 1
+
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("word presence") and line.endswith("broken") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("settings: {epochs: 0}", "small.yaml"),
+        ("settings: {epoch: 3}", "did you mean epochs"),
+        ("split: [8, 1, 0]", "keeps no pairs to test on"),
+        ("members: 0", "small.yaml"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_told(
+    home: Path, change: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = change.split(":")[0]
+    kept = [line for line in RECIPE.splitlines() if not line.startswith(key)]
+    (home / "small.yaml").write_text("\n".join([*kept, change]), "utf-8")
+
+    assert call(home, "ablate") == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_missing_file_and_an_unknown_recipe_are_told(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["impscore", "train", "no.jsonl", "-o", str(home)]) == 2
+    assert "no.jsonl: cannot be read" in capsys.readouterr().err
+    file = str(home / "pairs.jsonl")
+    assert main(["impscore", "train", file, "-o", str(home), "--recipe", "impscor"]) == 2
+    assert "did you mean impscore" in capsys.readouterr().err
