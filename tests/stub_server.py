@@ -46,16 +46,21 @@ class Stats:
     last_s: float = 0.0
     attempts: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
+    waits_s: dict[str, float] = field(default_factory=dict)
     bodies: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=1000))
 
     def told(self) -> dict[str, Any]:
-        """The counters, and how often each prompt answered more than once was answered."""
+        """The counters, and how often each prompt answered more than once was answered.
+
+        `longest_waits_s` is what one prompt was made to wait in all: late answers, Retry-After.
+        """
         names = ("requests", "answered", "aborted", "early_retries", "in_flight_max", "model_lists")
         return {
             **{name: getattr(self, name) for name in names},
             "span_s": self.last_s - self.first_s,
             "distinct": len(self.attempts),
             "distinct_answered": len(self.answers),
+            "longest_waits_s": max(self.waits_s.values(), default=0.0),
             "repeats": {prompt: n for prompt, n in self.answers.items() if n > 1},
         }
 
@@ -193,12 +198,15 @@ class StubServer:
         fault = script.fault(prompt, digest, counts.attempts[digest])
         if script.key not in (None, key):
             fault = "401"
+        came = time.monotonic()
         async with self._in_flight(counts):
             await (
                 _left(reader, script.late_s) if fault == "late" else asyncio.sleep(script.delay_s)
             )
             reply = self._made(path, asked, fault, key=key)
             wait_until = time.monotonic() + reply.wait_s
+            waited = wait_until - came - script.delay_s
+            counts.waits_s[digest] = counts.waits_s.get(digest, 0.0) + waited
             self._not_before[digest] = max(wait_until, self._not_before.get(digest, 0.0))
             # A client that has given up has closed its side.
             is_open = not reader.at_eof() and await _send(writer, reply)

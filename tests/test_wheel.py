@@ -35,7 +35,16 @@ def test_the_wheel_carries_every_file_of_a_home_folder(wheel: Path, folder: str)
     assert packed == {f"harness/_home/{path.relative_to(CHECKOUT).as_posix()}" for path in kept}
 
 
-@pytest.mark.parametrize("name", ["harness/py.typed", "harness/cli/app.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "harness/py.typed",
+        "harness/cli/app.py",
+        "harness/impscore/data/pairs.jsonl",
+        "harness/impscore/heads/impscore-minilm.json",
+        "harness/impscore/heads/impscore-minilm.safetensors",
+    ],
+)
 def test_the_wheel_carries_the_package_and_no_tests(wheel: Path, name: str) -> None:
     names = ZipFile(wheel).namelist()
 
