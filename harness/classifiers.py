@@ -94,9 +94,13 @@ def _fitting(
     task: Named,
     samples: Sequence[Sample],
 ) -> Trained:
-    """What was trained for a task, as the YAML says today; it must fit the task and its texts."""
-    folder = trained_folder(space.results, spec, name=name, task=task[0])
-    found = read_trained(folder, model=name, task=task[0])
+    """What was trained for a task, as the YAML says today; it must fit the task and its texts.
+
+    A task that was made of another one is answered by what was trained for that.
+    """
+    of = task[1].origin(task[0])
+    folder = trained_folder(space.results, spec, name=name, task=of)
+    found = read_trained(folder, model=name, task=of)
     encoder = space.registry.encoder(spec.encoder) if isinstance(spec, SklearnSpec) else None
     if found.card.recipe != (today := recipe(spec, encoder)):
         raise ModelError(

@@ -2,7 +2,8 @@
 
 AdamW (Loshchilov and Hutter 2019) and a learning rate that falls to 0 in a straight line, no weight
 decay for biases and norms: the habits of transformers' own trainer. One seed gives one order of the
-texts, one new head and one dropout.
+texts, one new head and one dropout, and on the CPU of one machine one checkpoint, bit for bit; sums
+on a GPU may differ in their last digits.
 """
 
 from collections.abc import Callable, Iterator, Sequence

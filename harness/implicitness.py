@@ -13,9 +13,9 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError
+from harness.impscore.scorer import is_known, overlap_told
 from harness.readers.labelled_table import IMPLICITNESS
 from harness.runs import DataEntry
-from harness.sameness import fingerprint
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.detection import PUBLISHED_EDGES
 
@@ -90,9 +90,25 @@ def placed(
         )
     found = scorer(spec.scorer)
     measured = found.score([sample.fields.get(spec.of) for sample in samples])
-    held = _flagged([*map(_with, samples, measured)], found, of=spec.of)
+    held = _flagged([*map(_with, samples, measured)], found.seen, of=spec.of)
     _tell_lacking(held, found.signature)
-    return held, replace(data, label=f"{data.label}+{found.signature}")
+    label = f"{data.label}+{found.signature}"
+    data = replace(data, label=label, is_training_known=bool(found.seen))
+    if line := overlap_line(data, held):
+        _log.warning("%s", line)
+    return held, data
+
+
+def overlap_line(data: DataEntry, samples: Sequence[Sample]) -> str:
+    """One line where the scorer was trained on texts of some measured samples, or may have been.
+
+    Empty where there is nothing to tell.
+    """
+    texts = {sample.id: TRAINED_ON in sample.flags for sample in samples}
+    overlap = None if data.is_training_known is False else sum(texts.values())
+    told = overlap_told(data.label.partition("+")[2], overlap, len(texts))
+    remedy = f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
+    return told + (remedy if overlap else "")
 
 
 def _with(sample: Sample, measured: Measured) -> Sample:
@@ -118,20 +134,11 @@ def _tell_lacking(samples: Sequence[Sample], by: str) -> None:
         _log.warning(f"%d of %d values {fact}", beyond, len(values), by, low, high)
 
 
-def _flagged(samples: Sequence[Sample], scorer: Measure, *, of: str) -> tuple[Sample, ...]:
+def _flagged(samples: Sequence[Sample], seen: frozenset[str], *, of: str) -> tuple[Sample, ...]:
     """The samples, those flagged whose text the scorer was trained on."""
-    seen = scorer.seen
-    is_known = [bool(seen) and fingerprint(one.fields.get(of, "")) in seen for one in samples]
-    if count := sum(is_known):
-        _log.warning(
-            "scorer %s was trained on %d of the %d texts: it has not measured them unseen (flag "
-            "%s); leave them out, or name another --scorer",
-            scorer.signature,
-            count,
-            len(samples),
-            TRAINED_ON,
-        )
     return tuple(
-        replace(sample, flags=(*sample.flags, TRAINED_ON)) if is_seen else sample
-        for sample, is_seen in zip(samples, is_known, strict=True)
+        replace(sample, flags=(*sample.flags, TRAINED_ON))
+        if is_known(sample.fields.get(of), seen)
+        else sample
+        for sample in samples
     )

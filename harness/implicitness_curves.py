@@ -1,21 +1,26 @@
 """Stored runs to hits and false alarms along implicitness: rows of a table, and a picture.
 
 Bins are those of the scores, with those told of that hold too few texts; beside them stand
-continuous curves, which no edge of a bin moves. Pure.
+continuous curves, which no edge of a bin moves. Readings of one signature make one set of bins
+and curves; no other reading joins them. Pure.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from harness import detection_scores as detection
 from harness.detection_scores import Answered, Part
+from harness.errors import StoreError
+from harness.implicitness import COLUMN
 from harness.panels import StoredRun
 from harness.parts import digest
 from harness.pictures import Plot, Series, svg
+from harness.runs import JudgeEntry, RunFile
 from harness.scores import csv_line
-from harness.scoring import ALL, Block, Reading, blocks
+from harness.scoring import ALL, Block, blocks, by_snapshot, signature
+from harness.signature_names import told_apart
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.detection import (
     Curve,
@@ -37,7 +42,8 @@ class CurveRow:
     """A rate in one bin, from `at` to `to`, or of one curve at one place, where `to` is null.
 
     `value` is null with the reason in `note`; `n` and `clusters` count the answered texts of the
-    kind that the rate is of, in the bin or behind the whole curve.
+    kind that the rate is of, in the bin or behind the whole curve. `signature` is the recipe of
+    the readings in one line, as in the tables of scores, and tells sets of rows apart.
     """
 
     task: str
@@ -56,7 +62,9 @@ class CurveRow:
     clusters: int
     effective_n: float | None
     note: str
+    source: str
     data: str
+    signature: str
 
 
 COLUMNS = tuple(field.name for field in fields(CurveRow))
@@ -65,26 +73,65 @@ COLUMNS = tuple(field.name for field in fields(CurveRow))
 def curve_rows(
     run: StoredRun, judge: str, *, variants: Sequence[str] = (), seed: str = "0"
 ) -> list[CurveRow]:
-    """Every bin and curve of one run as a judge has read it; of some variants where named."""
+    """Every bin and curve of one run as a judge has read it; of some variants where named.
+
+    Where several served snapshots answered, each has bins and curves of its own.
+    """
     spec = run.file.task.implicitness
-    readings = [Reading(row, row.verdicts[judge]) for row in run.rows if judge in row.verdicts]
-    if spec is None or not readings:
+    entry = next((entry for entry in run.file.judges if entry.name == judge), None)
+    if spec is None or entry is None:
         return []
-    found: list[CurveRow] = []
-    for block in blocks(readings, run.file.task):
-        if block.group == ALL and (not variants or block.variant in variants):
-            held = detection.answered(block.pairs, spec)
-            found += _rows(_Told(run, judge, block), held, spec, seed=seed)
-    return found
+    return [
+        row
+        for told in _blocks(run, entry)
+        if not variants or told.block.variant in variants
+        for row in _rows(told, detection.answered(told.block.pairs, spec), spec, seed=seed)
+    ]
+
+
+def together(tables: Sequence[Sequence[CurveRow]]) -> list[CurveRow]:
+    """The rows of several runs, to lie in one table and picture; what is told twice stands once.
+
+    Refuses runs of several tasks, of implicitness on several scales, and those that only their
+    numbers tell apart.
+    """
+    found: dict[str, list[CurveRow]] = {}
+    for table in tables:
+        for name in dict.fromkeys(row.signature for row in table):
+            members = [row for row in table if row.signature == name]
+            if found.setdefault(name, members) != members:
+                raise StoreError(
+                    f"two of these runs have one signature and other numbers ({name}): nothing "
+                    "tells them apart; draw them one by one"
+                )
+    rows = [row for members in found.values() for row in members]
+    if len(tasks := sorted({row.task for row in rows})) > 1:
+        raise StoreError(
+            f"these runs are of tasks {' and '.join(tasks)}; draw those of one task together"
+        )
+    if len(scales := sorted({_scale(row) for row in rows})) > 1:
+        raise StoreError(
+            f"these runs are measured by {' and '.join(scales)}, whose scales differ; draw those "
+            "of one scale together, or run all of them again with one --scorer: no answer is "
+            "asked twice"
+        )
+    return rows
+
+
+def _scale(row: CurveRow) -> str:
+    """What implicitness was measured by; a column says nothing of another table's column."""
+    texts, _, scorer = row.data.partition("+")
+    return f"the column of data {texts}" if scorer == COLUMN else scorer
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
     """What all rows of one block say alike."""
 
-    run: StoredRun
+    file: RunFile
     judge: str
     block: Block
+    signature: str
 
     def row(
         self,
@@ -97,10 +144,10 @@ class _Told:
         note: str = "",
     ) -> CurveRow:
         """One row: its edges or place, its value with its interval, and what is behind it."""
-        file, (n, clusters, size) = self.run.file, behind
+        n, clusters, size = behind
         return CurveRow(
-            task=file.run.task,
-            model=file.model.name,
+            task=self.file.run.task,
+            model=self.file.model.name,
             variant=self.block.variant,
             decoding=self.block.decoding,
             judge=self.judge,
@@ -115,8 +162,20 @@ class _Told:
             clusters=clusters,
             effective_n=size,
             note=note,
-            data=file.data.label,
+            source=self.file.data.source,
+            data=self.file.data.label,
+            signature=self.signature,
         )
+
+
+def _blocks(run: StoredRun, judge: JudgeEntry) -> Iterator[_Told]:
+    """The readings of each variant, decoding and pair of snapshots."""
+    for snapshots, readings in by_snapshot(run.rows, judge):
+        for block in blocks(readings, run.file.task):
+            if block.group == ALL:
+                ways = {"variant": block.variant, "decoding": block.decoding}
+                recipe = signature(run.file, judge, **ways, snapshots=snapshots)
+                yield _Told(run.file, judge.name, block, recipe)
 
 
 def _rows(
@@ -187,11 +246,6 @@ def _band(found: Curve, place: int) -> tuple[float | None, float | None]:
     return (None, None) if np.isnan(low) else (low, high)
 
 
-def scales(rows: Sequence[CurveRow]) -> list[str]:
-    """What the implicitness of some rows was measured by: scales of scorers differ."""
-    return sorted({row.data.partition("+")[2] for row in rows})
-
-
 def curve_text(rows: Sequence[CurveRow]) -> str:
     """The rows as CSV."""
     lines = [[getattr(row, name) for name in COLUMNS] for row in rows]
@@ -200,12 +254,17 @@ def curve_text(rows: Sequence[CurveRow]) -> str:
 
 def curve_name(rows: Sequence[CurveRow]) -> str:
     """What the files of some rows are called: the task, and a digest of what they are of."""
-    told = sorted({(r.task, r.model, r.variant, r.decoding, r.judge, r.data) for r in rows})
-    return f"{rows[0].task}-{digest(told)[:8]}"
+    return f"{rows[0].task}-{digest(sorted({row.signature for row in rows}))[:8]}"
+
+
+def names(rows: Sequence[CurveRow]) -> dict[str, str]:
+    """What tables and pictures call the rows of each signature: the model, and what differs."""
+    return told_apart({row.signature: row.source for row in rows})
 
 
 def picture(rows: Sequence[CurveRow]) -> str:
     """Hits and false alarms side by side: published bins as points, curves as lines, as SVG."""
+    called = names(rows)
     places = [v for row in rows for v in (row.at, row.to) if v is not None]
     x_range = (min(places, default=0.0), max(places, default=2.0))
     plots = [
@@ -213,38 +272,44 @@ def picture(rows: Sequence[CurveRow]) -> str:
             _NAMES[rate],
             "implicitness",
             "share flagged",
-            tuple(_series([row for row in rows if row.rate == rate])),
+            tuple(_series([row for row in rows if row.rate == rate], called)),
             x_range if x_range[0] < x_range[1] else (0.0, 2.0),
             (0.0, 1.0),
         )
         for rate in detection.RATES
     ]
-    data = ", ".join(sorted({row.data for row in rows}))
-    return svg(plots, title=f"{rows[0].task}, data {data}: points are bins, dashes isotonic")
+    by = ", ".join(sorted({row.data for row in rows}))
+    if len({row.data for row in rows}) > 1:
+        by = f"measured by {_scale(rows[0])}"
+    return svg(plots, title=f"{rows[0].task}, {by}: points are bins, dashes isotonic")
 
 
-def _series(rows: Sequence[CurveRow]) -> Iterator[Series]:
-    """What is drawn of one rate: for each model and variant its bins and its curves."""
-    named: dict[tuple[str, str], list[CurveRow]] = {}
-    several = len({row.variant for row in rows}) > 1
+def _series(rows: Sequence[CurveRow], called: Mapping[str, str]) -> Iterator[Series]:
+    """What is drawn of one rate: for each signature its bins and its curves."""
+    found: dict[tuple[str, str], list[CurveRow]] = {}
     for row in rows:
-        label = f"{row.model}, {row.variant}" if several else row.model
         if row.value is not None and row.shape != EQUAL_MASS:
-            named.setdefault((label, row.shape), []).append(row)
-    for (label, shape), members in named.items():
+            found.setdefault((row.signature, row.shape), []).append(row)
+    order = list(called)
+    for (name, shape), members in found.items():
         form = {PUBLISHED: "points", "logistic": "line"}.get(shape, "dashed")
+        # Side by side within their bin, so that none hides another.
+        share = (order.index(name) + 1) / (len(order) + 1)
         yield Series(
-            label,
+            called[name],
             form,  # type: ignore[arg-type]  # one of the forms above
-            [
-                (row.at or 0.0) if row.to is None else ((row.at or 0.0) + row.to) / 2
-                for row in members
-            ],
+            [_place(row, share) for row in members],
             [_drawn(row.value) for row in members],
             # The band of one curve is enough; two would hide one another.
             [] if form == "dashed" else [_drawn(row.low) for row in members],
             [] if form == "dashed" else [_drawn(row.high) for row in members],
         )
+
+
+def _place(row: CurveRow, share: float) -> float:
+    """Where a row stands: at its place, or so far into its bin."""
+    start = row.at or 0.0
+    return start if row.to is None else start + share * (row.to - start)
 
 
 def _drawn(value: float | None) -> float:

@@ -98,15 +98,15 @@ def perturbed(
     return found, counts
 
 
-def perturbed_task(task: TaskSpec, *, name: str, about: str) -> TaskSpec:
-    """The task whose sample set is the perturbed one, under a name of its own."""
+def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpec:
+    """The task whose sample set is the perturbed one, under a name of its own, made of `of`."""
     data = DataSpec(
         source=name,
         reader="samples_jsonl",
         files=(),
         sample=f"samples/{name}.jsonl",
     )
-    return structs.replace(task, about=about, data=data)
+    return structs.replace(task, about=about, data=data, made_of=task.origin(of))
 
 
 def line(sample: Sample) -> dict[str, Any]:

@@ -36,7 +36,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One pair of axes; `y_range` is given, or taken from the values and 0."""
+    """One pair of axes; `y_range` is given, or taken from the values and 0.
+
+    `x_names` are the names of the places 1, 2, ... on the x axis, a line a word; they take the
+    place of its numbers and of `x_label`.
+    """
 
     title: str
     x_label: str
@@ -44,6 +48,7 @@ class Plot:
     series: tuple[Series, ...]
     x_range: tuple[float, float]
     y_range: tuple[float, float] | None = None
+    x_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +121,31 @@ def _frame(axes: _Axes, plot: Plot) -> list[str]:
     """Axes with their ticks and names."""
     (x_low, x_high), (y_low, y_high) = axes.x_range, axes.y_range
     bottom, start = axes.y(y_low), axes.x(x_low)
-    lines = []
-    for value in ticks(x_low, x_high):
-        x = axes.x(value)
-        lines.append(_line(x, bottom, x, bottom + 4, "#333333"))
-        lines.append(_text(x, bottom + 17, f"{value:g}", anchor="middle"))
+    lines = _places(axes, plot, bottom)
     for value in ticks(y_low, y_high):
         y = axes.y(value)
         lines.append(_line(start, y, axes.x(x_high), y, "#e4e4e4"))
         lines.append(_text(start - 6, y + 4, f"{value:g}", anchor="end"))
     lines.append(_line(start, bottom, axes.x(x_high), bottom, "#333333"))
     lines.append(_line(start, bottom, start, axes.y(y_high), "#333333"))
-    middle = (start + axes.x(x_high)) / 2
-    lines.append(_text(middle, bottom + 34, plot.x_label, anchor="middle"))
     x, y = axes.left + 14, (bottom + axes.y(y_high)) / 2
     turned = f' transform="rotate(-90 {x:.1f} {y:.1f})"'
     lines.append(_text(x, y, plot.y_label, anchor="middle", more=turned))
+    return lines
+
+
+def _places(axes: _Axes, plot: Plot, bottom: float) -> list[str]:
+    """Ticks below the x axis, each with its number or name."""
+    lines = []
+    names = dict(enumerate(plot.x_names, 1))
+    for value in names or ticks(*axes.x_range):
+        x, words = axes.x(value), names[int(value)].split() if names else [f"{value:g}"]
+        lines.append(_line(x, bottom, x, bottom + 4, "#333333"))
+        for place, word in enumerate(words):
+            lines.append(_text(x, bottom + 16 + 12 * place, word, anchor="middle"))
+    if not names:
+        middle = (axes.x(axes.x_range[0]) + axes.x(axes.x_range[1])) / 2
+        lines.append(_text(middle, bottom + 34, plot.x_label, anchor="middle"))
     return lines
 
 

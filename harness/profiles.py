@@ -1,11 +1,12 @@
 """A file's texts to how implicit they are and how far apart in meaning: a table, and a picture.
 
-Every different text is encoded once. A text that cannot be scored is counted by reason and has no
-number; nothing here reads or writes a file.
+Every different text is encoded once, some at a time, and of their vectors those of drawn pairs
+alone are kept. A text that cannot be scored is counted by reason and has no number; nothing here
+reads or writes a file.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Final
@@ -41,7 +42,8 @@ class ProfileRow:
     `sd` and `distance_sd` divide by n - 1 and are null below two values, as means are below one.
     `bin_I` counts the texts in [.25 I, .25 (I + 1)), the last bin closed; `outside` those beyond
     [0, 2], where only Euclidean scorers put any. Distances are of `pairs` pairs of different texts,
-    no pair twice. `cut` counts texts scored by their beginning, for the encoder reads no more.
+    no pair twice. `cut` counts texts scored by their beginning, for the encoder reads no more,
+    `trained_on` those that the scorer was trained on, null where nobody knows which it was.
     """
 
     label: str
@@ -74,6 +76,7 @@ class ProfileRow:
     missing_empty: int
     missing_nul: int
     cut: int
+    trained_on: int | None
     scorer: str
     seed: int
 
@@ -104,14 +107,28 @@ class Sampling:
     seed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The texts of one label as they were read, and its pairs of texts that differ."""
+
+    label: str
+    reads: tuple[str | Flag, ...]
+    pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """Those that have a score."""
+        return [read for read in self.reads if not isinstance(read, Flag)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Measured:
-    """Texts that differ, in one order, with their embeddings and implicitness."""
+    """Texts that differ with their implicitness, and the embeddings of those in a pair."""
 
     scorer: Scorer
+    values: dict[str, float]
     place: dict[str, int]
     embeddings: NDArray[np.float32]
-    values: Numbers
     cut: frozenset[str]
 
 
@@ -126,11 +143,12 @@ def profile(
     """The profile of some texts, and of those of each label where `labels` has one a text."""
     reads = [text_of(text) for text in texts]
     named = _named(labels)
-    measured = _measured([r for r in reads if not isinstance(r, Flag)], scorer, progress)
-    parts = [(ALL, reads)]
+    parts = [_part(ALL, reads, sampling)]
     for name in sorted(set(named)):
-        parts.append((name, [r for r, n in zip(reads, named, strict=True) if n == name]))
-    found = [_row(name, part, measured, sampling) for name, part in parts]
+        own = [r for r, n in zip(reads, named, strict=True) if n == name]
+        parts.append(_part(name, own, sampling))
+    measured = _measured(parts, scorer, progress)
+    found = [_row(part, measured, sampling) for part in parts]
     return Profile(tuple(row for row, _ in found), tuple(apart for _, apart in found))
 
 
@@ -184,20 +202,38 @@ def _named(labels: Sequence[object] | None) -> list[str]:
     return found
 
 
-def _measured(texts: Sequence[str], scorer: Scorer, progress: Progress | None) -> _Measured:
-    """The different texts, the short ones first, as the scorer takes them, each encoded once."""
-    there = sorted(set(texts), key=lambda text: (len(text), text))
-    parts = []
+def _part(label: str, reads: Sequence[str | Flag], sampling: Sampling) -> _Part:
+    """One label's texts, its pairs drawn by the seed and the label."""
+    different = _in_order({read for read in reads if not isinstance(read, Flag)})
+    drawn = _pairs(len(different), sampling.pairs, seed=f"{sampling.seed}:{label}")
+    pairs = tuple((different[first], different[second]) for first, second in drawn)
+    return _Part(label, tuple(reads), pairs)
+
+
+def _in_order(texts: Iterable[str]) -> list[str]:
+    """The short ones first, as the scorer takes them."""
+    return sorted(texts, key=lambda text: (len(text), text))
+
+
+def _measured(parts: Sequence[_Part], scorer: Scorer, progress: Progress | None) -> _Measured:
+    """The different texts, each encoded and scored once."""
+    there = _in_order({text for part in parts for text in part.texts})
+    wanted = {text for part in parts for pair in part.pairs for text in pair}
+    values: dict[str, float] = {}
+    kept = [np.empty((0, scorer.head.width), np.float32)]
     for start in range(0, len(there), _AT_ONCE):
-        parts.append(scorer.encoder.encode(there[start : start + _AT_ONCE]))
+        some = there[start : start + _AT_ONCE]
+        rows = scorer.encoder.encode(some)
+        values |= zip(some, scorer.head.implicitness(rows).tolist(), strict=True)
+        kept.append(rows[[text in wanted for text in some]])
         if progress is not None:
-            progress(min(start + _AT_ONCE, len(there)), len(there))
-    rows = np.concatenate(parts) if parts else np.empty((0, scorer.head.width), np.float32)
+            progress(len(values), len(there))
+    paired = [text for text in there if text in wanted]
     return _Measured(
         scorer=scorer,
-        place={text: at for at, text in enumerate(there)},
-        embeddings=rows,
-        values=scorer.head.implicitness(rows),
+        values=values,
+        place={text: at for at, text in enumerate(paired)},
+        embeddings=np.concatenate(kept),
         cut=_cut(scorer, there),
     )
 
@@ -210,33 +246,30 @@ def _cut(scorer: Scorer, texts: list[str]) -> frozenset[str]:
     return frozenset(text for text, it_is in zip(texts, is_cut, strict=True) if it_is)
 
 
-def _row(
-    label: str, reads: Sequence[str | Flag], measured: _Measured, sampling: Sampling
-) -> tuple[ProfileRow, Numbers]:
+def _row(part: _Part, measured: _Measured, sampling: Sampling) -> tuple[ProfileRow, Numbers]:
     """The row of one label's texts, and the distances of its pairs."""
-    texts = [read for read in reads if not isinstance(read, Flag)]
-    missing = Counter(read for read in reads if isinstance(read, Flag))
-    values = measured.values[[measured.place[text] for text in texts]]
-    different = sorted({measured.place[text] for text in texts})
-    pairs = _pairs(len(different), sampling.pairs, seed=f"{sampling.seed}:{label}")
-    sides = [measured.embeddings[[different[pair[side]] for pair in pairs]] for side in (0, 1)]
-    apart = measured.scorer.head.pragmatic_distance(sides[0], sides[1])
+    texts, missing = part.texts, Counter(r for r in part.reads if isinstance(r, Flag))
+    values = np.array([measured.values[text] for text in texts], dtype=np.float64)
+    sides = [[measured.place[pair[side]] for pair in part.pairs] for side in (0, 1)]
+    ends = [measured.embeddings[np.array(side, dtype=np.intp)] for side in sides]
+    apart = measured.scorer.head.pragmatic_distance(ends[0], ends[1])
     inside = _bins(values, measured.scorer.head.form.implicitness)
     row = ProfileRow(
-        label=label,
-        texts=len(reads),
+        label=part.label,
+        texts=len(part.reads),
         n=len(texts),
-        different=len(different),
+        different=len(set(texts)),
         mean=_mean(values),
         sd=_sd(values),
         **_quantiles(values),  # type: ignore[arg-type]  # its keys are those of floats
         **{f"bin_{place}": count for place, count in enumerate(inside)},
         outside=len(values) - sum(inside),
-        pairs=len(pairs),
+        pairs=len(part.pairs),
         distance_mean=_mean(apart),
         distance_sd=_sd(apart),
         **{f"missing_{flag}": missing[flag] for flag in Flag if flag is not Flag.CUT},
         cut=sum(text in measured.cut for text in texts),
+        trained_on=measured.scorer.overlap((text,) for text in texts),
         scorer=measured.scorer.signature,
         seed=sampling.seed,
     )

@@ -1,21 +1,24 @@
 """A scorer's measures kept on disk: a text is encoded once, whatever runs it is in.
 
-One file a scorer's digest, of hashes of texts and never of texts. It can be deleted at any time;
-of two processes that write at once one's new lines are lost and made again.
+One file a scorer's digest, of hashes of texts and never of texts. It can be deleted at any time.
+Lines are appended as they are made: what ends a command loses the texts under way alone.
 """
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from harness.errors import StoreError
 from harness.implicitness import Measure, Measured
-from harness.runs import write_whole
 
+AT_ONCE: Final = 2048  # texts between two writes
+MEASURES: Final = "implicitness"
+"""The folder of the measures, below that of the cache."""
 _log = logging.getLogger(__name__)
 
 
@@ -29,10 +32,14 @@ class Kept(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A scorer that asks another one for those texts alone that the folder does not know."""
+    """A scorer that asks another one for those texts alone that the folder does not know.
+
+    `progress` hears how many of them are measured and kept.
+    """
 
     scorer: Measure
     folder: Path
+    progress: Callable[[int, int], None] | None = None
 
     @property
     def signature(self) -> str:
@@ -49,33 +56,57 @@ class Remembered:
         known = self._read()
         keys = [_key(text) for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        if new:
-            found = self.scorer.score(list(new.values()))
-            pairs = zip(new, found, strict=True)
-            known |= {key: Kept(key, part.value, part.flag) for key, part in pairs}
-            self._write(known)
+        for some in self._shares(list(new)):
+            found = self.scorer.score([new[key] for key in some])
+            pairs = zip(some, found, strict=True)
+            kept = {key: Kept(key, part.value, part.flag) for key, part in pairs}
+            self._add(kept.values())
+            known |= kept
         return [known[key] for key in keys]
+
+    def _shares(self, keys: list[str]) -> Iterator[list[str]]:
+        """Runs of AT_ONCE, with progress told behind each."""
+        for start in range(0, len(keys), AT_ONCE):
+            yield keys[start : start + AT_ONCE]
+            if self.progress is not None:
+                self.progress(min(start + AT_ONCE, len(keys)), len(keys))
 
     @property
     def _path(self) -> Path:
         return self.folder / f"{self.signature.rpartition('@')[2]}.jsonl"
 
     def _read(self) -> dict[str, Kept]:
-        """What is known; nothing where the file is not there, or is damaged."""
+        """What is known; a line that is damaged, as what was killed leaves it, says nothing."""
         try:
             lines = self._path.read_bytes().splitlines()
-            held = [msgspec.json.decode(line, type=Kept) for line in lines]
-        except (OSError, msgspec.MsgspecError):
+        except OSError:
             return {}
-        return {part.key: part for part in held}
+        return {part.key: part for line in lines if (part := _kept(line)) is not None}
 
-    def _write(self, known: dict[str, Kept]) -> None:
-        """Keep it, where there is room: it only saves time."""
-        lines = b"".join(msgspec.json.encode(part) + b"\n" for part in known.values())
+    def _add(self, kept: Iterable[Kept]) -> None:
+        """Keep some more, where there is room: it only saves time."""
+        # A line end goes before them too, so that they never go on with a torn line.
+        lines = b"\n".join([b"", *map(msgspec.json.encode, kept), b""])
         try:
-            write_whole(self._path, lines)
-        except StoreError as error:
-            _log.warning("%s; the texts will be measured again", error)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                file.write(lines)
+        except OSError as error:
+            _tell_of_loss(self._path, str(error.strerror))
+
+
+@cache
+def _tell_of_loss(path: Path, why: str) -> None:
+    """Warn, once a process, that measures are not kept."""
+    _log.warning("%s: cannot be written (%s); the texts will be measured again", path, why)
+
+
+def _kept(line: bytes) -> Kept | None:
+    """What a line says; null where it is damaged."""
+    try:
+        return msgspec.json.decode(line, type=Kept)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _key(text: object) -> str:

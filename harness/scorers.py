@@ -9,6 +9,7 @@ from harness.errors import SpecError
 from harness.impscore.head import load_head
 from harness.impscore.published import published_scorer
 from harness.impscore.scorer import Scorer
+from harness.impscore.training_texts import trained_on
 from harness.specs.checked import check, nearest, read_yaml
 from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.scorers import HeadSpec, PublishedSpec, ScorerSpec
@@ -17,31 +18,37 @@ SHIPPED: Final = Path(__file__).parent / "impscore" / "heads"
 Encoders = Callable[[LocalEncoderSpec], Encoder]
 
 
-def open_scorer(name: str, file: Callable[[str], Path], encoders: Encoders) -> Scorer:
+def open_scorer(
+    name: str, file: Callable[[str], Path], *, encoders: Encoders, kept: Path
+) -> Scorer:
     """The scorer of a name, whose YAML `file` finds, or of a path.
 
     A path is that of a scorer's YAML, of a head (NAME.json or NAME.safetensors), or of a folder
     with published weights (./NAME in the working folder). Encoders load at the first text.
+    `kept` is the folder of the fingerprints of `trained_on` tables.
     """
     path = Path(name).expanduser()
     if path.suffix in (".json", ".safetensors"):
         head = load_head(path)
         return Scorer(head.name, head, encoders(head.encoder))
     if path.suffix in (".yaml", ".yml"):
-        return _of_yaml(path.stem, path, encoders)
+        return _of_yaml(path.stem, path, encoders=encoders, kept=kept)
     if len(path.parts) > 1 or name.startswith("."):
         spec = PublishedSpec(about="published weights", model=str(path.resolve()))
         return published_scorer(path.resolve().name, spec)
-    return _of_yaml(name, file(name), encoders)
+    return _of_yaml(name, file(name), encoders=encoders, kept=kept)
 
 
-def _of_yaml(name: str, path: Path, encoders: Encoders) -> Scorer:
+def _of_yaml(name: str, path: Path, *, encoders: Encoders, kept: Path) -> Scorer:
     """The scorer that a YAML describes."""
     spec: ScorerSpec = check(read_yaml(path), ScorerSpec, where=str(path))
     match spec:
         case HeadSpec(head=file, encoder=encoder):
             head = load_head(_head_file(file, path))
             return Scorer(name, head, encoders(encoder or head.encoder))
+        case PublishedSpec(trained_on=str(table)):
+            seen = trained_on(path.parent / Path(table).expanduser(), kept)
+            return published_scorer(name, spec, seen=seen)
         case PublishedSpec():
             return published_scorer(name, spec)
 

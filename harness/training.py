@@ -63,7 +63,10 @@ class Lesson:
 
 
 def train(space: Workspace, options: TrainOptions, progress: Told) -> Trained:
-    """Train a model for a task and keep it; of one seed on one machine the same, bit for bit."""
+    """Train a model for a task and keep it; of one seed on one machine's CPU the same, bit for bit.
+
+    Sums on a GPU may differ in their last digits from one training to the next.
+    """
     task = as_told(
         space.registry.task(options.task), name=options.task, table=options.table, scorer=None
     )
@@ -90,6 +93,11 @@ def train(space: Workspace, options: TrainOptions, progress: Told) -> Trained:
 
 def read_lesson(space: Workspace, options: TrainOptions, task: TaskSpec) -> Lesson:
     """The texts that a task's table has for training, made ones by the chosen methods alone."""
+    if task.made_of is not None:
+        raise SpecError(
+            f"task {options.task} was made of {task.made_of}, and what is trained for that one "
+            f"answers both: `harness train {options.model} --task {task.made_of}`"
+        )
     if task.data.map is None:
         raise SpecError(f"task {options.task} reads no table of labelled texts to train on")
     table = space.table(task.data.map)

@@ -27,7 +27,7 @@ from harness.ledger import Ledger
 from harness.parts import digest
 from harness.readers import labelled_table
 from harness.registry import Registry
-from harness.remembered import Remembered
+from harness.remembered import MEASURES, Remembered
 from harness.runs import DataEntry
 from harness.specs.checked import check, read_yaml
 from harness.specs.data import OverlaySpec
@@ -121,12 +121,14 @@ class Workspace:
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
     ) -> tuple[tuple[Sample, ...], DataEntry]:
         """The samples with how implicit they are, and the data with what that was measured by."""
-        folder = self.registry.cache / "implicitness"
-        return placed(
-            samples,
-            data,
-            spec=spec,
-            scorer=lambda name: Remembered(self.registry.scorer(name), folder),
+        return placed(samples, data, spec=spec, scorer=self._measure)
+
+    def _measure(self, name: str) -> Remembered:
+        """The scorer of a name, which keeps what it measures."""
+        return Remembered(
+            self.registry.scorer(name),
+            self.registry.cache / MEASURES,
+            lambda done, total: self.progress("implicitness", done, total),
         )
 
     def table(self, name: str) -> TableSpec:

@@ -10,6 +10,7 @@ from harness.encoders import CharNgrams
 from harness.impscore.formula import PUBLISHED, Direction, Distance, Form, Maps, Matrix
 from harness.impscore.head import Head
 from harness.impscore.scorer import Scorer
+from harness.sameness import fingerprint
 from harness.specs.encoders import CharNgramsSpec
 from harness.vectors import Vectors
 
@@ -26,14 +27,20 @@ def random_maps(width: int, *, form: Form = PUBLISHED, seed: int = 0, k: int = K
     return Maps(first, second, third, fourth if form.direction is Direction.THIRD else None)
 
 
-def random_head(*, form: Form = PUBLISHED, seeds: tuple[int, ...] = (0,)) -> Head:
-    """A head on character n-grams, which need no weights; a member a seed."""
+def random_head(
+    *, form: Form = PUBLISHED, seeds: tuple[int, ...] = (0,), seen: Sequence[str] = ()
+) -> Head:
+    """A head on character n-grams, which need no weights; a member a seed.
+
+    It says that it was trained on the texts in `seen`; without any nobody knows.
+    """
     return Head(
         name="random",
         members=tuple(random_maps(CharNgrams.width, form=form, seed=seed) for seed in seeds),
         encoder=CharNgramsSpec(),
         encoder_digest=CharNgrams().digest,
         form=form,
+        seen=frozenset(map(fingerprint, seen)),
     )
 
 

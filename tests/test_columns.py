@@ -8,7 +8,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness.columns import Columns, cell_text, is_table, read_columns
+from harness.cells import cell_text
+from harness.columns import Columns, is_table, read_columns
 from harness.errors import DataError
 
 ROWS: list[dict[str, str | None]] = [

@@ -3,13 +3,19 @@
 from collections.abc import Sequence
 
 import pytest
-from hate_rows import constant, planted, run_of, text
+from choice_cases import choice_run
+from choice_cases import task as choices
+from hate_rows import VARIANT, constant, planted, run_of, text
+from msgspec import structs
+from sketches import row
 
 from harness.constant_answers import Constant, ConstantAlarm, constant_alarms
+from harness.core import Sample
 from harness.leaderboard import alarms, headlines
-from harness.runs import Row
+from harness.runs import Row, VerdictRow
 from harness.scores import ScoreRow
 from harness.scoring import score_rows
+from harness.specs.tasks import ClassesSpec
 
 
 def table(rows: Sequence[Row]) -> list[ScoreRow]:
@@ -56,6 +62,56 @@ def test_a_constant_answer_is_told_of_with_its_rates(said: float, finding: Const
 )
 def test_what_is_told_depends_on_both_rates(rows: list[Row], finding: Constant | None) -> None:
     assert [alarm.finding for alarm in told(rows)] == ([finding] if finding else [])
+
+
+LABELS = ("non", "open", "hidden")
+
+
+def classified(*counts: tuple[int, int, int]) -> list[ScoreRow]:
+    """The scores of so many texts of each label (lines) that are given each label (columns)."""
+    cells = [
+        (gold, chosen)
+        for gold, line in zip(LABELS, counts, strict=True)
+        for chosen, count in zip(LABELS, line, strict=True)
+        for _ in range(count)
+    ]
+    rows = [_given(f"s{n}", gold, chosen) for n, (gold, chosen) in enumerate(cells)]
+    task = structs.replace(choices({"base": VARIANT}), classes=ClassesSpec())
+    return score_rows(choice_run(task, len(rows)), rows)
+
+
+def _given(name: str, gold: str, chosen: str) -> Row:
+    """A text of one label that is given another, or the same."""
+    sample = Sample(name, {"text": name}, {"labels": LABELS}, LABELS, gold)
+    detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
+    detail |= {f"chosen_place_{at}": float(n == chosen) for at, n in enumerate(LABELS, 1)}
+    verdict = VerdictRow(float(gold == chosen), detail=detail)
+    return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
+
+
+@pytest.mark.parametrize(
+    ("counts", "finding"),
+    [
+        (((60, 0, 0), (30, 0, 0), (10, 0, 0)), Constant.ONE_LABEL),  # the most common one
+        (((0, 0, 60), (0, 0, 30), (0, 0, 10)), Constant.ONE_LABEL),  # the rarest
+        (((20, 20, 20), (10, 10, 10), (4, 3, 3)), Constant.BEATEN),  # 33 of 100, always non 60
+        (((60, 0, 0), (10, 20, 0), (9, 0, 1)), None),  # 81 of 100
+        (((57, 3, 0), (20, 10, 0), (10, 0, 0)), None),  # 67 of 100
+        (((60, 0, 0), (0, 0, 0), (0, 0, 0)), Constant.ONE_KIND),
+        (((60, 0, 0), (9, 0, 0), (0, 0, 0)), None),  # of few texts of a label nothing is said
+    ],
+)
+def test_of_classes_the_constant_answer_is_the_most_common_label(
+    counts: tuple[tuple[int, int, int], ...], finding: Constant | None
+) -> None:
+    found = classified(*counts)
+
+    told = constant_alarms(found, headlines(found))
+
+    assert [alarm.finding for alarm in told] == ([finding] if finding else [])
+    assert {alarm.label for alarm in told} <= {"non"}
+    assert all(alarm.hits is None for alarm in told)
+    assert alarms(found) == []
 
 
 def test_a_model_that_finds_few_texts_because_few_are_hateful_stands_at_no_place() -> None:

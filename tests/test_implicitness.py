@@ -10,7 +10,7 @@ from sketches import task as texts
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError
-from harness.implicitness import as_told, placed
+from harness.implicitness import as_told, overlap_line, placed
 from harness.runs import DataEntry
 from harness.sameness import fingerprint
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
@@ -31,7 +31,7 @@ class Standin:
     """A scorer that measures a text by its length, and nothing without one."""
 
     signature: str = "standin@00112233"
-    seen: frozenset[str] = frozenset()
+    seen: frozenset[str] = frozenset({fingerprint("Never asked about.")})
     heard: list[object] = field(default_factory=list)
 
     def score(self, texts: Sequence[object]) -> list[Said]:
@@ -111,6 +111,35 @@ def test_texts_the_scorer_was_trained_on_are_flagged_and_told_of(
 
     assert [one.flags for one in found] == [("scorer_trained_on",), ()]
     assert "scorer standin@00112233 was trained on 1 of the 2 texts" in caplog.text
+    assert "leave them out" in caplog.text
+
+
+def test_of_texts_it_was_not_trained_on_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    measured(sample("a", "It rains."))
+
+    assert caplog.text == ""
+
+
+def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    held, data = placed(
+        [sample("a", "It rains.")], DATA, spec=SPEC, scorer=lambda name: Standin(seen=frozenset())
+    )
+
+    assert (held[0].flags, data.is_training_known) == ((), False)
+    assert "nobody knows which texts scorer standin@00112233 was trained on" in caplog.text
+
+
+def test_what_a_run_knows_of_the_overlap_can_be_told_again() -> None:
+    trained = Standin(seen=frozenset({fingerprint("It rains.")}))
+    samples = [sample("a", "It rains."), sample("b", "It pours.")]
+
+    held, data = placed(samples, DATA, spec=SPEC, scorer=lambda name: trained)
+
+    # A sample has a row a variant: it counts once.
+    assert "trained on 1 of the 2 texts" in overlap_line(data, [*held, *held])
+    assert overlap_line(DATA, samples) == ""
 
 
 def test_no_more_digits_are_kept_than_a_batch_leaves_alone() -> None:

@@ -24,6 +24,7 @@ from harness.perturbations import (
     field_of,
     line,
     perturbed,
+    perturbed_task,
 )
 from harness.prompts import Prompts
 from harness.readers.labelled_table import IMPLICITNESS
@@ -115,6 +116,14 @@ def test_the_same_seed_makes_the_same_samples_in_any_order() -> None:
     assert {p.id: p.fields for p in made("adverbs", "eda_swap", seed=3)} == {
         p.id: p.fields for p in backwards if BY in p.references
     }
+
+
+def test_the_new_task_knows_what_it_was_made_of() -> None:
+    found = perturbed_task(quiz(), name="quiz_perturbed", of="quiz", about="")
+    again = perturbed_task(found, name="quiz_twice", of="quiz_perturbed", about="")
+
+    assert (found.made_of, again.made_of) == ("quiz", "quiz")
+    assert found.data.files == ()
 
 
 def test_groups_that_word_prompts_stay() -> None:

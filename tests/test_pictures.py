@@ -51,6 +51,19 @@ def test_bars_stand_on_the_axis() -> None:
     assert (len(bars), ends) == (2, {round(float(HEIGHT - 46), 1)})
 
 
+def test_names_stand_below_their_places_a_line_a_word() -> None:
+    named = Plot("forms", "form", "up", (DOTS,), (0, 3), (0, 1), ("a euc", "b cos"))
+
+    texts = [t for t in ElementTree.fromstring(svg([named], title="t")).iter() if t.get("y")]
+
+    said = {t.text: (float(t.get("x") or 0), float(t.get("y") or 0)) for t in texts if t.text}
+    width = WIDTH - 58 - 14
+    assert said["a"][0] == said["euc"][0] == pytest.approx(58 + width / 3, abs=0.1)
+    assert said["b"][0] == pytest.approx(58 + 2 * width / 3, abs=0.1)
+    assert HEIGHT - 46 < said["a"][1] < said["euc"][1] < HEIGHT
+    assert "form" not in said
+
+
 def test_text_of_others_is_escaped_and_control_characters_go() -> None:
     text = svg([plot(DASHES)], title="5 < 6 \x1b[31m")
 

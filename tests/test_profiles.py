@@ -1,15 +1,18 @@
 """Profiles of texts beside plain numpy, and what has no score."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from weakref import ref
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from impscore_heads import random_scorer
+from impscore_heads import Telling, random_scorer, telling_scorer
 
 from harness.errors import DataError
 from harness.impscore.formula import Distance, Form
 from harness.profiles import ALL, Profile, ProfileRow, Sampling, picture, profile, profile_text
+from harness.vectors import Vectors
 
 SCORER = random_scorer()
 TEXTS = [f"The {word} ferry waits for tea {at}." for at, word in enumerate("abcdefghij")]
@@ -133,6 +136,30 @@ def test_each_different_text_is_encoded_once() -> None:
     )
 
     assert told == [10]
+
+
+@dataclass(frozen=True)
+class Watched(Telling):
+    """An encoder that counts, at each call, how many of its arrays somebody still holds."""
+
+    given: list["ref[Vectors]"] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        self.held.append(sum(rows() is not None for rows in self.given))
+        rows = super().encode(texts)
+        self.given.append(ref(rows))
+        return rows
+
+
+def test_vectors_of_one_part_of_the_texts_are_held_at_a_time() -> None:
+    encoder, texts = Watched(), [f"{at / 4096:.6f}" for at in range(4096)]
+
+    found = profile(texts, None, replace(telling_scorer(), encoder=encoder), sampling=Sampling(50))
+
+    assert encoder.held == [0, 1, 1, 1]
+    assert found.rows[0].mean == pytest.approx(np.mean([float(text) for text in texts]), abs=1e-5)
+    assert found.rows[0].pairs == 50
 
 
 def test_the_picture_names_labels_and_is_the_same_each_time() -> None:

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 import pytest
-from impscore_heads import random_head
+from impscore_heads import random_head, random_maps
+from tiny_mpnet import WIDTH, write_mpnet, write_released
 from toy import Toy
 
 from harness.errors import HarnessError
+from harness.impscore.formula import PUBLISHED
 from harness.impscore.head import save_head
 from harness.impscore.scorer import Scorer
 from harness.registry import shipped_home
+from harness.sameness import fingerprint
 from harness.scorers import SHIPPED
 
 pytest.importorskip("safetensors")
@@ -54,6 +57,7 @@ def test_a_path_is_that_of_a_head_or_of_a_yaml(ending: str, scorers: Toy) -> Non
         ("{about: a, kind: published}", "weights are gated .* set `model:`"),
         ("{about: a, kind: published, model: ./none}", "no such folder"),
         ("{about: a, kind: published, form: {direction: up}}", "'up'.*known: p2s, s2p, third"),
+        ("{about: a, kind: published, trained_on: x.csv}", r"x\.csv: cannot be read.*trained_on"),
         (
             "{about: a, kind: head, head: mine, encoder: {kind: minilm}}",
             "trained on the encoder of digest .*name that encoder",
@@ -98,3 +102,20 @@ def test_published_weights_are_found_by_their_folder(toy: Toy, tmp_path: Path) -
 
     with pytest.raises(HarnessError, match=r"released: one file of weights is needed"):
         opened(toy, str(tmp_path / "released"))
+
+
+@pytest.mark.parametrize("given", ["", "trained_on: all_data.csv"])
+def test_published_weights_tell_what_they_were_trained_on_where_a_table_says_it(
+    toy: Toy, tmp_path: Path, given: str
+) -> None:
+    for package in ("torch", "transformers", "sentence_transformers"):
+        pytest.importorskip(package)
+    stock = write_mpnet(tmp_path / "stock")
+    released = write_released(tmp_path / "released", random_maps(WIDTH), PUBLISHED)
+    toy.write("configs/scorers/all_data.csv", "pos_implicit,text\nA b.,C.\n")
+    told = f"about: a\nkind: published\nmodel: {released}\nencoder: {stock}\n{given}"
+    toy.write("configs/scorers/own.yaml", told)
+
+    found = opened(toy, "own")
+
+    assert found.seen == ({fingerprint("a B"), fingerprint("c")} if given else frozenset())

@@ -1,10 +1,13 @@
 """Tables to trained classifiers and their runs, on a table of our own, from end to end."""
 
+import csv
+import re
 from pathlib import Path
 
 import pytest
 from tables_of_talk import TOPICS, Talk, build, talk
 
+from harness.cli import main
 from harness.errors import HarnessError, SpecError
 from harness.parts import Reason
 from harness.runs import Row
@@ -31,8 +34,6 @@ def evaluated(toy: Talk, model: str = "grams-svm") -> list[Row]:
 
 def told(toy: Talk) -> dict[tuple[str, str], str]:
     """Each value in scores.csv by group and metric."""
-    import csv
-
     with toy.run.scores.open(encoding="utf-8", newline="") as file:
         return {(row["group"], row["metric"]): row["value"] for row in csv.DictReader(file)}
 
@@ -127,6 +128,34 @@ def test_a_few_texts_that_were_trained_on_are_told_of(
 
     assert "trained on 3 of these 15 texts" in capsys.readouterr().err
     assert [row.steps[-1].detail.get(TRAINED_ON) for row in rows] == [1.0] * 3 + [None] * 12
+
+
+def test_what_was_trained_for_a_task_answers_its_perturbed_texts(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.harness("train", "grams-svm", "--task", "talk")
+    toy.harness("perturb", "--task", "talk", "--method", "adverbs,eda")
+
+    assert toy.harness("run", "--task", "talk_perturbed", "--model", "grams-svm") == 0
+
+    capsys.readouterr()
+    assert main(["perturb", "report", str(toy.run.path), "--results", str(toy.results)]) == 0
+    assert "grams-svm on talk_perturbed, base (logprob), by gold" in capsys.readouterr().out
+    [table] = (toy.results / "flips").glob("*.csv")
+    lines = table.read_text("utf-8").splitlines()
+    flips = {row["perturbation"]: row for row in csv.DictReader(lines)}
+    assert (flips["adverbs"]["n"], flips["adverbs"]["original"]) == ("12", "1.0")
+
+
+@pytest.mark.parametrize("command", ["train", "run"])
+def test_a_perturbed_task_is_trained_for_by_its_original(
+    toy: Talk, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    toy.harness("perturb", "--task", "talk", "--method", "adverbs")
+    named = ["train", "grams-svm"] if command == "train" else ["run", "--model", "grams-svm"]
+
+    assert toy.harness(*named, "--task", "talk_perturbed") == 2
+    assert re.search("`harness train grams-svm --task talk[ `]", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

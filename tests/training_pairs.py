@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from harness.impscore.files import Layout, Table, read_table
 from harness.impscore.pairs import TrainingPair
+from harness.layouts import Layout
+from harness.table_files import Table, read_table
 
 THINGS = (
     *("window", "kettle", "ladder", "garden", "violin", "bicycle", "letter", "bakery"),

@@ -7,7 +7,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.screen import number, put, put_json, put_table, span
+from harness.cli.screen import number, put, put_json, put_table, say, span
 
 if TYPE_CHECKING:
     from harness.implicitness_curves import CurveRow
@@ -31,30 +31,31 @@ def curve(
 ) -> int:
     """Lay hits and false alarms of runs along implicitness: a table of bins and curves, a picture.
 
-    Both files are named for the task and for what is in them.
+    Runs of one task and one scale. Each is called by its model and by all else in which they
+    differ: data, variant, decoding, snapshot. Files are named for the task and what is in them.
     """
     from harness.errors import StoreError
-    from harness.implicitness_curves import curve_name, curve_rows, curve_text, picture, scales
+    from harness.implicitness import overlap_line
+    from harness.implicitness_curves import curve_name, curve_rows, curve_text, picture, together
     from harness.panels import StoredRun
     from harness.runs import find_run, write_whole
 
     folders = [find_run(results, name) for name in runs]
     stored = [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
     wanted = options.names(variant)
-    rows = [
-        row for run in stored for row in curve_rows(run, judge, variants=wanted, seed=str(seed))
-    ]
-    if not rows:
+    tables = [curve_rows(run, judge, variants=wanted, seed=str(seed)) for run in stored]
+    if not (rows := together(tables)):
+        under = f" under variant {variant}" if variant else ""
         raise StoreError(
-            f"nothing to draw: judge {judge} has read no text of {', '.join(runs)} whose "
+            f"nothing to draw: judge {judge} has read no text of {', '.join(runs)}{under} whose "
             "implicitness is known; run hate_speech, or another task that measures it"
         )
-    if len(by := scales(rows)) > 1:
-        raise StoreError(
-            f"these runs are measured by {' and '.join(by)}, whose scales differ; draw those of "
-            "one scorer together, and run the others again with its --scorer: no answer is asked "
-            "twice"
-        )
+    for named, table in zip(runs, tables, strict=True):
+        if not table:
+            say(f"{named} is left out: judge {judge} has read no text of it with an implicitness")
+    lines = [overlap_line(run.file.data, [row.sample for row in run.rows]) for run in stored]
+    for line in filter(None, dict.fromkeys(lines)):
+        say(line)
     folder, name = out or results / "curves", curve_name(rows)
     write_whole(folder / f"{name}.csv", curve_text(rows).encode())
     write_whole(folder / f"{name}.svg", picture(rows).encode())
@@ -68,10 +69,11 @@ def curve(
 
 def _put(rows: "list[CurveRow]") -> None:
     """Print the bins, and which curves there are."""
-    bins = [row for row in rows if row.to is not None]
-    tables = dict.fromkeys((row.model, row.variant, row.shape) for row in bins)
-    for model, variant, shape in tables:
-        members = [r for r in bins if (r.model, r.variant, r.shape) == (model, variant, shape)]
+    from harness.implicitness_curves import names
+
+    bins, called = [row for row in rows if row.to is not None], names(rows)
+    for signature, shape in dict.fromkeys((row.signature, row.shape) for row in bins):
+        members = [r for r in bins if (r.signature, r.shape) == (signature, shape)]
         lines = [
             (
                 row.rate,
@@ -85,7 +87,7 @@ def _put(rows: "list[CurveRow]") -> None:
             for row in members
         ]
         head = ("rate", shape, "value", "95% interval", "n", "effective n", "note")
-        put_table(f"{model}, {variant}, by {shape}", head, lines)
+        put_table(f"{called[signature]}, by {shape}", head, lines)
     for row in rows:
         if row.to is None and row.value is None:
-            put(f"{row.model}, {row.variant}: no {row.shape} curve of {row.rate}: {row.note}")
+            put(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")

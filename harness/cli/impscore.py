@@ -13,15 +13,16 @@ import typer
 from harness.cli import impscore_training, options
 from harness.cli.options import HOME, AsJson, Home
 from harness.cli.screen import Progress, number, put, put_json, put_table, say, span
-from harness.errors import DataError, SpecError
+from harness.cli.text_files import STDIN, File, Format, opened
+from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.impscore.files import Column, Layout, Table
     from harness.impscore.scorer import Flag, Scored, Scorer
     from harness.impscore.scorer import Progress as Told
+    from harness.layouts import Layout
+    from harness.table_files import Column, Table
 
 DONE, DONE_WITH_MISSING = 0, 1
-STDIN = "-"
 
 app = typer.Typer(
     help="Implicitness: score texts and pairs, evaluate a scorer, train one.", rich_markup_mode=None
@@ -30,12 +31,6 @@ app.command()(impscore_training.train)
 app.command()(impscore_training.ablate)
 app.command()(impscore_training.lint)
 
-File = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE", help="CSV, TSV, JSON lines, Parquet or plain lines; - reads from stdin."
-    ),
-]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -48,18 +43,15 @@ ScorerName = Annotated[
         "--scorer", help="Name in configs/scorers/, or path of a head or of published weights."
     ),
 ]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format", help="What FILE is: csv, tsv, jsonl, parquet or lines. Default: by its name."
-    ),
-]
 DEFAULT = "impscore-minilm"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a scorer made of a file; `missing` counts what has no value, by reason."""
+    """What a scorer made of a file; `missing` counts what has no value, by reason.
+
+    `trained_on` counts rows with a text that the scorer was trained on; null where nobody knows.
+    """
 
     scorer: str
     n: int
@@ -67,6 +59,7 @@ class Summary:
     mean: float | None
     missing: Mapping[str, int]
     cut: int
+    trained_on: int | None
     out: Path | None
 
 
@@ -88,13 +81,20 @@ def score(
     Beside the score stand why it is missing (absent, not_text, empty, nul) or that the text was
     cut, and the scorer with its digest: scales of scorers differ. Missing is empty, never zero.
     """
-    from harness.impscore.files import column_of
+    from harness.impscore.scorer import Flag, Scored
+    from harness.remembered import MEASURES, Remembered
+    from harness.table_files import column_of
 
-    table, where = _opened(file, layout, has_column=column is not None)
+    _spare(file, out)
+    table, where = opened(file, layout, has_column=column is not None)
     texts = column_of(table, column, where=where)
     target = _target(table, name, out, is_json=is_json)
-    found = options.registry(home).scorer(scorer)
-    return _finish(target, found, found.score(texts, _progress()), is_json=is_json)
+    registry = options.registry(home)
+    found = registry.scorer(scorer)
+    kept = Remembered(found, registry.cache / MEASURES, _progress())
+    scored = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in kept.score(texts)]
+    overlap = found.overlap((text,) for text in texts)
+    return _finish(target, _summary(found, scored, overlap, out), scored, is_json=is_json)
 
 
 @app.command()
@@ -116,17 +116,19 @@ def pairs(
 
     The new columns are as for `impscore score`.
     """
-    from harness.impscore.files import column_of
+    from harness.table_files import column_of
 
     wanted = [part.strip() for part in columns.split(",")]
     if len(wanted) != 2 or not all(wanted):
         raise SpecError(f"--columns {columns!r}: give two names, as in --columns first,second")
-    table, where = _opened(file, layout, has_column=True)
+    _spare(file, out)
+    table, where = opened(file, layout, has_column=True)
     first, second = (column_of(table, one, where=where) for one in wanted)
     target = _target(table, name, out, is_json=is_json)
     found = options.registry(home).scorer(scorer)
-    apart = found.distances([*zip(first, second, strict=True)], _progress())
-    return _finish(target, found, apart, is_json=is_json)
+    both = [*zip(first, second, strict=True)]
+    apart = found.distances(both, _progress())
+    return _finish(target, _summary(found, apart, found.overlap(both), out), apart, is_json=is_json)
 
 
 @app.command("eval")
@@ -146,10 +148,11 @@ def evaluate(
     from harness.impscore.evaluation import evaluate as evaluate_on
     from harness.impscore.graded import read_items
 
-    table, where = _opened(file, layout, has_column=True)
+    table, where = opened(file, layout, has_column=True)
     items = read_items(table, where=where)
     found = options.registry(home).scorer(scorer)
     result = evaluate_on(items, found, seed=seed, progress=_progress())
+    _tell_overlap(result.scorer, result.trained_on, result.items, what="items")
     if is_json:
         put_json(result)
     else:
@@ -175,30 +178,16 @@ class _Target:
     layout: "Layout | None"
 
 
-def _opened(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, str]":
-    """The rows of a file, or of what comes from stdin, and what errors call it."""
-    from harness.impscore.files import Layout, layout_of, read_table
-
-    name = "stdin" if file == STDIN else file
-    if layout is not None and layout not in [*Layout]:
-        raise SpecError(f"--format {layout!r}: give one of {', '.join(Layout)}")
-    try:
-        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read ({error.strerror}); correct the path") from error
-    kind = Layout(layout) if layout else layout_of(name, data, has_column=has_column)
-    return read_table(name, data, kind), name
-
-
 def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _Target:
     """Where the rows go; what could not be written is refused before anything is scored."""
-    from harness.impscore.files import LAYOUTS, Layout, extended
+    from harness.layouts import ENDINGS, Layout, named_layout
+    from harness.table_files import extended
 
     if out is None and is_json:
         return _Target(table, name, None, None)
-    layout = table.layout if out is None else LAYOUTS.get(out.suffix.lower(), Layout.LINES)
+    layout = table.layout if out is None else named_layout(out.name) or Layout.LINES
     if out is not None and layout is Layout.LINES:
-        endings = ", ".join(ending for ending, kind in LAYOUTS.items() if kind is not Layout.LINES)
+        endings = ", ".join(ending for ending, kind in ENDINGS.items() if kind is not Layout.LINES)
         raise SpecError(f"-o {out}: the ending says what to write; give one of {endings}")
     if out is None and layout is Layout.PARQUET:
         raise SpecError("Parquet is not for the screen: give a file in -o")
@@ -214,7 +203,7 @@ def _columns(
     signature: str,
 ) -> "list[Column]":
     """The columns that are added: the values, why there is none, by what scorer."""
-    from harness.impscore.files import Column
+    from harness.table_files import Column
 
     return [
         Column(name, values, is_number=True),
@@ -223,20 +212,36 @@ def _columns(
     ]
 
 
-def _finish(target: _Target, scorer: "Scorer", scored: "Sequence[Scored]", *, is_json: bool) -> int:
+def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is_json: bool) -> int:
     """Write the rows and tell how it went."""
-    from harness.impscore.files import extended
+    from harness.table_files import extended
 
     values, flags = [one.value for one in scored], [one.flag for one in scored]
-    summary = _summary(scorer, scored, target.out)
     if target.layout is not None:
-        columns = _columns(target.name, values, flags, scorer.signature)
+        columns = _columns(target.name, values, flags, summary.scorer)
         _write(extended(target.table, columns, target.layout), target.out)
+    _tell_overlap(summary.scorer, summary.trained_on, summary.n, what="rows")
     if is_json:
         put_json({"summary": summary, "rows": scored if target.out is None else None})
     else:
         _tell(summary)
     return DONE_WITH_MISSING if summary.missing else DONE
+
+
+def _spare(file: str, out: Path | None) -> None:
+    """Refuse to write the rows over the file that they come from."""
+    from harness.runs import refuse_source
+
+    if out is not None and file != STDIN:
+        refuse_source(out, Path(file))
+
+
+def _tell_overlap(scorer: str, overlap: int | None, total: int, *, what: str) -> None:
+    """One line on stderr where the scorer was trained on what it measured, or may have been."""
+    from harness.impscore.scorer import overlap_told
+
+    if line := overlap_told(scorer, overlap, total, what=what):
+        say(line)
 
 
 def _write(data: bytes, out: Path | None) -> None:
@@ -252,7 +257,9 @@ def _write(data: bytes, out: Path | None) -> None:
         sys.stdout.flush()
 
 
-def _summary(scorer: "Scorer", scored: "Sequence[Scored]", out: Path | None) -> Summary:
+def _summary(
+    scorer: "Scorer", scored: "Sequence[Scored]", overlap: int | None, out: Path | None
+) -> Summary:
     """How many rows have a value, and why the others have none."""
     values = [one.value for one in scored if one.value is not None]
     flags = Counter(str(one.flag) for one in scored if one.flag is not None)
@@ -264,6 +271,7 @@ def _summary(scorer: "Scorer", scored: "Sequence[Scored]", out: Path | None) -> 
         mean=fmean(values) if values else None,
         missing=dict(sorted(flags.items())),
         cut=cut,
+        trained_on=overlap,
         out=out,
     )
 

@@ -11,6 +11,7 @@ import typer
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, Home
 from harness.cli.screen import Progress, number, put, put_json, put_table
+from harness.cli.text_files import opened
 from harness.errors import DataError
 
 if TYPE_CHECKING:
@@ -87,16 +88,17 @@ def ablate(
 ) -> int:
     """Train each of the twelve forms of the metric, and each setting the paper swept.
 
-    Writes ablation.csv, a row a training with its figures on the test pairs, and ablation.svg.
+    Writes ablation.csv, a row a training with its figures on the test pairs and what it was made
+    of, and ablation.svg.
     """
-    from harness.impscore.ablation import COLUMNS, picture, tried
-    from harness.impscore.cells import delimited
+    from harness.cells import delimited
+    from harness.impscore.ablation import COLUMNS, Origin, picture, tried
     from harness.impscore.examples import embed
     from harness.impscore.splits import split
     from harness.runs import write_whole
 
     registry = options.registry(home)
-    _, spec = registry.recipe(recipe)
+    known, spec = registry.recipe(recipe)
     if not spec.split[2]:
         raise DataError(f"recipe {recipe} keeps no pairs to test on; give its split a third share")
     pairs, progress = _pairs(file, group), Progress("done")
@@ -108,10 +110,12 @@ def ablate(
             parts, embedded, spec, runs=runs, progress=lambda done, of: progress("trials", done, of)
         )
     ]
-    write_whole(out / "ablation.csv", delimited(COLUMNS, [row.cells for row in rows], mark=","))
+    origin = Origin.of(file.name, pairs, recipe=(known, spec), encoder=encoder)
+    cells = [row.cells(origin) for row in rows]
+    write_whole(out / "ablation.csv", delimited(COLUMNS, cells, mark=","))
     write_whole(out / "ablation.svg", picture(rows).encode())
     if is_json:
-        put_json(rows)
+        put_json({"origin": origin, "trainings": rows})
         return DONE
     head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
     put_table(f"Means over the runs, on {len(parts.test)} test pairs", head, _means(rows))
@@ -156,12 +160,7 @@ def _means(rows: "Sequence[Row]") -> list[tuple[str, ...]]:
 
 def _pairs(file: Path, group: str | None) -> "list[TrainingPair]":
     """The pairs of a file."""
-    from harness.impscore.files import layout_of, read_table
     from harness.impscore.pairs import read_pairs
 
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}); correct the path") from error
-    table = read_table(str(file), data, layout_of(file.name, data, has_column=True))
-    return read_pairs(table, where=str(file), group=group)
+    table, where = opened(str(file), None, has_column=True)
+    return read_pairs(table, where=where, group=group)

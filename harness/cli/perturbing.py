@@ -103,7 +103,7 @@ def perturb(
     if task is None:
         raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
     from harness.implicitness import as_told
-    from harness.perturbations import Plan, field_of
+    from harness.perturbations import Plan, field_of, perturbed_task
     from harness.planning import take
 
     terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget)
@@ -119,7 +119,8 @@ def perturb(
     found, made = _perturbed(space, chosen, spec, plan=plan, model=asked)
     new, told = name or f"{task}_perturbed", f"{task}, data {entry.label}"
     about = f"Task {told}, with its {plan.field} perturbed (seed {seed}): {', '.join(specs)}."
-    path = _write(out or home, new, spec, about=about, samples=found)
+    fresh = perturbed_task(spec, name=new, of=task, about=about)
+    path = _write(out or home, new, fresh, samples=found)
     if is_json:
         put_json({"task": new, "file": path, "originals": len(chosen), "perturbations": made})
     else:
@@ -238,14 +239,12 @@ def _perturbed(
         return perturbed(samples, task, plan, writer=Writer(desk, space.registry.prompts))
 
 
-def _write(
-    folder: Path, name: str, spec: "TaskSpec", *, about: str, samples: "Sequence[Sample]"
-) -> Path:
+def _write(folder: Path, name: str, spec: "TaskSpec", *, samples: "Sequence[Sample]") -> Path:
     """Write the new task and its samples into a home folder; no task of anybody's is replaced."""
     import msgspec
     import yaml
 
-    from harness.perturbations import line, perturbed_task
+    from harness.perturbations import line
     from harness.runs import write_whole
 
     home = options.registry(folder) if folder.is_dir() else options.registry(Path())
@@ -253,8 +252,7 @@ def _write(
     is_ours = path.is_file() and path.read_text("utf-8").startswith(MARK)
     if name in home.names("tasks") and not is_ours:
         raise SpecError(f"there is a task {name!r} already; give the new one another with --as")
-    content = msgspec.to_builtins(perturbed_task(spec, name=name, about=about))
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.safe_dump(msgspec.to_builtins(spec), sort_keys=False, allow_unicode=True, width=100)
     target = folder / "tasks" / "samples" / f"{name}.jsonl"
     lines = [msgspec.json.encode(line(part), order="deterministic") for part in samples]
     write_whole(target, b"".join(part + b"\n" for part in lines))

@@ -1,6 +1,5 @@
 """The command that says how implicit and how varied the texts of a file are: profile."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,23 +8,18 @@ import typer
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, Home
 from harness.cli.screen import Progress, number, put, put_json, put_table, say
+from harness.cli.text_files import STDIN, File, Format, opened
 from harness.errors import DataError
 
 if TYPE_CHECKING:
-    from harness.impscore.files import Table
     from harness.profiles import ProfileRow
+    from harness.table_files import Table
 
 DONE, DONE_WITH_MISSING = 0, 1
-STDIN = "-"
 
 
 def profile(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="CSV, TSV, JSON lines, Parquet or plain lines; - reads from stdin."
-        ),
-    ],
+    file: File,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder that profile.csv and profile.svg go to.")
     ],
@@ -45,6 +39,7 @@ def profile(
         int, typer.Option("--pairs", min=1, help="Random pairs of texts, for each label anew.")
     ] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the pairs.")] = 0,
+    layout: Format = None,
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
@@ -53,14 +48,14 @@ def profile(
     Implicitness by label - histogram, mean, spread, quantiles - and the pragmatic distance of
     random pairs of different texts. A text that cannot be scored is counted, never zero.
     """
-    from harness.impscore.files import column_of
     from harness.profiles import Sampling, picture, profile_text
     from harness.profiles import profile as profile_of
     from harness.runs import write_whole
+    from harness.table_files import column_of
 
-    table = _table(file, has_column=column is not None or label is not None)
-    texts = column_of(table, column, where=file)
-    labels = None if label is None else _labels(table, label, where=file)
+    table, where = opened(file, layout, has_column=column is not None or label is not None)
+    texts = column_of(table, column, where=where)
+    labels = None if label is None else _labels(table, label, where=where)
     shown = Progress("encoded")
     found = profile_of(
         texts,
@@ -78,17 +73,6 @@ def profile(
         _put(name, found.rows)
         put(f"the table in {out / 'profile.csv'}, the picture in {out / 'profile.svg'}")
     return _code(found.rows[0])
-
-
-def _table(file: str, *, has_column: bool) -> "Table":
-    """The rows of a file, or of what comes from stdin."""
-    from harness.impscore.files import layout_of, read_table
-
-    try:
-        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}); correct the path") from error
-    return read_table(file, data, layout_of(file, data, has_column=has_column))
 
 
 def _labels(table: "Table", name: str, *, where: str) -> list[object]:
@@ -131,7 +115,9 @@ def _put(name: str, rows: "tuple[ProfileRow, ...]") -> None:
 
 
 def _code(row: "ProfileRow") -> int:
-    """Whether a text has no score, which is told in one line by reason."""
+    """Whether a text has no score, which is told by reason; and what the scorer was trained on."""
+    from harness.impscore.scorer import overlap_told
+
     reasons = {
         "absent": row.missing_absent,
         "not a text": row.missing_not_text,
@@ -141,4 +127,6 @@ def _code(row: "ProfileRow") -> int:
     told = ", ".join(f"{count} {why}" for why, count in reasons.items() if count)
     if told:
         say(f"texts without a score: {told}; they stand in no bin, mean or pair")
+    if line := overlap_told(row.scorer, row.trained_on, row.n):
+        say(line)
     return DONE_WITH_MISSING if row.missing else DONE

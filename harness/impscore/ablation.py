@@ -1,7 +1,8 @@
 """Training pairs to how each form of the metric and each setting of its losses does.
 
 The twelve forms of the paper's ablation and the settings that it swept, one after the other with
-the others as published, each trained from several seeds. Nothing here encodes, reads or writes.
+the others as the recipe has them, each trained from several seeds. Nothing here encodes, reads or
+writes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +12,14 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from harness.encoders import Encoder
 from harness.impscore.examples import Embedded
 from harness.impscore.figures import Figures, figures
 from harness.impscore.formula import FORMS
 from harness.impscore.members import head_of, train_members
+from harness.impscore.pairs import TrainingPair, data_digest
 from harness.impscore.splits import Split
+from harness.parts import digest
 from harness.pictures import Plot, Series, svg
 from harness.specs.recipes import RecipeSpec, SettingsSpec
 
@@ -30,8 +34,36 @@ DRAWN: Final = ("implicitness", "pragmatics", "tau")
 COLUMNS: Final = (
     *("setting", "value", "seed", "kept_epoch"),
     *("implicitness", "pragmatics", "tau", "rho"),
+    *("data", "recipe", "encoder"),
 )
+_SHORT: Final = {"cosine": "cos", "euclidean": "euc"}
 NAMES: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What trainings were made of: file of pairs, recipe and encoder, each NAME@DIGEST."""
+
+    data: str
+    recipe: str
+    encoder: str
+
+    @classmethod
+    def of(
+        cls,
+        file: str,
+        pairs: Sequence[TrainingPair],
+        *,
+        recipe: tuple[str, RecipeSpec],
+        encoder: Encoder,
+    ) -> "Origin":
+        """The origin of trainings on the pairs of a file, by a recipe with its name."""
+        name, spec = recipe
+        return cls(
+            f"{file}@{data_digest(pairs)[:8]}",
+            f"{name}@{digest(spec)[:8]}",
+            f"{encoder.name}@{encoder.digest[:8]}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +85,12 @@ class Row:
     epoch: int
     figures: Figures
 
-    @property
-    def cells(self) -> tuple[object, ...]:
+    def cells(self, origin: Origin) -> tuple[object, ...]:
         """The row of a table with COLUMNS; null where there was nothing to measure."""
         found = self.figures
         told = (found.implicitness, found.pragmatics, found.tau, found.rho)
-        return (str(self.setting), self.value, self.seed, self.epoch, *told)
+        made_of = (origin.data, origin.recipe, origin.encoder)
+        return (str(self.setting), self.value, self.seed, self.epoch, *told, *made_of)
 
 
 def trials(settings: SettingsSpec) -> list[Trial]:
@@ -112,20 +144,40 @@ def tried(
 
 
 def picture(rows: Sequence[Row]) -> str:
-    """The swept settings as SVG: a plot a setting, a line a figure, a point a training."""
-    plots = []
+    """The forms, then each swept setting, as SVG: a point a training, and lines of means."""
+    values = [value for row in rows for name in DRAWN if (value := _figure(row, name)) is not None]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = 0.05 * (high - low) or 0.05
+    plots = [_forms([row for row in rows if row.setting == "form"], (low - room, high + room))]
     for setting in SWEPT:
         mine = [row for row in rows if row.setting == setting]
-        series = tuple(part for figure in DRAWN for part in _drawn(mine, figure))
-        values = [float(row.value) for row in mine]
+        series = tuple(part for figure in DRAWN for part in _swept(mine, figure))
+        ends = (0.0, max(float(row.value) for row in mine) * 1.05)
         title = f"{NAMES[setting]} ({setting})"
-        plots.append(Plot(title, title, "on test pairs", series, (0, max(values) * 1.05), (0, 1)))
-    return svg(plots, title="Held-out accuracy (implicitness, pragmatics) and tau by setting")
+        plots.append(Plot(title, title, "on test pairs", series, ends, plots[0].y_range))
+    return svg(
+        plots, title="Held-out accuracy (implicitness, pragmatics) and tau, by form and setting"
+    )
 
 
-def _drawn(rows: Sequence[Row], figure: str) -> list[Series]:
+def _forms(rows: Sequence[Row], y_range: tuple[float, float]) -> Plot:
+    """A place a form, its figures side by side."""
+    forms = list(dict.fromkeys(row.value for row in rows))
+    series = []
+    for at, figure in enumerate(DRAWN):
+        found = [(forms.index(row.value) + 1, _figure(row, figure)) for row in rows]
+        places = [place + (at - 1) * 0.22 for place, _ in found]
+        values = [float("nan") if value is None else value for _, value in found]
+        series.append(Series(figure, "points", places, values))
+    names = tuple(" ".join(_SHORT.get(word, word) for word in form.split()) for form in forms)
+    title = "form: direction, distance of implicitness, pragmatic distance"
+    ends = (0.4, len(forms) + 0.6)
+    return Plot(title, "form", "on test pairs", tuple(series), ends, y_range, names)
+
+
+def _swept(rows: Sequence[Row], figure: str) -> list[Series]:
     """The trainings and the line of their means, where there is anything to draw."""
-    found = [(float(row.value), getattr(row.figures, figure)) for row in rows]
+    found = [(float(row.value), _figure(row, figure)) for row in rows]
     points = [(x, y) for x, y in found if y is not None]
     if not points:
         return []
@@ -135,3 +187,9 @@ def _drawn(rows: Sequence[Row], figure: str) -> list[Series]:
         Series(figure, "line", places, means),
         Series(figure, "points", [x for x, _ in points], [y for _, y in points]),
     ]
+
+
+def _figure(row: Row, name: str) -> float | None:
+    """One of a row's figures."""
+    value: float | None = getattr(row.figures, name)
+    return value

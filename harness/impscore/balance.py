@@ -27,10 +27,19 @@ _HEDGED: Final = re.compile(
     r"|slightly|somewhat|sort of)\b"
 )
 _NEGATED: Final = re.compile(r"n't\b|\b(not|no|never|nobody|nothing|none|nor)\b")
+_ASKED: Final = re.compile(
+    r"(please,? |now,? |well,? |just |then )?(do not|don't|never|let|let's|ask|be|book|bring|buy"
+    r"|call|check|choose|clean|close|come|count|cut|drink|drive|eat|enjoy|explain|fetch|fill|find"
+    r"|finish|follow|forget|get|give|go|have a|help|hold|hurry|imagine|keep|leave|lend|listen|look"
+    r"|make|mind|move|open|order|pass|pay|pick|press|put|read|remember|remove|return|ring|save|say"
+    r"|send|show|sign|sit|sleep|smell|speak|stand|start|stay|stop|switch|take|talk|taste|tell|thank"
+    r"|think|throw|trust|try|turn|use|wait|wake|walk|wash|watch|wear|wipe|write)\b"
+)
 MARKS: Final[dict[str, Callable[[str], bool]]] = {
     "question mark": lambda text: "?" in text,
     "exclamation mark": lambda text: "!" in text,
     "comma": lambda text: "," in text,
+    "imperative": lambda text: bool(_ASKED.match(text.lower())),
     "digit": lambda text: any(character.isdigit() for character in text),
     "two sentences": lambda text: len(re.findall(r"[.!?]+", text)) > 1,
     "hedge": lambda text: bool(_HEDGED.search(text.lower())),
@@ -43,7 +52,7 @@ MARKS: Final[dict[str, Callable[[str], bool]]] = {
     ),
 }
 """What a sentence can be told by without being understood."""
-SOFTENED: Final = 0.3
+SOFTENED: Final = 0.35
 """What the share of hedges may differ by between levels: to hedge is to soften, as the second of
 four levels does."""
 
@@ -76,7 +85,9 @@ class Limits:
     `apart` bounds the difference between the shares of a mark on the two sides, `steps` that
     between any two levels, `first_word` that of one first word. `length` bounds the difference of
     mean lengths as a share of the greater, of sides and (`level_length`) of levels; `longer` how
-    far the share of pairs with the longer implicit side may be from a half; `order` the mean tau
+    far the share of pairs with the longer implicit side may be from a half; `forms` is the least
+    share of meanings with a pair whose implicit side is the longer, and one whose explicit side
+    is, by as much as `form`; `order` bounds the mean tau
     of level and length. `words` is the most that word presence may tell of pairs whose groups it
     has not seen, a share.
     """
@@ -90,8 +101,10 @@ class Limits:
     length: float = 0.05
     level_length: float = 0.2
     longer: float = 0.05
+    forms: float = 0.95
+    form: float = 1.25
     order: float = 0.1
-    words: float = 0.8
+    words: float = 0.82
 
 
 def measures(pairs: Sequence[TrainingPair], limits: Limits | None = None) -> list[Measure]:
@@ -104,6 +117,7 @@ def measures(pairs: Sequence[TrainingPair], limits: Limits | None = None) -> lis
         Measure("groups", len({pair.group for pair in pairs}), least=bound.groups),
         Measure("sentences that are there twice", _repeated(pairs), most=0),
         *_sides(pairs, bound),
+        *_forms(pairs, bound),
         *_levels(graded, bound),
         Measure("word presence", _told_by_words(pairs), most=bound.words),
     ]
@@ -124,6 +138,18 @@ def _sides(pairs: Sequence[TrainingPair], bound: Limits) -> Iterator[Measure]:
     yield Measure("sides: length", (means[0] - means[1]) / max(means), -bound.length, bound.length)
     longer = fmean((a > b) + 0.5 * (a == b) for a, b in zip(*lengths, strict=True)) - 0.5
     yield Measure("sides: longer implicit", longer, -bound.longer, bound.longer)
+
+
+def _forms(pairs: Sequence[TrainingPair], bound: Limits) -> Iterator[Measure]:
+    """How many meanings, where they are told, are there in a long and in a short form."""
+    ratios: dict[str, list[float]] = {}
+    for pair in pairs:
+        if pair.meaning is not None:
+            lengths = [max(1, len(text)) for text in (pair.implicit, pair.explicit)]
+            ratios.setdefault(f"{pair.group}: {pair.meaning}", []).append(lengths[0] / lengths[1])
+    if ratios:
+        both = [max(r) >= bound.form and min(r) <= 1 / bound.form for r in ratios.values()]
+        yield Measure("meanings in both forms", fmean(both), least=bound.forms)
 
 
 def _levels(graded: Sequence[tuple[str, ...]], bound: Limits) -> Iterator[Measure]:

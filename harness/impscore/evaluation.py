@@ -53,9 +53,15 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How well a scorer does: the means, and each ranking by itself."""
+    """How well a scorer does: the means, and each ranking by itself.
+
+    `trained_on` of the `items` have a sentence that the scorer was trained on; null where nobody
+    knows which it was.
+    """
 
     scorer: str
+    items: int
+    trained_on: int | None
     measured: tuple[Measured, ...]
     rankings: tuple[Ranked, ...]
 
@@ -93,7 +99,13 @@ def evaluate(
         _closest(items.choices, scorer, progress),
     ]
     measured = [_measured(one, seed=f"{seed}:{one.metric}") for one in found if one.values]
-    return Evaluation(scorer.signature, tuple(measured), tuple(ranked))
+    return Evaluation(
+        scorer=scorer.signature,
+        items=len(items.all),
+        trained_on=scorer.overlap(item.sentences for item in items.all),
+        measured=tuple(measured),
+        rankings=tuple(ranked),
+    )
 
 
 def _ranked(ranking: Ranking, values: Sequence[float | None]) -> Ranked:

@@ -1,12 +1,16 @@
-"""Tables of sentences that people graded, paired or chose among, to the items of an evaluation."""
+"""Tables of sentences that people graded, paired or chose among, to the items of an evaluation.
+
+A blank cell is an absent one, for CSV has no other.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Final, TypeVar
 
+from harness.cells import cell_text, filled
 from harness.errors import DataError
-from harness.impscore.files import Table
+from harness.table_files import Table
 
 NEEDED: Final = (
     "levels (a list of sentences, the most explicit first); "
@@ -33,6 +37,11 @@ class Pair:
     implicit: object
     explicit: object
 
+    @property
+    def sentences(self) -> tuple[object, ...]:
+        """Both."""
+        return self.implicit, self.explicit
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -43,6 +52,11 @@ class Choice:
     choices: tuple[object, ...]
     answer: int
 
+    @property
+    def sentences(self) -> tuple[object, ...]:
+        """The sentence, then the choices."""
+        return self.sentence, *self.choices
+
 
 @dataclass(frozen=True, slots=True)
 class Items:
@@ -51,6 +65,11 @@ class Items:
     rankings: tuple[Ranking, ...] = ()
     pairs: tuple[Pair, ...] = ()
     choices: tuple[Choice, ...] = ()
+
+    @property
+    def all(self) -> "tuple[Ranking | Pair | Choice, ...]":
+        """Those of every kind."""
+        return self.rankings + self.pairs + self.choices
 
 
 Item = TypeVar("Item", Ranking, Pair, Choice)
@@ -64,7 +83,7 @@ def read_items(table: Table, *, where: str) -> Items:
     """
     columns = {name: table.cells(place) for place, name in enumerate(table.columns)}
     rows = [
-        {name: cells[place] for name, cells in columns.items()}
+        {name: filled(cells[place]) for name, cells in columns.items()}
         for place in range(len(next(iter(columns.values()), [])))
     ]
     rankings = _each(rows, "levels", _ranking, where=where)
@@ -97,7 +116,7 @@ def _each(
 
 def _topic(row: Row, number: int) -> str:
     """The topic of a row, else its number: rows without one are taken for independent."""
-    return f"row {number}" if row.get("topic") is None else str(row["topic"])
+    return cell_text(row.get("topic")) or f"row {number}"
 
 
 def _ranking(row: Row, topic: str) -> Ranking:
@@ -130,6 +149,8 @@ def _grouped(rows: Sequence[Row], *, where: str) -> tuple[Ranking, ...]:
     for number, row in enumerate(rows, start=1):
         if row["level"] is None:
             continue
+        if row["topic"] is None:
+            raise DataError(f"{where}: row {number}: a level without a topic; give it the topic")
         by_topic.setdefault(_topic(row, number), []).append((row["text"], _level(row, where)))
     rankings = []
     for topic, graded in by_topic.items():

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from harness.cells import cell_text, filled
 from harness.errors import DataError
-from harness.impscore.files import Table
 from harness.parts import digest
 from harness.sameness import normal
+from harness.table_files import Table
 
 RELEASED: Final = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
 NEEDED: Final = f"implicit and explicit (levels, topic, intention), or {', '.join(RELEASED)}"
@@ -50,7 +51,8 @@ def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[Tr
     Our layout: implicit, explicit, and where there are topic (both source and group), intention,
     source and levels (a list). The released layout: pos_implicit, pos_explicit, neg_implicit,
     neg_explicit, and source where there is one. `group` names the column of the groups, by
-    default the first there is of topic, original, group.
+    default the first there is of topic, original, group. Numbers name groups and the like as text
+    does, 17.0 as 17; a blank cell is an absent one.
     """
     columns = {name: table.cells(place) for place, name in enumerate(table.columns)}
     is_released = set(RELEASED) <= set(columns)
@@ -64,7 +66,7 @@ def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[Tr
     for place in range(len(table)):
         row = {name: cells[place] for name, cells in columns.items()}
         try:
-            found.append(replace(read(row), group=_said(row, by) if by else None))
+            found.append(replace(read(row), group=_name(row, by) if by else None))
         except ValueError as error:
             raise DataError(f"{where}: row {place + 1}: {error}") from error
     return found
@@ -126,15 +128,14 @@ def _is_same(pair: TrainingPair, other: TrainingPair) -> bool:
 
 def _own(row: Row) -> TrainingPair:
     """A row of our layout."""
-    levels = row.get("levels")
+    levels = filled(row.get("levels"))
     if levels is not None and (not isinstance(levels, list) or len(levels) < 2):
         raise ValueError(f"levels is {levels!r:.80}, no list of two sentences or more")
-    source = _maybe(row, "source") or _maybe(row, "topic")
     return TrainingPair(
         implicit=_said(row, "implicit"),
         explicit=_said(row, "explicit"),
-        source=source,
-        meaning=_maybe(row, "intention"),
+        source=_name(row, "source") or _name(row, "topic"),
+        meaning=_name(row, "intention"),
         levels=tuple(_text(text, "levels") for text in levels or ()),
     )
 
@@ -145,14 +146,17 @@ def _released(row: Row) -> TrainingPair:
     return TrainingPair(
         implicit=implicit,
         explicit=explicit,
-        source=_maybe(row, "source"),
+        source=_name(row, "source"),
         negative=(negative[0], negative[1]),
     )
 
 
-def _maybe(row: Row, name: str) -> str | None:
-    """What a cell says, null where there is nothing in it."""
-    return None if row.get(name) in (None, "") else _said(row, name)
+def _name(row: Row, column: str) -> str | None:
+    """What a cell calls a group, a source or a meaning; null where there is nothing in it."""
+    value = filled(row.get(column))
+    if not isinstance(value, str | int | float | None):
+        raise ValueError(f"{column} is {value!r:.80}; give a text or a number")
+    return cell_text(value) or None
 
 
 def _said(row: Row, name: str) -> str:

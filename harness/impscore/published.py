@@ -51,8 +51,13 @@ class _Arguments:
     features: int | None = None
 
 
-def published_scorer(name: str, spec: PublishedSpec) -> Scorer:
-    """The scorer of a hub snapshot or folder; its encoder is loaded at the first text."""
+def published_scorer(
+    name: str, spec: PublishedSpec, *, seen: frozenset[str] = frozenset()
+) -> Scorer:
+    """The scorer of a hub snapshot or folder; its encoder is loaded at the first text.
+
+    `seen` has the fingerprints of the texts it was trained on; none where nobody knows.
+    """
     need("torch", "sentence_transformers")
     folder = _folder(spec)
     path = _weight_file(folder, spec)
@@ -66,6 +71,7 @@ def published_scorer(name: str, spec: PublishedSpec) -> Scorer:
         encoder=SentenceTransformerSpec(model=spec.encoder, revision=spec.encoder_revision),
         encoder_digest=encoder.digest,
         form=form,
+        seen=seen,
     )
     return Scorer(name, head, encoder)
 

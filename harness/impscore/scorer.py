@@ -15,6 +15,7 @@ import numpy as np
 from harness.encoders import Encoder, Limited
 from harness.errors import ModelError
 from harness.impscore.head import Head
+from harness.sameness import fingerprint
 
 AT_ONCE: Final = 1024  # texts between two reports of progress
 UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})  # categories that leave no mark
@@ -80,6 +81,12 @@ class Scorer:
         """The fingerprints (sameness) of the texts its head was trained on; none if not known."""
         return self.head.seen
 
+    def overlap(self, groups: Iterable[Iterable[object]]) -> int | None:
+        """How many groups of texts hold one that its head was trained on; null if not known."""
+        if not self.seen:
+            return None
+        return sum(any(is_known(text, self.seen) for text in group) for group in groups)
+
     def score(self, texts: Sequence[object], progress: Progress | None = None) -> list[Scored]:
         """The implicitness of each text, in their order; in [0, 2] where the form is cosine.
 
@@ -140,6 +147,22 @@ class Scorer:
             return set()
         is_cut = self.encoder.cut(texts)
         return {text for text, it_is in zip(texts, is_cut, strict=True) if it_is}
+
+
+def is_known(text: object, seen: frozenset[str]) -> bool:
+    """Whether a text is among those of some fingerprints; what is no text is not."""
+    return isinstance(text, str) and bool(seen) and fingerprint(text) in seen
+
+
+def overlap_told(signature: str, overlap: int | None, total: int, *, what: str = "texts") -> str:
+    """One line on how many texts a scorer was trained on (null: not known); empty without any."""
+    if overlap is None:
+        return (
+            f"nobody knows which texts scorer {signature} was trained on, and these may be among "
+            "them; of published weights, `trained_on:` in the scorer's YAML names them"
+        )
+    told = f"scorer {signature} was trained on {overlap} of the {total} {what}"
+    return f"{told}: it has not measured them unseen" if overlap else ""
 
 
 def text_of(value: object) -> str | Flag:

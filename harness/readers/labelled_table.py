@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.columns import Columns, Value, cell_text, read_columns
+from harness.cells import cell_text
+from harness.columns import Columns, Value, read_columns
 from harness.core import Sample
 from harness.errors import DataError, SpecError
 from harness.options import LABELS

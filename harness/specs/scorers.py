@@ -43,6 +43,8 @@ class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="publ
     in what ships); `weights` is a file in it where there are several. `encoder`
     is the sentence encoder (hub name or folder) whose architecture and tokenizer the weights
     belong to. `ignore` names entries of the state dict that the formula has no use for.
+    `trained_on` is a table of the texts they were trained on, from this file's folder where it is
+    not absolute; null where nobody has it.
     """
 
     about: str
@@ -54,6 +56,7 @@ class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="publ
     form: FormSpec = field(default_factory=FormSpec)
     keys: KeysSpec = field(default_factory=KeysSpec)
     ignore: tuple[str, ...] = ()
+    trained_on: str | None = None
 
 
 ScorerSpec = HeadSpec | PublishedSpec

@@ -156,7 +156,8 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     layouts in which others store answers to it; `rated` the variants whose samples hold
     people's mean rating as the reference of that name; `gaps` names differences of two variants
     or pools, the first less the second; `implicitness` says what scores are told against, `classes`
-    that each label has scores of its own.
+    that each label has scores of its own. `made_of` names the task that this one was made of by
+    changing its samples: its phrases, and what was trained for it, serve this one too.
     """
 
     about: str
@@ -174,6 +175,7 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     gaps: dict[str, tuple[str, str]] = field(default_factory=dict)
     implicitness: ImplicitnessSpec | None = None
     classes: ClassesSpec | None = None
+    made_of: str | None = None
     mode: Mode = Mode.GENERATE
     chance: float | None = None
 
@@ -198,6 +200,10 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
         named = [variant for pair in self.gaps.values() for variant in pair]
         if unknown := [name for name in named if name not in known]:
             raise ValueError(f"`gaps` names {unknown[0]!r}, no variant and no pool; correct it")
+
+    def origin(self, name: str) -> str:
+        """The task that this one, of some name, was made of; itself where it was made of none."""
+        return self.made_of or name
 
     @property
     def has_choices(self) -> bool:

@@ -18,7 +18,8 @@ from harness.stats.resampling import Figure, Resamples, bounds
 PUBLISHED_EDGES = tuple(step / 4 for step in range(9))
 """The bins of the ImpScore paper: a quarter wide from 0 to 2, the last one closed."""
 Truths = NDArray[np.bool_]
-Kind = Literal["logistic", "isotonic falling", "isotonic rising"]
+Kind = Literal["logistic", "isotonic falling", "isotonic flat", "isotonic rising"]
+_AS_GOOD = 1e-9  # a difference of squared errors, or of shares, that rounding may make
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def auc(scores: Floats, is_positive: Sequence[bool], clusters: Resamples) -> Fig
     starts = np.nonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))[0]
     value = float(_areas(np.ones((1, len(truth))), truth, starts)[0])
     estimate = Estimate(value, len(truth))
-    drawn = [_areas(c[:, clusters.places[order]], truth, starts) for c in clusters.counts()]
+    drawn = [_areas(counts[:, order], truth, starts) for counts in clusters.row_counts()]
     return Figure(estimate, bounds(estimate, np.concatenate(drawn), clusters))
 
 
@@ -126,22 +127,22 @@ def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Cur
     """The best curve that only falls, or only rises, whichever fits better, at some places.
 
     Least squares (Barlow et al. 1972), straight between the places of the data and flat outside
-    them. The direction is that of the data, kept in all draws: it is a choice made by looking.
+    them; falling where both fit as well, and called flat where it does not move. The direction
+    is that of the data, kept in all draws: it is a choice made by looking.
     """
     if len(x) < 2:
         return Gap.TOO_FEW
     if np.ptp(x) == 0:
         return Gap.CONSTANT
     order = np.argsort(x, kind="stable")
-    x, y, places = x[order], y[order], clusters.places[order]
-    is_rising = bool(np.cov(x, y)[0, 1] > 0)
-    one = np.ones(len(x))
-    drawn = [
-        _isotonic(x, y, weights, at, is_rising)
-        for counts in clusters.counts()
-        for weights in counts[:, places]
-    ]
+    x, y, one = x[order], y[order], np.ones(len(x))
+    falling, rising = (_isotonic(x, y, one, x, is_rising) for is_rising in (False, True))
+    errors = [float(((y - fitted) ** 2).sum()) for fitted in (falling, rising)]
+    is_rising = errors[1] < errors[0] - _AS_GOOD
     kind: Kind = "isotonic rising" if is_rising else "isotonic falling"
+    if np.ptp(rising if is_rising else falling) <= _AS_GOOD:
+        kind = "isotonic flat"
+    drawn = [_isotonic(x, y, weights[order], at, is_rising) for weights in clusters.weights()]
     value = _isotonic(x, y, one, at, is_rising)
     return _curve(kind, at, value, np.array(drawn).reshape(-1, len(at)))
 

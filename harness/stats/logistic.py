@@ -94,7 +94,7 @@ def drawn_lines(x: Floats, y: Floats, clusters: Resamples) -> Floats:
     """Intercept and slope of each draw of clusters, [draws, 2], NaN where a draw has none."""
     found = line(x, y)
     start = FLAT if isinstance(found, Gap) else found
-    parts = [lines(x, y, c[:, clusters.places], start=start) for c in clusters.counts()]
+    parts = [lines(x, y, counts, start=start) for counts in clusters.row_counts()]
     return np.vstack([np.zeros((0, 2)), *parts])
 
 
@@ -102,11 +102,20 @@ def _newton(z: Floats, y: Floats, weights: Floats, a: Floats, b: Floats) -> tupl
     """One step towards the greatest likelihood, for each row of weights."""
     shares = _shares(a[:, None] + b[:, None] * z)
     excess, spread = weights * (y - shares), weights * shares * (1 - shares)
-    score_a, score_b = excess.sum(axis=1), excess @ z
-    aa, ab, bb = spread.sum(axis=1), spread @ z, spread @ (z * z)
+    score_a, score_b = excess.sum(axis=1), _products(excess, z)
+    aa, ab, bb = spread.sum(axis=1), _products(spread, z), _products(spread, z * z)
     area = aa * bb - ab * ab
     area = np.where(area > 1e-12, area, np.nan)
     return (bb * score_a - ab * score_b) / area, (aa * score_b - ab * score_a) / area
+
+
+def _products(rows: Floats, column: Floats) -> Floats:
+    """Each row times a column.
+
+    A matrix product rounds a row by how many stand beside it, and the size of a block of draws
+    must not show.
+    """
+    return np.asarray(np.einsum("ij,j->i", rows, column), dtype=np.float64)
 
 
 def _wald(x: Floats, y: Floats, fitted: Line, clusters: Resamples) -> Significance:

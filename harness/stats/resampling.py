@@ -46,7 +46,7 @@ from harness.stats.estimate import (
 )
 from harness.stats.ties import calibrated_acc_eq, document_accuracies
 
-_CELLS = 1 << 20  # cluster numbers drawn at a time: 8 MiB
+_CELLS = 1 << 20  # numbers in a block of draws: 8 MiB
 _LEAST_DEFINED = 0.95  # an interval of the draws that happen to have a value is another interval
 
 
@@ -97,8 +97,19 @@ class Resamples:
 
     def counts(self) -> Iterator[Floats]:
         """How often each draw takes each cluster, draws x clusters, some draws at a time."""
+        return self._blocks(self.clusters)
+
+    def row_counts(self) -> Iterator[Floats]:
+        """How often each draw takes each row, draws x rows, some draws at a time."""
+        return (counts[:, self.places] for counts in self._blocks(len(self.places)))
+
+    def _blocks(self, width: int) -> Iterator[Floats]:
+        """Draws x clusters, as many draws at a time as fit a block of so many columns.
+
+        How many these are does not change what is drawn.
+        """
         generator = np.random.default_rng(int(digest(self.seed), 16))
-        step = max(1, _CELLS // max(1, self.clusters))
+        step = max(1, _CELLS // max(1, width))
         for start in range(0, self.draws if self.clusters else 0, step):
             size = min(step, self.draws - start)
             drawn = generator.integers(0, self.clusters, size=(size, self.clusters))

@@ -282,6 +282,45 @@ def test_curve_writes_a_table_and_a_picture_of_all_runs(
     assert "no logistic curve of tpr: constant" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("seen", [(), ("Nothing asked about.",)])
+def test_run_and_curve_tell_in_one_line_where_nobody_knows_what_the_scorer_has_seen(
+    toy: Toy, tmp_path: Path, seen: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = str(save_head(random_head(seen=seen), tmp_path / "silent.json"))
+    run(toy, silent, model="random,constant-yes")
+    ran = capsys.readouterr().err
+
+    assert curve(toy) == 0
+
+    drawn = capsys.readouterr().err
+    told = "nobody knows which texts scorer random@"
+    assert (ran.count(told), drawn.count(told)) == ((0, 0) if seen else (2, 1))
+
+
+def test_a_run_that_has_nothing_to_draw_is_told_beside_others(
+    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(toy, scorer, "--limit", "40")
+    run(toy, "none", "--limit", "40", model="random")
+
+    assert curve(toy) == 0
+
+    [told] = [line for line in capsys.readouterr().err.splitlines() if "is left out" in line]
+    assert "/random/" in told
+
+
+def test_a_limit_tells_runs_of_one_model_apart(
+    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(toy, scorer)
+    run(toy, scorer, "--limit", "40")
+
+    assert curve(toy) == 0
+
+    told = capsys.readouterr().out
+    assert {"oracle, all samples, by bin", "oracle, 40 samples, by bin"} <= {*told.splitlines()}
+
+
 def test_runs_of_two_scorers_are_not_drawn_together(
     toy: Toy, scorer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,7 +29,10 @@ def home(toy: Toy) -> Toy:
     csv.writer(out).writerows([("id", "text"), *((n, text) for n, text in enumerate(TEXTS))])
     toy.write("texts.csv", "")
     (toy.home / "texts.csv").write_text(out.getvalue(), "utf-8", newline="")
+    save_head(random_head(seen=["it is cold", "x", "Other."]), toy.home / "trained")
+    toy.write("configs/scorers/trained.yaml", "{about: a test, kind: head, head: ../../trained}")
     toy.write("lines.txt", "It is cold.\n\nNice.")
+    toy.write("list.json", '[{"text": "a"}]')
     toy.write("mixed.jsonl", '{"text": "a", "n": 1}\n{"text": 7}\n{"n": 2}')
     return toy
 
@@ -128,6 +131,10 @@ def test_json_with_a_file_prints_the_summary_alone(
     ("command", "file", "options", "message"),
     [
         ("score", "none.csv", [], r"none.csv: cannot be read (No such file"),
+        ("score", "lines.txt", ["--column", "text"], "plain lines, which have no columns; say"),
+        ("score", "texts.csv", ["--column", "text", "--format", "lines"], "have no columns"),
+        ("eval", "lines.txt", [], "plain lines, which have no columns"),
+        ("score", "list.json", [], "list.json: begins with '['"),
         ("score", "texts.csv", ["--column", "txt"], "no column 'txt'; did you mean text?"),
         ("score", "texts.csv", ["--as", "id"], "there is a column 'id' already"),
         ("score", "texts.csv", ["-o", "out.doc"], "the ending says what to write"),
@@ -157,6 +164,79 @@ def test_a_mistake_is_told_before_anything_is_encoded(
     err = capfd.readouterr().err
     assert (code, "encoded" in err) == (2, False)
     assert message in err
+
+
+@pytest.mark.parametrize("command", [("score",), ("pairs", "--columns", "id,text")])
+@pytest.mark.parametrize("spelling", ["texts.csv", "configs/../texts.csv", "link.csv"])
+def test_the_file_that_is_read_is_never_written_over(
+    command: tuple[str, ...], spelling: str, home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (home.home / "link.csv").symlink_to(home.home / "texts.csv")
+    before = (home.home / "texts.csv").read_bytes()
+
+    code = impscore(home, command[0], "texts.csv", *command[1:], "-o", str(home.home / spelling))
+
+    assert (code, (home.home / "texts.csv").read_bytes()) == (2, before)
+    assert "is the file that is read; choose another -o" in capfd.readouterr().err
+
+
+def test_a_text_is_encoded_once_in_all_commands(
+    home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    impscore(home, "score", "texts.csv")
+    first = capfd.readouterr()
+
+    assert impscore(home, "score", "texts.csv") == 1
+
+    again = capfd.readouterr()
+    assert (again.out, "encoded" in again.err) == (first.out, False)
+    assert "texts: 5 of 5 encoded" in first.err
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "options", "told"),
+    [
+        ("score", "texts.csv", [], "trained on 2 of the 6 rows"),
+        ("pairs", "graded.csv", ["--columns", "implicit,explicit"], "trained on 1 of the 2 rows"),
+        ("eval", "graded.csv", [], "trained on 1 of the 2 items"),
+    ],
+)
+def test_what_the_scorer_was_trained_on_is_counted_and_told(
+    command: str,
+    file: str,
+    options: list[str],
+    told: str,
+    home: Toy,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    home.write("graded.csv", "implicit,explicit\na,x\nb,c\n")
+
+    impscore(home, command, file, *options, "--json", scorer="trained")
+
+    out, err = capfd.readouterr()
+    found = json.loads(out)
+    assert found.get("summary", found)["trained_on"] == int(told.split()[2])
+    assert len([line for line in err.splitlines() if told in line]) == 1
+
+
+def test_of_a_scorer_that_does_not_tell_nobody_knows_what_it_was_trained_on(
+    home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    impscore(home, "score", "lines.txt", "--json")
+
+    out, err = capfd.readouterr()
+    assert json.loads(out)["summary"]["trained_on"] is None
+    assert f"nobody knows which texts scorer {SIGNATURE} was trained on" in err
+
+
+def test_a_scorer_says_nothing_of_texts_that_it_was_not_trained_on(
+    home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home.write("new.csv", "text\nNew.\n")
+
+    assert impscore(home, "score", "new.csv", scorer="trained") == 0
+
+    assert "trained on" not in capfd.readouterr().err
 
 
 def test_pairs_have_their_pragmatic_distance(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:

@@ -75,8 +75,20 @@ def test_an_ablation_writes_a_table_and_a_picture(
     assert {row["value"] for row in rows if row["setting"] == "margin"} == {
         *("0.1", "0.3", "0.5", "0.7", "1", "1.5")
     }
+    assert {row["recipe"].partition("@")[0] for row in rows} == {"small"}
+    assert len({(row["data"], row["encoder"]) for row in rows}) == 1
     assert (home / "out" / "ablation.svg").read_text("utf-8").startswith("<svg")
     assert "p2s cosine euclidean" in capsys.readouterr().out
+
+
+def test_an_ablation_as_json_says_what_it_was_made_of(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(home, "ablate", "--runs", "1", "--json") == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["origin"]["data"].startswith("pairs.jsonl@")
+    assert len(told["trainings"]) == 27
 
 
 def test_pairs_are_linted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,27 @@ def test_json_has_the_rows(home: Path, capsys: Lines) -> None:
     assert (row["label"], row["n"], row["missing_empty"], row["seed"]) == ("all", 3, 1, 0)
 
 
+def test_texts_that_the_scorer_was_trained_on_are_counted_by_label_and_told(
+    home: Path, capsys: Lines
+) -> None:
+    save_head(random_head(seen=["tea please"]), home / "random.json")
+
+    profile("in.csv", "--label", "kind", "--json")
+
+    out, err = capsys.readouterr()
+    found = {row["label"]: row["trained_on"] for row in json.loads(out)}
+    assert found == {"all": 1, "a": 0, "b": 1}
+    assert "trained on 1 of the 3 texts" in err
+
+
+def test_of_a_scorer_that_does_not_tell_nobody_knows(home: Path, capsys: Lines) -> None:
+    profile("in.csv", "--json")
+
+    out, err = capsys.readouterr()
+    assert json.loads(out)[0]["trained_on"] is None
+    assert "nobody knows which texts scorer random@" in err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "arguments"),
     [
@@ -64,6 +85,8 @@ def test_files_of_several_layouts_are_read(
     ("arguments", "named"),
     [
         (("nowhere.csv",), "nowhere.csv: cannot be read"),
+        (("in.csv", "--format", "xls"), "--format 'xls': give one of csv"),
+        (("in.csv", "--format", "lines", "--label", "kind"), "plain lines, which have no columns"),
         (("in.csv", "--column", "txt"), "did you mean text"),
         (("in.csv", "--label", "kinds"), "did you mean kind"),
     ],

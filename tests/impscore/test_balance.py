@@ -10,9 +10,10 @@ import pytest
 from training_pairs import invented
 
 from harness.impscore.balance import Limits, Measure, measures
-from harness.impscore.files import Layout, read_table
 from harness.impscore.pairs import TrainingPair, read_pairs
+from harness.layouts import Layout
 from harness.sameness import normal
+from harness.table_files import read_table
 
 SHIPPED = Path(__file__).parents[2] / "harness/impscore/data/pairs.jsonl"
 STRATEGIES = {
@@ -77,6 +78,7 @@ def longest(pair: TrainingPair) -> tuple[str, ...]:
         ("sides: negation", lambda p: replace(p, explicit="don't " + p.explicit), -1),
         ("sides: you", lambda p: replace(p, explicit="You " + p.explicit), -1),
         ("sides: please", lambda p: replace(p, explicit="please " + p.explicit), -1),
+        ("sides: imperative", lambda p: replace(p, explicit="Please, bring " + p.explicit), -1),
         ("sides: two", lambda p: replace(p, implicit="Well. " + p.implicit + "."), 1),
         ("sides: longer", lambda p: replace(p, implicit=p.implicit + " and so on"), 0.5),
         ("4 levels: ", lambda p: p, None),
@@ -107,6 +109,26 @@ def test_hedged_levels_are_measured() -> None:
     )
 
     assert measured(hedged, "3 levels: hedge").value == 1
+
+
+@pytest.mark.parametrize(("more", "both"), [(" and so on and on", 1.0), ("", 0.0)])
+def test_meanings_in_a_long_and_a_short_form_are_counted(more: str, both: float) -> None:
+    pairs = [
+        form
+        for n in range(3)
+        for form in (
+            TrainingPair(implicit="Cold here.", explicit="Shut it now, please.", meaning=f"m{n}"),
+            TrainingPair(implicit="Is it June" + more, explicit="Shut it now.", meaning=f"m{n}"),
+        )
+    ]
+
+    assert measured(pairs, "meanings").value == both
+
+
+def test_meanings_that_nobody_tells_are_not_counted() -> None:
+    pairs = [TrainingPair(implicit="Cold here.", explicit="Shut it.") for _ in range(3)]
+
+    assert not [one for one in measures(pairs) if one.name.startswith("meanings")]
 
 
 def test_word_presence_tells_sides_that_have_words_of_their_own() -> None:

@@ -1,10 +1,12 @@
 """Evaluations: figures checked by hand, missing items counted and never zero."""
 
 import pytest
-from impscore_heads import random_scorer, telling_scorer
+from impscore_heads import random_head, random_scorer, telling_scorer
 
+from harness.encoders import CharNgrams
 from harness.impscore.evaluation import Measured, Metric, evaluate
 from harness.impscore.graded import Choice, Items, Pair, Ranking
+from harness.impscore.scorer import Scorer
 
 
 def ranking(*sentences: object, topic: str = "t", levels: tuple[float, ...] = ()) -> Ranking:
@@ -124,3 +126,20 @@ def test_kinds_of_items_that_are_not_there_are_not_measured() -> None:
     found = evaluate(Items(pairs=(Pair("a", "0.9", "0.1"),)), telling_scorer())
 
     assert [one.metric for one in found.measured] == ["pairs"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "count"), [((), None), (["Other."], 0), (["One."], 3), (["one", "Five!"], 4)]
+)
+def test_items_with_a_sentence_that_the_scorer_was_trained_on_are_counted(
+    seen: tuple[str, ...], count: int | None
+) -> None:
+    items = Items(
+        rankings=(ranking("One.", "Two.", None), ranking("Four.", "Five.")),
+        pairs=(Pair("a", "Six.", "ONE"),),
+        choices=(Choice("a", "Seven.", ("Eight.", "One."), 0),),
+    )
+
+    found = evaluate(items, Scorer("random", random_head(seen=seen), CharNgrams()))
+
+    assert (found.trained_on, found.items) == (count, 4)

@@ -5,13 +5,18 @@ import json
 import pytest
 
 from harness.errors import DataError
-from harness.impscore.files import Layout, read_table
 from harness.impscore.graded import Choice, Items, Pair, Ranking, read_items
+from harness.layouts import Layout
+from harness.table_files import read_table
 
 
 def items(*rows: dict[str, object]) -> Items:
     data = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     return read_items(read_table("file", data, Layout.JSONL), where="file")
+
+
+def csv_items(text: str) -> Items:
+    return read_items(read_table("file", text.encode(), Layout.CSV), where="file")
 
 
 def test_a_list_of_levels_is_a_ranking_from_the_most_explicit() -> None:
@@ -34,14 +39,40 @@ def test_a_row_has_an_item_of_each_kind_whose_columns_it_fills() -> None:
 
 
 def test_sentences_a_row_become_a_ranking_a_topic() -> None:
-    data = b"topic,level,text\nrain,2,b\nsun,1,c\nrain,0.5,a\nsun,3,d\nrain,2,e\n"
-
-    found = read_items(read_table("file", data, Layout.CSV), where="file")
+    found = csv_items("topic,level,text\nrain,2,b\nsun,1,c\nrain,0.5,a\nsun,3,d\nrain,2,e\n")
 
     assert found.rankings == (
         Ranking("rain", ("b", "a", "e"), (2.0, 0.5, 2.0)),
         Ranking("sun", ("c", "d"), (1.0, 3.0)),
     )
+
+
+def test_blank_cells_are_absent_ones() -> None:
+    found = csv_items(
+        "topic,implicit,explicit,level,text,levels\n,a,b,,,\n ,c,d, ,,\nrain,e,,1,f,\nrain,,,2,g,\n"
+    )
+
+    assert found.pairs == (Pair("row 1", "a", "b"), Pair("row 2", "c", "d"))
+    assert found.rankings == (Ranking("rain", ("f", "g"), (1.0, 2.0)),)
+
+
+def test_a_level_without_a_topic_is_told_and_joins_no_other() -> None:
+    with pytest.raises(DataError, match="file: row 2: a level without a topic"):
+        csv_items("topic,level,text\nrain,1,a\n,1,b\n,2,c\n")
+
+
+def test_a_pair_without_its_implicit_sentence_is_one_that_is_missing() -> None:
+    assert csv_items("implicit,explicit\na,b\n,d\n").pairs[1] == Pair("row 2", None, "d")
+
+
+def test_a_number_names_a_topic_however_it_is_written() -> None:
+    found = items(
+        {"topic": 17, "level": 1, "text": "a"},
+        {"topic": 17.0, "level": 2, "text": "b"},
+        {"topic": 17, "implicit": "c", "explicit": "d"},
+    )
+
+    assert [one.topic for one in found.all] == ["17", "17"]
 
 
 def test_a_choice_has_the_place_of_its_answer() -> None:

@@ -1,5 +1,8 @@
 """Heads from pairs and recipes: figures by hand, cards, ablations, and nothing tested on itself."""
 
+from dataclasses import replace
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 from impscore_heads import telling_scorer
@@ -7,18 +10,29 @@ from training_pairs import invented
 
 pytest.importorskip("torch")
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from harness.encoders import CharNgrams
 from harness.errors import DataError
-from harness.impscore.ablation import SWEPT, picture, trials, tried
+from harness.impscore.ablation import (
+    COLUMNS,
+    DRAWN,
+    SWEPT,
+    Origin,
+    Row,
+    Setting,
+    picture,
+    trials,
+    tried,
+)
 from harness.impscore.examples import embed, examples
-from harness.impscore.figures import figures, word_presence
+from harness.impscore.figures import Figures, figures, word_presence
 from harness.impscore.formula import FORMS
 from harness.impscore.head import Head
 from harness.impscore.making import Data, make_head
 from harness.impscore.pairs import TrainingPair, data_digest, with_negatives
 from harness.impscore.splits import split
+from harness.pictures import HEIGHT
 from harness.sameness import fingerprint
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.recipes import RecipeSpec, SettingsSpec
@@ -50,7 +64,7 @@ def test_the_same_data_and_recipe_give_the_same_head() -> None:
     one, other = made(), made()
 
     assert (one.digest, one.card, one.seen) == (other.digest, other.card, other.seen)
-    assert made(replace(RECIPE, seed=5)).digest != one.digest
+    assert made(structs.replace(RECIPE, seed=5)).digest != one.digest
 
 
 def test_a_head_has_seen_what_it_learned_of_and_nothing_else() -> None:
@@ -64,7 +78,9 @@ def test_a_head_has_seen_what_it_learned_of_and_nothing_else() -> None:
 
 
 def test_folds_are_measured_for_each_seed() -> None:
-    card = made(replace(RECIPE, members=1, split=(1, 0, 0), folds=4, fold_seeds=(0, 1))).card
+    card = made(
+        structs.replace(RECIPE, members=1, split=(1, 0, 0), folds=4, fold_seeds=(0, 1))
+    ).card
 
     assert card is not None
     assert card.metrics["folds implicitness"] == 1
@@ -133,11 +149,14 @@ def test_an_ablation_tries_each_form_and_each_value() -> None:
     assert {trial.settings.form for trial in found[:12]} == set(FORMS)
     for trial in found[12:]:
         assert getattr(trial.settings, trial.setting) == float(trial.value)
-        assert replace(trial.settings, **{trial.setting: getattr(QUICK, trial.setting)}) == QUICK
+        assert (
+            structs.replace(trial.settings, **{trial.setting: getattr(QUICK, trial.setting)})
+            == QUICK
+        )
 
 
 def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
-    pairs, recipe = invented(), replace(RECIPE, settings=replace(QUICK, epochs=1))
+    pairs, recipe = invented(), structs.replace(RECIPE, settings=structs.replace(QUICK, epochs=1))
     parts = split(pairs, seed=0)
 
     rows = [
@@ -151,6 +170,52 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
     assert len({repr(row) for row in same}) > 1
     drawn = picture(rows)
     assert all(f"({name})" in drawn for name in SWEPT)
+    assert drawn.count("<circle") == 2 * len(trials(QUICK)) * len(DRAWN)
+
+
+def trial(setting: Setting, value: str, tau: float | None) -> Row:
+    return Row(setting, value, seed=0, epoch=1, figures=Figures(0.9, 0.7, tau, tau))
+
+
+SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for value in values]
+
+
+def test_the_forms_have_a_panel_of_their_own() -> None:
+    forms = [trial("form", "p2s cosine euclidean", 0.4), trial("form", "third cosine cosine", 0.3)]
+
+    said = {e.text for e in ElementTree.fromstring(picture([*forms, *SWEEP])).iter()}
+
+    assert {"p2s", "third", "cos", "euc"} <= said
+    assert any((text or "").startswith("form: direction") for text in said)
+
+
+def test_a_tau_below_zero_stands_within_the_axes() -> None:
+    root = ElementTree.fromstring(picture([trial("form", "p2s cosine cosine", -0.8), *SWEEP]))
+
+    heights = [float(e.get("cy") or 0) for e in root.iter() if e.tag.endswith("circle")]
+
+    assert 34 < min(heights) < max(heights) < HEIGHT - 46
+
+
+def test_a_figure_that_is_missing_is_not_drawn() -> None:
+    missing = [replace(row, figures=Figures(0.9, None, None, None)) for row in SWEEP]
+
+    assert picture(missing).count("<circle") == len(SWEEP)
+
+
+def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
+    one, other = (
+        Origin.of("mine.csv", pairs, recipe=("small", RECIPE), encoder=CharNgrams())
+        for pairs in (invented(), invented(2))
+    )
+
+    assert dict(zip(COLUMNS, SWEEP[0].cells(one), strict=True)) == {
+        **{"setting": "margin", "value": "0.1", "seed": 0, "kept_epoch": 1},
+        **{"implicitness": 0.9, "pragmatics": 0.7, "tau": 0.5, "rho": 0.5},
+        **{"data": one.data, "recipe": one.recipe, "encoder": one.encoder},
+    }
+    assert one.data == f"mine.csv@{data_digest(invented())[:8]}" != other.data
+    assert (one.recipe.partition("@")[0], one.encoder.partition("@")[0]) == ("small", "char-ngrams")
 
 
 def test_too_few_groups_are_told() -> None:

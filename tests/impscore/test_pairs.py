@@ -2,12 +2,15 @@
 
 import re
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 from training_pairs import invented, table
 
 from harness.errors import DataError
-from harness.impscore.files import Layout, read_table
 from harness.impscore.pairs import TrainingPair, data_digest, read_pairs, with_negatives
+from harness.layouts import Layout
+from harness.table_files import read_table
 
 RELEASED = (
     "pos_implicit,pos_explicit,neg_implicit,neg_explicit,source\n"
@@ -69,6 +72,46 @@ def test_the_column_of_groups_can_be_named() -> None:
 )
 def test_a_row_that_is_no_pair_is_told(row: dict[str, object], told: str) -> None:
     with pytest.raises(DataError, match=re.escape(told)):
+        read_pairs(table(row), where="x")
+
+
+def test_blank_cells_of_csv_are_absent_ones() -> None:
+    data = b"implicit,explicit,levels,topic,intention,source\na,b,, ,,\n"
+
+    found = read_pairs(read_table("a.csv", data, Layout.CSV), where="a.csv")
+
+    assert found == [TrainingPair(implicit="a", explicit="b")]
+
+
+@pytest.mark.parametrize(
+    ("column", "field"),
+    [("group", "group"), ("source", "source"), ("intention", "meaning"), ("topic", "group")],
+)
+def test_numbers_name_groups_and_the_like(column: str, field: str) -> None:
+    row: dict[str, object] = {"implicit": "a", "explicit": "b"}
+
+    found = read_pairs(table(*(row | {column: n} for n in (17, 17.0, 17.5, None))), where="x")
+
+    assert [getattr(pair, field) for pair in found] == ["17", "17", "17.5", None]
+
+
+def test_numbers_of_parquet_name_groups_too() -> None:
+    topics = [17.0, None, float("nan")]
+    columns = {"implicit": [*"abc"], "explicit": [*"def"], "topic": topics}
+    out = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(columns), out)
+
+    found = read_pairs(
+        read_table("x", out.getvalue().to_pybytes(), Layout.PARQUET), where="x", group="topic"
+    )
+
+    assert [pair.group for pair in found] == ["17", None, None]
+
+
+def test_what_names_no_group_is_told() -> None:
+    row: dict[str, object] = {"implicit": "a", "explicit": "b", "topic": ["t"]}
+
+    with pytest.raises(DataError, match=r"row 1: topic is \['t'\]; give a text or a number"):
         read_pairs(table(row), where="x")
 
 

@@ -158,6 +158,29 @@ def test_an_isotonic_curve_goes_one_way_and_says_which(sign: int, kind: str) -> 
     assert (sign * np.diff(found.value) <= 1e-12).all()
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "kind"),
+    [
+        # One far hit makes the covariance positive. Falling leaves 2/3, rising 1.
+        ([0, 1, 2, 3, 10], [1, 1, 0, 0, 1], "falling"),
+        ([0, 7, 8, 9, 10], [0, 1, 1, 0, 0], "falling"),
+        ([0, 7, 8, 9, 10], [1, 0, 0, 1, 1], "rising"),
+        ([0, 1, 2], [0, 1, 0], "falling"),  # rising as well
+        ([0, 0, 1, 1], [0, 1, 1, 0], "flat"),
+        ([0, 1, 2], [0.5, 0.5, 0.5], "flat"),
+    ],
+)
+def test_an_isotonic_curve_goes_the_way_that_fits_better(
+    x: list[float], y: list[float], kind: str
+) -> None:
+    places, shares = np.array(x, dtype=float), np.array(y, dtype=float)
+
+    found = isotonic_curve(places, shares, alone(len(x)), places)
+
+    assert isinstance(found, Curve)
+    assert found.kind == f"isotonic {kind}"
+
+
 def test_the_isotonic_curve_is_that_of_scikit_learn() -> None:
     isotonic = pytest.importorskip("sklearn.isotonic")
     x, y = falling()
@@ -176,5 +199,6 @@ def test_a_constant_answer_has_a_flat_curve_and_no_line() -> None:
     flat = isotonic_curve(x, y, alone(30), AT)
 
     assert isinstance(flat, Curve)
+    assert flat.kind == "isotonic flat"
     assert (flat.value == 1).all()
     assert logistic_curve(x, y, alone(30), AT) is Gap.CONSTANT

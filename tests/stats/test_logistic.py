@@ -131,5 +131,15 @@ def test_repeating_rows_within_their_clusters_does_not_narrow_anything() -> None
     assert again.slope.bounds.low == pytest.approx(once.slope.bounds.low)
 
 
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_how_many_draws_are_fitted_together_does_not_change_them(size: int) -> None:
+    x, y = planted(1.0, n=101)
+    weights = np.random.default_rng(4).integers(0, 3, size=(48, 101)).astype(float)
+
+    parts = [lines(x, y, weights[start : start + size]) for start in range(0, 48, size)]
+
+    np.testing.assert_array_equal(np.vstack(parts), lines(x, y, weights))
+
+
 def test_draws_have_a_line_each() -> None:
     assert drawn_lines(*planted(1.0, n=50), alone(50, draws=7)).shape == (7, 2)

@@ -11,16 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from harness.errors import DataError
-from harness.impscore.files import (
-    Column,
-    JsonTable,
-    Layout,
-    Table,
-    column_of,
-    extended,
-    layout_of,
-    read_table,
-)
+from harness.layouts import Layout, layout_of
+from harness.table_files import Column, Table, column_of, extended, read_table
 
 HARD = ['He said "no", twice.', "two\nlines", "two\r\nlines", "שלום \U0001f642", "", "=1+1", "a\0b"]
 SCORES = [0.1, None, 1 / 3, 2.0, None, 1e-17, 0.5]
@@ -78,8 +70,9 @@ def test_rows_go_out_with_all_columns_in_every_layout(layout: Layout, target: La
     again = columns(read_table("out", extended(table, ADDED, target), target))
 
     is_text = target in (Layout.CSV, Layout.TSV)
+    is_new_there = is_text and layout in (Layout.JSONL, Layout.PARQUET)
     assert list(again) == ["id", "text", "score", "flag"]
-    assert again["text"] == HARD
+    assert again["text"] == [f"'{t}" if is_new_there and t == "=1+1" else t for t in HARD]
     assert [float(str(cell)) if cell not in ("", None) else None for cell in again["score"]] == (
         SCORES
     )
@@ -121,6 +114,60 @@ def test_what_csv_has_no_form_for_is_json_there() -> None:
     assert out == 'text,list,is,none,n\na,"[""\u05e9"", 1]",true,,1.5\n'
 
 
+FORMULAS = ['=HYPERLINK("x")', "+1", "-1", "@x", "1-1", -1, -1.5]
+SAFE = ['\'=HYPERLINK("x")', "'+1", "'-1", "'@x", "1-1", "-1", "-1.5"]
+
+
+@pytest.mark.parametrize("target", [Layout.CSV, Layout.TSV])
+def test_texts_that_come_into_csv_are_no_formulas_and_numbers_stay_numbers(target: Layout) -> None:
+    data = "".join(f"{json.dumps({'text': text, '=a': 1})}\n" for text in FORMULAS).encode()
+
+    out = extended(read_table("file", data, Layout.JSONL), (), target)
+
+    found = read_table("out", out, target)
+    assert (found.cells(0), found.columns) == (SAFE, ("text", "'=a"))
+
+
+@pytest.mark.parametrize("target", [Layout.CSV, Layout.TSV])
+@pytest.mark.parametrize("layout", [Layout.CSV, Layout.TSV])
+def test_cells_that_come_from_csv_are_not_changed(layout: Layout, target: Layout) -> None:
+    mark = "," if layout is Layout.CSV else "\t"
+    cells = [str(text) for text in FORMULAS]
+    table = read_table("file", csv_of([["=a"], *([cell] for cell in cells)], mark), layout)
+
+    found = read_table("out", extended(table, (), target), target)
+
+    assert (found.cells(0), found.columns) == (cells, ("=a",))
+
+
+def test_lines_that_begin_a_formula_are_safe_in_csv() -> None:
+    table = read_table("file", b"=1+1\n- no\n", Layout.LINES)
+
+    assert extended(table, (), Layout.LINES) == b"text\n'=1+1\n'- no\n"
+
+
+def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -> None:
+    nested = [[float("nan")], [1.5], None]
+    table = read_table(
+        "file", parquet_of(n=[float("nan"), float("inf"), 1.5], m=nested), Layout.PARQUET
+    )
+
+    lines = extended(table, (), Layout.JSONL).decode().splitlines()
+
+    assert lines == [
+        '{"n": null, "m": [null]}',
+        '{"n": null, "m": [1.5]}',
+        '{"n": 1.5, "m": null}',
+    ]
+    assert extended(table, (), Layout.CSV) == b"n,m\n,[null]\ninf,[1.5]\n1.5,\n"
+
+
+def test_a_date_stands_in_csv_without_marks() -> None:
+    table = read_table("file", parquet_of(day=[date(2020, 1, 2)]), Layout.PARQUET)
+
+    assert extended(table, (), Layout.CSV) == b"day\n2020-01-02\n"
+
+
 def test_lines_become_csv_with_every_line_kept() -> None:
     table = read_table("file", b"one\r\n\ntwo, three\n", Layout.LINES)
 
@@ -153,6 +200,8 @@ def test_a_column_of_several_types_comes_in_cell_by_cell() -> None:
         ("a.parquet.gzip", b"PAR1", False, Layout.PARQUET),
         ("-", b"PAR1", False, Layout.PARQUET),
         ("-", b' \n{"a": 1}', False, Layout.JSONL),
+        ("data.json", b'\xef\xbb\xbf{"a": 1}', False, Layout.JSONL),
+        ("a.txt", b"[laughs] Hello.", False, Layout.LINES),
         ("-", b"a,b", True, Layout.CSV),
         ("-", b"a,b", False, Layout.LINES),
         ("noending", b"", False, Layout.LINES),
@@ -164,21 +213,29 @@ def test_a_layout_is_told_by_content_then_name(
     assert layout_of(name, data, has_column=has_column) is layout
 
 
+@pytest.mark.parametrize("name", ["data.json", "noending", "stdin"])
+@pytest.mark.parametrize("has_column", [True, False])
+def test_a_list_of_json_is_not_taken_for_lines_or_csv(name: str, has_column: bool) -> None:
+    with pytest.raises(DataError, match=rf"{name}: begins with '\['.*one object a line"):
+        layout_of(name, b' [{"text": "a"}]', has_column=has_column)
+
+
 @pytest.mark.parametrize(
     ("data", "layout", "message"),
     [
         (b"", Layout.CSV, "file: the file is empty"),
         (b"", Layout.LINES, "file: the file is empty"),
-        (b"a,b\n", Layout.CSV, "no rows below the names"),
-        (b"a,b\n1,2\n1,2,3\n", Layout.CSV, "ends in line 3 has 3 cells under 2 columns"),
-        (b"a,b\n1\n", Layout.CSV, "ends in line 2 has 1 cells under 2 columns"),
-        (b'a\n"b', Layout.CSV, "line 2 is not csv"),
+        (b"a,b\n", Layout.CSV, "no rows below the column names"),
+        (b"a,b\n1,2\n1,2,3\n", Layout.CSV, "file:3: 3 cells under 2 column names"),
+        (b"a,b\n1\n", Layout.CSV, "file:2: 1 cells under 2 column names"),
+        (b'a\n"b', Layout.CSV, "file:2: not a table"),
         (b"a\n\xff\n", Layout.CSV, "not UTF-8 at byte 2"),
         ("text\n".encode("utf-16"), Layout.CSV, "not UTF-8 at byte 0"),
         (b'{"a": 1}\n{"a"\n', Layout.JSONL, "file:2: not JSON"),
-        (b"[1]\n", Layout.JSONL, "file:1: a list, no object"),
+        (b"[1]\n", Layout.JSONL, "file:1: list, not an object"),
         (b"\n\n", Layout.JSONL, "no objects"),
         (b"PAR1 and no more", Layout.PARQUET, "not a Parquet file"),
+        (parquet_of(text=[]), Layout.PARQUET, "file: no rows"),
     ],
 )
 def test_a_damaged_file_is_told_by_its_place(data: bytes, layout: Layout, message: str) -> None:
@@ -208,6 +265,18 @@ def test_a_column_without_any_text_is_the_wrong_one() -> None:
         column_of(table, None, where="file")
 
 
+@pytest.mark.parametrize(
+    ("data", "layout"),
+    [
+        (b'{"text": null, "words": "a"}\n{"words": "b"}', Layout.JSONL),
+        (parquet_of(text=pyarrow.array([None, None], "string")), Layout.PARQUET),
+    ],
+)
+def test_a_column_of_nulls_is_the_wrong_one(data: bytes, layout: Layout) -> None:
+    with pytest.raises(DataError, match=r"'text' holds nulls alone, no text; name another: text"):
+        column_of(read_table("file", data, layout), None, where="file")
+
+
 def test_a_column_is_never_written_over() -> None:
     table = read_table("file", b"text,score\na,1\n", Layout.CSV)
 
@@ -216,13 +285,24 @@ def test_a_column_is_never_written_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("data", "layout", "message"),
     [
-        (read_table("file", b"a,a\n1,2\n", Layout.CSV), "two columns are called 'a'"),
-        (JsonTable(("a",), ("", ""), ({"a": 1}, {"a": "x"})), "column 'a' holds what .* cannot"),
-        (JsonTable(("a",), ("",), ({"a": "\ud800"},)), "column 'a' holds what .* cannot"),
+        (b"a,a\n1,2\n", Layout.CSV, "two columns are called 'a'"),
+        (b'{"a": 1}\n{"a": "x"}', Layout.JSONL, "column 'a' holds what .* cannot"),
+        (b'{"a": "\\ud800"}', Layout.JSONL, "column 'a' holds what .* cannot"),
     ],
 )
-def test_what_parquet_cannot_hold_is_refused(table: Table, message: str) -> None:
+def test_what_parquet_cannot_hold_is_refused(data: bytes, layout: Layout, message: str) -> None:
+    table = read_table("file", data, layout)
+
     with pytest.raises(DataError, match=message):
         extended(table, (), Layout.PARQUET)
+
+
+def test_long_cells_are_read_and_other_readers_keep_their_limit() -> None:
+    before = csv.field_size_limit()
+
+    found = read_table("a.csv", f"text\n{'x' * 200_000}\n".encode(), Layout.CSV)
+
+    assert [len(str(cell)) for cell in found.cells(0)] == [200_000]
+    assert csv.field_size_limit() == before

@@ -1,7 +1,7 @@
 """Files of texts to columns, and back to files of the same rows with columns added.
 
-CSV, TSV, JSON lines, Parquet and plain lines. What came in goes out: cells are not changed, rows
-keep their order, JSON lines and Parquet columns keep their very form. Nothing here scores.
+CSV, TSV, JSON lines, Parquet and plain lines. What came in goes out: rows keep their order, JSON
+lines and Parquet columns their very form, CSV and TSV cells are not changed. Nothing here scores.
 """
 
 import csv
@@ -9,39 +9,18 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from harness.cells import Cells, arrow_column, delimited, json_text, parquet_bytes
 from harness.errors import DataError
-from harness.impscore.cells import Cells, arrow_column, delimited, json_text, parquet_bytes
+from harness.layouts import Layout
 from harness.specs.checked import nearest
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
 
 TEXT: Final = "text"
-PARQUET_MARK: Final = b"PAR1"
-
-
-class Layout(StrEnum):
-    """How a file holds its rows."""
-
-    CSV = "csv"
-    TSV = "tsv"
-    JSONL = "jsonl"
-    PARQUET = "parquet"
-    LINES = "lines"
-
-
-LAYOUTS: Final = {
-    ".csv": Layout.CSV,
-    ".tsv": Layout.TSV,
-    ".jsonl": Layout.JSONL,
-    ".ndjson": Layout.JSONL,
-    ".parquet": Layout.PARQUET,
-    ".txt": Layout.LINES,
-}
+Quotes = Literal["standard", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +50,17 @@ class Table(Protocol):
         """The names of the columns, in their order; one may be there twice."""
         ...
 
+    @property
+    def lines(self) -> Sequence[int]:
+        """The line that each row begins in, from 1; in Parquet a line is a row."""
+        ...
+
     def __len__(self) -> int:
         """The number of rows."""
         ...
 
     def cells(self, place: int) -> list[object]:
         """The cells of the column at a place, a row each; null where a row has none."""
-        ...
-
-    def extended(self, added: Sequence[Column]) -> bytes:
-        """The file with further columns behind its own."""
         ...
 
 
@@ -91,6 +71,7 @@ class TextTable:
     layout: Layout
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    lines: Sequence[int]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -99,27 +80,19 @@ class TextTable:
         """The cells of a column; every row has one."""
         return [row[place] for row in self.rows]
 
-    def extended(self, added: Sequence[Column]) -> bytes:
-        """The rows with more cells each; lines become CSV."""
-        names = (*self.columns, *(column.name for column in added))
-        rows = [
-            (*row, *(column.cells[place] for column in added))
-            for place, row in enumerate(self.rows)
-        ]
-        return delimited(names, rows, mark=_mark(self.layout))
-
 
 @dataclass(frozen=True, slots=True)
 class JsonTable:
     """Objects of JSON, one a line; a key that some object has is a column."""
 
     columns: tuple[str, ...]
-    lines: tuple[str, ...]
+    texts: tuple[str, ...]
     objects: tuple[Mapping[str, object], ...]
+    lines: Sequence[int]
     layout: Layout = Layout.JSONL
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.texts)
 
     def cells(self, place: int) -> list[object]:
         """The values of a key."""
@@ -128,9 +101,9 @@ class JsonTable:
     def extended(self, added: Sequence[Column]) -> bytes:
         """The lines as they came, with more keys at the end of each."""
         ends = []
-        for row, line in enumerate(self.lines):
+        for row, text in enumerate(self.texts):
             more = json_text({column.name: column.cells[row] for column in added})
-            inner = line.rstrip()[:-1].rstrip()
+            inner = text.rstrip()[:-1].rstrip()
             comma = "" if inner == "{" or not added else ", "
             ends.append(f"{inner}{comma}{more[1:]}\n")
         return "".join(ends).encode()
@@ -147,6 +120,11 @@ class ParquetTable:
     def columns(self) -> tuple[str, ...]:
         """The names of its columns."""
         return tuple(self.arrow.column_names)
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The numbers of the rows."""
+        return range(1, len(self) + 1)
 
     def __len__(self) -> int:
         return int(self.arrow.num_rows)
@@ -166,22 +144,12 @@ class ParquetTable:
         return parquet_bytes(table)
 
 
-def layout_of(name: str, data: bytes, *, has_column: bool) -> Layout:
-    """The layout of a file by its content, then its name; `-` and others by what was asked.
+def read_table(name: str, data: bytes, layout: Layout, *, quotes: Quotes | None = None) -> Table:
+    """The rows of a file's content; `name` is told in errors.
 
-    JSON lines begin with a brace; of other text a column makes CSV, none plain lines.
+    With `quotes: none` a quotation mark in CSV or TSV is a character like any other, and a line
+    end always ends the row; null is standard, where errors are not to name that key.
     """
-    if data.startswith(PARQUET_MARK):
-        return Layout.PARQUET
-    if (found := LAYOUTS.get(PurePath(name).suffix.lower())) is not None:
-        return found
-    if data.lstrip().startswith(b"{"):
-        return Layout.JSONL
-    return Layout.CSV if has_column else Layout.LINES
-
-
-def read_table(name: str, data: bytes, layout: Layout) -> Table:
-    """The rows of a file's content; `name` is told in errors."""
     if layout is Layout.PARQUET:
         return _read_parquet(name, data)
     try:
@@ -195,9 +163,10 @@ def read_table(name: str, data: bytes, layout: Layout) -> Table:
             return _read_json(name, text)
         case Layout.LINES:
             lines = text.removesuffix("\n").split("\n")
-            return TextTable(layout, (TEXT,), tuple((line.removesuffix("\r"),) for line in lines))
+            rows = tuple((line.removesuffix("\r"),) for line in lines)
+            return TextTable(layout, (TEXT,), rows, range(1, len(rows) + 1))
         case _:
-            return _read_delimited(name, text, layout)
+            return _read_delimited(name, text, layout, quotes=quotes)
 
 
 def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
@@ -213,28 +182,33 @@ def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
         raise DataError(f"{where}: {fact} {wanted!r}{nearest(wanted, [*table.columns])}; {remedy}")
     cells = table.cells(places[0])
     kinds = sorted({type(cell).__name__ for cell in cells if cell is not None})
-    if kinds and "str" not in kinds:
+    if "str" not in kinds:
         raise DataError(
-            f"{where}: column {wanted!r} holds {' and '.join(kinds)}, no text; "
+            f"{where}: column {wanted!r} holds {' and '.join(kinds) or 'nulls alone'}, no text; "
             f"name another: {', '.join(table.columns)}"
         )
     return cells
 
 
 def extended(table: Table, added: Sequence[Column], layout: Layout) -> bytes:
-    """A file of the table's rows with further columns, in its own layout or another."""
+    """A file of the table's rows with further columns, in its own layout or another.
+
+    Lines become CSV. Texts that come into CSV or TSV from another layout are safe from being
+    taken for formulas.
+    """
     for column in added:
         if column.name in table.columns:
             raise DataError(
                 f"there is a column {column.name!r} already; give the new one a name by --as"
             )
-    if layout is table.layout:
+    if isinstance(table, JsonTable | ParquetTable) and layout is table.layout:
         return table.extended(added)
     own = [(name, table.cells(place)) for place, name in enumerate(table.columns)]
     names = [*table.columns, *(column.name for column in added)]
     rows = list(zip(*(c for _, c in own), *(c.cells for c in added), strict=True))
     if layout in (Layout.CSV, Layout.TSV, Layout.LINES):
-        return delimited(names, rows, mark=_mark(layout))
+        is_delimited = table.layout in (Layout.CSV, Layout.TSV)
+        return delimited(names, rows, mark=layout.mark, as_is=len(own) if is_delimited else 0)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"two columns are called {twice[0]!r}; rename one, or write CSV")
     if layout is Layout.JSONL:
@@ -249,44 +223,61 @@ def extended(table: Table, added: Sequence[Column], layout: Layout) -> bytes:
     )
 
 
-def _read_delimited(name: str, text: str, layout: Layout) -> TextTable:
+def _read_delimited(name: str, text: str, layout: Layout, *, quotes: Quotes | None) -> TextTable:
     """The rows of a CSV or TSV file, whose first line names the columns."""
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_mark(layout), strict=True)
+    usual = csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # it holds for all readers
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=layout.mark,
+        quoting=csv.QUOTE_NONE if quotes == "none" else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
+    hint = ", or say `quotes: none` where its marks quote nothing" if quotes else ""
+    line, records = 1, list[tuple[int, tuple[str, ...]]]()
     try:
-        records = [(reader.line_num, tuple(record)) for record in reader if record]
+        for record in reader:
+            records += [(line, tuple(record))] if record else []
+            line = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{name}: line {reader.line_num} is not {layout}: {error}") from error
+        raise DataError(
+            f"{name}:{reader.line_num}: not a table ({error}); correct its quotes{hint}"
+        ) from error
+    finally:
+        csv.field_size_limit(usual)
     header = records[0][1] if records else ()
-    for line, record in records:
-        if len(record) != len(header):
+    lines, rows = [line for line, _ in records[1:]], [record for _, record in records[1:]]
+    for place, row in zip(lines, rows, strict=True):
+        if len(row) != len(header):
             raise DataError(
-                f"{name}: the row that ends in line {line} has {len(record)} cells under "
-                f"{len(header)} columns; quote cells that hold a {_mark(layout)!r}"
+                f"{name}:{place}: {len(row)} cells under {len(header)} column names; quote the "
+                f"row's separators and line ends{hint}"
             )
-    if len(records) < 2:
-        raise DataError(f"{name}: no rows below the names of the columns; give a file with texts")
-    return TextTable(layout, header, tuple(record for _, record in records[1:]))
+    if not rows:
+        raise DataError(f"{name}: no rows below the column names; give a file that has some")
+    return TextTable(layout, header, tuple(rows), lines)
 
 
 def _read_json(name: str, text: str) -> JsonTable:
     """The objects of a file, one a line."""
-    lines, objects = [], []
+    numbers, texts, objects = list[int](), list[str](), list[dict[str, object]]()
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             found = json.loads(line)
         except ValueError as error:
-            raise DataError(f"{name}:{number}: not JSON: {error}; correct the line") from error
+            raise DataError(f"{name}:{number}: not JSON ({error}); correct the line") from error
         if not isinstance(found, dict):
-            raise DataError(f"{name}:{number}: a {type(found).__name__}, no object; one a line")
-        lines.append(line)
+            raise DataError(
+                f"{name}:{number}: {type(found).__name__}, not an object; correct the line"
+            )
+        numbers.append(number)
+        texts.append(line)
         objects.append(found)
-    if not lines:
+    if not objects:
         raise DataError(f"{name}: no objects; give a file with texts")
     columns = dict.fromkeys(key for one in objects for key in one)
-    return JsonTable(tuple(columns), tuple(lines), tuple(objects))
+    return JsonTable(tuple(columns), tuple(texts), tuple(objects), numbers)
 
 
 def _read_parquet(name: str, data: bytes) -> ParquetTable:
@@ -295,10 +286,9 @@ def _read_parquet(name: str, data: bytes) -> ParquetTable:
     from pyarrow import parquet
 
     try:
-        return ParquetTable(parquet.read_table(pyarrow.BufferReader(data)))
+        table = ParquetTable(parquet.read_table(pyarrow.BufferReader(data)))
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"{name}: not a Parquet file ({error}); copy it again") from error
-
-
-def _mark(layout: Layout) -> str:
-    return "\t" if layout is Layout.TSV else ","
+    if not len(table):
+        raise DataError(f"{name}: no rows; give a file with texts")
+    return table

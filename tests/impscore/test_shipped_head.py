@@ -1,0 +1,115 @@
+"""The head that ships is the one its recipe makes of the pairs that ship, and its card says so."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from harness.encoders import MiniLM
+from harness.impscore.head import Card, Head, load_head
+from harness.impscore.making import Data, make_head
+from harness.impscore.pairs import TrainingPair, data_digest, read_pairs
+from harness.impscore.scorer import Scorer
+from harness.layouts import Layout
+from harness.registry import Registry, shipped_home
+from harness.sameness import fingerprint
+from harness.specs.recipes import RecipeSpec
+from harness.table_files import read_table
+
+PACKAGE = Path(__file__).parents[2] / "harness/impscore"
+DOCS = Path(__file__).parents[2] / "docs/impscore-training.md"
+NAME, MOST_BYTES = "impscore-minilm", 800_000
+SHOWN = ("implicitness", "pragmatics", "tau", "rho", "words")
+
+
+@pytest.fixture(scope="module")
+def head() -> Head:
+    return load_head(PACKAGE / "heads" / NAME)
+
+
+@pytest.fixture(scope="module")
+def card(head: Head) -> Card:
+    assert head.card is not None
+    return head.card
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[TrainingPair]:
+    path = PACKAGE / "data/pairs.jsonl"
+    return read_pairs(read_table(path.name, path.read_bytes(), Layout.JSONL), where=path.name)
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> RecipeSpec:
+    return Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache")).recipe(NAME)[1]
+
+
+def test_its_card_names_the_pairs_that_ship(card: Card, pairs: list[TrainingPair]) -> None:
+    assert (card.data, card.data_digest) == ("pairs.jsonl", data_digest(pairs))
+
+
+def test_its_card_has_the_settings_of_its_recipe(
+    head: Head, card: Card, recipe: RecipeSpec
+) -> None:
+    told = {key: value for key, value in card.settings.items() if key != "kept_epochs"}
+
+    assert told == msgspec.to_builtins(recipe.settings)
+    assert (head.encoder, len(head.members)) == (recipe.encoder, recipe.members)
+    assert card.seeds == tuple(recipe.seed + place for place in range(recipe.members))
+
+
+def test_it_knows_all_sentences_it_was_trained_on(head: Head, pairs: list[TrainingPair]) -> None:
+    own = {t for p in pairs for t in (p.implicit, p.explicit, *p.levels)}
+
+    assert {fingerprint(text) for text in own} == head.seen
+
+
+def test_its_card_and_the_docs_tell_the_same_figures(card: Card, recipe: RecipeSpec) -> None:
+    text = DOCS.read_text("utf-8")
+
+    assert len(recipe.fold_seeds) == 5
+    for name in SHOWN:
+        value, spread = card.metrics[f"folds {name}"], card.metrics[f"folds {name} sd"]
+        assert value is not None
+        assert spread is not None
+        assert f"| {value:.3f} ({spread:.3f}) |" in text
+
+
+def test_it_orders_unseen_topics_better_than_words_do(card: Card) -> None:
+    told, words, tau = (card.metrics[f"folds {name}"] for name in ("implicitness", "words", "tau"))
+
+    assert told is not None
+    assert words is not None
+    assert tau is not None
+    assert (told > words + 0.05, tau > 0.6) == (True, True)
+
+
+def test_it_is_small() -> None:
+    assert (PACKAGE / f"heads/{NAME}.safetensors").stat().st_size < MOST_BYTES
+
+
+@pytest.mark.slow
+def test_its_recipe_makes_it_again(
+    head: Head, pairs: list[TrainingPair], recipe: RecipeSpec
+) -> None:
+    encoder = MiniLM(layers=(3, 4))
+
+    again = make_head(
+        NAME,
+        Data("pairs.jsonl", pairs),
+        msgspec.structs.replace(recipe, folds=0),
+        encoder=encoder,
+        progress=lambda *_: None,
+    )
+
+    # On another processor sums round in other ways, and training enlarges that.
+    texts = [text for pair in pairs[::40] for text in (pair.implicit, pair.explicit)]
+    values = [
+        np.array([one.value for one in Scorer(NAME, made, encoder).score(texts)], dtype=float)
+        for made in (head, again)
+    ]
+    assert np.corrcoef(values)[0, 1] > 0.99
+    assert np.abs(values[0] - values[1]).mean() < 0.05

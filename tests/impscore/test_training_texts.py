@@ -1,0 +1,73 @@
+"""Tables of training texts become fingerprints, once a file; their words are not kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.errors import DataError
+from harness.impscore.training_texts import trained_on
+from harness.sameness import fingerprint
+
+RELEASED = "pos_implicit,pos_explicit,neg_implicit,neg_explicit,source\nA b.,C d.,A b.,E f.,x y\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "texts"),
+    [
+        ("all_data.csv", RELEASED, ["A b.", "C d.", "E f."]),
+        ("a.txt", "One.\n\nTwo.\n", ["One.", "Two."]),
+        ("a.tsv", "text\tlabel\nOne.\tyes\n", ["One."]),
+        ("a.jsonl", json.dumps({"implicit": "A.", "levels": ["B.", "C."]}), ["A.", "B.", "C."]),
+    ],
+)
+def test_the_texts_of_a_table_are_those_in_its_columns_of_texts(
+    tmp_path: Path, name: str, content: str, texts: list[str]
+) -> None:
+    (tmp_path / name).write_text(content, "utf-8")
+
+    assert trained_on(tmp_path / name, tmp_path / "kept") == frozenset(map(fingerprint, texts))
+
+
+def test_fingerprints_are_kept_by_the_digest_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "all_data.csv"
+    path.write_text(RELEASED, "utf-8")
+    first = trained_on(path, tmp_path / "kept")
+    [kept] = (tmp_path / "kept").iterdir()
+    content = kept.read_text("utf-8")
+
+    kept.write_text(content + "00112233aabbccdd\n", "utf-8")
+
+    assert trained_on(path, tmp_path / "kept") == first | {"00112233aabbccdd"}
+    assert (len(content.split()), "C d" in content) == (3, False)
+    path.write_text(RELEASED.replace("E f.", "G."), "utf-8")
+    assert fingerprint("g") in trained_on(path, tmp_path / "kept")
+
+
+def test_a_folder_that_cannot_be_written_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.txt").write_text("One.", "utf-8")
+    (tmp_path / "file").write_bytes(b"")
+
+    assert trained_on(tmp_path / "a.txt", tmp_path / "file") == {fingerprint("one")}
+    assert "the fingerprints will be computed again" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("none.csv", None, r"none\.csv: cannot be read.*correct `trained_on:`"),
+        ("a.csv", "words\nOne.\n", "no texts in any column of pos_implicit, .*, text; call"),
+        ("a.csv", "text\n \n", "no texts in any column"),
+        ("a.json", '[{"text": "a"}]', r"a\.json: begins with '\['"),
+    ],
+)
+def test_a_file_without_texts_is_told(
+    tmp_path: Path, name: str, content: str | None, told: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content, "utf-8")
+
+    with pytest.raises(DataError, match=told):
+        trained_on(tmp_path / name, tmp_path / "kept")
