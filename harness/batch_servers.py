@@ -17,7 +17,7 @@ from harness.batch_files import BatchRecord
 from harness.calls import Refused, Transient
 from harness.core import Request, Response
 from harness.parts import Mode, Reason
-from harness.replies import joined
+from harness.replies import joined, withheld
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -195,7 +195,6 @@ def settled(request: Request, read: Callable[[], Response]) -> Response:
     """The response that is read, or the failure that reading ends in."""
     try:
         return read()
-    except Refused as error:
-        return Response.failed(request.key, error.reason, str(error))
-    except Transient as error:
-        return Response.failed(request.key, Reason.FAILED, str(error))
+    except (Refused, Transient) as error:
+        reason = error.reason if isinstance(error, Refused) else Reason.FAILED
+        return withheld(request, reason, str(error), usage=error.usage, served=None)

@@ -1,35 +1,52 @@
 """Requests to Responses over a network: the only retry policy and the only concurrency.
 
-One event loop in one background thread keeps some requests in flight; the calling thread takes
-the responses as they finish. Nothing here knows a server, a client library or a file.
+Nothing here knows a server, a client library or a file.
 """
 
 import asyncio
+import logging
 import math
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
 from itertools import chain
-from queue import SimpleQueue
-from threading import Event, Thread
 
+from msgspec import UNSET
 from tenacity import (
     AsyncRetrying,
-    RetryCallState,
     retry_if_exception_type,
-    stop_after_attempt,
     wait_random,
     wait_random_exponential,
 )
 
 from harness.core import Request, Response
+from harness.crew import Crew, Finished, Work
+from harness.errors import ModelError
 from harness.gate import Gate, Outcome
-from harness.parts import Reason
+from harness.parts import UNCHARGED, UNTOLD, Failure, Reason, Usage, added
 
-Call = Callable[[Request], Awaitable[Response]]
+_log = logging.getLogger(__name__)
+LONG_PAUSE_S = 5.0
+"""From here on a pause of all calls is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A request some of whose replies are there: what these were charged; it is called again."""
+
+    usage: Usage
+
+
+Call = Callable[[Request], Awaitable[Response | Begun]]
 Connect = Callable[[], AbstractAsyncContextManager[Call]]
 
 
@@ -37,9 +54,9 @@ Connect = Callable[[], AbstractAsyncContextManager[Call]]
 class Policy:
     """How many requests are in flight at most, and how long one is tried.
 
-    `timeout_s` bounds one attempt, `total_s` all attempts of one request with the waits between
-    them; `longest_wait_s` the sum of those waits; `first_wait_s` the first of them, unless the
-    server asks for more.
+    `timeout_s` bounds one call; `total_s` all attempts of one request with the waits between them,
+    from its first call on; `longest_wait_s` the sum of those waits, as far as no server asks for
+    them; `first_wait_s` the first of them, unless the server asks for more.
     """
 
     concurrency: int
@@ -47,7 +64,7 @@ class Policy:
     timeout_s: float
     longest_wait_s: float = 120.0
     first_wait_s: float = 1.0
-    total_s: float = math.inf
+    total_s: float = 900.0
 
     def __post_init__(self) -> None:
         """Refuse a policy under which nothing could ever be asked."""
@@ -60,7 +77,8 @@ class Policy:
 class Transient(Exception):
     """A failure that may pass: asked again, not before `retry_after_s` where a server says so.
 
-    `is_turned_away` says that the server had too many calls of ours (429).
+    `is_turned_away` says that the server had too many calls of ours (429); `usage` what the call
+    was charged, untold where it may have been.
     """
 
     def __init__(
@@ -69,20 +87,33 @@ class Transient(Exception):
         retry_after_s: float | None = None,
         *,
         is_turned_away: bool = False,
+        usage: Usage = UNTOLD,
     ) -> None:
-        """Keep the message, and the wait in seconds where one was asked for."""
+        """Keep the message, the seconds to wait where they were asked for, and the charge."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
         self.is_turned_away = is_turned_away
+        self.usage = usage
 
 
 class Refused(Exception):
-    """A failure that asking again would not mend."""
+    """A failure that asking again would not mend; `usage` is what the call was charged."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
-        """Keep the reason and the message of the response it becomes."""
+    def __init__(self, reason: Reason, message: str, *, usage: Usage = UNTOLD) -> None:
+        """Keep the reason, the message and the usage of the response it becomes."""
         super().__init__(message)
         self.reason = reason
+        self.usage = usage
+
+
+@contextmanager
+def charged(usage: Usage) -> Iterator[None]:
+    """Have whatever a reply ends in, while it is read, tell what the call was charged."""
+    try:
+        yield
+    except (Transient, Refused) as error:
+        error.usage = usage
+        raise
 
 
 def answer_all(
@@ -94,17 +125,48 @@ def answer_all(
     must not wait for the responses. `connect` is called here once there is a request; what it
     returns is entered and left inside the loop. What the call raises, other than Transient and
     Refused, ends everything and is raised here, after the responses that were there before it.
-    Closing the generator cancels what is in flight.
+    A server that has all calls wait longer than one may take ends it with ModelError, once those
+    in flight are answered. Closing the generator cancels what is in flight.
     """
     drawn = iter(requests)
     for first in drawn:
-        crew = _Crew(chain((first,), drawn), connect(), policy)
+        gate = Gate(policy.concurrency)
+        crew = Crew(
+            chain((first,), drawn),
+            _asking(connect(), policy, gate=gate),
+            # Twice as many as may be in flight: those that wait to ask again hold nobody up.
+            workers=2 * policy.concurrency,
+            free=gate.free,
+        )
         try:
             crew.start()
-            yield from crew.responses()
+            yield from crew.results()
         finally:
             crew.stop()
         return
+
+
+@asynccontextmanager
+async def _asking(
+    session: AbstractAsyncContextManager[Call], policy: Policy, *, gate: Gate
+) -> AsyncIterator[Work[Request, Response]]:
+    """The session as one in which a request is asked until it is answered or given up."""
+    longest_s, first_s = policy.longest_wait_s, policy.first_wait_s
+    growing = wait_random_exponential(multiplier=first_s, max=longest_s)
+    short = wait_random(0, min(first_s, longest_s))
+    retrying = AsyncRetrying(
+        retry=retry_if_exception_type(Transient),
+        wait=lambda state: state.args[0].wait_s((short if gate.is_calm else growing)(state)),
+        stop=lambda state: state.args[0].is_over(state.upcoming_sleep),
+        retry_error_callback=lambda state: state.args[0].gave_up(),
+        sleep=gate.rest,
+    )
+    async with session as call:
+        yield lambda request: retrying(
+            _Case.attempt, _Case(request, call, policy=policy, gate=gate)
+        )
+    if gate.closed_by is not None:
+        raise gate.closed_by
 
 
 def wait_asked_for(retry_after: str | None, now: datetime) -> float | None:
@@ -115,7 +177,7 @@ def wait_asked_for(retry_after: str | None, now: datetime) -> float | None:
         seconds = float(retry_after)
     except ValueError:
         seconds = _seconds_until(retry_after, now)
-    return None if math.isnan(seconds) else max(0.0, seconds)
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _seconds_until(date: str, now: datetime) -> float:
@@ -127,173 +189,133 @@ def _seconds_until(date: str, now: datetime) -> float:
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The last thing the background thread says, with what ended it too early."""
+class _Case:
+    """One request: its attempts, the waits between them, and what all of it was charged."""
 
-    error: BaseException | None
+    def __init__(self, request: Request, call: Call, *, policy: Policy, gate: Gate) -> None:
+        self._request, self._call, self._policy, self._gate = request, call, policy, gate
+        self._attempts = 0
+        self._end_s = math.inf
+        self._own_waits_s = 0.0
+        self._begun = UNCHARGED
+        self._spent: list[Usage] = []
+        self._error = Transient("not asked")
+        self._ending = ""
 
+    async def attempt(self) -> Finished[Response] | None:
+        """One attempt, once there is a place for it; what ends it keeps the place.
 
-@dataclass(frozen=True, slots=True)
-class _Finished:
-    """A response, and whether it still keeps the place of its call."""
+        Null where the request was not asked, and no other may be.
+        """
+        if not await self._gate.enter():
+            self._ending = ": the server asks to wait too long; repeat the command later"
+            return self.gave_up() if self._attempts else None
+        if not self._attempts:
+            self._end_s = _now() + self._policy.total_s
+        elif self._left_s <= 0:
+            self._gate.free(1)
+            self._ending = self._too_long
+            return self.gave_up()
+        self._attempts += 1
+        began = _now()
+        try:
+            response = await self._said()
+        except Transient as error:
+            self._failed(error, took_s=_now() - began)
+            raise
+        except Refused as error:
+            response = self._without(error.reason, str(error), added([self._begun, error.usage]))
+        self._gate.leave(Outcome.SETTLED, keeps_place=True)
+        return Finished(self._accounted(response), keeps_place=True)
 
-    response: Response
-    keeps_place: bool = False
+    async def _said(self) -> Response:
+        """The response to one call, or to the last of several."""
+        while True:
+            most_s = min(self._policy.timeout_s, max(0.0, self._left_s))
+            try:
+                async with asyncio.timeout(most_s):
+                    found = await self._call(self._request)
+            except TimeoutError:
+                raise Transient(f"no answer within {round(most_s, 3):g} s") from None
+            if isinstance(found, Response):
+                return found
+            self._begun = found.usage
 
-
-class _Crew:
-    """The background thread, its loop and its workers, seen from the calling thread.
-
-    A response waits in `_finished` until the caller takes it, and keeps its place until the caller
-    asks for the next: whatever ends this process costs no more calls than may be in flight.
-    """
-
-    def __init__(
-        self,
-        requests: Iterator[Request],
-        session: AbstractAsyncContextManager[Call],
-        policy: Policy,
-    ) -> None:
-        self._requests = requests
-        self._session = session
-        self._policy = policy
-        self._gate = Gate(policy.concurrency)
-        self._finished: SimpleQueue[_Finished | _End] = SimpleQueue()
-        self._done = self._freed = 0
-        self._is_freeing = False
-        self._started = Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._main: asyncio.Task[None] | None = None
-        self._thread = Thread(target=self._run, name="calls", daemon=True)
-
-    def start(self) -> None:
-        """Begin to ask."""
-        self._thread.start()
-
-    def responses(self) -> Iterator[Response]:
-        """The responses as they finish, then what went wrong, if anything did."""
-        while not isinstance(item := self._finished.get(), _End):
-            yield item.response
-            self._done += item.keeps_place
-            if not self._is_freeing:
-                self._is_freeing = True
-                self._tell(self._free)
-        if item.error is not None:
-            raise item.error
-
-    def stop(self) -> None:
-        """Cancel what is in flight and wait for the thread to end."""
-        if self._thread.ident is None:
+    def _failed(self, error: Transient, *, took_s: float) -> None:
+        """Note what an attempt ended in; where the server has all calls wait, say so."""
+        self._error = error
+        self._spent.append(error.usage)
+        outcome = Outcome.TURNED_AWAY if error.is_turned_away else Outcome.TROUBLE
+        pause_s = self._gate.leave(outcome, wait_s=error.retry_after_s)
+        if pause_s is None:
             return
-        self._started.wait()
-        if self._main is not None:
-            self._tell(self._main.cancel)
-        self._thread.join()
+        told, total_s = f"{error}; the server asks to wait {pause_s:.0f} s", self._policy.total_s
+        if took_s + pause_s > total_s:
+            told += (
+                f", and a request may take {total_s:g} s in all: nothing more was asked, and what "
+                "was answered is stored; repeat the command later, or raise total_s in the model's "
+                "YAML"
+            )
+            self._gate.close(ModelError(told))
+        elif pause_s >= LONG_PAUSE_S:
+            _log.warning("%s: no call is made until then", told)
 
-    def _tell(self, what: Callable[[], object]) -> None:
-        """Have the loop do something, if it is still there."""
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop has closed: nothing is left to be told
-                self._loop.call_soon_threadsafe(what)
-
-    def _run(self) -> None:
-        """The thread: one loop, then one `_End`, whatever happens."""
-        error: BaseException | None = None
-        try:
-            asyncio.run(self._serve())
-        except asyncio.CancelledError:
-            pass
-        except BaseException as caught:  # raised again in the calling thread
-            error = caught
-        self._started.set()
-        self._finished.put(_End(error))
-
-    async def _serve(self) -> None:
-        """Connect and work until the requests are used up."""
-        self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
-        self._started.set()
-        try:
-            async with self._session as call, asyncio.TaskGroup() as group:
-                # Twice as many as may be in flight: those that wait to ask again hold nobody up.
-                for _ in range(2 * self._policy.concurrency):
-                    group.create_task(self._work(call))
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
-
-    async def _work(self, call: Call) -> None:
-        """Ask one request after the other, as long as there are any."""
-        retrying = _retrying(self._policy, self._gate)
-        attempt = partial(_attempt, call, self._gate, self._policy.timeout_s)
-        for request in self._requests:
-            finished: _Finished = await retrying(attempt, request)
-            self._finished.put(finished)
-
-    def _free(self) -> None:
-        """Give back, inside the loop, the places of what the caller is done with."""
-        self._is_freeing = False  # before the count is read, or the caller's next could be missed
-        done = self._done
-        self._gate.free(done - self._freed)
-        self._freed = done
-
-
-async def _attempt(call: Call, gate: Gate, timeout_s: float, request: Request) -> _Finished:
-    """One attempt at one request, once there is a place for it; what ends it keeps the place."""
-    await gate.enter()
-    try:
-        async with asyncio.timeout(timeout_s):
-            response = await call(request)
-    except TimeoutError:
-        gate.leave(Outcome.TROUBLE)
-        raise Transient(f"no answer within {timeout_s:g} s") from None
-    except Transient as error:
-        gate.leave(Outcome.TURNED_AWAY if error.is_turned_away else Outcome.TROUBLE)
-        raise
-    except Refused as error:
-        response = Response.failed(request.key, error.reason, str(error))
-    gate.leave(Outcome.SETTLED, keeps_place=True)
-    return _Finished(response, keeps_place=True)
-
-
-def _retrying(policy: Policy, gate: Gate) -> AsyncRetrying:
-    """The retry policy: jittered exponential waits, bounded in number and in sum.
-
-    While all else goes well a failure is that request's bad luck: waits do not grow then.
-    """
-    backoff = wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s)
-    short = wait_random(0, min(policy.first_wait_s, policy.longest_wait_s))
-    enough = stop_after_attempt(policy.attempts)
-
-    def wait_s(state: RetryCallState) -> float:
-        error, own = _error(state), (short if gate.is_calm else backoff)(state)
-        asked = error.retry_after_s if isinstance(error, Transient) else None
+    def wait_s(self, own: float) -> float:
+        """The seconds to the next attempt, of which `own` are our own backing off."""
+        asked = self._error.retry_after_s
+        if asked is None:
+            self._own_waits_s += own
+            return own
+        self._own_waits_s += max(0.0, own - asked)
         # Spread, so that all who were turned away together do not come back together.
-        return own if asked is None else max(own, asked + min(own, asked / 4))
+        return max(own, asked + min(own, asked / 4))
 
-    def is_out_of_time(state: RetryCallState) -> bool:
-        return (state.seconds_since_start or 0) + state.upcoming_sleep > policy.total_s
+    def is_over(self, wait_s: float) -> bool:
+        """Whether no further attempt is made after such a wait; why not is kept."""
+        policy, asked, left_s = self._policy, self._error.retry_after_s, self._left_s
+        if self._attempts >= policy.attempts:
+            return True
+        if asked is not None and asked > left_s:
+            self._ending = (
+                f": the server asks to wait {asked:.0f} s, and of {policy.total_s:g} s in all "
+                f"{left_s:.0f} are left; repeat the command later, or raise total_s in the model's "
+                "YAML"
+            )
+        elif wait_s > left_s:
+            self._ending = self._too_long
+        elif self._own_waits_s > policy.longest_wait_s:
+            self._ending = f": waits would sum to more than {policy.longest_wait_s:g} s"
+        return bool(self._ending)
 
-    def is_over(state: RetryCallState) -> bool:
-        waited = state.idle_for + state.upcoming_sleep
-        return enough(state) or waited > policy.longest_wait_s or is_out_of_time(state)
+    def gave_up(self) -> Finished[Response]:
+        """The failure of a request that is not asked again."""
+        tried = f"gave up after attempt {self._attempts} of {self._policy.attempts}{self._ending}"
+        told = f"{self._error}; {tried}"
+        return Finished(self._accounted(self._without(Reason.FAILED, told, self._begun)))
 
-    def give_up(state: RetryCallState) -> _Finished:
-        tried = f"gave up after attempt {state.attempt_number} of {policy.attempts}"
-        if not enough(state) and is_out_of_time(state):
-            tried += f": it would take more than {policy.total_s:g} s in all"
-        elif not enough(state):
-            tried += f": waits would sum to more than {policy.longest_wait_s:g} s"
-        told = f"{_error(state)}; {tried}"
-        return _Finished(Response.failed(state.args[0].key, Reason.FAILED, told))
+    def _without(self, reason: Reason, told: str, usage: Usage) -> Response:
+        """The response without an answer."""
+        return Response(self._request.key, failure=Failure(reason, told), usage=usage)
 
-    return AsyncRetrying(
-        retry=retry_if_exception_type(Transient),
-        wait=wait_s,
-        stop=is_over,
-        retry_error_callback=give_up,
-    )
+    def _accounted(self, response: Response) -> Response:
+        """A response that tells what other attempts were charged, and how many do not say."""
+        if not self._spent:
+            return response
+        told = [usage for usage in self._spent if usage.is_told]
+        whole = added([response.usage, *told])
+        untold = (whole.unanswered or 0) + len(self._spent) - len(told)
+        return replace(response, usage=replace(whole, unanswered=untold or UNSET))
+
+    @property
+    def _left_s(self) -> float:
+        """What is left of the time that the request may take."""
+        return self._end_s - _now()
+
+    @property
+    def _too_long(self) -> str:
+        return f": it would take more than {self._policy.total_s:g} s in all"
 
 
-def _error(state: RetryCallState) -> BaseException | None:
-    """What the last attempt raised."""
-    return state.outcome.exception() if state.outcome else None
+def _now() -> float:
+    """The clock of the loop, in seconds."""
+    return asyncio.get_running_loop().time()

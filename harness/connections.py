@@ -2,13 +2,16 @@
 
 aiohttp carries them: at 200 calls in flight it costs a client about half of what httpx does. A
 request's body is sent as it stands: the libraries' own typed methods would walk through it once
-more, at twice the cost of a call. Errors are the libraries' own either way.
+more, at twice the cost of a call. Errors are the libraries' own either way, but for those of
+aiohttp that a library has no name for.
 """
 
 import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
+
+from harness.parts import UNCHARGED, UNTOLD, Usage
 
 
 def pool(library: ModuleType, connections: int) -> Any:  # noqa: ANN401 - openai's or anthropic's
@@ -31,6 +34,22 @@ async def post(
     reply = await client.post(path, body=body, cast_to=http.Response)
     content: bytes = reply.content
     return content
+
+
+def charge_of(error: BaseException) -> Usage:
+    """What a call was charged that ended in an error of its connection.
+
+    Nothing where no connection came about; where one broke, or gave what cannot be read, the
+    server may have answered, and nobody tells.
+    """
+    import aiohttp
+
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+            return UNCHARGED
+        found = found.__cause__
+    return UNTOLD
 
 
 def _http(library: ModuleType) -> ModuleType:

@@ -37,10 +37,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to one model; `model` is the identity of the model that is asked.
-
-    `schema` is the JSON schema a reply should follow, where the server can hold it to one.
-    """
+    """One question to the model of this identity; a reply follows the JSON `schema`, if any."""
 
     sample_id: str
     variant: str
@@ -66,6 +63,7 @@ class Response:
 
     `stop` is "length" where an answer was cut at max_tokens; it still counts. `served` is the
     snapshot a server says it used, or null; `detail` further numbers by name, as of categories.
+    `lost` says of each of several replies that holds no answer why; the texts are the others.
     """
 
     key: str
@@ -77,6 +75,7 @@ class Response:
     usage: Usage = field(default_factory=Usage)
     served: str | None = None
     detail: Mapping[str, float] = field(default_factory=dict)
+    lost: tuple[Reason, ...] = ()
 
     def __post_init__(self) -> None:
         held = [self.texts, self.choice_scores, self.vectors, self.failure]

@@ -1,7 +1,7 @@
 """Rows of a run to what their calls came to: tokens, and US dollars where they are known.
 
-Each call counts once among those that are added up; what nobody tells is never zero. Nothing
-here knows a price: a call's cost was stored with its response.
+Each call counts once among those that are added up, and so do those whose place it takes; what
+nobody tells is never zero. Nothing here knows a price: a call's cost was stored with its response.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,16 +27,19 @@ def judge_calls(verdict: VerdictRow) -> dict[str, Usage]:
 
 def cost_of(calls: Calls) -> Cost:
     """What some calls came to."""
-    used = list(calls.values())
+    used = [part for usage in calls.values() for part in usage.each]
     prompts = [usage.prompt_tokens for usage in used]
     completions = [usage.completion_tokens for usage in used]
     costs = [usage.cost_usd for usage in used]
+    told = Usage(_count(prompts), _count(completions), _sum(costs))
+    unanswered = sum(usage.unanswered or 0 for usage in used)
     return Cost(
         calls=len(used),
-        prompt_tokens=_whole(prompts),
-        completion_tokens=_whole(completions),
-        cost_usd=_sum(costs) if None not in costs else None,
-        told=Usage(_count(prompts), _count(completions), _sum(costs)),
+        prompt_tokens=None if unanswered or None in prompts else told.prompt_tokens,
+        completion_tokens=None if unanswered or None in completions else told.completion_tokens,
+        cost_usd=None if unanswered or None in costs else told.cost_usd,
+        told=told,
+        unanswered=unanswered,
     )
 
 
@@ -66,11 +69,6 @@ def _read(steps: Sequence[StepRow], name: str | None) -> Sequence[StepRow]:
     """The steps up to one, or all of them."""
     names = [step.step for step in steps]
     return steps[: names.index(name) + 1] if name in names else steps
-
-
-def _whole(counts: Sequence[int | None]) -> int | None:
-    """The sum of some counts; null where one is missing."""
-    return None if None in counts else _count(counts)
 
 
 def _count(counts: Sequence[int | None]) -> int | None:

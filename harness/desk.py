@@ -5,23 +5,27 @@ The only place that calls a model. Nothing here knows a task, a judge or a back 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import fsum
 from typing import Literal
 
 from harness.budget import Budget
 from harness.core import Model, Request, Response
 from harness.errors import BudgetReached, StoreError
 from harness.ledger import Ledger
+from harness.parts import NO_REPLY, Reason, Usage
 from harness.prices import Price
 
 Progress = Callable[[str, int, int], None]
-Retry = Literal["failed", "none"]
+Retry = Literal["failed", "all", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms a command may call: not at all, failures again or not, for how much money.
+    """On what terms a command may call: not at all, what again, for how much money.
 
-    `is_batch` has hosted models asked in their providers' batches.
+    `retry` says what is asked again of what has no answer: `failed` what got no reply, `all` what
+    was refused, filtered or cut as well, `none` nothing. `is_batch` has hosted models asked in
+    their providers' batches.
     """
 
     is_offline: bool = False
@@ -78,9 +82,14 @@ class Desk:
             self._count(planned, self.ledger.find(planned))
 
     def _final(self, found: Mapping[str, Response]) -> dict[str, Response]:
-        """What is not asked again: answers, and where failures are not retried these as well."""
-        are_final = self.terms.is_offline or self.terms.retry == "none"
-        return {k: v for k, v in found.items() if are_final or v.failure is None}
+        """What is not asked again: answers, and what stands in place of one on these terms.
+
+        A reply without an answer is one: asked for again until it answers, it would be chosen.
+        """
+        if self.terms.is_offline or self.terms.retry == "none":
+            return dict(found)
+        again = frozenset(Reason) if self.terms.retry == "all" else NO_REPLY
+        return {k: v for k, v in found.items() if not v.failure or v.failure.reason not in again}
 
     def _ask(self, missing: Mapping[str, Request], *, stage: str, done: int) -> None:
         """Ask for what is missing, in as many rounds as the budget takes to run out."""
@@ -89,9 +98,9 @@ class Desk:
         while left:
             before = len(left)
             for response in self.model.answer(self._admitted(left.values())):
-                priced = self._priced(response)
-                self.ledger.add(left.pop(response.key), priced)
-                self._settle(priced)
+                priced, asked = self._priced(response), left.pop(response.key)
+                self.ledger.add(asked, priced)
+                self._settle(asked, priced)
                 self.progress(stage, done + len(missing) - len(left), done + len(missing))
             if len(left) == before:
                 raise self._stopped(len(left), stage)
@@ -111,17 +120,17 @@ class Desk:
         return replace(response, usage=replace(response.usage, cost_usd=cost))
 
     def _count(self, planned: Mapping[str, Request], found: Mapping[str, Response]) -> None:
-        """Count what was paid before against the budget; what nobody tells, at its most."""
+        """Count what was paid before against the budget, also for what was since asked again."""
         if self.terms.budget is None or self.price is None:
             return
         for key, response in found.items():
-            told = response.usage.cost_usd
-            cost = self.price.cost(response.usage) if told is None else told
-            self.terms.budget.count(key, self.price.most(planned[key]) if cost is None else cost)
+            paid = [_counted(part, planned[key], self.price) for part in response.usage.each]
+            self.terms.budget.count(key, fsum(paid))
 
-    def _settle(self, response: Response) -> None:
+    def _settle(self, asked: Request, response: Response) -> None:
         if self.terms.budget is not None and self.price is not None:
-            self.terms.budget.settle(response.key, response.usage.cost_usd)
+            cost = _counted(response.usage, asked, self.price)
+            self.terms.budget.settle(response.key, cost)
 
     def _stopped(self, left: int, stage: str) -> Exception:
         budget = self.terms.budget
@@ -132,3 +141,12 @@ class Desk:
             f"{budget.spent_usd:.4f} USD spent above --budget {budget.cap_usd:g}; what was "
             "answered is stored: raise the budget and repeat the command to go on"
         )
+
+
+def _counted(usage: Usage, asked: Request, price: Price) -> float:
+    """What a call counts against a budget: what it cost, at full price where only its tokens are
+    told, at its most where not even these are.
+    """
+    cost = price.cost(usage) if usage.cost_usd is None else usage.cost_usd
+    most = price.most(asked)
+    return (most if cost is None else cost) + (usage.unanswered or 0) * most

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core import Response
+from harness.costs import answer_calls, judge_calls, merged
 from harness.errors import StoreError
-from harness.parts import Reason
+from harness.parts import NO_REPLY, Reason
 from harness.pipeline import Judged, Taken, Trial, trial
 from harness.runs import Row, StepRow, VerdictRow
 from harness.specs.tasks import TaskSpec
@@ -47,6 +48,14 @@ def lost(rows: Sequence[Row]) -> Counter[Lost]:
 def cut_answers(rows: Sequence[Row]) -> int:
     """How many answers were cut at their token limit; they count as they are."""
     return sum(part.answer is not None and part.steps[-1].stop == "length" for part in rows)
+
+
+def redrawn(rows: Sequence[Row]) -> int:
+    """How many replies that held no answer were asked for again."""
+    asked = [judge_calls(verdict) for part in rows for verdict in part.verdicts.values()]
+    calls = merged([*map(answer_calls, rows), *asked])
+    others = (part for usage in calls.values() for part in usage.superseded or ())
+    return sum(part.reason is not None and part.reason not in NO_REPLY for part in others)
 
 
 def row(trial: Trial) -> Row:

@@ -14,6 +14,7 @@ from harness.pipeline import Taken, Trial
 from harness.planning import Cell, Plan, request
 from harness.prompt_sizes import CHARACTERS_A_TOKEN
 from harness.seats import Seat
+from harness.specs.tasks import TaskSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,16 @@ def count_stored(plan: Plan, desk: Desk, seats: Sequence[Seat]) -> None:
     for seat in seats:
         if seat.desk is not None:
             seat.desk.count([call.longest for call in questions(plan, courses, seat)])
+
+
+def count_replies(trials: Sequence[Trial], seats: Sequence[Seat], *, task: TaskSpec) -> None:
+    """Count what judges were told of stored answers before any of them asks something new."""
+    for seat in seats:
+        if seat.desk is None or seat.desk.terms.budget is None:
+            continue
+        viewed = [pipeline.seen(part, seat.entry.step, task=task) for part in trials]
+        asked = pipeline.questions([part for part in viewed if part], seat.judge)
+        seat.desk.count([question for part in asked for question in part])
 
 
 def planned(plan: Plan, cell: Cell) -> tuple[Request, ...]:

@@ -1,12 +1,15 @@
 """How many calls are in flight at a time: few at first, more while all goes well, fewer after 429.
 
-Lives inside one event loop. Nothing here knows a server, a request or a retry.
+None at all while a server has the calls wait. Lives inside one event loop. Nothing here knows a
+server, a request or a retry.
 """
 
 import asyncio
 import math
 from collections import deque
+from contextlib import suppress
 from enum import Enum
+from statistics import median_low
 
 FIRST = 16
 """Calls in flight before anything is known of a server."""
@@ -20,6 +23,8 @@ away more the more it is asked.
 """
 SURE = 1.64
 """How many standard errors above the tolerated share are no accident: 3 of 16 may still be one."""
+SAME_S = 1.0
+"""Two ends of a pause that lie no further apart are one."""
 
 
 class Outcome(Enum):
@@ -39,7 +44,8 @@ class Gate:
 
     A round is as many outcomes as the limit was when it began. After it the limit grows if
     nothing, or little, was turned away; is cut by the share turned away, at most by half, if
-    clearly more was; and stays where the server was in trouble.
+    clearly more was; and stays where the server was in trouble. Where clearly more of a round than
+    chance brings were asked to wait, nobody enters until half of these may come again.
     """
 
     def __init__(self, most: int) -> None:
@@ -52,10 +58,16 @@ class Gate:
         self._round = self.limit
         self._is_cut = False
         self.is_calm = False
+        self._asked: list[float] = []  # until when those of a round were asked to wait
+        self._opening: asyncio.TimerHandle | None = None
+        self.closed_by: Exception | None = None
+        self._closing = asyncio.Event()
 
-    async def enter(self) -> None:
-        """Wait for a place, and take it."""
-        while self._inside >= self.limit:
+    async def enter(self) -> bool:
+        """Wait for a place, and take it; false once the gate is closed."""
+        while self._room <= 0:
+            if self.closed_by is not None:
+                return False
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(place)
             try:
@@ -64,20 +76,64 @@ class Gate:
                 self._pass_on(place)
                 raise
         self._inside += 1
+        return True
 
-    def leave(self, outcome: Outcome, *, keeps_place: bool = False) -> None:
+    def leave(
+        self, outcome: Outcome, *, wait_s: float | None = None, keeps_place: bool = False
+    ) -> float | None:
         """Tell what became of a call, and give its place back unless that is done by `free`.
 
-        A bug keeps its place for good.
+        `wait_s` is what the server asked the call to wait. Where that brings about a pause for
+        all, or a longer one, its seconds are returned. A bug keeps its place for good.
         """
         self._counts[outcome] += 1
+        pause_s = self._pause(wait_s) if wait_s else None
         if sum(self._counts.values()) >= self._round:
             self._end_round()
         self.free(0 if keeps_place else 1)
+        return pause_s
+
+    def close(self, error: Exception) -> None:
+        """Let nobody in any more, for this reason; those inside are not disturbed."""
+        self.closed_by = self.closed_by or error
+        self._closing.set()
+        self._wake()
+
+    async def rest(self, seconds: float) -> None:
+        """Stay outside for so long, or until the gate is closed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
 
     def free(self, count: int) -> None:
         """Give back the places of calls that have left without them."""
         self._inside -= count
+        self._wake()
+
+    @property
+    def _room(self) -> int:
+        """How many may enter now."""
+        is_shut = self._opening is not None or self.closed_by is not None
+        return 0 if is_shut else self.limit - self._inside
+
+    def _pause(self, wait_s: float) -> float | None:
+        """Shut the gate where a wait makes it clear that all must; the seconds, if that is news."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._asked.append(now + wait_s)
+        if not self._is_clear(len(self._asked)):
+            return None
+        until = median_low(self._asked)
+        if self._opening is not None:
+            if until <= self._opening.when() + SAME_S:
+                return None
+            self._opening.cancel()
+        self._opening = loop.call_at(until, self._open)
+        return until - now
+
+    def _open(self) -> None:
+        """End a pause."""
+        self._opening = None
         self._wake()
 
     def _end_round(self) -> None:
@@ -93,6 +149,7 @@ class Gate:
             grown = self.limit * (SLOW if self._is_cut else STEEP)
             self.limit = min(self.most, max(self.limit + 1, int(grown)))
         self._counts = dict.fromkeys(Outcome, 0)
+        self._asked.clear()
         self._round = self.limit
 
     def _is_clear(self, count: int) -> bool:
@@ -101,8 +158,11 @@ class Gate:
         return count > expected + SURE * math.sqrt(expected * (1 - TOLERATED))
 
     def _wake(self) -> None:
-        """Call in as many of those who wait as there is room for; each looks again."""
-        room = self.limit - self._inside
+        """Call in as many of those who wait as there is room for; each looks again.
+
+        All of them where the gate is closed: nothing is left to wait for.
+        """
+        room = self._room if self.closed_by is None else len(self._waiting)
         while self._waiting and room > 0:
             place = self._waiting.popleft()
             if not place.done():

@@ -4,8 +4,8 @@ The stages are pipeline's; this module resolves what they need and writes what t
 prints nothing.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -16,18 +16,24 @@ from harness.backends import Backend
 from harness.classifiers import model_of
 from harness.core import Judge, Model, Response, Run, Sample
 from harness.costs import run_costs
-from harness.errors import SpecError, StoreError
-from harness.foresight import count_stored
+from harness.errors import StoreError
+from harness.foresight import count_replies, count_stored
 from harness.implicitness import as_told
 from harness.ledger import Ledger
 from harness.parts import digest
 from harness.pipeline import Trial
-from harness.planning import Plan, check_templates, decodings, take, variant_digest
+from harness.planning import (
+    Plan,
+    check_templates,
+    chosen_variants,
+    decodings,
+    take,
+    variant_digest,
+)
 from harness.runs import JudgeEntry, ModelEntry, Row, RunFile, RunFolder, VerdictRow, write_whole
 from harness.scores import ScoreRow, table_text
 from harness.scoring import score_rows
 from harness.seats import Asking, Seat, check_judges, judge_of, resolve, seat_judges, try_judges
-from harness.specs.checked import nearest
 from harness.specs.tasks import TaskSpec
 from harness.ways import Way, answered_by
 from harness.workspace import Workspace
@@ -144,10 +150,22 @@ def prepare(space: Workspace, options: RunOptions) -> Prepared:
 
 def run(space: Workspace, options: RunOptions) -> Done:
     """Answer, judge and score one task by one model; what is stored already is not asked."""
-    ready = prepare(space, options)
+    [done] = run_each(space, [options])
+    return done
+
+
+def run_each(space: Workspace, each: Sequence[RunOptions]) -> Iterator[Done]:
+    """One run after the other; what they need, and what is stored of them, is seen to first."""
+    ready = deque(prepare(space, options) for options in each)
+    for one in ready:
+        count_stored(one.plan, space.desk(one.model), one.seats)
+    while ready:  # none is held longer than it runs: it may have weights
+        yield _run(space, ready.popleft())
+
+
+def _run(space: Workspace, ready: Prepared) -> Done:
     try_judges(space, ready.plan, seats=ready.seats, ledger=space.desk(ready.model).ledger)
     with space.desk(ready.model) as desk:
-        count_stored(ready.plan, desk, ready.seats)
         trials = pipeline.answer(ready.plan, desk)
     rows = [evidence.row(trial) for trial in trials]
     file, rows = _with_earlier(ready.folder, ready.file, rows)
@@ -168,6 +186,7 @@ def judge(
         tested=file.model,
         samples=_samples(rows),
     )
+    count_replies(trials, seats, task=file.task)
     return _judge_and_write(folder, file, rows=rows, trials=trials, seats=seats)
 
 
@@ -222,7 +241,7 @@ def _judge_and_write(
 
 def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> Done:
     scores = tuple(score_rows(file, rows))
-    file = replace(file, costs=run_costs(rows, file.judges))
+    file = replace(file, costs=run_costs(rows, file.judges), redrawn=evidence.redrawn(rows))
     folder.write(file, rows)
     write_whole(folder.scores, table_text(scores).encode())
     return Done(folder, file, scores, evidence.lost(rows), evidence.cut_answers(rows))
@@ -241,23 +260,6 @@ def _asking(options: RunOptions) -> Asking:
 def _samples(rows: Sequence[Row]) -> tuple[Sample, ...]:
     """The samples of some rows, each once."""
     return tuple({row.sample.id: row.sample for row in rows}.values())
-
-
-def chosen_variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tuple[str, ...]:
-    """The variants of some names: all of them, those named, or the task's own without names."""
-    if "all" in names:
-        return tuple(task.variants)
-    wanted = {_variant(task, part, task_name=name) for part in names}
-    return tuple(v for v in task.variants if v in wanted) if names else task.default_variants
-
-
-def _variant(task: TaskSpec, name: str, *, task_name: str) -> str:
-    """The variant of a name, which may be told by what stands after its first colon."""
-    ends = [variant for variant in task.variants if variant.partition(":")[2] == name]
-    if name not in task.variants and len(ends) != 1:
-        known = nearest(name, [*task.variants, "all"])
-        raise SpecError(f"no variant {name!r} in tasks/{task_name}.yaml{known}")
-    return name if name in task.variants else ends[0]
 
 
 def _with_earlier(folder: RunFolder, file: RunFile, rows: list[Row]) -> tuple[RunFile, list[Row]]:

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock, Timer
 from typing import TypeVar
@@ -20,10 +20,13 @@ import msgspec
 
 from harness.core import Request, Response
 from harness.errors import StoreError
+from harness.parts import NO_REPLY, Superseded
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
 _T = TypeVar("_T")
+_Placed = tuple[tuple[float, str, int], Response]
+"""When and where a response was stored, and the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +98,22 @@ class Ledger:
             raise self._refused(trouble) from trouble
 
     def find(self, keys: Collection[str]) -> dict[str, Response]:
-        """The stored responses to these keys.
+        """The stored responses to these keys, each with what others to its key were charged.
 
-        Of several answers to a key the earliest wins, so that all readers agree; a failure
-        stands only where there is no answer, the latest one first.
+        Of several answers to a key the earliest wins, so that all readers agree. Without any the
+        latest reply that holds none stands, and without a reply the latest failure to get one.
         """
-        wanted = set(keys)
-        best: dict[str, tuple[bool, tuple[float, str, int], Response]] = {}
+        wanted, found = set(keys), dict[str, list[_Placed]]()
         if not wanted:
             return {}
         for path in _segments(self._folder):
             for number, line in _lines(path):
                 head = _decode(line, _Head, where=(path, number))
-                if head.key not in wanted:
-                    continue
-                response = _decode(line, _Body, where=(path, number)).response
-                failed, place = response.failure is not None, (head.time, path.name, number)
-                held = best.get(head.key)
-                if held is None or _supersedes((failed, place), held[:2]):
-                    best[head.key] = (failed, place, response)
-        return {key: response for key, (_, _, response) in best.items()}
+                if head.key in wanted:
+                    response = _decode(line, _Body, where=(path, number)).response
+                    placed = ((head.time, path.name, number), response)
+                    found.setdefault(head.key, []).append(placed)
+        return {key: _standing(placed) for key, placed in found.items()}
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys."""
@@ -195,12 +194,20 @@ def _write_all(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def _supersedes(
-    new: tuple[bool, tuple[float, str, int]], held: tuple[bool, tuple[float, str, int]]
-) -> bool:
-    if new[0] != held[0]:
-        return held[0]
-    return new[1] > held[1] if new[0] else new[1] < held[1]
+def _standing(placed: list[_Placed]) -> Response:
+    """Of the responses to one key the one that counts; it tells what the others were charged."""
+    responses = [response for _, response in sorted(placed, key=lambda pair: pair[0])]
+    if len(responses) == 1:
+        return responses[0]
+    answers = [part for part in responses if part.failure is None]
+    replies = [part for part in responses if part.failure and part.failure.reason not in NO_REPLY]
+    stands = answers[0] if answers else (replies or responses)[-1]
+    others = tuple(
+        Superseded(part.usage, part.failure.reason if part.failure else None)
+        for part in responses
+        if part is not stands
+    )
+    return replace(stands, usage=replace(stands.usage, superseded=others))
 
 
 def _segments(folder: Path) -> list[Path]:

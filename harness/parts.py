@@ -1,12 +1,13 @@
 """What the nouns are made of: reasons, modes, messages, decodings, counts, and their digest."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, isfinite
 from typing import Literal
 
-from msgspec import json
+from msgspec import UNSET, UnsetType, json
 
 
 class Reason(StrEnum):
@@ -19,6 +20,10 @@ class Reason(StrEnum):
     TRUNCATED = "truncated"
     UNPARSED = "unparsed"
     UNSUPPORTED = "unsupported"
+
+
+NO_REPLY = frozenset({Reason.FAILED, Reason.UNSUPPORTED})
+"""Why a call may have had no reply; what is missing for another reason has one that stands."""
 
 
 class Mode(StrEnum):
@@ -109,10 +114,55 @@ class Usage:
     """Tokens a call was charged for, and what they cost; null where nobody says.
 
     Tokens that a model spends on reasoning count as tokens of its completion; `reasoning_tokens`
-    are those among them, where a server tells.
+    are those among them, where a server tells. `unanswered` counts further calls for the same
+    answer that may have been charged for and told nothing: those that timed out or were cut off.
+    It is absent, also from what is stored, where there were none and where nobody counts them.
+    `superseded` are the stored calls that this one takes the place of; absent where it is alone.
     """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
     reasoning_tokens: int | None = None
+    unanswered: int | UnsetType = UNSET
+    superseded: "tuple[Superseded, ...] | UnsetType" = UNSET
+
+    @property
+    def each(self) -> "tuple[Usage, ...]":
+        """What this call was charged, and each of those that it takes the place of."""
+        return (self, *(part.usage for part in self.superseded or ()))
+
+    @property
+    def is_told(self) -> bool:
+        """Whether somebody says how many tokens it was."""
+        return self.prompt_tokens is not None and self.completion_tokens is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A stored call with another in its place: its charge, and why it has no answer, if so."""
+
+    usage: Usage
+    reason: Reason | None = None
+
+
+UNTOLD = Usage()
+"""Of a call that may have been charged for, which nobody tells."""
+UNCHARGED = Usage(0, 0, reasoning_tokens=0)
+"""Of a call that was turned away with an error status, or that never reached its server."""
+
+
+def added(usages: Sequence[Usage]) -> Usage:
+    """What calls were charged together; null where one of them does not tell."""
+    return Usage(
+        _whole([usage.prompt_tokens for usage in usages]),
+        _whole([usage.completion_tokens for usage in usages]),
+        reasoning_tokens=_whole([usage.reasoning_tokens for usage in usages]),
+        unanswered=sum(usage.unanswered or 0 for usage in usages) or UNSET,
+    )
+
+
+def _whole(counts: Sequence[int | None]) -> int | None:
+    """The sum of some counts; null where one is missing."""
+    told = [count for count in counts if count is not None]
+    return sum(told) if len(told) == len(counts) else None

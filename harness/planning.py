@@ -65,6 +65,23 @@ def decodings(task: TaskSpec) -> tuple[Decoding, ...]:
     return tuple(Decoding(part.temperature, part.max_tokens) for part in task.decodings)
 
 
+def chosen_variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tuple[str, ...]:
+    """The variants of some names: all of them, those named, or the task's own without names."""
+    if "all" in names:
+        return tuple(task.variants)
+    wanted = {_variant(task, part, task_name=name) for part in names}
+    return tuple(v for v in task.variants if v in wanted) if names else task.default_variants
+
+
+def _variant(task: TaskSpec, name: str, *, task_name: str) -> str:
+    """The variant of a name, which may be told by what stands after its first colon."""
+    ends = [variant for variant in task.variants if variant.partition(":")[2] == name]
+    if name not in task.variants and len(ends) != 1:
+        known = nearest(name, [*task.variants, "all"])
+        raise SpecError(f"no variant {name!r} in tasks/{task_name}.yaml{known}")
+    return name if name in task.variants else ends[0]
+
+
 def _is_scored(task: TaskSpec) -> bool:
     return task.has_choices and task.mode in SCORED
 
@@ -144,7 +161,7 @@ def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, Slot]:
         found[name] = plan.prompts.text(f"{template}.j2", sample.fields)
     for phrase in plan.task.phrases:
         if phrase in wanted:
-            file = f"{plan.run.task}/{phrase}/{sample.group}.j2"
+            file = f"{plan.task.origin(plan.run.task)}/{phrase}/{sample.group}.j2"
             found[phrase] = plan.prompts.text(file, sample.fields)
     return found
 
@@ -192,7 +209,8 @@ def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str)
     wanted = frozenset().union(*(prompts.variables(step.template) for step in spec.steps))
     words = [prompts.digest(step.template) for step in spec.steps]
     words += [prompts.digest(template) for template in spec.slots.values()]
-    words += [prompts.digest_below(f"{name}/{slot}") for slot in task.phrases if slot in wanted]
+    below = task.origin(name)
+    words += [prompts.digest_below(f"{below}/{slot}") for slot in task.phrases if slot in wanted]
     shape = (spec.steps, spec.slots, spec.reveals, spec.choice, spec.needs)
     return digest((task.mode, task.cut, task.decodings, *shape, words))
 

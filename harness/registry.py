@@ -303,7 +303,12 @@ class Registry:
         """The scorer of implicitness of a name, or of the path of its files."""
         from harness.scorers import open_scorer
 
-        return open_scorer(name, lambda known: self.file("configs/scorers", known), self.encoder)
+        return open_scorer(
+            name,
+            lambda known: self.file("configs/scorers", known),
+            encoders=self.encoder,
+            kept=self.cache / "trained_on",
+        )
 
     def recipe(self, name: str) -> tuple[str, RecipeSpec]:
         """The recipe of a name, or of the path of its YAML, and the name it goes by."""

@@ -1,30 +1,36 @@
 """Replies of hosted models, whoever sends them: several as one, and those without an answer.
 
 A reply that was paid for and holds no answer is a response that tells what was paid. Nothing here
-knows a provider's form, retries or stores.
+knows a provider's form, asks again or stores.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
+from harness.calls import Begun, Refused
 from harness.core import Request, Response
-from harness.parts import Failure, Reason, Usage
+from harness.parts import NO_REPLY, Failure, Reason, Usage, added
 
+Ask = Callable[[Request], Awaitable[Response]]
 Heard = MutableMapping[str, list[Response]]
 
 
-async def several(
-    request: Request, heard: Heard, ask: Callable[[Request], Awaitable[Response]]
-) -> Response:
-    """The replies to a request, one call after the other; those `heard` before are not asked again.
+async def several(request: Request, heard: Heard, ask: Ask) -> Response | Begun:
+    """The next of the replies to a request, by one call; the response once they are all `heard`.
 
-    The first that holds no answer ends it: the request has all of its replies, or none.
+    One that never came ends it; what was paid for those before it is told all the same.
     """
     if request.decoding.n == 1:
         return await ask(request)
     replies = heard.setdefault(request.key, [])
-    while len(replies) < request.decoding.n and not (replies and replies[-1].failure):
-        replies.append(await ask(one_of(request, len(replies))))
+    try:
+        reply = await ask(one_of(request, len(replies)))
+    except Refused as error:
+        why = Failure(error.reason, str(error))
+        reply = Response(request.key, failure=why, usage=error.usage)
+    replies.append(reply)
+    if len(replies) < request.decoding.n and not _never_came(reply):
+        return Begun(added([reply.usage for reply in replies]))
     return joined(request, heard.pop(request.key))
 
 
@@ -36,25 +42,31 @@ def one_of(request: Request, place: int) -> Request:
 
 
 def joined(request: Request, replies: Sequence[Response]) -> Response:
-    """The replies to one request as one response.
+    """The replies to one request as one response, whose tokens are all of theirs.
 
-    It is cut where one of them is, and a failure where one of them is; all tokens count.
+    Those that hold no answer are told as lost. It is a failure where there is no other, and where
+    one never came: all are asked for again then. It is cut where one of them is.
     """
-    first = replies[0]
-    failure = next((reply.failure for reply in replies if reply.failure), None)
-    texts = tuple(text for reply in replies for text in reply.texts or ())
-    return Response(
+    answers = [reply for reply in replies if not reply.failure]
+    without = [reply for reply in replies if reply.failure]
+    failed = [*filter(_never_came, without), *([] if answers else without)]
+    stops = [reply.stop for reply in answers]
+    whole = Response(
         key=request.key,
-        texts=None if failure else texts,
-        failure=failure,
-        stop="length" if "length" in [reply.stop for reply in replies] else first.stop,
-        usage=Usage(
-            _sum([reply.usage.prompt_tokens for reply in replies]),
-            _sum([reply.usage.completion_tokens for reply in replies]),
-            reasoning_tokens=_sum([reply.usage.reasoning_tokens for reply in replies]),
-        ),
-        served=first.served,
+        texts=None if failed else tuple(text for reply in answers for text in reply.texts or ()),
+        failure=failed[0].failure if failed else None,
+        lost=() if failed else tuple(part.failure.reason for part in without if part.failure),
+        served=next((reply.served for reply in replies if reply.served), None),
+        usage=added([reply.usage for reply in replies]),
     )
+    if failed:
+        return whole
+    return replace(whole, stop="length" if "length" in stops else stops[0])
+
+
+def _never_came(reply: Response) -> bool:
+    """Whether there is no reply at all, so that one may yet be had."""
+    return reply.failure is not None and reply.failure.reason in NO_REPLY
 
 
 def withheld(
@@ -86,9 +98,3 @@ def reasoning_in(details: object, name: str = "reasoning_tokens") -> int | None:
 def sound(text: str) -> str:
     """A text that can be stored: an emoji cut in half becomes the replacement character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    """The sum of some counts; null where one is missing."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None

@@ -50,20 +50,23 @@ class JudgeEntry:
 class DataEntry:
     """Where the samples came from; `label` stands in signatures, `files` maps names to sha256.
 
-    `mode` is released, corrected, or sample for our own sample set.
+    `mode` is released, corrected, or sample for our own sample set. `is_training_known` says
+    whether the scorer of implicitness tells which texts it was trained on; null without one.
     """
 
     source: str
     mode: str
     label: str
     files: Mapping[str, str]
+    is_training_known: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What some calls came to, each counted once; null where one of them does not tell.
 
-    `told` are the sums over those that do tell: what it came to at least.
+    `told` are the sums over those that do tell: what it came to at least. `unanswered` counts
+    calls that broke off without an answer, beside the others: nobody tells what they cost.
     """
 
     calls: int
@@ -71,6 +74,7 @@ class Cost:
     completion_tokens: int | None
     cost_usd: float | None
     told: Usage
+    unanswered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,10 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """run.json: what was run, resolved, how much of it was planned, and what it came to."""
+    """run.json: what was run, resolved, how much of it was planned, and what it came to.
+
+    `redrawn` counts the replies without an answer, such as refusals, that were asked for again.
+    """
 
     digest: str
     run: Run
@@ -101,6 +108,7 @@ class RunFile:
     version: str
     judges: tuple[JudgeEntry, ...] = ()
     costs: Costs | None = None
+    redrawn: int = 0
 
 
 @dataclass(frozen=True, slots=True)

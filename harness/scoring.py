@@ -66,10 +66,16 @@ def score_rows(run: RunFile, rows: Sequence[Row]) -> list[ScoreRow]:
             score=score,
             chance=_chance(run, block, judge=judge, metric=score.metric),
             cost_usd=cost if score.group == block.group else None,
-            signature=signature(run, judge, score, snapshots=snapshots),
+            signature=signature(
+                run,
+                judge,
+                variant=score.variant,
+                decoding=score.decoding,
+                snapshots=snapshots,
+            ),
         )
         for judge in run.judges
-        for snapshots, readings in _by_snapshot(rows, judge)
+        for snapshots, readings in by_snapshot(rows, judge)
         for block in blocks(readings, run.task)
         for cost in [_cost(block, judge)]
         for score in block_scores(block, judge, seed=run.run.seed)
@@ -143,21 +149,23 @@ def headline_label(labels: Sequence[str]) -> str:
     return "+".join([labels[0], *(label.removeprefix("T") for label in labels[1:])])
 
 
-def signature(run: RunFile, judge: JudgeEntry, score: Score, *, snapshots: tuple[str, str]) -> str:
+def signature(
+    run: RunFile, judge: JudgeEntry, *, variant: str, decoding: str, snapshots: tuple[str, str]
+) -> str:
     """The recipe of a score in one line: task, data, variant, model, decoding, judge, version."""
     served, judged_by = snapshots
     name, way = judge.recipe.split("|")
-    words = run.variants.get(score.variant) or digest(
-        [run.variants[member] for member in pools(run.task)[score.variant]]
+    words = run.variants.get(variant) or digest(
+        [run.variants[member] for member in pools(run.task)[variant]]
     )
     limit = "all" if run.run.limit is None else run.run.limit
     version = "+".join(filter(None, (run.model.revision, served))) or "unknown"
     fields = (
         f"{run.run.task}:{words[:8]}",
         f"data:{run.data.label},{limit}",
-        score.variant,
+        variant,
         f"{run.model.name}:{run.model.kind}@{version}",
-        f"{score.decoding},n{run.run.decodings[0].n},s{run.run.seed}",
+        f"{decoding},n{run.run.decodings[0].n},s{run.run.seed}",
         f"{name}@{judged_by or judge.asks}" if judge.asks or judged_by else name,
         way,
         f"v{run.version}",
@@ -290,7 +298,7 @@ def _value(verdict: VerdictRow, judge: JudgeEntry, metric: str) -> float | None:
     return verdict.value if metric == judge.metric else verdict.detail.get(metric)
 
 
-def _by_snapshot(
+def by_snapshot(
     rows: Sequence[Row], judge: JudgeEntry
 ) -> Iterator[tuple[tuple[str, str], list[Reading]]]:
     """The readings once for each pair of snapshots, those of other pairs set to missing."""

@@ -1,18 +1,20 @@
 """Where a model is reached over a network, with which key, and what may be told of both.
 
 Every word a server says passes `Server.told` before it enters a message: no key, no control
-character, no endless page. Nothing here opens a connection.
+character, no endless page; and `Server.masked` before it is kept. Nothing here opens a connection.
 """
 
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from harness.errors import ModelError
 
 LONGEST_TOLD = 400
+LEAST_SECRET, LEAST_LETTERS = 8, 16
+"""A shorter key, or one of fewer letters and nothing else, may be a word, and guards nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,45 @@ class Server:
 
     def told(self, text: str) -> str:
         """A server's words as they may stand in a message: one short line without the key."""
-        key = self.environ.get(self.key_env, "").strip() if self.key_env else ""
-        if key:
-            text = text.replace(key, f"[{self.key_env}]")
+        if key := self._key_there_is:
+            text = text.replace(key, self._mask)
         line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         return line if len(line) <= LONGEST_TOLD else f"{line[:LONGEST_TOLD]}..."
+
+    def masked(self, body: Any) -> Any:  # noqa: ANN401 - any JSON
+        """What a reply holds, without the key in any of its texts.
+
+        A key that may be a word of an answer stays: an answer is never changed for nothing.
+        """
+        key = self._key_there_is
+        is_word = len(key) < LEAST_SECRET or (key.isalpha() and len(key) < LEAST_LETTERS)
+        return body if is_word else _replaced(body, key, new=self._mask)
+
+    @property
+    def _key_there_is(self) -> str:
+        return self.environ.get(self.key_env, "").strip() if self.key_env else ""
+
+    @property
+    def _mask(self) -> str:
+        return f"[{self.key_env}]"
+
+
+def lacks_right(status: int, words: str) -> bool:
+    """Whether a server refuses a key for one kind of call alone: it may be good for others."""
+    told = words.lower()
+    return status == 403 or (status == 401 and ("permission" in told or "scope" in told))
+
+
+def _replaced(value: Any, old: str, *, new: str) -> Any:  # noqa: ANN401 - any JSON
+    """JSON with some words replaced in all of its texts."""
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if isinstance(value, dict):
+        return {
+            _replaced(name, old, new=new): _replaced(part, old, new=new)
+            for name, part in value.items()
+        }
+    if isinstance(value, list):
+        # Vectors are long: their numbers are not worth a call each.
+        return [v if isinstance(v, float) else _replaced(v, old, new=new) for v in value]
+    return value

@@ -9,7 +9,7 @@ from harness.core import Request, Run
 from harness.errors import SpecError
 from harness.foresight import planned
 from harness.parts import Mode
-from harness.planning import Plan, check_templates, decodings, take
+from harness.planning import Plan, check_templates, chosen_variants, decodings, take
 from harness.registry import Registry
 from harness.specs.models import LocalSpec
 from harness.token_report import TokenReport, open_tokenizer, token_report
@@ -37,7 +37,7 @@ def _plan(space: Workspace, options: jobs.RunOptions) -> Plan:
         able = [other for other in registry.names("tasks") if registry.task(other).has_choices]
         raise SpecError(f"task {name} has no choices; tasks that have: {', '.join(able) or 'none'}")
     task = answered_by(task, frozenset({Mode.CHOOSE}), None, model=options.model)
-    variants = jobs.chosen_variants(task, options.variants, name=name)
+    variants = chosen_variants(task, options.variants, name=name)
     samples, data = space.samples(task.data)
     run = Run(
         task=name,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from math import fsum
 
 from harness import choice_scores
-from harness.core import Sample, Score
+from harness.core import Sample
 from harness.errors import StoreError
 from harness.panels import StoredRun
 from harness.run_judges import called
 from harness.runs import JudgeEntry, Row, RunFile, VerdictRow
-from harness.scoring import ALL, pools, signature
+from harness.scoring import pools, signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +42,13 @@ class View:
 
     def signature(self, decoding: str) -> str:
         """The recipe of these readings in one line, under the name of its decodings."""
-        blank = Score(
-            judge=self.judge.name,
+        return signature(
+            self.file,
+            self.judge,
             variant=self.variant,
             decoding=decoding,
-            group=ALL,
-            metric=self.judge.metric,
-            value=None,
-            low=None,
-            high=None,
-            n=0,
-            clusters=0,
-            missing={},
+            snapshots=self.snapshots,
         )
-        return signature(self.file, self.judge, blank, snapshots=self.snapshots)
 
 
 def views(run: StoredRun, judge: JudgeEntry) -> list[View]:

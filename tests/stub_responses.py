@@ -18,6 +18,7 @@ REPLIES: Mapping[str, dict[str, Any]] = {
     "content-filter": {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
     "length": {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
     "steered": {"status": "incomplete", "incomplete_details": {"reason": "steered"}},
+    "unfinished": {"status": "incomplete", "incomplete_details": None},
     "reasoned-away": {
         "status": "incomplete",
         "incomplete_details": {"reason": "max_output_tokens"},

@@ -29,8 +29,8 @@ class Script:
     "" and nothing left meaning none. `shares` are the probabilities of further faults, drawn from
     seed, prompt and attempt. A fault is a status ("500", "429", "429-date", "429-quota",
     "400-filter", "400-CODE=PARAM"), a name known to `Faults.of_body`, a name in CHOICES, VECTORS
-    or ECHOES, "late", "n-ignored", "no-choices", "no-data" or "no-logprobs". `nexts` are the
-    likeliest first tokens of every chat reply.
+    or ECHOES or KEYED, "empty-choices", "finish=WORD", "late", "n-ignored", "no-choices",
+    "no-data" or "no-logprobs". `nexts` are the likeliest first tokens of every chat reply.
     """
 
     models: tuple[Mapping[str, Any], ...] = ({"id": "stub-model"},)
@@ -42,7 +42,7 @@ class Script:
     late_s: float = 1.0
     retry_after_s: float = 0.02
     key: str | None = None
-    models_status: int = 200
+    models_status: int | str = 200
     nexts: Mapping[str, float] = field(default_factory=lambda: {"1": -0.4, " 2": -1.4, "A": -3.0})
     has_tokenizer: bool = False
 
@@ -70,13 +70,17 @@ class Script:
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP reply; `cut` closes the connection half-way through, `wait_s` is asked for."""
+    """One HTTP reply; `cut` closes the connection half-way through, `wait_s` is asked for.
+
+    With another `version` it is none; with an empty one nothing is sent.
+    """
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
     wait_s: float = 0.0
+    version: str = "HTTP/1.1"
 
 
 def as_json(status: int, value: object) -> Reply:
@@ -114,15 +118,45 @@ class Faults:
         sound = as_json(200, body)
         if name == "cut":
             return Reply(200, sound.body, sound.headers, cut=True)
+        if name == "hung-up":
+            return replace(sound, version="", cut=True)
         if name == "malformed":
             return Reply(200, sound.body[: len(sound.body) // 2], sound.headers)
         if name == "non-utf8":
             return Reply(200, sound.body.replace(b"The", b"\xff\xfe"), sound.headers)
+        if name == "garbled-head":
+            return replace(sound, version="HTTP/?")
+        if name == "long-header":
+            return replace(sound, headers={**sound.headers, "X-Long": "x" * 10_000})
         if name == "html":
             return Reply(200, b"<html>busy</html>", {"Content-Type": "text/html"})
+        if name == "mislabelled":
+            return Reply(200, sound.body, {"Content-Type": "text/html"})
         if name == "error-200":
             return as_json(200, {"error": {"message": "upstream is busy", "code": 502}})
         return sound
+
+
+# Where a fault has the server repeat the key it was sent: in what a client may keep of a reply.
+KEYED: Mapping[str, set[str]] = {
+    "key-told": {"content", "text", "model", "stop_reason", "refusal"},
+    "key-stop": {"finish_reason", "reason"},
+}
+
+
+def with_key(value: Any, key: str, fault: str) -> Any:  # noqa: ANN401 - any JSON
+    """A reply that repeats the key it was sent, if the fault is that."""
+    names = KEYED.get(fault, set())
+    if isinstance(value, list):
+        return [with_key(part, key, fault) for part in value]
+    if not (names and isinstance(value, dict)):
+        return value
+    return {
+        name: f"{part} {key}"
+        if name in names and isinstance(part, str)
+        else with_key(part, key, fault)
+        for name, part in value.items()
+    }
 
 
 # What a fault changes in a choice of an OpenAI-shaped answer, and in its message.
@@ -153,12 +187,16 @@ def openai_answer(script: Script, asked: dict[str, Any], fault: str) -> dict[str
     for index in range(count):
         text = script.text(prompt_of(asked), digest_of({**asked, "index": index}))
         choice, message = CHOICES.get(fault, ({}, {}))
+        if fault.startswith("finish="):
+            choice = {"finish_reason": fault.removeprefix("finish=") or None}
         message = {"role": "assistant", "content": text} | message
         choice = {"index": index, "message": message, "finish_reason": "stop"} | choice
         choices.append(choice | {"logprobs": told_nexts(script, asked, fault)})
     usage = {"prompt_tokens": len(prompt_of(asked).split()), "completion_tokens": 6 * count}
     body = {"id": "stub", "object": "chat.completion", "created": 0, "model": asked["model"]}
     body |= {"usage": usage | {"total_tokens": sum(usage.values())} | DETAILS.get(fault, {})}
+    if fault == "empty-choices":
+        choices = []
     # Backwards: a client must go by the index.
     return body if fault == "no-choices" else body | {"choices": choices[::-1]}
 

@@ -26,7 +26,7 @@ from stub_anthropic import ANTHROPIC_SHAPES, as_anthropic
 from stub_batches import Batches
 from stub_moderation import MODERATION_SHAPES
 from stub_responses import RESPONSES_SHAPES
-from stub_script import SHAPES, Faults, Reply, Script, as_json, digest_of, prompt_of
+from stub_script import SHAPES, Faults, Reply, Script, as_json, digest_of, prompt_of, with_key
 
 ALL_SHAPES = {**SHAPES, **ANTHROPIC_SHAPES, **RESPONSES_SHAPES, **MODERATION_SHAPES}
 
@@ -229,7 +229,8 @@ class StubServer:
         script = self.script
         if self.reply is not None:
             script = Script(replies={"": (self.reply(prompt_of(asked)),)})
-        return Faults.of_body(fault, ALL_SHAPES[path](script, asked, fault))
+        body = with_key(ALL_SHAPES[path](script, asked, fault), key, fault)
+        return Faults.of_body(fault, body)
 
     @asynccontextmanager
     async def _in_flight(self, counts: Stats) -> AsyncIterator[None]:
@@ -255,7 +256,8 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
     fields = {"Content-Length": str(len(reply.body)), **reply.headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     body = reply.body[: len(reply.body) // 2] if reply.cut else reply.body
-    writer.write(f"HTTP/1.1 {reply.status} Scripted\r\n{head}\r\n".encode() + body)
+    whole = f"{reply.version} {reply.status} Scripted\r\n{head}\r\n".encode() + body
+    writer.write(whole if reply.version else b"")
     await writer.drain()
     return not reply.cut and not writer.is_closing()
 

@@ -5,17 +5,18 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count, islice
 from threading import active_count
 
 import pytest
 
-from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
+from harness.calls import Begun, Call, Policy, Refused, Transient, answer_all, wait_asked_for
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.parts import Decoding, Message, Reason
+from harness.gate import FIRST
+from harness.parts import UNCHARGED, Decoding, Message, Reason, Usage
 
 QUICK = Policy(concurrency=4, attempts=3, timeout_s=5, longest_wait_s=1, first_wait_s=0.002)
 
@@ -72,6 +73,12 @@ def _no_thread_is_left() -> Iterator[None]:
 def failure_of(response: Response) -> tuple[Reason, str]:
     assert response.failure is not None
     return response.failure.reason, response.failure.message
+
+
+def take(responses: Iterator[Response], told: list[Response]) -> None:
+    """Keep the responses there are, whatever ends them."""
+    for response in responses:
+        told.append(response)
 
 
 def test_each_request_is_answered_once() -> None:
@@ -155,13 +162,248 @@ def test_the_wait_a_server_asks_for_is_a_lower_bound() -> None:
     assert server.times[1] - server.times[0] >= 0.08
 
 
-def test_a_wait_longer_than_the_policy_allows_is_not_begun() -> None:
+def test_waits_a_server_asks_for_are_no_part_of_the_sum_of_our_own() -> None:
+    server = Server(troubles=(Transient("busy", retry_after_s=0.08),) * 2)
+    policy = replace(QUICK, longest_wait_s=0.05)
+
+    [response] = answer_all([request(1)], server.connect, policy)
+
+    assert response.texts == ("answer to 1",)
+
+
+def test_our_own_waits_have_a_longest_sum() -> None:
+    server = Server(troubles=(Transient("busy"),) * 9)
+    policy = replace(QUICK, attempts=9, longest_wait_s=0.05, first_wait_s=0.04)
+
+    [response] = answer_all([request(1)], server.connect, policy)
+
+    assert "of 9: waits would sum to more than 0.05 s" in failure_of(response)[1]
+
+
+def test_a_server_that_asks_for_a_longer_wait_than_is_left_ends_that_request_at_once() -> None:
     server = Server(troubles=(Transient("busy", retry_after_s=3600),))
 
-    [response] = answer_all([request(1)], server.connect, QUICK)
+    [response] = answer_all([request(1)], server.connect, replace(QUICK, total_s=60))
 
-    message = "busy; gave up after attempt 1 of 3: waits would sum to more than 1 s"
+    message = (
+        "busy; gave up after attempt 1 of 3: the server asks to wait 3600 s, and of 60 s in all 60 "
+        "are left; repeat the command later, or raise total_s in the model's YAML"
+    )
     assert failure_of(response) == (Reason.FAILED, message)
+
+
+class Shut(Server):
+    """A back end that turns everybody away for some seconds."""
+
+    def __init__(self, closed_s: float, wait_s: float | None = None) -> None:
+        super().__init__(delay_s=0.001)
+        self.opens, self.wait_s = time.monotonic() + closed_s, wait_s
+
+    async def _answer(self, request: Request) -> Response:
+        response = await super()._answer(request)
+        left_s = self.opens - time.monotonic()
+        if left_s > 0:
+            raise Transient("busy", self.wait_s or left_s, is_turned_away=True)
+        return response
+
+
+def test_while_a_server_has_most_of_them_wait_no_others_are_sent() -> None:
+    server = Shut(0.4)
+    policy = Policy(concurrency=64, attempts=2, timeout_s=5, first_wait_s=0.002)
+
+    found = list(answer_all(map(request, range(500)), server.connect, policy))
+
+    assert sum(response.failure is None for response in found) == 500
+    assert server.asked.total() - 500 <= FIRST
+
+
+def test_a_server_that_has_most_of_them_wait_longer_than_one_may_take_ends_it_all() -> None:
+    server, told = Shut(60, wait_s=86400), list[Response]()
+
+    with pytest.raises(ModelError, match=r"busy; the server asks to wait 86400 s, and .* 900 s"):
+        take(answer_all(map(request, range(500)), server.connect, QUICK), told)
+
+    assert server.asked.total() == len(told) <= 2 * QUICK.concurrency
+    assert all("repeat the command later" in failure_of(response)[1] for response in told)
+
+
+class Mixed(Shut):
+    """One that answers the first, late, and turns everybody else away."""
+
+    async def _answer(self, request: Request) -> Response:
+        if request.sample_id == "0":
+            await asyncio.sleep(0.1)
+            return Response(request.key, texts=("slow",))
+        return await super()._answer(request)
+
+
+def test_what_is_in_flight_when_a_server_sends_all_away_is_still_answered() -> None:
+    told = list[Response]()
+
+    with pytest.raises(ModelError, match="86400"):
+        take(answer_all(map(request, range(99)), Mixed(60, 86400).connect, QUICK), told)
+
+    assert ("slow",) in [response.texts for response in told]
+
+
+def test_what_waits_to_be_asked_again_when_all_are_sent_away_has_failed() -> None:
+    class Patient(Shut):
+        async def _answer(self, request: Request) -> Response:
+            if request.sample_id == "0":
+                raise Transient("busy elsewhere", retry_after_s=500)
+            return await super()._answer(request)
+
+    told = list[Response]()
+
+    with pytest.raises(ModelError, match="86400"):
+        take(answer_all(map(request, range(99)), Patient(60, 86400).connect, QUICK), told)
+
+    why = "busy elsewhere; gave up after attempt 1 of 3: the server asks to wait too long; repeat"
+    assert any(failure_of(response)[1].startswith(why) for response in told)
+
+
+def test_a_long_pause_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    responses = answer_all(map(request, range(9)), Mixed(60).connect, QUICK)
+
+    next(responses)
+    responses.close()
+
+    assert caplog.messages == ["busy; the server asks to wait 60 s: no call is made until then"]
+
+
+def test_the_time_in_the_queue_is_no_part_of_the_total() -> None:
+    """The second waits 0.6 s for its place, then takes 0.6 s in two attempts."""
+
+    class Slow(Server):
+        async def _answer(self, request: Request) -> Response:
+            await asyncio.sleep(0.6 if request.sample_id == "0" else 0.3)
+            self.troubles = () if request.sample_id == "0" else (Transient("busy"),)
+            return await super()._answer(request)
+
+    policy = Policy(concurrency=1, attempts=2, timeout_s=5, first_wait_s=0, total_s=0.85)
+
+    found = list(answer_all([request(0), request(1)], Slow().connect, policy))
+
+    assert [response.failure for response in found] == [None, None]
+
+
+def test_all_attempts_together_take_no_longer_than_the_total() -> None:
+    policy = replace(QUICK, attempts=100, total_s=0.1, longest_wait_s=60)
+    server = Server(troubles=(Transient("busy"),) * 100, delay_s=0.02)
+
+    [response] = answer_all([request(1)], server.connect, policy)
+
+    assert "it would take more than 0.1 s in all" in failure_of(response)[1]
+    assert server.asked.total() < 10
+
+
+def test_what_has_no_time_left_once_it_has_a_place_again_is_not_asked() -> None:
+    """The first fails at once; until its place is free again the second takes all the time."""
+
+    class Slow(Server):
+        async def _answer(self, request: Request) -> Response:
+            self.asked[request.sample_id] += 1
+            await asyncio.sleep(0 if request.sample_id == "0" else 60)
+            raise Transient("busy")
+
+    server = Slow()
+    policy = Policy(concurrency=1, attempts=9, timeout_s=60, first_wait_s=0, total_s=0.1)
+
+    found = list(answer_all([request(0), request(1)], server.connect, policy))
+
+    assert all("more than 0.1 s in all" in failure_of(response)[1] for response in found)
+    assert server.asked == {"0": 1, "1": 1}
+
+
+def test_an_attempt_takes_no_longer_than_is_left_of_the_total() -> None:
+    policy = replace(QUICK, timeout_s=60, total_s=0.05)
+
+    [response] = answer_all([request(1)], Server(delay_s=60).connect, policy)
+
+    told = failure_of(response)[1]
+    assert told.startswith("no answer within 0.05 s; gave up after attempt 1 of 3: it would take")
+
+
+FREE = Transient("turned away", usage=UNCHARGED)
+TOLD = Transient("no text", usage=Usage(3, 4, reasoning_tokens=1))
+CUT = Transient("cut off")
+
+
+@pytest.mark.parametrize(
+    ("troubles", "expected"),
+    [
+        ((), Usage(10, 5, reasoning_tokens=2)),
+        ((FREE, FREE), Usage(10, 5, reasoning_tokens=2)),
+        ((FREE, CUT), Usage(10, 5, reasoning_tokens=2, unanswered=1)),
+        ((TOLD, CUT), Usage(13, 9, reasoning_tokens=3, unanswered=1)),
+        ((FREE,) * 3, UNCHARGED),
+        ((FREE, CUT, CUT), replace(UNCHARGED, unanswered=2)),
+        ((CUT, TOLD, FREE), Usage(3, 4, reasoning_tokens=1, unanswered=1)),
+        ((CUT, Refused(Reason.FILTERED, "no")), Usage(unanswered=1)),
+        ((CUT, Refused(Reason.FAILED, "no", usage=UNCHARGED)), replace(UNCHARGED, unanswered=1)),
+    ],
+)
+def test_a_response_tells_what_every_attempt_was_charged_or_how_many_do_not_say(
+    troubles: tuple[Exception, ...], expected: Usage
+) -> None:
+    class Charging(Server):
+        async def _answer(self, request: Request) -> Response:
+            answered = await super()._answer(request)
+            return replace(answered, usage=Usage(10, 5, reasoning_tokens=2))
+
+    [response] = answer_all([request(1)], Charging(troubles=troubles).connect, QUICK)
+
+    assert response.usage == expected
+
+
+def test_an_attempt_without_an_answer_in_time_may_have_been_charged() -> None:
+    policy = Policy(concurrency=1, attempts=2, timeout_s=0.02, first_wait_s=0)
+
+    [response] = answer_all([request(1)], Server(delay_s=30).connect, policy)
+
+    assert response.usage == replace(UNCHARGED, unanswered=2)
+
+
+class Piecewise(Server):
+    """A back end that takes four calls for one request."""
+
+    async def call(self, request: Request) -> Response | Begun:  # type: ignore[override]  # wider
+        response = await super().call(request)
+        count = self.asked[request.key] - len(self.troubles)
+        return response if count == 4 else Begun(Usage(count, count))
+
+
+def test_the_time_out_holds_for_each_call_of_a_request() -> None:
+    policy = Policy(concurrency=1, attempts=1, timeout_s=0.3)
+
+    [response] = answer_all([request(1)], Piecewise(delay_s=0.1).connect, policy)
+
+    assert response.texts == ("answer to 1",)
+
+
+def test_a_request_that_is_refused_tells_what_its_replies_so_far_were_charged() -> None:
+    class Strict(Piecewise):
+        async def _answer(self, request: Request) -> Response:
+            if self.asked[request.key] == 1:
+                raise Refused(Reason.FAILED, "no", usage=Usage(1, 1))
+            return await super()._answer(request)
+
+    [response] = answer_all([request(1)], Strict().connect, QUICK)
+
+    assert response.usage == Usage(2, 2)
+
+
+def test_a_request_that_is_given_up_tells_what_its_replies_so_far_were_charged() -> None:
+    class Stuck(Piecewise):
+        async def _answer(self, request: Request) -> Response:
+            self.delay_s = 30 if self.asked[request.key] > 1 else 0
+            return await super()._answer(request)
+
+    policy = Policy(concurrency=1, attempts=2, timeout_s=0.05, first_wait_s=0)
+
+    [response] = answer_all([request(1)], Stuck().connect, policy)
+
+    assert response.usage == Usage(2, 2, unanswered=2)
 
 
 def test_one_request_that_fails_while_all_others_succeed_waits_no_longer_each_time() -> None:
@@ -263,6 +505,7 @@ NOON = datetime(2030, 5, 1, 12, 0, 0, tzinfo=UTC)
         ("0.25", 0.25),
         ("-3", 0.0),
         ("nan", None),
+        ("inf", None),
         ("soon", None),
         ("Wed, 01 May 2030 12:00:30 GMT", 30.0),
         ("Wed, 01 May 2030 12:00:30 -0000", 30.0),

@@ -7,7 +7,7 @@ import pytest
 from sketches import JUDGE, right, row, run_file
 
 from harness.costs import answer_calls, cost_of, judge_calls, run_costs
-from harness.parts import Usage
+from harness.parts import UNCHARGED, Reason, Superseded, Usage
 from harness.runs import Row, StepRow, VerdictRow
 from harness.scores import ScoreRow
 from harness.scoring import score_rows
@@ -51,6 +51,25 @@ def test_a_sum_is_whole_only_where_every_call_tells(
 
     assert (found.prompt_tokens, found.completion_tokens, found.cost_usd) == whole
     assert (found.calls, found.told) == (len(usages), told)
+
+
+def test_calls_that_broke_off_are_counted_and_no_sum_is_whole_beside_them() -> None:
+    earlier = (Superseded(replace(UNCHARGED, unanswered=2), Reason.FAILED),)
+
+    found = cost_of({"a": replace(CENT, unanswered=1, superseded=earlier), "b": TWO})
+
+    assert (found.unanswered, found.cost_usd, found.prompt_tokens) == (3, None, None)
+    assert found.told.prompt_tokens == 30
+    assert found.told.cost_usd == pytest.approx(0.03)
+
+
+def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
+    earlier = (Superseded(TWO, Reason.REFUSED), Superseded(UNTOLD, Reason.FAILED))
+
+    found = cost_of({"a": replace(CENT, superseded=earlier)})
+
+    assert (found.calls, found.cost_usd, found.prompt_tokens) == (3, None, 60)
+    assert found.told.cost_usd == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The desk asks what is missing, on its terms: again or not, for so much money."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,9 @@ from harness.desk import Desk, Retry, Terms
 from harness.errors import BudgetReached
 from harness.ledger import Ledger
 from harness.models.scripted import ScriptedModel
-from harness.parts import Decoding, Message, Reason, Usage
+from harness.parts import UNCHARGED, Decoding, Failure, Message, Reason, Usage
 from harness.prices import Price
+from harness.replies import withheld
 
 DOLLAR = Price(input_usd=1_000_000, output_usd=0)  # a dollar a token of the prompt
 
@@ -82,6 +85,30 @@ def test_what_failed_before_counts_with_its_most_and_what_is_asked_again_beside_
     assert "42.0000 USD spent" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("usage", "cost_usd"),
+    [
+        (UNCHARGED, 0.0),  # turned away
+        (replace(UNCHARGED, unanswered=3), 60.0),  # broke off three times: 20 each at most
+        (Usage(2, 1, unanswered=1), 22.0),
+        (Usage(), 20.0),
+        (Usage(unanswered=1), 40.0),
+    ],
+)
+def test_each_attempt_that_nobody_tells_of_counts_with_its_most_now_and_when_stored(
+    tmp_path: Path, usage: Usage, cost_usd: float
+) -> None:
+    spent = []
+    for retry in ("failed", "none"):
+        budget = Budget(1000)
+        reply = partial(withheld, reason=Reason.FAILED, message="no", usage=usage, served=None)
+        with desk(tmp_path, Terms(budget=budget, retry=retry), reply=reply) as at:
+            at.answer(requests(1), stage="answers")
+        spent.append(budget.spent_usd)
+
+    assert spent == [cost_usd] * 2
+
+
 def test_an_answer_stored_without_a_price_counts_with_todays(tmp_path: Path) -> None:
     with desk(tmp_path, price=None) as at:
         at.answer(requests(), stage="answers")
@@ -93,24 +120,72 @@ def test_an_answer_stored_without_a_price_counts_with_todays(tmp_path: Path) -> 
     assert budget.spent_usd == 8.0
 
 
-@pytest.mark.parametrize(("retry", "count"), [("failed", 0), ("none", 4)])
-def test_a_failure_is_as_good_as_stored_where_it_is_not_asked_again(
-    tmp_path: Path, retry: Retry, count: int
-) -> None:
-    with desk(tmp_path, reply=lost) as at:
-        at.answer(requests(), stage="answers")
-
-    assert len(desk(tmp_path, Terms(retry=retry)).stored(requests())) == count
+def without(reason: Reason) -> Callable[[Request], Response]:
+    """What has a reply of two tokens missing for this reason."""
+    why = Failure(reason, "no answer")
+    return lambda asked: Response(asked.key, failure=why, usage=Usage(2, 1))
 
 
-@pytest.mark.parametrize(("terms", "is_answered"), [(Terms(), True), (Terms(retry="none"), False)])
-def test_what_failed_is_asked_again_unless_told_otherwise(
-    tmp_path: Path, terms: Terms, is_answered: bool
-) -> None:
-    with desk(tmp_path, reply=lost) as at:
-        at.answer(requests(), stage="answers")
+def test_what_was_asked_for_again_counts_each_time_that_it_was_paid(tmp_path: Path) -> None:
+    refused, again = without(Reason.REFUSED), Terms(retry="all")
+    for reply in (refused, refused, said):
+        with desk(tmp_path, again, reply=reply) as at:
+            at.answer(requests(), stage="answers")
+    budget = Budget(100)
 
-    with desk(tmp_path, terms) as at:
+    with desk(tmp_path, Terms(budget=budget)) as at:
         found = at.answer(requests(), stage="answers")
 
-    assert all((response.texts is not None) == is_answered for response in found.values())
+    # Four answers and eight refusals at 2 each.
+    assert budget.spent_usd == 24.0
+    assert [part.cost_usd for part in found[requests()[0].key].usage.each] == [2.0] * 3
+
+
+def test_a_batch_whose_price_is_not_known_counts_alike_when_it_ends_and_when_it_is_stored(
+    tmp_path: Path,
+) -> None:
+    spent = []
+    for _ in range(2):
+        budget = Budget(100)
+        with replace(desk(tmp_path, Terms(budget=budget)), is_batch=True) as at:
+            found = at.answer(requests(), stage="answers")
+        spent.append(budget.spent_usd)
+
+    # Two tokens each, at the full price: what a batch costs at most.
+    assert spent == [8.0, 8.0]
+    assert {response.usage.cost_usd for response in found.values()} == {None}
+
+
+ASKED_AGAIN: dict[Retry, set[Reason]] = {
+    "failed": {Reason.FAILED, Reason.UNSUPPORTED},
+    "all": set(Reason),
+    "none": set(),
+}
+
+
+@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("retry", ASKED_AGAIN)
+def test_a_reply_without_an_answer_stands_unless_all_is_to_be_asked_again(
+    tmp_path: Path, retry: Retry, reason: Reason
+) -> None:
+    with desk(tmp_path, reply=without(reason)) as at:
+        at.answer(requests(), stage="answers")
+
+    with desk(tmp_path, Terms(retry=retry)) as at:
+        stands = len(at.stored(requests()))
+        found = at.answer(requests(), stage="answers")
+
+    is_asked = reason in ASKED_AGAIN[retry]
+    assert stands == (0 if is_asked else 4)
+    assert all((response.texts is not None) == is_asked for response in found.values())
+
+
+@pytest.mark.parametrize("retry", ASKED_AGAIN)
+def test_offline_nothing_is_asked_again(tmp_path: Path, retry: Retry) -> None:
+    with desk(tmp_path, reply=lost) as at:
+        at.answer(requests(), stage="answers")
+
+    with desk(tmp_path, Terms(is_offline=True, retry=retry)) as at:
+        found = at.answer(requests(), stage="answers")
+
+    assert all(response.failure for response in found.values())

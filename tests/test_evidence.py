@@ -11,7 +11,7 @@ from harness.core import Request, Response, Verdict
 from harness.errors import StoreError
 from harness.evidence import Lost
 from harness.ledger import Ledger
-from harness.parts import Reason
+from harness.parts import Reason, Superseded, Usage
 from harness.pipeline import Judged, Trial, answer
 from harness.runs import VerdictRow
 from harness.specs.tasks import TaskSpec
@@ -61,6 +61,17 @@ def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
     found = evidence.lost([replace(evidence.row(trial), verdicts=verdicts)])
 
     assert found == {Lost("one", is_reply, Reason.UNPARSED): 1}
+
+
+def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path) -> None:
+    why = (Reason.REFUSED, Reason.FAILED, Reason.TRUNCATED, None)
+    again = Usage(superseded=tuple(Superseded(Usage(), reason) for reason in why))
+    trials = tried(tmp_path, Talker(lambda _: "yes"), "tea", "rain", variant="plain")
+    judged = {"one": VerdictRow(1.0, keys=("shared",), usages=(again,))}
+
+    rows = [replace(evidence.row(trial), verdicts=judged) for trial in trials]
+
+    assert evidence.redrawn(rows) == 2
 
 
 def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:

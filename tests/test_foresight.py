@@ -11,6 +11,7 @@ from harness import pipeline
 from harness.core import Request, Response
 from harness.desk import Desk, Retry, Terms
 from harness.foresight import Course, foresee, planned
+from harness.parts import Reason
 from harness.planning import Plan
 from harness.specs.tasks import StepSpec, VariantSpec
 
@@ -69,6 +70,8 @@ def test_a_stored_answer_takes_the_place_of_what_stands_in_for_it(tmp_path: Path
         (lambda _: " ", "failed", 1),
         (lambda asked: failure(asked), "none", 1),
         (lambda asked: failure(asked), "failed", 2),
+        (lambda asked: Response.failed(asked.key, Reason.REFUSED, "no"), "failed", 1),
+        (lambda asked: Response.failed(asked.key, Reason.REFUSED, "no"), "all", 2),
     ],
 )
 def test_a_course_ends_where_no_answer_will_come(

@@ -1,7 +1,7 @@
 """The gate lets in as many calls as a server bears: it grows, is cut, and forgets nobody."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -126,3 +126,91 @@ def test_one_who_is_cancelled_as_he_is_called_in_calls_in_the_next() -> None:
         return "in"
 
     assert asyncio.run(scene()) == "in"
+
+
+def paused(gate: Gate, waits_s: Sequence[float]) -> list[float | None]:
+    """What the gate says of calls that were asked to wait, rounded to seconds."""
+
+    async def call() -> list[float | None]:
+        told = []
+        for wait_s in waits_s:
+            await gate.enter()
+            told.append(gate.leave(AWAY, wait_s=wait_s))
+        return [None if pause_s is None else round(pause_s, 1) for pause_s in told]
+
+    return asyncio.run(call())
+
+
+@pytest.mark.parametrize(
+    ("most", "waits_s", "expected"),
+    [
+        (200, [60.0] * 3, [None] * 3),  # 3 of 16 may be chance
+        (200, [60.0] * 4, [None, None, None, 60.0]),
+        (200, [1.0, 1.0, 1.0, 86400.0], [None, None, None, 1.0]),  # one absurd wait is not all's
+        (200, [0.0] * 9, [None] * 9),
+        (1, [60.0], [60.0]),
+    ],
+)
+def test_all_are_to_wait_where_clearly_more_than_chance_brings_are_asked_to(
+    most: int, waits_s: list[float], expected: list[float | None]
+) -> None:
+    assert paused(Gate(most), waits_s) == expected
+
+
+def test_what_was_asked_of_an_earlier_round_brings_about_no_pause() -> None:
+    """3 of 16 and 8 of 64 may each be chance; 11 of 64 could not."""
+
+    async def scene() -> list[float | None]:
+        gate = Gate(200)
+        waits_s = [5.0] * 3 + [None] * 13 + [5.0] * 8
+        told = []
+        for wait_s in waits_s:
+            await gate.enter()
+            told.append(gate.leave(AWAY if wait_s else OK, wait_s=wait_s))
+        return told
+
+    assert not any(asyncio.run(scene()))
+
+
+def test_a_pause_that_grows_is_told_again_and_one_that_does_not_is_not() -> None:
+    async def scene() -> list[float | None]:
+        gate = Gate(200)
+        for _ in range(12):
+            await gate.enter()
+        told = [gate.leave(AWAY, wait_s=wait_s) for wait_s in [1.0] * 5 + [60.0] * 7]
+        return [round(pause_s, 1) for pause_s in told if pause_s is not None]
+
+    assert asyncio.run(scene()) == [1.0, 60.0]
+
+
+def test_nobody_enters_during_a_pause_and_all_do_after_it() -> None:
+    async def scene() -> tuple[int, int]:
+        gate = Gate(200)
+        for _ in range(4):
+            await gate.enter()
+            gate.leave(AWAY, wait_s=0.05)
+        group = [asyncio.create_task(gate.enter()) for _ in range(9)]
+        await asyncio.sleep(0.02)
+        early = sum(task.done() for task in group)
+        await asyncio.wait_for(asyncio.gather(*group), 5)
+        return early, sum(task.done() for task in group)
+
+    assert asyncio.run(scene()) == (0, 9)
+
+
+WAITING: list[Callable[[Gate], Awaitable[bool | None]]] = [Gate.enter, lambda gate: gate.rest(60)]
+
+
+@pytest.mark.parametrize("wait", WAITING)
+def test_a_closed_gate_keeps_nobody_waiting_and_lets_nobody_in(
+    wait: Callable[[Gate], Awaitable[bool | None]],
+) -> None:
+    async def scene() -> list[bool | None]:
+        gate = Gate(1)
+        await gate.enter()
+        waiting = [asyncio.ensure_future(wait(gate)) for _ in range(3)]
+        await asyncio.sleep(0)
+        gate.close(ValueError("no more"))
+        return [*await asyncio.wait_for(asyncio.gather(*waiting), 5), await gate.enter()]
+
+    assert not any(asyncio.run(scene()))

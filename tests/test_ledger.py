@@ -232,7 +232,43 @@ def test_a_failure_never_hides_an_answer(tmp_path: Path, order: tuple[int, ...])
     lines = [line(asked, answers[place], time=place) for place in order]
     (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
 
-    assert Ledger(tmp_path).find([asked.key]) == {asked.key: reply(asked)}
+    found = Ledger(tmp_path).find([asked.key])[asked.key]
+    assert (found.texts, found.failure) == (reply(asked).texts, None)
+
+
+REFUSALS = [
+    Response("k", failure=Failure(Reason.REFUSED, "first"), usage=Usage(2, 1, 0.5)),
+    Response("k", failure=Failure(Reason.FAILED, "gone")),
+    Response("k", failure=Failure(Reason.TRUNCATED, "second"), usage=Usage(2, 3, 1.5)),
+    Response("k", failure=Failure(Reason.FAILED, "gone again"), usage=Usage(0, 0, 0.0)),
+]
+
+
+def test_a_reply_without_an_answer_stands_before_a_call_that_got_none(tmp_path: Path) -> None:
+    stored(tmp_path, *((request(), response) for response in REFUSALS))
+
+    failure = Ledger(tmp_path).find(["k"])["k"].failure
+
+    assert failure is not None
+    assert failure.message == "second"
+
+
+@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
+def test_what_all_calls_of_a_key_were_charged_is_told_with_the_one_that_stands(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    answers = [
+        Response("k", texts=("Yes.",), usage=Usage(2, 4, 2.0)),
+        Response("k", texts=("No.",), usage=Usage(2, 5, 2.5)),  # of another process
+        REFUSALS[0],
+    ]
+    lines = [line(request(), answers[place], time=place) for place in order]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
+
+    usage = Ledger(tmp_path).find(["k"])["k"].usage
+
+    assert [part.cost_usd for part in usage.each] == [2.0, 2.5, 0.5]
+    assert [part.reason for part in usage.superseded or ()] == [None, Reason.REFUSED]
 
 
 @pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
@@ -242,7 +278,7 @@ def test_of_failures_alone_the_latest_is_reported(tmp_path: Path, order: tuple[i
         record = line(asked, failure(asked, f"at {place}"), time=place)
         (tmp_path / f"{name}.jsonl").write_bytes(record)
 
-    assert Ledger(tmp_path).find([asked.key]) == {asked.key: failure(asked, "at 2")}
+    assert Ledger(tmp_path).find([asked.key])[asked.key].failure == failure(asked, "at 2").failure
 
 
 def test_each_repeat_of_one_prompt_is_a_record_of_its_own(tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ def test_another_model_shares_no_answer(tmp_path: Path) -> None:
 
 
 def test_only_what_failed_is_asked_again(tmp_path: Path) -> None:
-    planned, bad, good = plan(tmp_path), Talker(failing_on("rain")), Talker()
+    planned, good = plan(tmp_path), Talker()
+    bad = Talker(failing_on("rain", Reason.FAILED))
 
     first = answer(planned, bad.desk(tmp_path))
     second = answer(planned, good.desk(tmp_path))
@@ -128,6 +129,15 @@ def test_only_what_failed_is_asked_again(tmp_path: Path) -> None:
     assert texts(first) == ["Fine.", None, "Fine."]
     assert good.prompts == ["Say something about rain."]
     assert texts(second) == ["Fine.", "On response.", "Fine."]
+
+
+def test_what_was_refused_is_not_asked_again(tmp_path: Path) -> None:
+    planned, good = plan(tmp_path), Talker()
+    answer(planned, Talker(failing_on("rain", Reason.REFUSED)).desk(tmp_path))
+
+    again = answer(planned, good.desk(tmp_path))
+
+    assert (texts(again), good.prompts) == (["Fine.", None, "Fine."], [])
 
 
 def test_what_fails_again_tells_its_latest_reason(tmp_path: Path) -> None:
@@ -364,7 +374,7 @@ def test_a_failed_last_step_is_told_in_its_own_words(tmp_path: Path) -> None:
 
 def test_first_steps_that_failed_are_asked_again_and_then_go_on(tmp_path: Path) -> None:
     planned = plan(tmp_path, "tea", "rain", variants=("think",))
-    answer(planned, Talker(failing_on("rain")).desk(tmp_path))
+    answer(planned, Talker(failing_on("rain", Reason.FAILED)).desk(tmp_path))
     talker = Talker()
 
     trials = answer(planned, talker.desk(tmp_path))

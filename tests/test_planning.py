@@ -269,6 +269,19 @@ def test_a_phrase_is_worded_by_the_group(tmp_path: Path, group: str, expected: s
     assert request(plan, cell, step=STEP, earlier={}).messages[-1].content == expected
 
 
+def test_a_task_made_of_another_one_is_worded_by_its_phrases(tmp_path: Path) -> None:
+    plan = phrased(tmp_path, "{{ cue }}", calm="softly")
+    cell = replace(plan.cells[0], sample=replace(plan.samples[0], group="calm"))
+    made = structs.replace(PHRASED, made_of="toy")
+    other = replace(plan, run=replace(plan.run, task="toy_perturbed"), task=made)
+
+    asked = [request(one, cell, step=STEP, earlier={}).messages for one in (plan, other)]
+
+    assert asked[0] == asked[1]
+    words = {"prompts": plan.prompts, "name": "toy_perturbed"}
+    assert variant_digest(made, "plain", **words) == digest_of(tmp_path)  # type: ignore[arg-type]  # as named
+
+
 @pytest.mark.parametrize("group", ["wild", "../plain.user", "../../secret"])
 def test_a_group_without_a_phrase_is_named(tmp_path: Path, group: str) -> None:
     (tmp_path / "secret.j2").write_text("secret")

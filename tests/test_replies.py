@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from harness.calls import Begun, Refused
 from harness.core import Request, Response
-from harness.parts import Decoding, Message, Reason, Usage
+from harness.parts import Decoding, Message, Reason, Usage, added
 from harness.replies import Heard, cut_short, joined, one_of, reasoning_in, several, sound, withheld
 
 ASKED = Request("s", "base", "answer", "m", (Message("user", "Hello"),), Decoding(n=3))
@@ -18,6 +19,7 @@ def reply(text: str, stop: str = "stop", usage: Usage | None = None) -> Response
 
 
 REFUSED = withheld(ASKED, Reason.REFUSED, "no", usage=Usage(2, 1), served="m-1")
+LOST = withheld(ASKED, Reason.FAILED, "gone", usage=Usage(2, 1), served="m-1")
 
 
 async def told(replies: Sequence[Response | Exception], heard: Heard) -> Response:
@@ -29,7 +31,9 @@ async def told(replies: Sequence[Response | Exception], heard: Heard) -> Respons
             raise found
         return found
 
-    return await several(ASKED, heard, ask)
+    while isinstance(found := await several(ASKED, heard, ask), Begun):
+        assert found.usage == added([one.usage for one in heard[ASKED.key]])
+    return found
 
 
 def test_several_replies_are_one_response_in_their_order() -> None:
@@ -60,10 +64,25 @@ def test_each_of_several_replies_is_drawn_with_a_seed_of_its_own(
     assert one_of(asked, 2).decoding.n == 1
 
 
-def test_one_reply_without_an_answer_makes_all_of_them_one_failure_that_was_paid() -> None:
-    whole = joined(ASKED, [reply("a"), REFUSED])
+def test_a_reply_without_an_answer_is_told_beside_the_others_and_was_paid() -> None:
+    whole = joined(ASKED, [REFUSED, reply("a"), reply("b")])
 
-    assert (whole.failure, whole.texts, whole.usage) == (REFUSED.failure, None, Usage(4, 6))
+    assert (whole.texts, whole.lost, whole.stop) == (("a", "b"), (Reason.REFUSED,), "stop")
+    assert (whole.failure, whole.usage) == (None, Usage(6, 11))
+
+
+@pytest.mark.parametrize(
+    ("replies", "why"),
+    [((REFUSED, REFUSED), "no"), ((reply("a"), LOST), "gone"), ((REFUSED, LOST), "gone")],
+)
+def test_without_any_answer_or_where_a_reply_never_came_all_are_one_failure(
+    replies: Sequence[Response], why: str
+) -> None:
+    whole = joined(ASKED, replies)
+
+    assert (whole.texts, whole.lost, whole.stop) == (None, (), None)
+    assert whole.failure is not None
+    assert whole.failure.message == why
 
 
 def test_what_was_heard_before_a_call_failed_is_not_asked_for_again() -> None:
@@ -75,11 +94,20 @@ def test_what_was_heard_before_a_call_failed_is_not_asked_for_again() -> None:
     assert heard == {}
 
 
-def test_nothing_more_is_asked_after_a_reply_without_an_answer() -> None:
+@pytest.mark.parametrize("last", [LOST, Refused(Reason.FAILED, "gone")])
+def test_nothing_more_is_asked_once_a_reply_did_not_come(last: Response | Refused) -> None:
     heard: Heard = {}
 
-    assert asyncio.run(told([reply("a"), REFUSED], heard)).failure == REFUSED.failure
-    assert heard == {}
+    whole = asyncio.run(told([reply("a"), last], heard))
+
+    assert (whole.failure, heard) == (LOST.failure, {})
+
+
+def test_what_is_refused_by_an_error_is_one_of_the_replies() -> None:
+    whole = asyncio.run(told([reply("a"), Refused(Reason.FILTERED, "no"), reply("b")], {}))
+
+    assert (whole.texts, whole.lost) == (("a", "b"), (Reason.FILTERED,))
+    assert whole.usage == Usage()  # nobody tells what the filtered one cost
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import ModelError
-from harness.servers import LONGEST_TOLD, Server
+from harness.servers import LONGEST_TOLD, Server, lacks_right
 
 KEY = "sk-a-key-nobody-may-see"
 SERVER = Server("https://me:word@host.example:81/v1/?token=t", None, "K", {"K": f" {KEY}\n"})
@@ -20,6 +20,43 @@ SERVER = Server("https://me:word@host.example:81/v1/?token=t", None, "K", {"K": 
 )
 def test_a_servers_words_are_one_short_line_without_the_key(words: str, told: str) -> None:
     assert SERVER.told(words) == told
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (f"it is {KEY}, {KEY}", "it is [K], [K]"),
+        ({f"a {KEY}": [{"b": KEY}, 1, 0.5, None]}, {"a [K]": [{"b": "[K]"}, 1, 0.5, None]}),
+        ([True, "no key"], [True, "no key"]),
+    ],
+)
+def test_what_is_kept_of_a_reply_holds_no_key(body: object, kept: object) -> None:
+    assert SERVER.masked(body) == kept
+
+
+@pytest.mark.parametrize(
+    ("key", "is_kept"), [("EMPTY", True), ("password", True), ("pass-word1", False), ("", True)]
+)
+def test_a_key_that_may_be_a_word_changes_no_answer(key: str, is_kept: bool) -> None:
+    server = Server("http://host/v1", None, "K", {"K": key})
+
+    assert (server.masked("EMPTY, a password, pass-word1") != "EMPTY, a password, [K]") == is_kept
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "is_right_alone"),
+    [
+        (403, "no", True),
+        (401, "Missing scopes: api.model.read", True),
+        (401, "You have insufficient Permissions", True),
+        (401, "Incorrect API key provided", False),
+        (404, "no permission", False),
+    ],
+)
+def test_a_key_that_lacks_a_right_is_told_from_a_wrong_one(
+    status: int, words: str, is_right_alone: bool
+) -> None:
+    assert lacks_right(status, words) == is_right_alone
 
 
 def test_an_address_is_told_without_user_password_and_query() -> None:

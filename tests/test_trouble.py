@@ -1,5 +1,6 @@
 """Under real trouble: faults, kills, power cuts and two processes lose nothing and pay once."""
 
+import json
 import os
 import subprocess
 import sys
@@ -90,8 +91,13 @@ def test_two_processes_on_one_folder_both_finish_and_tear_nothing(tmp_path: Path
         alone = [*RUN, "--results", str(tmp_path / "alone")]
         subprocess.run(alone, env=environ, check=False)
 
+    both, single = (final_files(tmp_path / name) for name in ("both", "alone"))
+    [table] = [name for name in both if name.endswith("scores.csv")]
+    told = json.loads(both[table.replace("scores.csv", "run.json")])["costs"]["total"]
     assert codes[0] == codes[1]
-    assert final_files(tmp_path / "both") == final_files(tmp_path / "alone")
+    assert both[table] == single[table]
+    # What either process paid for counts, also where only one of their answers does.
+    assert told["calls"] == len(stored_keys(tmp_path / "both/calls/local-server")) == between
 
 
 def lines_of(segment: Path) -> Sequence[bytes]:

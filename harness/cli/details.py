@@ -54,17 +54,18 @@ def _say_constants(rows: "Sequence[ScoreRow]") -> None:
     facts = {
         Constant.ALWAYS: "nearly every text is flagged, of either kind",
         Constant.NEVER: "nearly no text is flagged, of either kind",
+        Constant.ONE_LABEL: "nearly every text is given one label",
         Constant.ONE_KIND: "all texts are of one kind, and one constant answer is always right",
-        Constant.BEATEN: "its accuracy is no better than that of the better constant answer",
+        Constant.BEATEN: "its accuracy is no better than that of the best constant answer",
     }
     for alarm in constant_alarms(rows, headlines(rows)):
         row, rates = alarm.row, (alarm.hits, alarm.false_alarms, alarm.auc)
         named = zip(("TPR", "FPR", "AUC"), map(number, rates), strict=True)
-        told = ", ".join(" ".join(pair) for pair in named)
+        told = "" if alarm.label else ", ".join(" ".join(pair) for pair in named) + "; "
+        constant = f"constant answer {alarm.label}" if alarm.label else "constant answer"
         say(
             f"alarm: {row.model} on {row.task}, {row.score.variant}: {facts[alarm.finding]} "
-            f"({told}; accuracy {number(row.score.value)}, constant answer "
-            f"{number(alarm.constant)})"
+            f"({told}accuracy {number(row.score.value)}, {constant} {number(alarm.constant)})"
         )
 
 

@@ -140,7 +140,7 @@ def run(
         ready = [jobs.prepare(space, one) for one in each]
         found = [dry_run(space, one) for one in ready]
         return put_dry_runs(found, is_json=is_json, is_batch=is_batch)
-    return put_runs((jobs.run(space, one) for one in each), is_json=is_json)
+    return put_runs(jobs.run_each(space, each), is_json=is_json)
 
 
 def judge(
@@ -213,7 +213,12 @@ def put_runs(runs: "Iterable[Done]", *, is_json: bool) -> int:
         return max(_put_done(done) for done in runs)
     ended = list(runs)
     told = [
-        {"folder": str(done.folder.path), "scores": done.scores, "costs": done.file.costs}
+        {
+            "folder": str(done.folder.path),
+            "scores": done.scores,
+            "costs": done.file.costs,
+            "redrawn": done.file.redrawn,
+        }
         for done in ended
     ]
     put_json(told if len(told) > 1 else told[0])
@@ -251,6 +256,8 @@ def _put_done(done: "Done") -> int:
     put(f"run {done.folder.path}")
     if done.cut:
         put(f"{done.cut} of {done.file.planned} answers were cut at max_tokens (stop: length)")
+    if done.file.redrawn:
+        put(f"{done.file.redrawn} replies without an answer were asked for again (--retry all)")
     for gap, count in sorted(done.missing.items()):
         who = f"judge {gap.judge}" if gap.judge else "no answer to judge"
         what = "" if not gap.judge else "replies " if gap.is_reply else "answers "

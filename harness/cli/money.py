@@ -30,6 +30,9 @@ def cost_line(costs: "Costs | None") -> str | None:
         said.append(f"cost: {_usd(costs.total)} USD{_each(parts, _usd)}")
     if costs.total.told.prompt_tokens is not None or costs.total.told.completion_tokens is not None:
         said.append(f"tokens in/out: {_tokens(costs.total)}{_each(parts, _tokens)}")
+    if count := costs.total.unanswered:
+        calls = "1 call" if count == 1 else f"{count} calls"
+        said.append(f"{calls} broke off without an answer: nobody tells what that cost")
     return "; ".join(said) or None
 
 

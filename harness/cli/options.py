@@ -48,7 +48,12 @@ Offline = Annotated[
     bool, typer.Option("--offline", help="Make no call; a missing one is an error.")
 ]
 Retry = Annotated[
-    str, typer.Option("--retry", help="failed: ask again what failed before; none: leave it so.")
+    str,
+    typer.Option(
+        "--retry",
+        help="failed: ask again what got no reply; all: also what was refused, filtered or cut; "
+        "none: nothing.",
+    ),
 ]
 BudgetUsd = Annotated[
     float | None,
@@ -127,10 +132,10 @@ def terms(
 
     budget = None if budget_usd is None else Budget(budget_usd)
     match retry:
-        case "failed" | "none":
+        case "failed" | "all" | "none":
             return Terms(is_offline, retry, budget, is_batch)
         case _:
-            raise SpecError(f"--retry {retry!r}: give failed or none")
+            raise SpecError(f"--retry {retry!r}: give failed, all or none")
 
 
 def _tell_of_pack(pack: Path, registry: "Registry") -> None:

@@ -19,7 +19,7 @@ from harness.specs.judges import RatingSpec, Scale
 class RatingJudge:
     """A rubric, a judge model, and the ratings it gives; of several answers the first is rated.
 
-    `parsed_share` is the share of replies that could be read.
+    `parsed_share` is the share of replies that could be read; one that was refused could not.
     """
 
     metric = "mean_rating"
@@ -93,7 +93,7 @@ class RatingJudge:
         if isinstance(found[0], Reason) and not values:
             reason = Reason.TRUNCATED if reply.stop == "length" else found[0]
             return Verdict(key, self.name, None, reason, note=reply.texts[0], served=served)
-        detail = {"parsed_share": len(values) / len(found)}
+        detail = {"parsed_share": len(values) / (len(found) + len(reply.lost))}
         mean = fsum(values) / len(values)
         return Verdict(key, self.name, mean, detail=detail, served=served)
 

@@ -10,17 +10,18 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from harness.calls import Call, Policy, Refused, Transient, answer_all, wait_asked_for
-from harness.connections import pool, post
+from harness.calls import Begun, Call, Policy, Refused, Transient, answer_all, wait_asked_for
+from harness.connections import charge_of, pool, post
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.anthropic_replies import FORM, read_reply
-from harness.parts import Mode, Reason, digest
+from harness.models.anthropic_replies import FORM, is_filtered, read_reply
+from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.replies import Heard, several
-from harness.servers import Server
+from harness.servers import Server, lacks_right
 from harness.specs.models import AnthropicSpec
 
 if TYPE_CHECKING:
+    import aiohttp
     import anthropic
 
 PREFLIGHT_S = 10.0
@@ -92,10 +93,11 @@ class AnthropicModel:
                     f"no server at {self._server.address} ({told}): start it, or "
                     f"{self._server.remedy}"
                 ) from None
-        except (anthropic.AuthenticationError, anthropic.PermissionDeniedError) as error:
-            raise translated(error, self._server, model=self._spec.model) from None
+        except anthropic.AuthenticationError as error:
+            if not lacks_right(error.status_code, error.message):
+                raise translated(error, self._server, model=self._spec.model) from None
         except anthropic.AnthropicError:
-            pass  # a server that lists nothing may answer well
+            pass  # a server, or a key of few rights, that lists nothing may answer well
         self._is_checked = True
         return self._session(options)
 
@@ -116,24 +118,26 @@ class AnthropicModel:
         client: "anthropic.AsyncAnthropic",
         heard: Heard,
         request: Request,
-    ) -> Response:
-        """One attempt at one request: as many calls as replies are wanted and not `heard` yet."""
+    ) -> Response | Begun:
+        """One call for one request: for the next reply, where more are wanted than are `heard`."""
         if request.mode not in self.modes:
             raise Refused(
                 Reason.UNSUPPORTED,
                 f"Anthropic's API cannot be asked to {request.mode}; it tells no "
                 "log-probabilities and no vectors: use kind: transformers, vllm or openai",
+                usage=UNCHARGED,
             )
         return await several(request, heard, partial(self._reply, client))
 
     async def _reply(self, client: "anthropic.AsyncAnthropic", request: Request) -> Response:
         """One reply to one request; the API gives no more a call."""
+        import aiohttp
         import anthropic
 
         spec = self._spec
         try:
             content = await post(client, "/v1/messages", arguments(request, spec))
-        except anthropic.AnthropicError as error:
+        except (anthropic.AnthropicError, aiohttp.ClientError) as error:
             # The library's message may repeat the key: it is not chained.
             has_form = request.schema is not None and spec.is_structured_output
             raise translated(error, self._server, model=spec.model, has_form=has_form) from None
@@ -182,20 +186,27 @@ def _unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def translated(
-    error: "anthropic.AnthropicError", server: Server, *, model: str, has_form: bool = False
+    error: "anthropic.AnthropicError | aiohttp.ClientError",
+    server: Server,
+    *,
+    model: str,
+    has_form: bool = False,
 ) -> Exception:
     """What an exception of the client library amounts to: Transient, Refused or ModelError.
 
-    `has_form` says that the model was made to fill in a form.
+    So does one of aiohttp's, below it, that it has no name for. `has_form` says that the model was
+    made to fill in a form.
     """
+    import aiohttp
     import anthropic
 
     if isinstance(error, anthropic.APIStatusError):
         return _of_status(error, server, model=model, has_form=has_form)
     cause = f" ({error.__cause__})" if error.__cause__ else ""
     message = f"{server.address}: {server.told(f'{error}{cause}')}"
-    if isinstance(error, anthropic.APIConnectionError | anthropic.APIResponseValidationError):
-        return Transient(message)
+    broken = (anthropic.APIConnectionError, anthropic.APIResponseValidationError)
+    if isinstance(error, (*broken, aiohttp.ClientError)):
+        return Transient(message, usage=charge_of(error))
     return ModelError(f"{message}; see the settings of model {model}")
 
 
@@ -208,10 +219,13 @@ def _of_status(
     told = inner.get("message") if isinstance(inner, dict) else None
     told = server.told(str(told or error.message))
     status, message = error.status_code, f"{server.address} answered {error.status_code}: {told}"
+    if is_filtered(told):
+        return Refused(Reason.FILTERED, message, usage=UNCHARGED)
     if status in PASSING or status >= 500:
         retry_after = error.response.headers.get("retry-after")
         wait_s = wait_asked_for(retry_after, datetime.now(UTC))
-        return Transient(message, wait_s, is_turned_away=status in (429, 529))
+        is_turned_away = status in (429, 529)
+        return Transient(message, wait_s, is_turned_away=is_turned_away, usage=UNCHARGED)
     key = f"the key in {server.key_env}" if server.key_env else "key_env, which names none,"
     remedies = {
         401: f"check {key}",
@@ -228,4 +242,4 @@ def _of_status(
         return ModelError(f"{message}; or set sends_temperature: false for {model!r}")
     if remedy := remedies.get(status):
         return ModelError(f"{message}; {remedy}")
-    return Refused(Reason.FAILED, message)
+    return Refused(Reason.FAILED, message, usage=UNCHARGED)

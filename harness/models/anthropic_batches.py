@@ -30,8 +30,8 @@ from harness.calls import Refused, Transient
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.anthropic_api import AnthropicModel, arguments, client_options, translated
-from harness.models.anthropic_replies import read_reply
-from harness.parts import Mode, Reason
+from harness.models.anthropic_replies import is_filtered, read_reply
+from harness.parts import UNCHARGED, Mode, Reason
 
 _T = TypeVar("_T")
 
@@ -198,7 +198,9 @@ class AnthropicBatches:
         if result.type == "succeeded":
             return read_reply(json.dumps(result.message).encode(), request, self._server)
         told = _message(result.error)
-        raise Refused(Reason.FAILED, self._server.told(f"in a batch: {result.type}{told}"))
+        reason = Reason.FILTERED if is_filtered(told) else Reason.FAILED
+        message = self._server.told(f"in a batch: {result.type}{told}")
+        raise Refused(reason, message, usage=UNCHARGED)
 
     def _asked(self, call: Callable[[], Any], kind: type[_T]) -> _T:
         """What a call gives, read from its JSON."""

@@ -39,11 +39,12 @@ class _Usage(Struct):
 def read_reply(content: bytes, request: Request, server: Server) -> Response:
     """The response in the body of a message, or why there is none."""
     body = _read_object(content, server)
+    stop, usage = body.get("stop_reason"), _read_usage(body.get("usage"))
     try:
         blocks = msgspec.convert(body["content"], list[_Block])
     except msgspec.ValidationError as error:
-        raise Refused(Reason.FAILED, f"the reply is not a message: {error}") from None
-    stop, usage = body.get("stop_reason"), _read_usage(body.get("usage"))
+        told = f"the reply is not a message: {error}"
+        raise Refused(Reason.FAILED, told, usage=usage) from None
     served = body["model"] if isinstance(body.get("model"), str) else None
     if stop == "refusal":
         why = _read_explanation(body.get("stop_details"))
@@ -54,6 +55,11 @@ def read_reply(content: bytes, request: Request, server: Server) -> Response:
         return cut_short(request, usage=usage, served=served)
     stop = "length" if stop in CUT else stop if isinstance(stop, str) else None
     return Response(request.key, (text,), stop=stop, usage=usage, served=served)
+
+
+def is_filtered(told: str) -> bool:
+    """Whether an error's words say that a filter held the answer, or the prompt, back."""
+    return "content filtering policy" in told.lower()
 
 
 def _text(blocks: Sequence[_Block], *, is_form: bool) -> str:
@@ -69,14 +75,16 @@ def _text(blocks: Sequence[_Block], *, is_form: bool) -> str:
 def _read_object(content: bytes, server: Server) -> dict[str, Any]:
     """The JSON object of a reply that has content, which may be empty."""
     try:
-        body = json.loads(content)
+        body = server.masked(json.loads(content))
     except (ValueError, RecursionError) as error:
         raise Transient(f"{server.address} sent what is not JSON ({error})") from None
-    if isinstance(body, dict) and isinstance(body.get("content"), list):
+    if not isinstance(body, dict):
+        raise Transient(f"{server.address} sent no content")
+    if isinstance(body.get("content"), list):
         return body
-    problem = body.get("error") if isinstance(body, dict) else None
-    told = f": {server.told(json.dumps(problem))}" if problem else ""
-    raise Transient(f"{server.address} sent no content{told}")
+    told = f": {server.told(json.dumps(body['error']))}" if body.get("error") else ""
+    usage = _read_usage(body.get("usage"))
+    raise Transient(f"{server.address} sent no content{told}", usage=usage)
 
 
 def _read_usage(usage: object) -> Usage:

@@ -107,13 +107,14 @@ class ModerationModel:
 
     async def _ask(self, client: "openai.AsyncOpenAI", request: Request) -> Response:
         """One attempt at one request."""
+        import aiohttp
         import openai
 
         asked = self._questions.asked(request)
         body = {"model": self._spec.model, "input": asked.text}
         try:
             content = await post(client, "/moderations", body)
-        except openai.OpenAIError as error:
+        except (openai.OpenAIError, aiohttp.ClientError) as error:
             # The library's message may repeat the key: it is not chained.
             raise translated(error, self._server, model=self._spec.model) from None
         return self._read(content, asked)

@@ -12,17 +12,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from harness.calls import Call, Policy, Refused, answer_all
+from harness.calls import Begun, Call, Policy, Refused, answer_all
 from harness.connections import pool, post
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.openai_choices import Chooser
 from harness.models.openai_errors import translated
-from harness.models.openai_replies import read_reply, read_vector
+from harness.models.openai_replies import TooFew, read_reply, read_vector
 from harness.models.openai_responses import read_response, response_arguments
-from harness.parts import Mode, Reason, digest
-from harness.replies import Heard, several
-from harness.servers import Server
+from harness.parts import UNCHARGED, Mode, Reason, digest
+from harness.replies import Ask, Heard, several
+from harness.servers import Server, lacks_right
 from harness.specs.models import OpenAISpec
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class OpenAIModel:
         self._is_checked = False
         self._probed: set[Mode] = set()
         self._heard: Heard = {}
+        self._end: ModelError | None = None
 
     @property
     def modes(self) -> frozenset[Mode]:
@@ -76,10 +77,15 @@ class OpenAIModel:
         return "|".join(parts + ([f"host={host}"] if host else []))
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once, in the order in which the answers come."""
+        """Answer each request once, in the order in which the answers come.
+
+        A server that gives too few replies a call is asked no more once one such answer is told.
+        """
         spec = self._spec
         policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
-        return answer_all(requests, self._connect, policy)
+        yield from answer_all(requests, self._connect, policy)
+        if self._end is not None:
+            raise self._end
 
     @property
     def access(self) -> tuple[Server, OpenAISpec, str]:
@@ -134,7 +140,7 @@ class OpenAIModel:
         timeout_s = min(PREFLIGHT_S, self._spec.timeout_s)
         with openai.OpenAI(**client_options(self._server), timeout=timeout_s) as client:
             reply = client.models.with_raw_response.list()
-        body = json.loads(reply.http_response.content)
+        body = self._server.masked(json.loads(reply.http_response.content))
         entries = body.get("data") if isinstance(body, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("the reply holds no list of models")
@@ -151,10 +157,11 @@ class OpenAIModel:
         except openai.APIConnectionError as error:
             if type(error.__cause__).__name__ == "ConnectError":
                 raise self._no_server(error) from None
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise translated(error, self._server, model=model) from None
+        except openai.AuthenticationError as error:
+            if not lacks_right(error.status_code, error.message):
+                raise translated(error, self._server, model=model) from None
         except (openai.OpenAIError, ValueError):
-            pass  # many a server lists nothing and answers well
+            pass  # many a server, or a key of few rights, lists nothing and answers well
         self._is_checked = True
         return self._session(model)
 
@@ -164,6 +171,7 @@ class OpenAIModel:
         import openai
 
         spec = self._spec
+        self._heard.clear()  # what was given up told what was heard of it: it is asked for anew
         http = pool(openai, spec.concurrency)
         async with openai.AsyncOpenAI(
             **client_options(self._server), timeout=spec.timeout_s, http_client=http
@@ -171,26 +179,41 @@ class OpenAIModel:
             chooser = Chooser(client, model, server=self._server, spec=spec)
             yield partial(self._ask, client, partial(self._choose, chooser, asyncio.Lock()))
 
-    async def _ask(self, client: "openai.AsyncOpenAI", choose: Call, request: Request) -> Response:
-        """One attempt at one request."""
-        import openai
-
-        model = self._model
+    async def _ask(
+        self, client: "openai.AsyncOpenAI", choose: Ask, request: Request
+    ) -> Response | Begun:
+        """One call for one request; for the next reply, where there is one a call."""
+        if self._end is not None:
+            raise self._end
         if request.mode not in self.modes:
             raise Refused(
                 Reason.UNSUPPORTED,
                 f"this server is not asked to {request.mode}; use kind: transformers or vllm, or "
                 "for a server that tells log-probabilities set api: chat and choices",
+                usage=UNCHARGED,
             )
+        ask = partial(self._call, client, choose)
+        try:
+            if self._spec.is_one_by_one:
+                return await several(request, self._heard, ask)
+            return await ask(request)
+        except TooFew as error:
+            self._end = ModelError(f"{self._server.address}: {error}")
+            return error.response
+
+    async def _call(self, client: "openai.AsyncOpenAI", choose: Ask, request: Request) -> Response:
+        """What one call comes to."""
+        import aiohttp
+        import openai
+
+        model = self._model
         try:
             if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
                 return await choose(request)
             if request.mode is Mode.EMBED:
                 return await self._embed(client, model, request)
-            if self._spec.is_one_by_one:
-                return await several(request, self._heard, partial(self._reply, client, model))
             return await self._reply(client, model, request)
-        except openai.OpenAIError as error:
+        except (openai.OpenAIError, aiohttp.ClientError) as error:
             # The library's message may repeat the key: it is not chained.
             has_form = request.schema is not None and self._spec.is_structured_output
             raise translated(error, self._server, model=model, has_form=has_form) from None
@@ -204,7 +227,7 @@ class OpenAIModel:
         return await chooser.answer(request)
 
     async def _reply(self, client: "openai.AsyncOpenAI", model: str, request: Request) -> Response:
-        """What one call comes to, by the API that the YAML names."""
+        """A reply in words, by the API that the YAML names."""
         if self._spec.api == "responses":
             # Some servers stream here unless they are told not to.
             asked = response_arguments(request, model, self._spec) | {"stream": False}

@@ -34,9 +34,9 @@ from harness.models.openai_api import (
     embedding_arguments,
 )
 from harness.models.openai_errors import is_filtered, translated
-from harness.models.openai_replies import read_reply, read_vector
+from harness.models.openai_replies import TooFew, read_reply, read_vector
 from harness.models.openai_responses import read_response, response_arguments
-from harness.parts import Mode, Reason
+from harness.parts import UNCHARGED, Mode, Reason
 from harness.replies import one_of
 
 _T = TypeVar("_T")
@@ -224,7 +224,7 @@ class OpenAIBatches:
         if line.response is None:
             error = line.error or _Trouble()
             told = self._server.told(f"{error.message or error.code or 'no response'}")
-            raise Refused(Reason.FAILED, f"in a batch: {told}")
+            raise Refused(Reason.FAILED, f"in a batch: {told}", usage=UNCHARGED)
         if line.response.status_code != 200:
             raise self._refusal(line.response.status_code, line.response.body)
         content = json.dumps(line.response.body).encode()
@@ -233,7 +233,10 @@ class OpenAIBatches:
         if self._spec.api == "responses":
             return read_response(content, request, self._server)
         asked = one_of(request, 0) if self._spec.is_one_by_one else request
-        return read_reply(content, asked, self._server)
+        try:
+            return read_reply(content, asked, self._server)
+        except TooFew as error:
+            return error.response
 
     def _refusal(self, status: int, body: object) -> Refused:
         """What an error in place of an answer amounts to."""
@@ -241,7 +244,8 @@ class OpenAIBatches:
         inner = error if isinstance(error, dict) else {}
         told = self._server.told(f"{inner.get('message') or body}")
         reason = Reason.FILTERED if is_filtered(inner) else Reason.FAILED
-        return Refused(reason, f"{self.address} answered {status} in a batch: {told}")
+        message = f"{self.address} answered {status} in a batch: {told}"
+        return Refused(reason, message, usage=UNCHARGED)
 
     def _asked(self, call: Callable[[], Any], kind: type[_T]) -> _T:
         """What a call gives, read from its JSON."""

@@ -8,7 +8,7 @@ server tells the next tokens of one reply. Where a number would be a guess, ther
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.calls import Refused
+from harness.calls import Refused, charged
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.openai_logprobs import (
@@ -104,13 +104,11 @@ class Chooser:
             extra_body=self._spec.extra_body or None,
         )
         body = read_object(reply.http_response.content, self._server, key="choices")
-        echoes = await self._placed(prompts, read_echoes(body, len(prompts)))
-        return Response(
-            key=request.key,
-            choice_scores=echo_scores(request.choices, echoes, boundary=len(context)),
-            usage=read_usage(body.get("usage")),
-            served=read_served(body),
-        )
+        usage = read_usage(body.get("usage"))
+        with charged(usage):
+            echoes = await self._placed(prompts, read_echoes(body, len(prompts)))
+            scores = echo_scores(request.choices, echoes, boundary=len(context))
+        return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 
     async def _placed(self, prompts: Sequence[str], told: Sequence[Logprobs]) -> list[Echo]:
         """The tokens of prompts with their places, all by their texts or all by the tokenizer."""
@@ -167,12 +165,10 @@ class Chooser:
             arguments["reasoning_effort"] = self._spec.reasoning_effort
         reply = await self._client.chat.completions.with_raw_response.create(**arguments)
         body = read_object(reply.http_response.content, self._server, key="choices")
-        return Response(
-            key=request.key,
-            choice_scores=token_scores(request.choices, read_nexts(body, self._server)),
-            usage=read_usage(body.get("usage")),
-            served=read_served(body),
-        )
+        usage = read_usage(body.get("usage"))
+        with charged(usage):
+            scores = token_scores(request.choices, read_nexts(body, self._server))
+        return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 
 
 def _probe(mode: Mode) -> Request:

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from harness.calls import Refused, Transient, wait_asked_for
+from harness.connections import charge_of
 from harness.errors import ModelError
-from harness.parts import Reason
+from harness.parts import UNCHARGED, Reason
 from harness.servers import Server
 
 if TYPE_CHECKING:
+    import aiohttp
     import openai
 
 PASSING = frozenset({408, 409, 425, 429})
@@ -50,20 +52,27 @@ SETTINGS: Mapping[str, str] = {
 
 
 def translated(
-    error: "openai.OpenAIError", server: Server, *, model: str, has_form: bool = False
+    error: "openai.OpenAIError | aiohttp.ClientError",
+    server: Server,
+    *,
+    model: str,
+    has_form: bool = False,
 ) -> Exception:
     """What an exception of the client library amounts to: Transient, Refused or ModelError.
 
-    `has_form` says that the server was asked to hold the reply to a JSON schema.
+    So does one of aiohttp's, below it, that it has no name for. `has_form` says that the server
+    was asked to hold the reply to a JSON schema.
     """
+    import aiohttp
     import openai
 
     if isinstance(error, openai.APIStatusError):
         return _of_status(error, server, model=model, has_form=has_form)
-    cause = f" ({error.__cause__})" if error.__cause__ else ""
-    message = f"{server.address}: {server.told(f'{error}{cause}')}"
-    if isinstance(error, openai.APIConnectionError | openai.APIResponseValidationError):
-        return Transient(message)
+    is_below = isinstance(error, aiohttp.ClientError)
+    words, cause = ("Connection error.", error) if is_below else (error, error.__cause__)
+    message = f"{server.address}: {server.told(f'{words} ({cause})' if cause else f'{words}')}"
+    if is_below or isinstance(error, openai.APIConnectionError | openai.APIResponseValidationError):
+        return Transient(message, usage=charge_of(error))
     if isinstance(error, openai.ContentFilterFinishReasonError):
         return Refused(Reason.FILTERED, message)
     if isinstance(error, openai.LengthFinishReasonError):
@@ -79,7 +88,7 @@ def _of_status(
     told = server.told(str(body.get("message") or error.message))
     message = f"{server.address} answered {error.status_code}: {told}"
     if error.status_code < 500 and is_filtered(body):
-        return Refused(Reason.FILTERED, message)
+        return Refused(Reason.FILTERED, message, usage=UNCHARGED)
     if error.status_code == 429 and NO_CREDIT & _codes(body):
         return ModelError(f"{message}; see the account's limits, then repeat the command")
     if ONE_ALONE in told.lower():
@@ -87,7 +96,8 @@ def _of_status(
     if error.status_code in PASSING or error.status_code >= 500:
         retry_after = error.response.headers.get("retry-after")
         wait_s = wait_asked_for(retry_after, datetime.now(UTC))
-        return Transient(message, wait_s, is_turned_away=error.status_code == 429)
+        is_turned_away = error.status_code == 429
+        return Transient(message, wait_s, is_turned_away=is_turned_away, usage=UNCHARGED)
     if error.status_code in (400, 422) and (setting := _setting(body)):
         return ModelError(f"{message}; set {setting} for {model!r}")
     if has_form and error.status_code in (400, 422):
@@ -97,7 +107,7 @@ def _of_status(
             return ModelError(message)
     if remedy := _remedies(error, server, model=model).get(error.status_code):
         return ModelError(f"{message}; {remedy}")
-    return Refused(Reason.FAILED, message)
+    return Refused(Reason.FAILED, message, usage=UNCHARGED)
 
 
 def _remedies(error: "openai.APIStatusError", server: Server, *, model: str) -> dict[int, str]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from harness.boundary import choice_starts
 from harness.calls import Refused
-from harness.parts import ChoiceScore, Reason
+from harness.parts import UNCHARGED, ChoiceScore, Reason
 from harness.servers import Server
 from harness.token_texts import Places, places, written
 
@@ -183,7 +183,8 @@ def _total(parts: Sequence[float]) -> float:
 def refuse_wordless(choices: Sequence[str]) -> None:
     """Refuse choices of which there is nothing to score."""
     if not all(choice.strip() for choice in choices):
-        raise Refused(Reason.UNSUPPORTED, f"a choice without a word cannot be scored: {choices!r}")
+        told = f"a choice without a word cannot be scored: {choices!r}"
+        raise Refused(Reason.UNSUPPORTED, told, usage=UNCHARGED)
 
 
 def refuse_long(choices: Sequence[str]) -> None:
@@ -195,4 +196,5 @@ def refuse_long(choices: Sequence[str]) -> None:
             f"{long[0]!r} is more than one token, and the likeliest next tokens tell of single "
             "ones; ask for the number of a choice, or use a model of kind vllm or transformers "
             "or a server with `choices: echo`",
+            usage=UNCHARGED,
         )

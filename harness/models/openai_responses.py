@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from harness.calls import Refused, Transient
+from harness.calls import Refused, Transient, charged
 from harness.core import Request, Response
 from harness.models.openai_errors import FILTERED
 from harness.models.openai_replies import read_json, read_served
@@ -87,24 +87,28 @@ def read_response(content: bytes, request: Request, server: Server) -> Response:
     """The response in the body of a reply of the responses API, or why there is none."""
     read, told = _read_body(content, server)
     usage, served = _read_usage(told.get("usage")), read_served(told)
-    if read.status == "failed" or read.status in UNFINISHED:
-        raise _failure(read, server)
     why = (read.incomplete_details or _Incomplete()).reason
+    with charged(usage):
+        if read.status == "failed" or read.status in UNFINISHED:
+            raise _failure(read, server)
+        parts = _said(read.output) if why != "content_filter" else []
     if why == "content_filter":
         message = "the answer was held back by a content filter"
         return withheld(request, Reason.FILTERED, message, usage=usage, served=served)
-    parts = _said(read.output)
     if refusal := next((part.refusal for part in parts if part.type == "refusal"), None):
         message = server.told(refusal)
         return withheld(request, Reason.REFUSED, message, usage=usage, served=served)
     text = "".join(part.text for part in parts if part.type == "output_text")
     is_cut = why == "max_output_tokens"
+    if read.status == "incomplete" and not is_cut:
+        message = server.told(f"the answer did not come to its end (incomplete: {why})")
+        return withheld(request, Reason.FAILED, message, usage=usage, served=served)
     if is_cut and not text:
         return cut_short(request, usage=usage, served=served)
     return Response(
         key=request.key,
         texts=(sound(text),),
-        stop="length" if is_cut else why or "stop",
+        stop="length" if is_cut else "stop",
         usage=usage,
         served=served,
     )

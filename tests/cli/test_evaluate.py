@@ -40,6 +40,39 @@ def test_a_run_without_judge_uses_and_names_the_judges_of_the_task(
     assert " near " in out
 
 
+def test_a_mistake_in_one_of_several_models_is_told_before_the_first_is_asked(
+    toy: Toy, stub: StubServer
+) -> None:
+    toy.edit("configs/models/beta.yaml", "kind: openai", "kind: openia")
+
+    assert toy.run("--variant", "base", model="alpha,beta") == 2
+    assert stub.stats()["requests"] == 0
+
+
+@pytest.mark.parametrize("fault", ["key-told", "key-stop"])
+def test_a_key_that_a_server_repeats_is_in_no_file_and_on_no_screen(
+    toy: Toy,
+    stub: StubServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    fault: str,
+) -> None:
+    key = "sk-a-key-nobody-may-see"
+    monkeypatch.setenv("STUB_KEY", key)
+    for name in ("alpha", "umpire"):
+        toy.edit(f"configs/models/{name}.yaml", "key_env: null", "key_env: STUB_KEY")
+    stub.script = Script(key=key, faults={"": (fault,)}, replies={"Judge": ("1",)})
+
+    toy.run(*CHOICE, "--variant", "base", model="alpha")
+    toy.main("leaderboard")
+    toy.main("show", toy.runs()[0].name)
+
+    kept = b"".join(path.read_bytes() for path in toy.results.rglob("*") if path.is_file())
+    assert b"[STUB_KEY]" in kept
+    assert key not in kept.decode() + "".join(capsys.readouterr())
+
+
 def test_without_data_one_warning_is_given_and_every_signature_says_sample(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from stub_script import Script
 from stub_server import StubServer
-from toy import DECODINGS, PRICES, SAMPLES, Toy
+from toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
 
 from harness.cli import main
 from harness.cli.money import cost_line, usd
@@ -74,6 +75,32 @@ def test_json_and_run_json_tell_the_same(
     assert costs["answers"]["cost_usd"] == pytest.approx(sum(stored(toy, "alpha")))
 
 
+def test_a_call_that_broke_off_leaves_the_cost_of_its_run_unknown_and_is_told(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = replace(stub.script, faults={"Judge": (), "number 3": ("cut",)})
+
+    toy.run(*JUDGED, model="alpha")
+
+    told, answers = capsys.readouterr().out, sum(stored(toy, "alpha"))
+    costs = json.loads((toy.runs()[0] / "run.json").read_text())["costs"]["answers"]
+    assert f"answers at least {usd(answers)}, judge choice " in told
+    assert f"; {costs['unanswered']} calls broke off without an answer" in told
+    assert (costs["cost_usd"], costs["told"]["cost_usd"]) == (None, pytest.approx(answers))
+    assert {row.cost_usd for row in overall(toy).values()} == {None}
+
+
+def test_calls_that_were_refused_by_a_status_cost_nothing(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = replace(stub.script, faults={"": ("400",)})
+    toy.run("--variant", "base", model="alpha")
+
+    assert set(stored(toy, "alpha")) == {0.0}
+    assert toy.run("--variant", "base", "--budget", "1e-9", model="alpha") == 130
+    assert "bring the 0.0000 USD spent above" in capsys.readouterr().err
+
+
 def test_a_run_stopped_by_its_budget_and_resumed_ends_in_the_bytes_of_one_that_was_not(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,6 +129,61 @@ def test_a_budget_counts_what_a_judge_was_told_before_the_first_new_answer(
     assert stub.stats()["requests"] == requests
 
 
+def test_a_budget_counts_what_is_stored_of_every_model_before_the_first_asks(
+    toy: Toy, stub: StubServer
+) -> None:
+    toy.write("configs/prices.yaml", PRICES.replace("umpire:", "beta:"))
+    toy.run("--variant", "base", model="beta")
+    spent, requests = sum(stored(toy, "beta")), stub.stats()["requests"]
+
+    assert toy.run("--variant", "base", "--budget", str(spent), model="alpha,beta") == 130
+    assert stub.stats()["requests"] == requests
+
+
+def test_a_budget_counts_what_every_judge_was_told_before_the_first_asks(
+    toy: Toy, stub: StubServer
+) -> None:
+    for name in ("aside", "choice"):
+        toy.write(f"configs/judges/{name}.yaml", FILES["configs/judges/choice.yaml"])
+    toy.edit("configs/judges/aside.yaml", "max_tokens: 4", "max_tokens: 5")
+    toy.run(*JUDGED, model="alpha")
+    spent, requests = sum(stored(toy, "umpire")), stub.stats()["requests"]
+    judges = ("--judge", "aside", "--judge", "choice")
+
+    assert toy.main("judge", str(toy.runs()[0]), *judges, "--budget", str(spent)) == 130
+    assert stub.stats()["requests"] == requests
+
+
+def test_what_was_refused_stands_at_no_further_cost_until_all_is_to_be_asked_again(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = Script(faults={"number 3": ("refusal",)})
+    codes = [toy.run("--variant", "base", model="alpha") for _ in range(2)]
+    requests, out = stub.stats()["requests"], capsys.readouterr().out
+
+    assert (codes, requests, "asked for again" in out) == ([1, 1], ANSWERS, False)
+    assert toy.run("--variant", "base", "--retry", "all", model="alpha") == 0
+    told = "2 replies without an answer were asked for again (--retry all)\n"
+    assert told in capsys.readouterr().out
+    run = json.loads((toy.runs()[0] / "run.json").read_text())
+    assert (run["redrawn"], run["costs"]["answers"]["calls"]) == (2, ANSWERS + 2)
+    assert run["costs"]["total"]["cost_usd"] == pytest.approx(sum(stored(toy, "alpha")))
+
+
+@pytest.mark.parametrize(("retry", "calls"), [("failed", 0), ("all", 2)])
+def test_a_dry_run_tells_what_would_be_asked_again(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], retry: str, calls: int
+) -> None:
+    stub.script = Script(faults={"number 3": ("refusal",)})
+    toy.run("--variant", "base", model="alpha")
+    capsys.readouterr()
+
+    toy.run("--variant", "base", "--dry-run", "--json", "--retry", retry, model="alpha")
+
+    [kind] = json.loads(capsys.readouterr().out)
+    assert kind["calls"] - kind["stored"] == calls
+
+
 @pytest.mark.parametrize(("model", "is_told"), [("oracle", False), ("beta", True)])
 def test_without_a_price_tokens_are_told_if_anything(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], *, model: str, is_told: bool
@@ -116,7 +198,7 @@ def test_without_a_price_tokens_are_told_if_anything(
 def test_a_call_without_an_answer_leaves_a_row_without_a_cost_and_the_rest_is_told_as_least(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stub.script = Script(faults={"number 3": ("500", "500")})
+    stub.script = Script(faults={"number 3": ("cut", "cut")})
 
     assert toy.run("--variant", "base", model="alpha") == 1
 
@@ -212,3 +294,12 @@ def test_an_unknown_part_is_said_to_be_unknown() -> None:
         "cost: at least 0.5000 USD: answers unknown, judge j 0.5000; "
         "tokens in/out: 17/6: answers 9/4, judge j 8/2"
     )
+
+
+@pytest.mark.parametrize(("count", "calls"), [(1, "1 call"), (12, "12 calls")])
+def test_calls_that_broke_off_are_told_where_nothing_else_is_known(count: int, calls: str) -> None:
+    lost = Cost(1, None, None, None, Usage(), unanswered=count)
+
+    told = cost_line(Costs(lost, lost, {}))
+
+    assert told == f"{calls} broke off without an answer: nobody tells what that cost"

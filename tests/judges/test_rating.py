@@ -151,6 +151,14 @@ def test_readable_replies_are_averaged_and_their_share_is_told(
     assert verdict.detail == {"parsed_share": share}
 
 
+def test_a_reply_that_was_refused_is_one_that_cannot_be_read() -> None:
+    reply = Response("q", (form(4), form(1)), lost=(Reason.REFUSED,))
+
+    [verdict] = judge().read([Case(SAMPLE, ANSWER, (reply,))])
+
+    assert (verdict.value, verdict.detail) == (2.5, {"parsed_share": 2 / 3})
+
+
 @pytest.mark.parametrize(
     ("texts", "stop", "reason"),
     [

@@ -14,7 +14,7 @@ from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.anthropic_api import AnthropicModel, translated
 from harness.parsers import rating
-from harness.parts import Decoding, Message, Mode, Reason
+from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.servers import Server
 from harness.specs.models import AnthropicSpec
 
@@ -29,6 +29,8 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "503": (Reason.FAILED, "503"),
     "529": (Reason.FAILED, "529"),
     "cut": (Reason.FAILED, "Connection error"),
+    "garbled-head": (Reason.FAILED, "Bad status line"),
+    "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),
     "malformed": (Reason.FAILED, "not JSON"),
     "non-utf8": (Reason.FAILED, "not JSON"),
@@ -39,8 +41,10 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "400": (Reason.FAILED, "400"),
     "413": (Reason.FAILED, "413"),
     "422": (Reason.FAILED, "422"),
+    "400-Output blocked by content filtering policy": (Reason.FILTERED, "blocked by content"),
     "refusal": (Reason.REFUSED, "the model refused (stop_reason refusal)"),
     "thought-away": (Reason.TRUNCATED, "after 64 tokens, 64 of them of reasoning"),
+    "mislabelled": (None, "The "),
     "length": (None, "The "),
     "window": (None, "The "),
     "empty": (None, ""),
@@ -50,7 +54,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "surrogate": (None, "emoji: \ufffd"),
 }
 PASSING = ["429", "500", "503", "529", "408", "409", "cut", "malformed", "non-utf8", "html"]
-PASSING += ["null", "error-200"]
+PASSING += ["null", "error-200", "garbled-head", "long-header"]
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
 
 
@@ -101,6 +105,24 @@ def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Re
 
     assert (response.failure.reason if response.failure else None) == reason
     assert word in (response.failure.message if response.failure else (response.texts or ("",))[0])
+
+
+UNTOLD_TWICE = replace(UNCHARGED, unanswered=2)
+CHARGES: dict[str, Usage] = {
+    **dict.fromkeys(("429", "500", "400"), UNCHARGED),
+    **dict.fromkeys(("cut", "garbled-head", "malformed", "error-200"), UNTOLD_TWICE),
+    "late": replace(UNCHARGED, unanswered=1),  # one attempt alone
+    "null": Usage(2, 12),  # two attempts, of six tokens each
+    "not-text": Usage(1, 6),
+}
+
+
+@pytest.mark.parametrize("fault", CHARGES)
+def test_a_fault_tells_what_its_attempts_were_charged(
+    fault: str, lasting: Mapping[str, Response]
+) -> None:
+    """Nothing where they ended in an error status; unknown where a reply broke off."""
+    assert lasting[fault].usage == CHARGES[fault]
 
 
 @pytest.mark.parametrize(
@@ -283,6 +305,22 @@ def test_a_fault_among_several_replies_costs_none_of_the_others_again() -> None:
     assert (stub.stats()["requests"], stub.stats()["answered"]) == (4, 3)
 
 
+def test_the_time_out_holds_for_each_of_several_replies() -> None:
+    with StubServer(Script(delay_s=0.2)) as stub:
+        [response] = model(stub, timeout_s=0.5).answer([request("x", decoding=Decoding(n=4))])
+
+    assert len(response.texts or ()) == 4
+    assert stub.stats()["requests"] == 4
+
+
+def test_several_replies_that_are_given_up_tell_what_those_that_came_were_charged() -> None:
+    with StubServer(Script(faults={"": ("", "cut", "cut")})) as stub:
+        [response] = model(stub).answer([request("two words", decoding=Decoding(n=3))])
+
+    assert response.failure is not None
+    assert response.usage == Usage(2, 6, unanswered=2)
+
+
 @pytest.mark.parametrize(
     ("faults", "stop"), [(("", "length", ""), "length"), (("", "", ""), "end_turn")]
 )
@@ -295,12 +333,14 @@ def test_of_several_replies_one_that_is_cut_makes_the_response_cut(
     assert response.stop == stop
 
 
-def test_one_refusal_among_several_replies_ends_the_request_with_what_was_paid() -> None:
-    with StubServer(Script(faults={"": ("", "refusal", "")})) as stub:
+@pytest.mark.parametrize("fault", ["refusal", "400-Output blocked by content filtering policy"])
+def test_one_of_several_replies_that_holds_no_answer_costs_none_of_the_others(fault: str) -> None:
+    with StubServer(Script(faults={"": ("", fault, "")})) as stub:
         [response] = model(stub).answer([request("x", decoding=Decoding(n=3))])
 
-    assert failure_of(response)[0] == Reason.REFUSED
-    assert (response.usage.completion_tokens, stub.stats()["requests"]) == (12, 2)
+    reason = Reason.REFUSED if fault == "refusal" else Reason.FILTERED
+    assert (len(response.texts or ()), response.lost) == (2, (reason,))
+    assert stub.stats()["requests"] == 3
 
 
 def test_thoughts_are_counted_among_the_tokens(lasting: Mapping[str, Response]) -> None:
@@ -367,6 +407,14 @@ def test_a_key_the_server_echoes_is_masked(script: Script) -> None:
     assert KEY not in str(caught.getrepr(chain=True))
 
 
+def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept() -> None:
+    with StubServer(Script(faults={"": ("key-told",)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert repr(response).count("[STUB_KEY]") == 3  # text, snapshot, stop
+    assert KEY not in repr(response)
+
+
 @pytest.mark.parametrize(
     ("fault", "remedy"),
     [
@@ -394,8 +442,8 @@ def test_where_no_server_is_the_error_says_what_to_set() -> None:
         list(AnthropicModel("m", spec, {}).answer([request("x")]))
 
 
-@pytest.mark.parametrize("status", [404, 500, 429])
-def test_a_server_that_lists_nothing_may_still_answer(status: int) -> None:
+@pytest.mark.parametrize("status", [403, "401-missing permissions", 404, 500, 429])
+def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None:
     with StubServer(Script(models_status=status)) as stub:
         [response] = model(stub).answer([request("x")])
 

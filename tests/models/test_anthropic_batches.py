@@ -11,7 +11,7 @@ from stub_server import StubServer
 
 from harness.batch_files import BatchRecord
 from harness.errors import ModelError
-from harness.parts import Decoding
+from harness.parts import Decoding, Reason
 
 ASKED = requests(3)
 KEYS = [asked.key for asked in ASKED]
@@ -51,6 +51,16 @@ def test_replies_of_which_one_failed_are_a_failure_and_asked_anew(bench: Bench) 
     )
     assert not any(part.failure for part in bench.answers(THRICE).values())
     assert len(bench.submitted) == 2
+
+
+def test_what_a_filter_held_back_in_a_batch_is_filtered(bench: Bench) -> None:
+    fault = "400-Output blocked by content filtering policy"
+    bench.stub.script = Script(key=KEY, faults={"question 1": (fault,)})
+
+    told = bench.answers(ASKED)
+
+    reasons = [part.reason if (part := told[key].failure) else None for key in KEYS]
+    assert reasons == [None, Reason.FILTERED, None]
 
 
 def test_replies_of_which_one_is_lacking_are_a_failure(bench: Bench) -> None:

@@ -21,6 +21,8 @@ FAULTS: Mapping[str, tuple[Reason | None, str]] = {
     "429": (Reason.FAILED, "429"),
     "500": (Reason.FAILED, "500"),
     "cut": (Reason.FAILED, "Connection error"),
+    "garbled-head": (Reason.FAILED, "Bad status line"),
+    "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),
     "malformed": (Reason.FAILED, "not JSON"),
     "error-200": (Reason.FAILED, "upstream is busy"),
@@ -105,7 +107,7 @@ def test_a_fault_is_a_reason_and_never_an_answer(name: str, lasting: dict[str, R
     assert KEY not in str(response)
 
 
-@pytest.mark.parametrize("name", ["429", "500", "cut", "malformed", "no-results"])
+@pytest.mark.parametrize("name", ["429", "500", "cut", "garbled-head", "malformed", "no-results"])
 def test_a_fault_that_passes_costs_one_more_attempt(name: str) -> None:
     found = answered(Script(faults={"": (name,)}), "a FLAG here")
 

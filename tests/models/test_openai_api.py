@@ -14,7 +14,7 @@ from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.openai_api import OpenAIModel
 from harness.models.openai_errors import SETTINGS, translated
-from harness.parts import Decoding, Message, Mode, Reason
+from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.servers import Server
 from harness.specs.models import OpenAISpec
 
@@ -28,22 +28,31 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "500": (Reason.FAILED, "500"),
     "529": (Reason.FAILED, "529"),
     "cut": (Reason.FAILED, "Connection error"),
+    "garbled-head": (Reason.FAILED, "Bad status line"),
+    "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),
     "malformed": (Reason.FAILED, "not JSON"),
     "non-utf8": (Reason.FAILED, "not JSON"),
     "html": (Reason.FAILED, "not JSON"),
     "no-choices": (Reason.FAILED, "no choices"),
+    "empty-choices": (Reason.FAILED, "no choices"),
     "error-200": (Reason.FAILED, "upstream is busy"),
-    "n-ignored": (Reason.FAILED, "2 answers were asked for and 1 came: the server ignores n; set"),
+    "finish=error": (Reason.FAILED, "did not come to its end (finish_reason error)"),
+    "finish=abort": (Reason.FAILED, "(finish_reason abort)"),
+    "finish=cancelled": (Reason.FAILED, "(finish_reason cancelled)"),
+    "finish=insufficient_system_resource": (Reason.FAILED, "insufficient_system_resource"),
     "not-text": (Reason.FAILED, "message.content"),
     "400": (Reason.FAILED, "400"),
     "413": (Reason.FAILED, "413"),
     "422": (Reason.FAILED, "422"),
     "400-filter": (Reason.FILTERED, "400"),
+    "finish=content_filter": (Reason.FILTERED, "content filter"),
     "content-filter": (Reason.FILTERED, "content filter"),
     "refusal": (Reason.REFUSED, "rather not"),
     "reasoned-away": (Reason.TRUNCATED, "after 12 tokens, 12 of them of reasoning: give it more"),
     "length": (None, ""),
+    **{f"finish={word}": (None, "The ") for word in ("", "eos", "end_turn", "STOP", "tool_calls")},
+    "mislabelled": (None, "The "),
     "null": (None, ""),
     "huge": (None, "so so"),
     "surrogate": (None, "emoji: \ufffd"),
@@ -51,7 +60,8 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
 PASSING = [
     name for name, (_, word) in FAULTS.items() if word in ("429", "500", "529", "408", "409")
 ]
-PASSING += ["cut", "malformed", "non-utf8", "html", "no-choices", "error-200"]
+PASSING += ["cut", "malformed", "non-utf8", "html", "no-choices", "empty-choices", "error-200"]
+PASSING += ["garbled-head", "long-header"]
 
 
 def request(words: str, **changes: Any) -> Request:  # noqa: ANN401 - fields of Request
@@ -99,6 +109,24 @@ def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Re
 
     assert (response.failure.reason if response.failure else None) == reason
     assert word in (response.failure.message if response.failure else (response.texts or ("",))[0])
+
+
+UNTOLD_TWICE = replace(UNCHARGED, unanswered=2)
+CHARGES: dict[str, Usage] = {
+    **dict.fromkeys(("429", "500", "400"), UNCHARGED),
+    **dict.fromkeys(("cut", "garbled-head", "malformed", "error-200"), UNTOLD_TWICE),
+    "late": replace(UNCHARGED, unanswered=1),  # one attempt alone
+    "empty-choices": Usage(2, 24),  # two replies a call, of six tokens each
+    "not-text": Usage(1, 12),
+}
+
+
+@pytest.mark.parametrize("fault", CHARGES)
+def test_a_fault_tells_what_its_attempts_were_charged(
+    fault: str, lasting: Mapping[str, Response]
+) -> None:
+    """Nothing where they ended in an error status; unknown where a reply broke off."""
+    assert lasting[fault].usage == CHARGES[fault]
 
 
 def test_a_passing_fault_is_outlived() -> None:
@@ -184,6 +212,38 @@ def test_a_server_of_one_reply_a_call_is_asked_as_often_each_time_with_another_s
     assert (len(response.texts or ()), response.usage.completion_tokens) == (3, 18)
     assert [body["seed"] for body in stub.bodies] == [11, 12, 13]
     assert ["n" in body for body in stub.bodies] == [False] * 3
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_server_that_ignores_n_stops_the_run_and_what_was_paid_is_told(count: int) -> None:
+    asked = [request(str(n), decoding=Decoding(0.7, n=3)) for n in range(count)]
+    with StubServer(Script(faults={"": ("n-ignored",)})) as stub:
+        told = model(stub, concurrency=1).answer(asked)
+        first = next(told)
+        with pytest.raises(ModelError, match=r"3 answers .* and 1 came: .* set sends_n: false"):
+            next(told)
+
+    assert failure_of(first)[0] == Reason.FAILED
+    assert (first.usage.completion_tokens, stub.stats()["requests"]) == (6, 1)
+
+
+@pytest.mark.parametrize("fault", ["finish=content_filter", "refusal", "reasoned-away"])
+def test_of_several_replies_those_without_an_answer_are_told_beside_the_others(fault: str) -> None:
+    asked = request("x", decoding=Decoding(0.7, n=3))
+    with StubServer(Script(faults={"": ("", fault, "")})) as stub:
+        [response] = model(stub, sends_n=False).answer([asked])
+
+    assert (len(response.texts or ()), len(response.lost)) == (2, 1)
+    assert (response.failure, response.usage.completion_tokens) == (None, 18)
+
+
+def test_several_replies_of_which_one_never_came_are_a_failure_that_tells_what_was_paid() -> None:
+    asked = request("x", decoding=Decoding(0.7, n=3))
+    with StubServer(Script(faults={"": ("", "finish=error", "")})) as stub:
+        [response] = model(stub, sends_n=False).answer([asked])
+
+    assert failure_of(response)[0] == Reason.FAILED
+    assert (response.usage.completion_tokens, stub.stats()["requests"]) == (12, 2)
 
 
 def test_a_reasoning_model_has_room_beside_the_answer_and_is_told_how_much_to_reason(
@@ -275,6 +335,16 @@ def test_an_answer_cut_at_its_length_still_counts(lasting: Mapping[str, Response
 
 
 @pytest.mark.parametrize(
+    ("word", "stop"), [("model_length", "length"), ("max_tokens", "length"), ("eos", "eos")]
+)
+def test_a_server_has_its_own_words_for_the_end_of_an_answer(word: str, stop: str) -> None:
+    with StubServer(Script(faults={"": (f"finish={word}",)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert (response.stop, response.failure) == (stop, None)
+
+
+@pytest.mark.parametrize(
     ("fault", "count"), [("reasoned-away", 12), ("reasoned", 4), ("details-odd", None), ("", None)]
 )
 def test_tokens_of_reasoning_are_counted_among_those_of_the_completion(
@@ -290,9 +360,10 @@ def test_tokens_of_reasoning_are_counted_among_those_of_the_completion(
 def test_what_was_paid_for_a_reply_without_an_answer_is_told(
     lasting: Mapping[str, Response],
 ) -> None:
-    used = [lasting[name].usage for name in ("refusal", "content-filter", "reasoned-away")]
+    names = ("refusal", "content-filter", "reasoned-away", "finish=error")
+    used = [lasting[name].usage for name in names]
 
-    assert [usage.completion_tokens for usage in used] == [12, 12, 12]
+    assert [usage.completion_tokens for usage in used] == [12] * 4
 
 
 def test_a_blank_that_was_written_is_an_answer_though_it_was_cut() -> None:
@@ -408,6 +479,18 @@ def test_a_key_the_server_echoes_is_masked(script: Script) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fault", "count"),
+    [("key-told", 2), ("key-stop", 1)],  # text and snapshot; the word for the end
+)
+def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept(fault: str, count: int) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert repr(response).count("[STUB_KEY]") == count
+    assert KEY not in repr(response)
+
+
+@pytest.mark.parametrize(
     ("fault", "remedy"),
     [
         ("401", "check the key in STUB_KEY"),
@@ -445,8 +528,11 @@ def test_where_no_server_is_the_error_says_what_to_set(free_port: int) -> None:
     assert "secret" not in str(e.value)
 
 
-@pytest.mark.parametrize("status", [404, 500, 429])
-def test_a_server_that_lists_nothing_may_still_answer(status: int) -> None:
+RESTRICTED = "401-You have insufficient permissions. Missing scopes: api.model.read."
+
+
+@pytest.mark.parametrize("status", [403, RESTRICTED, 404, 500, 429])
+def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None:
     with StubServer(Script(models_status=status)) as stub:
         [response] = model(stub).answer([request("x")])
 

@@ -11,7 +11,7 @@ from stub_server import StubServer
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.openai_api import OpenAIModel
-from harness.parts import ChoiceScore, Decoding, Message, Mode, Reason
+from harness.parts import UNCHARGED, ChoiceScore, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
 
 STORY = "Ben\u2019s aunt says it is cold.\nAnswer:"
@@ -161,6 +161,26 @@ def test_a_reply_that_lacks_a_number_is_a_failure(fault: str, fact: str) -> None
     reason, message = failure_of(response)
     assert reason == Reason.FAILED
     assert fact in message
+
+
+@pytest.mark.parametrize(
+    ("way", "asked", "fault", "usage"),
+    [
+        ("echo", request(" 1", " 2", words="<x>:"), "no-logprobs", Usage(9, 2)),
+        ("echo", request(" 1", " 2", words="<x>:"), "400", UNCHARGED),
+        ("echo", request(" 1", " ", words="<x>:"), "", UNCHARGED),  # never sent
+        ("top_logprobs", listing("1", "2", words="<x>"), "no-logprobs", Usage(1, 6)),
+        ("top_logprobs", listing("1", "one or two", words="<x>"), "", UNCHARGED),
+    ],
+)
+def test_a_reply_that_no_number_is_read_from_was_charged_all_the_same(
+    way: str, asked: Request, fault: str, usage: Usage
+) -> None:
+    with faulty(fault) as server:
+        [response] = model(server, way, attempts=1).answer([asked])
+
+    assert response.failure is not None
+    assert response.usage == usage
 
 
 @pytest.mark.parametrize(

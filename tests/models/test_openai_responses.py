@@ -11,7 +11,7 @@ from stub_server import StubProcess, StubServer
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.openai_api import OpenAIModel
-from harness.parts import Decoding, Message, Mode, Reason, Usage
+from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
 
 KEY = "sk-a-key-nobody-may-see"
@@ -24,6 +24,8 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "500": (Reason.FAILED, "500"),
     "529": (Reason.FAILED, "529"),
     "cut": (Reason.FAILED, "Connection error"),
+    "garbled-head": (Reason.FAILED, "Bad status line"),
+    "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),
     "malformed": (Reason.FAILED, "not JSON"),
     "non-utf8": (Reason.FAILED, "not JSON"),
@@ -36,6 +38,8 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "failed-mute": (Reason.FAILED, "failed: it does not say why"),
     "queued": (Reason.FAILED, "leave background out of extra_body"),
     "cancelled": (Reason.FAILED, "did not answer: cancelled"),
+    "steered": (Reason.FAILED, "did not come to its end (incomplete: steered)"),
+    "unfinished": (Reason.FAILED, "did not come to its end (incomplete: None)"),
     "not-text": (Reason.FAILED, "not of the responses API"),
     "400": (Reason.FAILED, "400"),
     "413": (Reason.FAILED, "413"),
@@ -47,7 +51,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "half-refusal": (Reason.REFUSED, "rather not"),
     "reasoned-away": (Reason.TRUNCATED, "after 64 tokens, 64 of them of reasoning"),
     "length": (None, "The "),
-    "steered": (None, "The "),
+    "mislabelled": (None, "The "),
     "empty": (None, ""),
     "thought-only": (None, ""),
     "bare": (None, "The "),
@@ -58,7 +62,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "surrogate": (None, "emoji: \ufffd"),
 }
 PASSING = ["429", "408", "409", "500", "529", "cut", "malformed", "non-utf8", "html", "null"]
-PASSING += ["error-200", "failed-server", "failed-rate"]
+PASSING += ["error-200", "failed-server", "failed-rate", "garbled-head", "long-header"]
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
 
 
@@ -105,6 +109,24 @@ def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Re
     assert word in (response.failure.message if response.failure else (response.texts or ("",))[0])
 
 
+UNTOLD_TWICE = replace(UNCHARGED, unanswered=2)
+CHARGES: dict[str, Usage] = {
+    **dict.fromkeys(("429", "500", "400"), UNCHARGED),
+    **dict.fromkeys(("cut", "garbled-head", "malformed", "error-200"), UNTOLD_TWICE),
+    "late": replace(UNCHARGED, unanswered=1),  # one attempt alone
+    "failed-server": Usage(2, 18, reasoning_tokens=6),  # two attempts, of nine tokens each
+    "not-text": Usage(1, 9, reasoning_tokens=3),
+}
+
+
+@pytest.mark.parametrize("fault", CHARGES)
+def test_a_fault_tells_what_its_attempts_were_charged(
+    fault: str, lasting: Mapping[str, Response]
+) -> None:
+    """Nothing where they ended in an error status; unknown where a reply broke off."""
+    assert lasting[fault].usage == CHARGES[fault]
+
+
 def test_a_passing_fault_is_outlived() -> None:
     requests = [request(f"<{name}>") for name in PASSING]
     with StubServer(Script(faults={f"<{name}>": (name,) for name in PASSING})) as server:
@@ -117,7 +139,7 @@ def test_a_passing_fault_is_outlived() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "stop"),
-    [("length", "length"), ("steered", "steered"), ("empty", "stop"), ("bare", "stop")],
+    [("length", "length"), ("empty", "stop"), ("bare", "stop")],
 )
 def test_an_answer_tells_how_it_ended(
     fault: str, stop: str, lasting: Mapping[str, Response]
@@ -237,12 +259,22 @@ def test_a_fault_among_several_replies_costs_none_of_the_others_again() -> None:
     assert (stub.stats()["requests"], stub.stats()["answered"]) == (4, 3)
 
 
-def test_one_refusal_among_several_replies_ends_the_request_with_what_was_paid() -> None:
+def test_replies_of_a_request_that_was_given_up_are_told_once_and_asked_for_anew() -> None:
+    asked = request("x", decoding=Decoding(n=3))
+    with StubServer(Script(faults={"": ("", "cut", "", "", "")})) as stub:
+        same = model(stub, attempts=1)
+        [lost], [found] = list(same.answer([asked])), list(same.answer([asked]))
+
+    assert lost.usage == Usage(1, 9, reasoning_tokens=3, unanswered=1)
+    assert (found.usage, stub.stats()["requests"]) == (Usage(3, 27, reasoning_tokens=9), 5)
+
+
+def test_one_refusal_among_several_replies_is_told_beside_the_others() -> None:
     with StubServer(Script(faults={"": ("", "refusal", "")})) as stub:
         [response] = model(stub).answer([request("two words", decoding=Decoding(n=3))])
 
-    assert failure_of(response)[0] == Reason.REFUSED
-    assert (response.usage.completion_tokens, stub.stats()["requests"]) == (18, 2)
+    assert (len(response.texts or ()), response.lost) == (2, (Reason.REFUSED,))
+    assert (response.usage.completion_tokens, stub.stats()["requests"]) == (27, 3)
 
 
 @pytest.mark.parametrize(
@@ -286,6 +318,18 @@ def test_a_key_the_server_echoes_is_masked(script: Script) -> None:
 
     assert "[STUB_KEY]" in str(caught.value)
     assert KEY not in str(caught.getrepr(chain=True))
+
+
+@pytest.mark.parametrize(
+    ("fault", "count"),
+    [("key-told", 2), ("key-stop", 0)],  # text and snapshot
+)
+def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept(fault: str, count: int) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert repr(response).count("[STUB_KEY]") == count
+    assert KEY not in repr(response)
 
 
 @pytest.mark.parametrize(

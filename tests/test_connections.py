@@ -1,0 +1,52 @@
+"""What a call is charged that ended in an error of its connection, with the real libraries."""
+
+import asyncio
+import socket
+from types import ModuleType
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from aiohttp import ClientError
+from stub_script import Script
+from stub_server import StubServer
+
+from harness.connections import charge_of, pool, post
+from harness.parts import UNCHARGED, UNTOLD, Usage
+
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}
+LIBRARIES = [(openai, "AsyncOpenAI"), (anthropic, "AsyncAnthropic")]
+
+
+def charged(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) -> Usage:
+    """What a call to a server was charged that ends in an error."""
+
+    async def call() -> Usage:
+        options: dict[str, Any] = {"api_key": "k", "base_url": url, "max_retries": 0}
+        client = getattr(library, name)(**options, timeout=timeout_s, http_client=pool(library, 1))
+        async with client:
+            with pytest.raises(
+                (openai.OpenAIError, anthropic.AnthropicError, ClientError)
+            ) as caught:
+                await post(client, "/chat/completions", ASKED)
+        return charge_of(caught.value)
+
+    return asyncio.run(call())
+
+
+@pytest.mark.parametrize(("library", "name"), LIBRARIES)
+def test_a_call_that_reaches_no_server_costs_nothing(library: ModuleType, name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    assert charged(library, name, f"http://127.0.0.1:{port}/v1") == UNCHARGED
+
+
+@pytest.mark.parametrize(("library", "name"), LIBRARIES)
+@pytest.mark.parametrize("fault", ["cut", "garbled-head", "hung-up", "late"])
+def test_a_call_whose_reply_broke_off_may_have_cost_something(
+    library: ModuleType, name: str, fault: str
+) -> None:
+    with StubServer(Script(faults={"": (fault,)}, late_s=0.4)) as stub:
+        assert charged(library, name, stub.url, timeout_s=0.2) == UNTOLD
