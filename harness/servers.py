@@ -46,6 +46,11 @@ class Server:
                 f"{server.address!r} is no server address; {server.remedy} to one like "
                 "http://localhost:8000/v1"
             )
+        if "@" in parts.netloc:
+            raise ModelError(
+                f"the address of {server.address} holds a user or a password; {server.remedy} to "
+                "it without them, and have key_env name the variable that holds the key"
+            )
         return server
 
     @property

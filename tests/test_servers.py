@@ -78,3 +78,11 @@ def test_a_missing_key_is_an_error_only_when_it_is_needed() -> None:
 
     with pytest.raises(ModelError, match="the environment variable K is not set"):
         assert server.key
+
+
+@pytest.mark.parametrize("who", ["me:word", "me", ":word"])
+def test_an_address_with_a_user_or_a_password_is_refused_without_telling_it(who: str) -> None:
+    with pytest.raises(ModelError, match=r"http://host/v1 holds .*set base_url .*key_env") as told:
+        Server.found(f"http://{who}@host/v1", {}, url_env=None, key_env="K")
+
+    assert "word" not in str(told.value).replace("password", "")

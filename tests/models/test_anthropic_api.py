@@ -435,7 +435,7 @@ def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:
 
 def test_where_no_server_is_the_error_says_what_to_set() -> None:
     with StubServer() as gone:
-        address = url(gone).replace("//", "//user:secret@")
+        address = url(gone)
     spec = AnthropicSpec(model="m", base_url=address, base_url_env="STUB_URL", key_env=None)
 
     with pytest.raises(ModelError, match=r"no server at .*start it, or set base_url or STUB_URL"):
