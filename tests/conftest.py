@@ -1,10 +1,15 @@
 """Puts this folder on the import path, and lays out a toy home folder for whoever asks."""
 
+import signal
 from pathlib import Path
 
 import pytest
 import toy as toy_module
 from toy import Toy
+
+# Begun in the background of a script, this process ignores interrupts, and so would all it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
