@@ -24,6 +24,7 @@ from harness.parts import NO_REPLY, Superseded
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
+_STILL_S = 600.0
 _T = TypeVar("_T")
 _Placed = tuple[tuple[float, str, int], Response]
 """When and where a response was stored, and the response."""
@@ -73,13 +74,23 @@ class Ledger:
         self._trouble: OSError | None = None
 
     def check(self) -> None:
-        """Refuse a folder that nothing can be stored in, before a call is paid for."""
+        """Refuse a folder that nothing can be stored in, before a call is paid for.
+
+        Where another process of this machine adds to it, a warning tells so.
+        """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             if not os.access(self._folder, os.W_OK):
                 raise PermissionError(0, "it is not writable")
         except OSError as error:
             raise self._refused(error) from error
+        if pids := sorted({pid for path in _segments(self._folder) if (pid := _writer(path))}):
+            _log.warning(
+                "%s: process %s is adding to it: a call that both need may be made twice (both "
+                "replies are kept and counted); wait for it, then repeat the command",
+                self._folder,
+                ", ".join(map(str, pids)),
+            )
 
     def close(self) -> None:
         """Bring what was added to disk and end the segment; adding again begins another."""
@@ -208,6 +219,23 @@ def _standing(placed: list[_Placed]) -> Response:
         if part is not stands
     )
     return replace(stands, usage=replace(stands.usage, superseded=others))
+
+
+def _writer(segment: Path) -> int | None:
+    """The process that adds to a segment, as far as can be known: another one of this machine.
+
+    Null for one that has ended, and for a segment that lay still for long: its number may be
+    another process's by now.
+    """
+    host, _, pid = segment.stem.partition("-")[2].rpartition("-")
+    if host != socket.gethostname() or not pid.isdigit() or int(pid) == os.getpid():
+        return None
+    try:
+        os.kill(int(pid), 0)
+        is_fresh = time.time() - segment.stat().st_mtime < _STILL_S
+    except OSError:
+        return None
+    return int(pid) if is_fresh else None
 
 
 def _segments(folder: Path) -> list[Path]:

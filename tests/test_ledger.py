@@ -38,16 +38,19 @@ def line(asked: Request, answer: Response, *, time: float) -> bytes:
     return msgspec.json.encode(Record(answer.key, asked, answer, time)) + b"\n"
 
 
+HEAD = (
+    "import os, pathlib, resource, sys\nfrom harness.errors import StoreError\n"
+    "from harness.ledger import Ledger\nfrom sketches import reply, request\n"
+    "ledger = Ledger(pathlib.Path(sys.argv[1]))\n"
+)
+BESIDE = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+
+
 def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A program beside ours that stores in `folder`."""
-    head = (
-        "import os, pathlib, resource, sys\nfrom harness.errors import StoreError\n"
-        "from harness.ledger import Ledger\nfrom sketches import reply, request\n"
-        "ledger = Ledger(pathlib.Path(sys.argv[1]))\n"
-    )
     return subprocess.run(
-        [sys.executable, "-c", head + code, str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
+        [sys.executable, "-c", HEAD + code, str(folder)],
+        env=BESIDE,
         capture_output=True,
         text=True,
         check=False,
@@ -459,3 +462,41 @@ def test_a_ledger_tells_whose_calls_it_keeps(tmp_path: Path) -> None:
 
     assert Ledger(tmp_path).identities() == {"a", "b"}
     assert Ledger(tmp_path / "none").identities() == set()
+
+
+def test_another_process_that_adds_is_told_of_while_it_lives(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = HEAD + "asked = request()\nledger.add(asked, reply(asked))\nprint(flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=BESIDE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        Ledger(tmp_path).check()
+        told = [record.getMessage() for record in caplog.records]
+        other.communicate(b"\n")
+
+    caplog.clear()
+    Ledger(tmp_path).check()
+    assert [f"process {other.pid} is adding to it" in line for line in told] == [True]
+    assert caplog.records == []
+
+
+def test_a_segment_that_lay_still_for_long_is_of_no_process_that_lives(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    segment = stored(tmp_path, (asked := request(), reply(asked)))
+    name = segment.name.replace(f"-{os.getpid()}.", f"-{os.getppid()}.")
+    segment.rename(tmp_path / name)
+    Ledger(tmp_path).check()
+    assert len(caplog.records) == 1
+    caplog.clear()
+
+    os.utime(tmp_path / name, (0, 0))
+    Ledger(tmp_path).check()
+
+    assert caplog.records == []
