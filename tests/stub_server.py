@@ -49,6 +49,12 @@ class Stats:
     waits_s: dict[str, float] = field(default_factory=dict)
     bodies: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=1000))
 
+    def count_answer(self, prompt: str, count: int) -> None:
+        """Count an answer, or take it back where it was not received."""
+        self.answered += count
+        self.answers[prompt] += count
+        self.last_s = time.monotonic() if count > 0 else self.last_s
+
     def told(self) -> dict[str, Any]:
         """The counters, and how often each prompt answered more than once was answered.
 
@@ -59,7 +65,7 @@ class Stats:
             **{name: getattr(self, name) for name in names},
             "span_s": self.last_s - self.first_s,
             "distinct": len(self.attempts),
-            "distinct_answered": len(self.answers),
+            "distinct_answered": sum(n > 0 for n in self.answers.values()),
             "longest_waits_s": max(self.waits_s.values(), default=0.0),
             "repeats": {prompt: n for prompt, n in self.answers.items() if n > 1},
         }
@@ -209,12 +215,13 @@ class StubServer:
             counts.waits_s[digest] = counts.waits_s.get(digest, 0.0) + waited
             self._not_before[digest] = max(wait_until, self._not_before.get(digest, 0.0))
             # A client that has given up has closed its side.
+            is_answer = not reader.at_eof() and reply.status == 200 and not reply.cut
+            # Counted first: who has the answer may ask for the counts at once.
+            counts.count_answer(f"{digest[:12]} {prompt[:60]}", 1 if is_answer else 0)
             is_open = not reader.at_eof() and await _send(writer, reply)
         counts.aborted += not is_open and not reply.cut
-        if is_open and reply.status == 200:
-            counts.answered += 1
-            counts.last_s = time.monotonic()
-            counts.answers[f"{digest[:12]} {prompt[:60]}"] += 1
+        if is_answer and not is_open:
+            counts.count_answer(f"{digest[:12]} {prompt[:60]}", -1)
         return is_open
 
     def _failed(self, name: str, key: str) -> Reply:
