@@ -122,7 +122,7 @@ class BatchModel:
             chooses = lacking & {Mode.CHOOSE, Mode.CHOOSE_TOKEN}
             remedy = ", or have the choices written: --answers written" if chooses else ""
             raise ModelError(
-                f"model {self.name}: batches cannot be asked to {', '.join(sorted(lacking))}; "
+                f"batches cannot be asked to {', '.join(sorted(lacking))}; "
                 f"leave out --batch{remedy}"
             )
 

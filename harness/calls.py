@@ -32,6 +32,7 @@ from harness.core import Request, Response
 from harness.crew import Crew, Finished, Work
 from harness.errors import ModelError
 from harness.gate import Gate, Outcome
+from harness.outage import Outage
 from harness.parts import UNCHARGED, UNTOLD, Failure, Reason, Usage, added
 
 _log = logging.getLogger(__name__)
@@ -125,8 +126,9 @@ def answer_all(
     must not wait for the responses. `connect` is called here once there is a request; what it
     returns is entered and left inside the loop. What the call raises, other than Transient and
     Refused, ends everything and is raised here, after the responses that were there before it.
-    A server that has all calls wait longer than one may take ends it with ModelError, once those
-    in flight are answered. Closing the generator cancels what is in flight.
+    A server that has all calls wait longer than one may take, or of which nothing but failures
+    come, ends it with ModelError, once those in flight have ended and if any are left to be asked.
+    Closing the generator cancels what is in flight.
     """
     drawn = iter(requests)
     for first in drawn:
@@ -161,11 +163,18 @@ async def _asking(
         retry_error_callback=lambda state: state.args[0].gave_up(),
         sleep=gate.rest,
     )
+    outage = Outage(policy.concurrency)
+
+    async def ask(request: Request) -> Finished[Response] | None:
+        case = _Case(request, call, policy=policy, gate=gate, outage=outage)
+        finished: Finished[Response] | None = await retrying(_Case.attempt, case)
+        if finished is not None and (error := outage.finished(finished.result)):
+            gate.close(error)
+        return finished
+
     async with session as call:
-        yield lambda request: retrying(
-            _Case.attempt, _Case(request, call, policy=policy, gate=gate)
-        )
-    if gate.closed_by is not None:
+        yield ask
+    if gate.closed_by is not None and gate.has_refused:
         raise gate.closed_by
 
 
@@ -192,8 +201,11 @@ def _seconds_until(date: str, now: datetime) -> float:
 class _Case:
     """One request: its attempts, the waits between them, and what all of it was charged."""
 
-    def __init__(self, request: Request, call: Call, *, policy: Policy, gate: Gate) -> None:
+    def __init__(
+        self, request: Request, call: Call, *, policy: Policy, gate: Gate, outage: Outage
+    ) -> None:
         self._request, self._call, self._policy, self._gate = request, call, policy, gate
+        self._outage = outage
         self._attempts = 0
         self._end_s = math.inf
         self._own_waits_s = 0.0
@@ -208,7 +220,7 @@ class _Case:
         Null where the request was not asked, and no other may be.
         """
         if not await self._gate.enter():
-            self._ending = ": the server asks to wait too long; repeat the command later"
+            self._ending = ": nothing more is asked of the server; repeat the command later"
             return self.gave_up() if self._attempts else None
         if not self._attempts:
             self._end_s = _now() + self._policy.total_s
@@ -246,6 +258,8 @@ class _Case:
         self._error = error
         self._spent.append(error.usage)
         outcome = Outcome.TURNED_AWAY if error.is_turned_away else Outcome.TROUBLE
+        if outcome is Outcome.TROUBLE:
+            self._outage.broke(error)
         pause_s = self._gate.leave(outcome, wait_s=error.retry_after_s)
         if pause_s is None:
             return

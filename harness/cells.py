@@ -7,6 +7,7 @@ that no spreadsheet takes one for a formula. Nothing here knows a layout.
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
 
 Cells = Sequence[object]
+REPLACED = "\ufffd"
+"""What stands for a character that could not be read."""
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 def delimited(names: Cells, rows: Sequence[Cells], *, mark: str, as_is: int = 0) -> bytes:
@@ -49,6 +53,22 @@ def filled(cell: object) -> object:
     """A cell, null where nothing stands in it: blanks alone, or NaN."""
     is_blank = isinstance(cell, str) and not cell.strip()
     return None if is_blank or (isinstance(cell, float) and isnan(cell)) else cell
+
+
+def sound(value: object) -> object:
+    """A value of JSON with U+FFFD for each half of a character, as of an emoji that was cut.
+
+    No encoding can say such a half, so no file, digest or server could take the text.
+    """
+    match value:
+        case str():
+            return _LONE.sub(REPLACED, value)
+        case list():
+            return [sound(part) for part in value]
+        case dict():
+            return {sound(key): sound(part) for key, part in value.items()}
+        case _:
+            return value
 
 
 def cell_text(cell: object) -> str:

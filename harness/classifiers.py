@@ -4,6 +4,7 @@ All other models are the registry's to build. Nothing here trains.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,18 +24,24 @@ from harness.specs.tasks import TaskSpec
 from harness.trained import Trained, check_fit, read_trained
 from harness.workspace import Workspace
 
-Named = tuple[str, TaskSpec]
+
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """A task by its name, all its samples, and those of them that are asked about."""
+
+    name: str
+    task: TaskSpec
+    samples: Sequence[Sample]
+    asked: Sequence[Sample]
 
 
-def model_of(
-    space: Workspace, name: str, spec: ModelSpec, *, task: Named, samples: Sequence[Sample]
-) -> Model:
+def model_of(space: Workspace, name: str, spec: ModelSpec, posed: Posed) -> Model:
     """The model of a spec, which may be one that gives labels."""
     match spec:
         case SklearnSpec() | ClassifierSpec() | ModerationSpec():
-            return _labelling(space, name, spec, task=task, samples=samples)
+            return _labelling(space, name, spec, posed)
         case _:
-            return space.registry.model(name, spec, task=task[1], samples=samples)
+            return space.registry.model(name, spec, task=posed.task, samples=posed.samples)
 
 
 def trained_folder(
@@ -49,11 +56,9 @@ def vectors_folder(space: Workspace) -> Path:
     return space.registry.cache / "vectors"
 
 
-def _labelling(
-    space: Workspace, name: str, spec: LabellingSpec, *, task: Named, samples: Sequence[Sample]
-) -> Model:
+def _labelling(space: Workspace, name: str, spec: LabellingSpec, posed: Posed) -> Model:
     """The model of a spec of one of the kinds that give labels."""
-    questions = Questions.of(task[1], samples, model=name)
+    questions = Questions.of(posed.task, posed.samples, model=name)
     match spec:
         case ModerationSpec():
             from harness.models.moderation import ModerationModel
@@ -62,12 +67,12 @@ def _labelling(
         case ClassifierSpec():
             from harness.models.sequence_classifier import SequenceClassifier
 
-            trained = None if spec.labels else _fitting(space, name, spec, task, samples)
+            trained = None if spec.labels else _fitting(space, name, spec, posed)
             return SequenceClassifier(name, spec, questions, trained)
         case SklearnSpec():
             from harness.models.sklearn_head import SklearnModel
 
-            head = _fitting(space, name, spec, task, samples)
+            head = _fitting(space, name, spec, posed)
             encoder = space.registry.encoder(spec.encoder)
             encode = partial(embedded, encoder=encoder, folder=vectors_folder(space))
             has_odds = spec.head == "logistic"
@@ -88,17 +93,13 @@ def recipe(spec: SklearnSpec | ClassifierSpec, encoder: Encoder | None = None) -
 
 
 def _fitting(
-    space: Workspace,
-    name: str,
-    spec: SklearnSpec | ClassifierSpec,
-    task: Named,
-    samples: Sequence[Sample],
+    space: Workspace, name: str, spec: SklearnSpec | ClassifierSpec, posed: Posed
 ) -> Trained:
     """What was trained for a task, as the YAML says today; it must fit the task and its texts.
 
     A task that was made of another one is answered by what was trained for that.
     """
-    of = task[1].origin(task[0])
+    of = posed.task.origin(posed.name)
     folder = trained_folder(space.results, spec, name=name, task=of)
     found = read_trained(folder, model=name, task=of)
     encoder = space.registry.encoder(spec.encoder) if isinstance(spec, SklearnSpec) else None
@@ -107,5 +108,6 @@ def _fitting(
             f"{folder}: trained as {found.card.recipe!r}, and the YAML of {name} now says "
             f"{today!r}; train it again, or put the YAML back"
         )
-    check_fit(found, Questions.of(task[1], samples, model=name).labels, samples)
+    labels = Questions.of(posed.task, posed.samples, model=name).labels
+    check_fit(found, labels, posed.asked)
     return found

@@ -52,6 +52,24 @@ def charge_of(error: BaseException) -> Usage:
     return UNTOLD
 
 
+def told_of(error: BaseException) -> str:
+    """What an error of a connection says; also where the libraries call it a time-out."""
+    import aiohttp
+
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, aiohttp.ServerDisconnectedError | ConnectionResetError):
+            return f"the connection was closed ({found})"
+        if isinstance(found, aiohttp.ClientConnectorError):
+            return f"Connection error. ({found})"
+        if isinstance(found, aiohttp.ClientPayloadError) and "not completed" in str(found):
+            return "the connection was closed before the reply had ended"
+        found = found.__cause__
+    if isinstance(error, aiohttp.ClientError):
+        return f"Connection error. ({error})"
+    return f"{error} ({error.__cause__})" if error.__cause__ else f"{error}"
+
+
 def _http(library: ModuleType) -> ModuleType:
     """The HTTP package a client library is built on: httpx, or what has followed it."""
     return sys.modules[library.DefaultAsyncHttpxClient.__base__.__module__]

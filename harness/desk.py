@@ -3,20 +3,26 @@
 The only place that calls a model. Nothing here knows a task, a judge or a back end.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import fsum
-from typing import Literal
+from typing import Literal, Protocol
 
 from harness.budget import Budget
 from harness.core import Model, Request, Response
-from harness.errors import BudgetReached, StoreError
+from harness.errors import BudgetReached, ModelError, StoreError
 from harness.ledger import Ledger
 from harness.parts import NO_REPLY, Reason, Usage
 from harness.prices import Price
 
-Progress = Callable[[str, int, int], None]
 Retry = Literal["failed", "all", "none"]
+
+
+class Progress(Protocol):
+    """Is told how far a stage is."""
+
+    def __call__(self, stage: str, done: int, total: int, failed: int = 0, /) -> None:
+        """`done` of `total` calls are stored, of which `failed` got no reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class Desk:
         found = self.ledger.find(planned)
         stored = self._final(found)
         missing = {key: value for key, value in planned.items() if key not in stored}
-        self.progress(stage, len(stored), len(planned))
+        self.progress(stage, len(stored), len(planned), _without_reply(stored))
         self._count(planned, found)
         if not missing:
             return found
@@ -68,7 +74,10 @@ class Desk:
                 f"{stage}: {len(missing)} of {len(planned)} calls are not stored; "
                 "repeat the command without --offline to make them"
             )
-        self._ask(missing, stage=stage, done=len(stored))
+        try:
+            self._ask(missing, stored, stage=stage)
+        except ModelError as error:
+            raise ModelError(f"model {self.model.name}: {error}") from error
         return self.ledger.find(planned)
 
     def stored(self, requests: Iterable[Request]) -> dict[str, Response]:
@@ -91,19 +100,23 @@ class Desk:
         again = frozenset(Reason) if self.terms.retry == "all" else NO_REPLY
         return {k: v for k, v in found.items() if not v.failure or v.failure.reason not in again}
 
-    def _ask(self, missing: Mapping[str, Request], *, stage: str, done: int) -> None:
+    def _ask(
+        self, missing: Mapping[str, Request], stored: Mapping[str, Response], *, stage: str
+    ) -> None:
         """Ask for what is missing, in as many rounds as the budget takes to run out."""
         self.ledger.check()
-        left = dict(missing)
+        left, failed = dict(missing), _without_reply(stored)
+        total = len(missing) + len(stored)
         while left:
             before = len(left)
             for response in self.model.answer(self._admitted(left.values())):
                 priced, asked = self._priced(response), left.pop(response.key)
                 self.ledger.add(asked, priced)
                 self._settle(asked, priced)
-                self.progress(stage, done + len(missing) - len(left), done + len(missing))
+                failed += _without_reply({response.key: response})
+                self.progress(stage, total - len(left), total, failed)
             if len(left) == before:
-                raise self._stopped(len(left), stage)
+                raise self._stopped(left.values(), stage)
 
     def _admitted(self, requests: Iterable[Request]) -> Iterator[Request]:
         """The requests there is money for; all of a model that has no price."""
@@ -132,15 +145,20 @@ class Desk:
             cost = _counted(response.usage, asked, self.price)
             self.terms.budget.settle(response.key, cost)
 
-    def _stopped(self, left: int, stage: str) -> Exception:
-        budget = self.terms.budget
-        if budget is None or self.price is None:
-            return StoreError(f"{stage}: model {self.model.name} left {left} requests unanswered")
+    def _stopped(self, left: Collection[Request], stage: str) -> Exception:
+        budget, price, count = self.terms.budget, self.price, len(left)
+        if budget is None or price is None:
+            return StoreError(f"{stage}: model {self.model.name} left {count} requests unanswered")
+        most = fsum(map(price.most, left))
         return BudgetReached(
-            f"{stage}: {left} calls are left, and the next might bring the "
-            f"{budget.spent_usd:.4f} USD spent above --budget {budget.cap_usd:g}; what was "
-            "answered is stored: raise the budget and repeat the command to go on"
+            f"{stage}: {count} calls are left, which may cost {most:.4f} USD at most, and the next "
+            f"might bring the {budget.spent_usd:.4f} USD spent above --budget {budget.cap_usd:g}; "
+            "what was answered is stored: raise the budget and repeat the command to go on"
         )
+
+
+def _without_reply(found: Mapping[str, Response]) -> int:
+    return sum(r.failure is not None and r.failure.reason in NO_REPLY for r in found.values())
 
 
 def _counted(usage: Usage, asked: Request, price: Price) -> float:

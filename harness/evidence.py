@@ -4,16 +4,21 @@ Nothing here asks or judges; the texts of a row come from the ledger.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from harness.core import Response
-from harness.costs import answer_calls, judge_calls, merged
+from harness.core import Response, Sample
+from harness.costs import answer_calls, judge_calls, merged, run_costs
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Reason
 from harness.pipeline import Judged, Taken, Trial, trial
-from harness.runs import Row, StepRow, VerdictRow
+from harness.prompts import without_controls
+from harness.runs import Gap, Row, RunFile, Said, StepRow, VerdictRow
 from harness.specs.tasks import TaskSpec
+
+OF_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
+"""Reasons whose notes are a server's words or ours, not a model's."""
+MOST_SAID, LONGEST_SAID = 3, 240
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,18 +36,50 @@ class Lost:
 
 def lost(rows: Sequence[Row]) -> Counter[Lost]:
     """How often each thing is missing: an answer once, however many judges lack it."""
-    found: Counter[Lost] = Counter()
+    return Counter(gap for gap, _ in _missing(rows))
+
+
+def gaps(rows: Sequence[Row]) -> tuple[Gap, ...]:
+    """What is missing of some rows, in order, with what the calls behind it ended in."""
+    said: dict[Lost, Counter[str]] = {}
+    for gap, note in _missing(rows):
+        said.setdefault(gap, Counter())[_line(note)] += 1
+    return tuple(
+        Gap(gap.judge, gap.is_reply, gap.reason, notes.total(), _commonest(gap.reason, notes))
+        for gap, notes in sorted(said.items())
+    )
+
+
+def accounted(file: RunFile, rows: Sequence[Row]) -> RunFile:
+    """A run's file with what its rows cost, and with what is missing of them."""
+    costs = run_costs(rows, file.judges)
+    return replace(file, costs=costs, redrawn=redrawn(rows), missing=gaps(rows))
+
+
+def _missing(rows: Sequence[Row]) -> Iterator[tuple[Lost, str]]:
+    """Each thing that is missing, and the note on it."""
     for part in rows:
-        missing = {name: v for name, v in part.verdicts.items() if v.reason is not None}
-        reasons = [verdict.reason for verdict in missing.values() if verdict.reason]
+        held = [(name, v, v.reason) for name, v in part.verdicts.items()]
+        found = [(name, v, reason) for name, v, reason in held if reason is not None]
         if part.answer is None:
-            found.update(Lost("", False, reason) for reason in reasons[:1])
+            yield from ((Lost("", False, reason), v.note) for _, v, reason in found[:1])
             continue
-        found.update(
-            Lost(name, bool(verdict.keys), reason)
-            for (name, verdict), reason in zip(missing.items(), reasons, strict=True)
-        )
-    return found
+        for name, verdict, reason in found:
+            yield Lost(name, bool(verdict.keys), reason), verdict.note
+
+
+def _line(note: str) -> str:
+    """A note as one short line."""
+    line = " ".join(without_controls(note).split())
+    return line if len(line) <= LONGEST_SAID else f"{line[:LONGEST_SAID]}..."
+
+
+def _commonest(reason: Reason, notes: Counter[str]) -> tuple[Said, ...]:
+    """The commonest notes, where it is no model that wrote them."""
+    if reason not in OF_CALLS:
+        return ()
+    ordered = sorted(notes.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(Said(note, count) for note, count in ordered[:MOST_SAID] if note)
 
 
 def cut_answers(rows: Sequence[Row]) -> int:
@@ -87,6 +124,36 @@ def verdict_row(judged: Judged) -> VerdictRow:
     )
 
 
+def with_verdicts(rows: Sequence[Row], judge: str, verdicts: Mapping[int, VerdictRow]) -> list[Row]:
+    """The rows, those at the places of a judge's verdicts with them."""
+    added = list(rows)
+    for place, verdict in verdicts.items():
+        others = {**rows[place].verdicts, judge: verdict}
+        added[place] = replace(rows[place], verdicts=dict(sorted(others.items())))
+    return added
+
+
+def with_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row] | None:
+    """The rows with the verdicts of earlier ones; null where not all answers are still the same."""
+    known = {(r.sample.id, r.variant, r.decoding): r for r in earlier}
+    held = [known.get((r.sample.id, r.variant, r.decoding)) for r in rows]
+    pairs = [(row, old) for row, old in zip(rows, held, strict=True) if old is not None]
+    if len(pairs) < len(rows) or any(_said(row) != _said(old) for row, old in pairs):
+        return None
+    return [replace(row, verdicts=old.verdicts) for row, old in pairs]
+
+
+def samples(rows: Sequence[Row]) -> tuple[Sample, ...]:
+    """The samples of some rows, each once."""
+    return tuple({row.sample.id: row.sample for row in rows}.values())
+
+
+def fresh(rows: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
+    """Rows built anew from trials, the verdicts so far kept."""
+    pairs = zip(rows, trials, strict=True)
+    return [replace(row(trial), verdicts=old.verdicts) for old, trial in pairs]
+
+
 def row_keys(rows: Sequence[Row]) -> list[str]:
     """The ledger keys of every step of some rows."""
     return [step.key for row in rows for step in row.steps]
@@ -116,6 +183,10 @@ def trials(rows: Sequence[Row], found: Mapping[str, Response], *, task: TaskSpec
         )
         for row in rows
     ]
+
+
+def _said(row: Row) -> tuple[object, ...]:
+    return row.answer, [step.key for step in row.steps], [step.reason for step in row.steps]
 
 
 def _step(part: Taken) -> StepRow:

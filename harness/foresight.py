@@ -96,11 +96,15 @@ def count_stored(plan: Plan, desk: Desk, seats: Sequence[Seat]) -> None:
 def count_replies(trials: Sequence[Trial], seats: Sequence[Seat], *, task: TaskSpec) -> None:
     """Count what judges were told of stored answers before any of them asks something new."""
     for seat in seats:
-        if seat.desk is None or seat.desk.terms.budget is None:
-            continue
-        viewed = [pipeline.seen(part, seat.entry.step, task=task) for part in trials]
-        asked = pipeline.questions([part for part in viewed if part], seat.judge)
-        seat.desk.count([question for part in asked for question in part])
+        if seat.desk is not None and seat.desk.terms.budget is not None:
+            seat.desk.count(asked_of(trials, seat, task=task))
+
+
+def asked_of(trials: Sequence[Trial], seat: Seat, *, task: TaskSpec) -> list[Request]:
+    """What a judge asks about stored answers."""
+    viewed = [pipeline.seen(part, seat.entry.step, task=task) for part in trials]
+    asked = pipeline.questions([part for part in viewed if part], seat.judge)
+    return [question for part in asked for question in part]
 
 
 def planned(plan: Plan, cell: Cell) -> tuple[Request, ...]:

@@ -40,7 +40,8 @@ class Outcome(Enum):
 class Gate:
     """Lets as many in as the server seems to bear, never more than `most`.
 
-    `is_calm` says that the last round showed no more trouble than chance brings.
+    `is_calm` says that the last round showed no more trouble than chance brings; `has_refused`
+    that somebody wanted in once it was closed.
 
     A round is as many outcomes as the limit was when it began. After it the limit grows if
     nothing, or little, was turned away; is cut by the share turned away, at most by half, if
@@ -61,12 +62,14 @@ class Gate:
         self._asked: list[float] = []  # until when those of a round were asked to wait
         self._opening: asyncio.TimerHandle | None = None
         self.closed_by: Exception | None = None
+        self.has_refused = False
         self._closing = asyncio.Event()
 
     async def enter(self) -> bool:
         """Wait for a place, and take it; false once the gate is closed."""
         while self._room <= 0:
             if self.closed_by is not None:
+                self.has_refused = True
                 return False
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(place)

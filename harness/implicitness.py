@@ -78,8 +78,10 @@ def placed(
 
     `scorer` finds a scorer by its name; it is called where the samples bring no measure.
     """
-    if spec is None or spec.scorer == NONE:
+    if spec is None:
         return tuple(samples), data
+    if spec.scorer == NONE:
+        return tuple(map(_without, samples)), data
     if spec.prefers_column and any(IMPLICITNESS in sample.references for sample in samples):
         _tell_lacking(samples, "the table's column")
         return tuple(samples), replace(data, label=f"{data.label}+{COLUMN}")
@@ -111,10 +113,16 @@ def overlap_line(data: DataEntry, samples: Sequence[Sample]) -> str:
     return told + (remedy if overlap else "")
 
 
+def _without(sample: Sample) -> Sample:
+    """A sample without any measure that its table brings."""
+    references = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
+    return replace(sample, references=references)
+
+
 def _with(sample: Sample, measured: Measured) -> Sample:
     """A sample with its measure, and the flag that goes with it."""
     flags = sample.flags + ((f"implicitness_{measured.flag}",) if measured.flag else ())
-    references = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
+    references = dict(_without(sample).references)
     if measured.value is not None:
         # Beyond the sixth decimal it depends on what else was encoded beside it.
         references[IMPLICITNESS] = (repr(round(measured.value, 6)),)

@@ -281,7 +281,8 @@ def picture(rows: Sequence[CurveRow]) -> str:
     by = ", ".join(sorted({row.data for row in rows}))
     if len({row.data for row in rows}) > 1:
         by = f"measured by {_scale(rows[0])}"
-    return svg(plots, title=f"{rows[0].task}, {by}: points are bins, dashes isotonic")
+    forms = "points are bins, the line is logistic with its 95% band, dashes are isotonic"
+    return svg(plots, title=f"{rows[0].task}, {by}: {forms}")
 
 
 def _series(rows: Sequence[CurveRow], called: Mapping[str, str]) -> Iterator[Series]:

@@ -13,10 +13,9 @@ from msgspec import structs
 
 from harness import __version__, evidence, pipeline
 from harness.backends import Backend
-from harness.classifiers import model_of
-from harness.core import Judge, Model, Response, Run, Sample
-from harness.costs import run_costs
-from harness.errors import StoreError
+from harness.classifiers import Posed, model_of
+from harness.core import Judge, Model, Run
+from harness.errors import HarnessError
 from harness.foresight import count_replies, count_stored
 from harness.implicitness import as_told
 from harness.ledger import Ledger
@@ -33,7 +32,17 @@ from harness.planning import (
 from harness.runs import JudgeEntry, ModelEntry, Row, RunFile, RunFolder, VerdictRow, write_whole
 from harness.scores import ScoreRow, table_text
 from harness.scoring import score_rows
-from harness.seats import Asking, Seat, check_judges, judge_of, resolve, seat_judges, try_judges
+from harness.seats import (
+    Asking,
+    Seat,
+    check_judges,
+    joined,
+    judge_of,
+    resolve,
+    seat_judges,
+    stored_replies,
+    try_judges,
+)
 from harness.specs.tasks import TaskSpec
 from harness.ways import Way, answered_by
 from harness.workspace import Workspace
@@ -71,14 +80,28 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
+class Seated:
+    """A stored run and the judges that are to read it; nothing has been asked yet."""
+
+    file: RunFile
+    rows: tuple[Row, ...]
+    trials: tuple[Trial, ...]
+    seats: tuple[Seat, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
-    """What a command leaves: the run's folder, its scores, what is missing, how much was cut."""
+    """What a command leaves: the run's folder, its scores, what is missing, how much was cut.
+
+    `again` counts the replies without an answer that were asked for again since the last command.
+    """
 
     folder: RunFolder
     file: RunFile
     scores: tuple[ScoreRow, ...]
     missing: Counter[evidence.Lost]
     cut: int
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +137,7 @@ def prepare(space: Workspace, options: RunOptions) -> Prepared:
     samples, data = space.samples(task.data)
     taken = take(samples, options.limit, seed=options.seed)
     chosen, data = space.measured(taken, data, task.implicitness)
-    model = model_of(space, options.model, spec, task=(options.task, task), samples=samples)
+    model = model_of(space, options.model, spec, Posed(options.task, task, samples, chosen))
     task = answered_by(task, model.modes, options.answers, model=options.model)
     model = resolve(space, model, spec)
     prompts = space.registry.prompts
@@ -159,8 +182,17 @@ def run_each(space: Workspace, each: Sequence[RunOptions]) -> Iterator[Done]:
     ready = deque(prepare(space, options) for options in each)
     for one in ready:
         count_stored(one.plan, space.desk(one.model), one.seats)
-    while ready:  # none is held longer than it runs: it may have weights
-        yield _run(space, ready.popleft())
+    while ready:
+        yield _next(space, ready)
+
+
+def _next(space: Workspace, ready: deque[Prepared]) -> Done:
+    """The next run, which is held no longer than it runs: it may have weights."""
+    try:
+        return _run(space, ready.popleft())
+    except HarnessError as error:
+        rest = ", ".join(one.model.name for one in ready)
+        raise type(error)(f"{error}; not run: {rest}" if rest else str(error)) from error
 
 
 def _run(space: Workspace, ready: Prepared) -> Done:
@@ -176,18 +208,22 @@ def judge(
     space: Workspace, folder: RunFolder, names: Sequence[str], *, asking: Asking = OWN_MODELS
 ) -> Done:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
+    ready = seat(space, folder, names, asking=asking)
+    file, trials, seats = ready.file, ready.trials, ready.seats
+    count_replies(trials, seats, task=file.task)
+    return _judge_and_write(folder, file, rows=list(ready.rows), trials=trials, seats=seats)
+
+
+def seat(
+    space: Workspace, folder: RunFolder, names: Sequence[str], *, asking: Asking = OWN_MODELS
+) -> Seated:
+    """Resolve all that further judges of a stored run need; nothing is asked."""
     file, rows = folder.read(), folder.read_rows()
     check_judges(space, names, task=file.task, name=file.run.task)
     trials = _stored_trials(space, file, rows, task=file.task)
-    seats = seat_judges(
-        space,
-        names,
-        asking=asking,
-        tested=file.model,
-        samples=_samples(rows),
-    )
-    count_replies(trials, seats, task=file.task)
-    return _judge_and_write(folder, file, rows=rows, trials=trials, seats=seats)
+    samples = evidence.samples(rows)
+    seats = seat_judges(space, names, asking=asking, tested=file.model, samples=samples)
+    return Seated(file, tuple(rows), tuple(trials), seats)
 
 
 def read(space: Workspace, folder: RunFolder) -> Reread:
@@ -196,9 +232,10 @@ def read(space: Workspace, folder: RunFolder) -> Reread:
     task = structs.replace(file.task, cut=space.registry.task(file.run.task).cut)
     trials = _stored_trials(space, file, rows, task=task)
     altered = [] if task == file.task else [f"the cut of task {file.run.task}"]
-    fresh, changes, stale = _fresh(rows, trials), list[Change](), Counter[str]()
+    fresh, changes, stale = evidence.fresh(rows, trials), list[Change](), Counter[str]()
     for entry in file.judges:
-        judge = judge_of(space, entry.name, identity=entry.identity, samples=_samples(rows))
+        samples = evidence.samples(rows)
+        judge = judge_of(space, entry.name, identity=entry.identity, samples=samples)
         altered += [] if judge.recipe == entry.recipe else [f"judge {entry.name}"]
         viewed = _seen(trials, entry, task=task)
         held = {place: rows[place].verdicts[entry.name] for place in viewed}
@@ -213,7 +250,7 @@ def read(space: Workspace, folder: RunFolder) -> Reread:
             for place, verdict in verdicts.items()
             if _differs(held[place], verdict)
         ]
-        fresh = _add(fresh, entry.name, verdicts)
+        fresh = evidence.with_verdicts(fresh, entry.name, verdicts)
     if not altered:
         _write(folder, replace(file, version=__version__), fresh)
     return Reread(tuple(changes), stale, tuple(altered))
@@ -227,24 +264,24 @@ def _judge_and_write(
     trials: Sequence[Trial],
     seats: Sequence[Seat],
 ) -> Done:
-    for seat in seats:
-        viewed = _seen(trials, seat.entry, task=file.task)
-        with seat.desk or nullcontext() as desk:
-            judged = pipeline.ask(list(viewed.values()), seat.judge, desk)
+    for part in seats:
+        viewed = _seen(trials, part.entry, task=file.task)
+        with part.desk or nullcontext() as desk:
+            judged = pipeline.ask(list(viewed.values()), part.judge, desk)
         verdicts = map(evidence.verdict_row, judged)
-        rows = _add(rows, seat.judge.name, dict(zip(viewed, verdicts, strict=True)))
-        others = tuple(entry for entry in file.judges if entry.name != seat.judge.name)
-        ordered = sorted((*others, seat.entry), key=lambda entry: entry.name)
-        file = replace(file, judges=tuple(ordered))
+        held = dict(zip(viewed, verdicts, strict=True))
+        rows = evidence.with_verdicts(rows, part.judge.name, held)
+        file = replace(file, judges=joined(file.judges, part.entry))
     return _write(folder, file, rows)
 
 
 def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> Done:
     scores = tuple(score_rows(file, rows))
-    file = replace(file, costs=run_costs(rows, file.judges), redrawn=evidence.redrawn(rows))
+    before, file = file.redrawn, evidence.accounted(file, rows)
     folder.write(file, rows)
     write_whole(folder.scores, table_text(scores).encode())
-    return Done(folder, file, scores, evidence.lost(rows), evidence.cut_answers(rows))
+    lost, cut = evidence.lost(rows), evidence.cut_answers(rows)
+    return Done(folder, file, scores, lost, cut, again=file.redrawn - before)
 
 
 def _task(space: Workspace, options: RunOptions) -> TaskSpec:
@@ -257,26 +294,13 @@ def _asking(options: RunOptions) -> Asking:
     return Asking(options.judge_model, options.is_self_judge_allowed)
 
 
-def _samples(rows: Sequence[Row]) -> tuple[Sample, ...]:
-    """The samples of some rows, each once."""
-    return tuple({row.sample.id: row.sample for row in rows}.values())
-
-
 def _with_earlier(folder: RunFolder, file: RunFile, rows: list[Row]) -> tuple[RunFile, list[Row]]:
     """The verdicts of judges that read this run before, where the answers are still the same."""
     if not (folder.path / "run.json").is_file():
         return file, rows
-    earlier = {(r.sample.id, r.variant, r.decoding): r for r in folder.read_rows()}
-    held = [earlier.get((r.sample.id, r.variant, r.decoding)) for r in rows]
-    pairs = [(row, old) for row, old in zip(rows, held, strict=True) if old is not None]
-    if len(pairs) < len(rows) or any(_said(row) != _said(old) for row, old in pairs):
-        return file, rows
-    kept = [replace(row, verdicts=old.verdicts) for row, old in pairs]
-    return replace(file, judges=folder.read().judges), kept
-
-
-def _said(row: Row) -> tuple[object, ...]:
-    return row.answer, [step.key for step in row.steps], [step.reason for step in row.steps]
+    earlier, kept = folder.read(), evidence.with_earlier(rows, folder.read_rows())
+    file = replace(file, redrawn=earlier.redrawn)
+    return (file, rows) if kept is None else (replace(file, judges=earlier.judges), kept)
 
 
 def _stored_trials(
@@ -284,21 +308,6 @@ def _stored_trials(
 ) -> list[Trial]:
     ledger = Ledger(space.results / "calls" / file.model.name)
     return evidence.trials(rows, ledger.find(evidence.row_keys(rows)), task=task)
-
-
-def _stored_replies(
-    space: Workspace, entry: JudgeEntry, keys: Sequence[tuple[str, ...]]
-) -> dict[str, Response]:
-    wanted = [key for part in keys for key in part]
-    if entry.asks is None:
-        return {}
-    found = Ledger(space.results / "calls" / entry.asks).find(wanted)
-    if lost := [key for key in wanted if key not in found]:
-        raise StoreError(
-            f"{len(lost)} replies to judge {entry.name} are not in the calls ledger (first: "
-            f"{lost[0][:12]}); copy its folder back, or have it judge again"
-        )
-    return found
 
 
 def _seen(trials: Sequence[Trial], entry: JudgeEntry, *, task: TaskSpec) -> dict[int, Trial]:
@@ -326,24 +335,9 @@ def _reread(
         [trials[place] for place in same],
         judge,
         keys=[held[place].keys for place in same],
-        replies=_stored_replies(space, entry, [verdict.keys for verdict in held.values()]),
+        replies=stored_replies(space, entry, [verdict.keys for verdict in held.values()]),
     )
     return {**held, **dict(zip(same, map(evidence.verdict_row, judged), strict=True))}
-
-
-def _fresh(rows: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
-    """Rows built anew from trials, the verdicts so far kept."""
-    pairs = zip(rows, trials, strict=True)
-    return [replace(evidence.row(trial), verdicts=row.verdicts) for row, trial in pairs]
-
-
-def _add(rows: Sequence[Row], judge: str, verdicts: Mapping[int, VerdictRow]) -> list[Row]:
-    """The rows, those at the places of the verdicts with them."""
-    added = list(rows)
-    for place, verdict in verdicts.items():
-        others = {**rows[place].verdicts, judge: verdict}
-        added[place] = replace(rows[place], verdicts=dict(sorted(others.items())))
-    return added
 
 
 def _differs(before: VerdictRow, after: VerdictRow) -> bool:

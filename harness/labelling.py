@@ -7,6 +7,7 @@ field `text` of a sample as a prompt would show it, whatever the words around it
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
+from typing import Protocol, runtime_checkable
 
 from harness.core import Request, Response, Sample
 from harness.errors import SpecError
@@ -27,6 +28,14 @@ class Asked:
     request: Request
     text: str | None
     labels: tuple[str, ...]
+
+
+@runtime_checkable
+class TextReader(Protocol):
+    """A model that reads the text of a request, and no prompt."""
+
+    def text_of(self, request: Request) -> str | None:
+        """The text it would read; null at a step that shows none, where it reads nothing."""
 
 
 @dataclass(frozen=True, slots=True)

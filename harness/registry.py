@@ -228,7 +228,7 @@ class Registry:
     def check_key(self, name: str) -> None:
         """Refuse a hosted model whose key the environment lacks."""
         spec = self.model_spec(name)
-        if isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
+        if isinstance(spec, models.HostedSpec):
             _ = Server.found(
                 spec.base_url,
                 self.environ,
@@ -240,7 +240,7 @@ class Registry:
     def price(self, name: str) -> Price | None:
         """What the tokens of a hosted model cost; null where no price is known."""
         spec = self.model_spec(name)
-        if not isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
+        if not isinstance(spec, models.HostedSpec):
             return None
         beside = _room_beside(spec)
         for home in self.homes:
@@ -250,12 +250,15 @@ class Registry:
                     return price_of(found, reasoning_max_tokens=beside)
         return None
 
+    def priced_as(self, name: str) -> str | None:
+        """What prices.yaml calls a hosted model; null for another."""
+        spec = self.model_spec(name)
+        return spec.model if isinstance(spec, models.HostedSpec) else None
+
     def has_key(self, name: str) -> bool:
         """Whether a model is asked with a key, as those are that cost money."""
         spec = self.model_spec(name)
-        if not isinstance(spec, models.OpenAISpec | models.AnthropicSpec):
-            return False
-        return spec.key_env is not None
+        return isinstance(spec, models.HostedSpec) and spec.key_env is not None
 
     def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
         """The judge of a spec; `identity` is that of its judge model, null where it asks none."""
@@ -329,7 +332,7 @@ class Registry:
         return samples
 
 
-def _room_beside(spec: models.OpenAISpec | models.AnthropicSpec) -> int:
+def _room_beside(spec: models.HostedSpec) -> int:
     """The tokens a reply may have beside the most of its decoding."""
     if isinstance(spec, models.OpenAISpec) and spec.api == "responses":
         from harness.models.openai_responses import LEAST_TOKENS

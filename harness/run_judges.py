@@ -13,6 +13,8 @@ from harness.runs import JudgeEntry, RunFile
 from harness.specs.checked import nearest
 
 RIGHT_OR_WRONG = "accuracy"
+THROUGH = "/"
+"""Stands in a judge's label before the model it asked in place of its own: choice/beta."""
 
 
 def judge_named(run: StoredRun, name: str) -> JudgeEntry:
@@ -29,12 +31,17 @@ def judge_named(run: StoredRun, name: str) -> JudgeEntry:
 def response_judges(run: StoredRun) -> list[JudgeEntry]:
     """The judges that say right or wrong of a run's responses, the task's own first."""
     own = list(run.file.task.judges)
+
+    def place(entry: JudgeEntry) -> int:
+        plain = entry.name.partition(THROUGH)[0]
+        return own.index(plain) if plain in own else len(own)
+
     found = [
         entry
         for entry in run.file.judges
         if entry.metric == RIGHT_OR_WRONG and not entry.step and not entry.name.endswith(SWAPPED)
     ]
-    return sorted(found, key=lambda entry: own.index(entry.name) if entry.name in own else len(own))
+    return sorted(found, key=place)
 
 
 def step_judges(run: StoredRun) -> list[JudgeEntry]:

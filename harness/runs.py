@@ -90,10 +90,34 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """What some calls without an answer ended in, and how many did."""
+
+    message: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What is missing, why, how often, and the commonest of what the calls behind it ended in.
+
+    `judge` is empty where there is no answer, for any judge; `is_reply` says that the judge asked
+    and cannot read what it was told. `said` is empty where a model's own words are the reason.
+    """
+
+    judge: str
+    is_reply: bool
+    reason: Reason
+    count: int
+    said: tuple[Said, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunFile:
     """run.json: what was run, resolved, how much of it was planned, and what it came to.
 
     `redrawn` counts the replies without an answer, such as refusals, that were asked for again.
+    `missing` is null where an earlier version, which did not tell, wrote the file.
     """
 
     digest: str
@@ -109,6 +133,7 @@ class RunFile:
     judges: tuple[JudgeEntry, ...] = ()
     costs: Costs | None = None
     redrawn: int = 0
+    missing: tuple[Gap, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +258,7 @@ def write_whole(path: Path, data: bytes) -> None:
     except OSError as error:
         raise StoreError(
             f"{path}: cannot be written ({error.strerror}); free some space or choose another "
-            "--results, then repeat the command"
+            "--results or -o, then repeat the command"
         ) from error
 
 
@@ -251,6 +276,13 @@ def refuse_source(out: Path, source: Path) -> None:
     """Refuse to write over the file that is read."""
     if out.resolve() == source.resolve():
         raise StoreError(f"{out}: is the file that is read; choose another -o, so that it stays")
+
+
+def refuse_file(folder: Path) -> None:
+    """Refuse a folder to write into that is a file, or would lie below one."""
+    there = next((part for part in (folder, *folder.parents) if part.exists()), None)
+    if there is not None and not there.is_dir():
+        raise StoreError(f"{there}: is a file, and -o names a folder here; choose another -o")
 
 
 def _bytes(path: Path) -> bytes:

@@ -15,6 +15,7 @@ from harness.judges.swapped import SWAPPED, Swapped, partners
 from harness.ledger import Ledger
 from harness.parts import Mode
 from harness.planning import Plan, request
+from harness.run_judges import THROUGH
 from harness.runs import JudgeEntry, ModelEntry
 from harness.specs.checked import nearest
 from harness.specs.judges import CosineSpec, GoldSpec, JudgeSpec, asked_model, step_read
@@ -63,8 +64,25 @@ def seat_judges(
 
 
 def spec_of(space: Workspace, name: str) -> JudgeSpec:
-    """The spec of a judge's name, which may be marked as swapped."""
-    return space.registry.judge_spec(name.removesuffix(SWAPPED))
+    """The spec of a judge's name, which may name another model and be marked as swapped."""
+    return space.registry.judge_spec(_parts(name)[0])
+
+
+def joined(judges: Sequence[JudgeEntry], new: JudgeEntry) -> tuple[JudgeEntry, ...]:
+    """The judges of a run, in the order of their names, with one that has read it now.
+
+    One of its name gives way to it; where that asked another model, as before its YAML was
+    changed, a warning says so.
+    """
+    for old in judges:
+        if old.name == new.name and old.asks != new.asks:
+            _log.warning(
+                "judge %s asked %s when it read this run before, and asks %s now: its new verdicts "
+                "take the place of those",
+                *(old.name, old.asks, new.asks),
+            )
+    others = (entry for entry in judges if entry.name != new.name)
+    return tuple(sorted((*others, new), key=lambda entry: entry.name))
 
 
 def check_judges(space: Workspace, names: Sequence[str], *, task: TaskSpec, name: str) -> None:
@@ -93,7 +111,7 @@ def check_judges(space: Workspace, names: Sequence[str], *, task: TaskSpec, name
 def judge_of(
     space: Workspace, name: str, *, identity: str | None, samples: Sequence[Sample]
 ) -> Judge:
-    """The judge of a name; a name marked as swapped reads each answer under another sample."""
+    """The judge of a label; one marked as swapped reads each answer under another sample."""
     plain, spec = name.removesuffix(SWAPPED), spec_of(space, name)
     judge = space.registry.judge(plain, spec, identity=identity)
     if plain == name:
@@ -130,7 +148,7 @@ def resolve(space: Workspace, model: Model, spec: ModelSpec) -> Model:
         _ = model.identity
     except ModelError as error:
         if not (space.is_offline and isinstance(spec, OpenAISpec) and spec.model == "auto"):
-            raise
+            raise ModelError(f"model {model.name}: {error}") from error
         known = sorted(space.desk(model).ledger.identities())
         if len(known) == 1:
             _log.warning("%s; taken for %s, whose answers are stored", error, known[0])
@@ -183,13 +201,15 @@ def _seat(
     samples: Sequence[Sample],
 ) -> Seat:
     """A judge by name, with the desk of its judge model; never the model under test unasked."""
-    spec = spec_of(space, name)
+    spec, (plain, named, mark) = spec_of(space, name), _parts(name)
     own = asked_model(spec)
     if own is None:
+        if named:
+            raise SpecError(f"judge {name}: {plain} asks no model; name it without /{named}")
         judge = judge_of(space, name, identity=None, samples=samples)
         entry = JudgeEntry(name, judge.metric, judge.recipe, step=step_read(spec))
         return Seat(judge, entry, None)
-    asked = asking.model or own
+    asked = named or asking.model or own
     model_spec = space.registry.model_spec(asked)
     model = space.registry.model(asked, model_spec)
     wanted = Mode.EMBED if isinstance(spec, CosineSpec) else Mode.GENERATE
@@ -204,9 +224,10 @@ def _seat(
             f"judge {name} would ask {asked}, the model under test; choose another with "
             "--judge-model, or add --allow-self-judge"
         )
-    judge = judge_of(space, name, identity=model.identity, samples=samples)
+    label = (plain if asked == own else f"{plain}{THROUGH}{asked}") + mark
+    judge = judge_of(space, label, identity=model.identity, samples=samples)
     entry = JudgeEntry(
-        name,
+        label,
         judge.metric,
         judge.recipe,
         asks=asked,
@@ -214,3 +235,26 @@ def _seat(
         step=step_read(spec),
     )
     return Seat(judge, entry, space.desk(model))
+
+
+def _parts(name: str) -> tuple[str, str | None, str]:
+    """What a judge's name says: its YAML, the model asked in place of its own, how it is marked."""
+    label = name.removesuffix(SWAPPED)
+    plain, _, model = label.partition(THROUGH)
+    return plain, model or None, name.removeprefix(label)
+
+
+def stored_replies(
+    space: Workspace, entry: JudgeEntry, keys: Sequence[tuple[str, ...]]
+) -> dict[str, Response]:
+    """The replies that a judge was given, by key; none to one that asks nothing."""
+    wanted = [key for part in keys for key in part]
+    if entry.asks is None:
+        return {}
+    found = Ledger(space.results / "calls" / entry.asks).find(wanted)
+    if lost := [key for key in wanted if key not in found]:
+        raise StoreError(
+            f"{len(lost)} replies to judge {entry.name} are not in the calls ledger (first: "
+            f"{lost[0][:12]}); copy its folder back, or have it judge again"
+        )
+    return found

@@ -66,6 +66,13 @@ class Server:
         return "set base_url" + (f" or {self.url_env}" if self.url_env else "")
 
     @property
+    def key_remedy(self) -> str:
+        """What to do about its key."""
+        if self.key_env:
+            return f"check the key in {self.key_env}"
+        return f"name the variable that holds a key as key_env, now null, in {self.owner}"
+
+    @property
     def hint(self) -> str:
         """What an address without a version may lack; empty for one that has it."""
         has_version = any(part.startswith("v") for part in urlsplit(self.url).path.split("/"))

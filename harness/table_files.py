@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from harness.cells import Cells, arrow_column, delimited, json_text, parquet_bytes
+from harness.cells import Cells, arrow_column, delimited, json_text, parquet_bytes, sound
 from harness.errors import DataError
 from harness.layouts import Layout
 from harness.specs.checked import nearest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
 
 TEXT: Final = "text"
+COMMAS: Final = "semicolons part its column names: save it with commas, or as .tsv"
 Quotes = Literal["standard", "none"]
 
 
@@ -130,8 +131,13 @@ class ParquetTable:
         return int(self.arrow.num_rows)
 
     def cells(self, place: int) -> list[object]:
-        """The values of a column."""
-        values: list[object] = self.arrow.column(place).to_pylist()
+        """The values of a column; bytes that are no UTF-8 are U+FFFD in its texts."""
+        column = self.arrow.column(place)
+        try:
+            values: list[object] = column.to_pylist()
+        except UnicodeDecodeError:
+            cells = column.cast("large_binary").to_pylist()
+            return [None if cell is None else cell.decode("utf-8", "replace") for cell in cells]
         return values
 
     def extended(self, added: Sequence[Column]) -> bytes:
@@ -177,15 +183,20 @@ def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
     wanted = TEXT if name is None else name
     places = [place for place, column in enumerate(table.columns) if column == wanted]
     if len(places) != 1:
-        fact = "no column" if not places else f"{len(places)} columns are called"
-        remedy = "give one in --column" if name is None else "correct --column or rename one"
-        raise DataError(f"{where}: {fact} {wanted!r}{nearest(wanted, [*table.columns])}; {remedy}")
+        remedy = "give one in --column" if name is None else "correct --column"
+        remedy = COMMAS if _has_semicolons(table.columns) else remedy
+        raise DataError(
+            f"{where}: {len(places)} columns are called {wanted!r}; rename all but one"
+            if places
+            else f"{where}: no column {wanted!r}{nearest(wanted, [*table.columns])}; {remedy}"
+        )
     cells = table.cells(places[0])
     kinds = sorted({type(cell).__name__ for cell in cells if cell is not None})
     if "str" not in kinds:
+        others = ", ".join(column for column in table.columns if column != wanted)
         raise DataError(
             f"{where}: column {wanted!r} holds {' and '.join(kinds) or 'nulls alone'}, no text; "
-            f"name another: {', '.join(table.columns)}"
+            + (f"name another: {others}" if others else "there is no other: give a file with texts")
         )
     return cells
 
@@ -239,9 +250,9 @@ def _read_delimited(name: str, text: str, layout: Layout, *, quotes: Quotes | No
             records += [(line, tuple(record))] if record else []
             line = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(
-            f"{name}:{reader.line_num}: not a table ({error}); correct its quotes{hint}"
-        ) from error
+        is_semicolons = _has_semicolons(text.partition("\n")[0].split(layout.mark))
+        remedy = COMMAS if is_semicolons else f"correct its quotes{hint}"
+        raise DataError(f"{name}:{reader.line_num}: not a table ({error}); {remedy}") from error
     finally:
         csv.field_size_limit(usual)
     header = records[0][1] if records else ()
@@ -249,22 +260,36 @@ def _read_delimited(name: str, text: str, layout: Layout, *, quotes: Quotes | No
     for place, row in zip(lines, rows, strict=True):
         if len(row) != len(header):
             raise DataError(
-                f"{name}:{place}: {len(row)} cells under {len(header)} column names; quote the "
-                f"row's separators and line ends{hint}"
+                f"{name}:{place}: {len(row)} cells under {len(header)} column names; "
+                f"{_remedy(header, row)}{hint}"
             )
     if not rows:
         raise DataError(f"{name}: no rows below the column names; give a file that has some")
     return TextTable(layout, header, tuple(rows), lines)
 
 
+def _remedy(header: Sequence[str], row: Sequence[str]) -> str:
+    """What to do where a row has more cells, or fewer, than there are column names."""
+    if _has_semicolons(header):
+        return COMMAS
+    if len(row) < len(header):
+        return "write the cells that are missing, or quote a line end within a cell"
+    return "quote the row's separators and line ends"
+
+
+def _has_semicolons(header: Sequence[str]) -> bool:
+    """Whether column names look like one line of semicolons, as some spreadsheets save CSV."""
+    return sum(name.count(";") for name in header) > len(header) - 1
+
+
 def _read_json(name: str, text: str) -> JsonTable:
-    """The objects of a file, one a line."""
+    """The objects of a file, one a line; halves of characters in them are U+FFFD."""
     numbers, texts, objects = list[int](), list[str](), list[dict[str, object]]()
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            found = sound(json.loads(line))
         except ValueError as error:
             raise DataError(f"{name}:{number}: not JSON ({error}); correct the line") from error
         if not isinstance(found, dict):

@@ -111,7 +111,8 @@ def checksum(path: Path) -> str:
 def check_fit(trained: Trained, labels: Sequence[str], samples: Sequence[Sample]) -> None:
     """Refuse a task of other labels, and texts that are mostly those it was trained on.
 
-    A few such texts are told of: released splits share some.
+    `samples` are those that are asked about. A few such texts are told of: released splits share
+    some.
     """
     card = trained.card
     if sorted(card.labels) != sorted(labels):

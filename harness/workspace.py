@@ -61,17 +61,27 @@ class Workspace:
         if model.kind in HOSTED:
             price = self.registry.price(model.name)
             if price is None and self.terms.budget and self.registry.has_key(model.name):
+                key = self.registry.priced_as(model.name)
                 raise SpecError(
-                    f"--budget: no price is known of model {model.name}; put it into "
-                    "configs/prices.yaml of your own folder, or leave the budget out"
+                    f"--budget: no price is known of model {model.name}; put it under {key!r} (the "
+                    "model of its YAML) into configs/prices.yaml of your own folder, or leave the "
+                    "budget out"
                 )
-        files = BatchFiles(self.results / "calls" / model.name / "batches")
+        files = self._batches(model)
         if not self.terms.is_batch or self.is_offline:
             _tell_of_batches(model.name, files)
             return Desk(model, ledger, self.progress, self.terms, price)
         server = self.registry.batch_server(model)
         batches = BatchModel(model, server, files=files, progress=self.progress)
         return Desk(batches, ledger, self.progress, self.terms, price, is_batch=True)
+
+    def waiting(self, model: Model) -> frozenset[str]:
+        """The keys of a model's calls that were handed in as batches and are not collected yet."""
+        records = self._batches(model).read()
+        return frozenset(key for part in records if part.state != "collected" for key in part.keys)
+
+    def _batches(self, model: Model) -> BatchFiles:
+        return BatchFiles(self.results / "calls" / model.name / "batches")
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
         """The samples of a table that a classifier is trained on, and where they came from."""

@@ -258,8 +258,34 @@ def test_what_waits_to_be_asked_again_when_all_are_sent_away_has_failed() -> Non
     with pytest.raises(ModelError, match="86400"):
         take(answer_all(map(request, range(99)), Patient(60, 86400).connect, QUICK), told)
 
-    why = "busy elsewhere; gave up after attempt 1 of 3: the server asks to wait too long; repeat"
+    why = (
+        "busy elsewhere; gave up after attempt 1 of 3: nothing more is asked of the server; repeat"
+    )
     assert any(failure_of(response)[1].startswith(why) for response in told)
+
+
+def test_a_server_of_which_nothing_but_failures_come_is_asked_no_more() -> None:
+    server, told = Server((Transient("no route"),) * 999), list[Response]()
+
+    with pytest.raises(ModelError, match=r"the last 20 requests failed .*no route; gave up"):
+        take(answer_all(map(request, range(99)), server.connect, QUICK), told)
+
+    assert 20 <= len(told) < 40
+    assert {failure_of(response)[0] for response in told} == {Reason.FAILED}
+
+
+def test_failures_that_leave_nothing_to_be_asked_end_nothing() -> None:
+    server = Server((Refused(Reason.FAILED, "too long"),) * 999)
+
+    assert len(list(answer_all(map(request, range(20)), server.connect, QUICK))) == 20
+
+
+def test_a_server_that_never_answers_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    policy = replace(QUICK, timeout_s=0.01)
+
+    list(answer_all(map(request, range(4)), Server(delay_s=9).connect, policy))
+
+    assert "8 calls in a row got no reply, the last: no answer within 0.01 s" in caplog.text
 
 
 def test_a_long_pause_is_told(caplog: pytest.LogCaptureFixture) -> None:

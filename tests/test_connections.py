@@ -12,17 +12,17 @@ from aiohttp import ClientError
 from stub_script import Script
 from stub_server import StubServer
 
-from harness.connections import charge_of, pool, post
+from harness.connections import charge_of, pool, post, told_of
 from harness.parts import UNCHARGED, UNTOLD, Usage
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}
 LIBRARIES = [(openai, "AsyncOpenAI"), (anthropic, "AsyncAnthropic")]
 
 
-def charged(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) -> Usage:
-    """What a call to a server was charged that ends in an error."""
+def failed(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) -> BaseException:
+    """The error a call to a server ends in."""
 
-    async def call() -> Usage:
+    async def call() -> BaseException:
         options: dict[str, Any] = {"api_key": "k", "base_url": url, "max_retries": 0}
         client = getattr(library, name)(**options, timeout=timeout_s, http_client=pool(library, 1))
         async with client:
@@ -30,9 +30,14 @@ def charged(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) -
                 (openai.OpenAIError, anthropic.AnthropicError, ClientError)
             ) as caught:
                 await post(client, "/chat/completions", ASKED)
-        return charge_of(caught.value)
+        return caught.value
 
     return asyncio.run(call())
+
+
+def charged(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) -> Usage:
+    """What a call to a server was charged that ends in an error."""
+    return charge_of(failed(library, name, url, timeout_s=timeout_s))
 
 
 @pytest.mark.parametrize(("library", "name"), LIBRARIES)
@@ -41,6 +46,18 @@ def test_a_call_that_reaches_no_server_costs_nothing(library: ModuleType, name: 
         port = taken.getsockname()[1]
 
     assert charged(library, name, f"http://127.0.0.1:{port}/v1") == UNCHARGED
+
+
+@pytest.mark.parametrize(("library", "name"), LIBRARIES)
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [("cut", "the connection was closed before"), ("hung-up", "the connection was closed (Server")],
+)
+def test_a_connection_that_was_closed_is_not_called_a_time_out(
+    library: ModuleType, name: str, *, fault: str, told: str
+) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        assert told_of(failed(library, name, stub.url)).startswith(told)
 
 
 @pytest.mark.parametrize(("library", "name"), LIBRARIES)

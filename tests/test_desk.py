@@ -10,7 +10,7 @@ import pytest
 from harness.budget import Budget
 from harness.core import Request, Response
 from harness.desk import Desk, Retry, Terms
-from harness.errors import BudgetReached
+from harness.errors import BudgetReached, ModelError
 from harness.ledger import Ledger
 from harness.models.scripted import ScriptedModel
 from harness.parts import UNCHARGED, Decoding, Failure, Message, Reason, Usage
@@ -58,6 +58,25 @@ def test_without_a_price_the_cost_is_not_known(tmp_path: Path) -> None:
     assert {response.usage.cost_usd for response in found.values()} == {None}
 
 
+def test_what_got_no_reply_is_told_apart_also_where_it_is_not_asked_again(tmp_path: Path) -> None:
+    told: list[tuple[object, ...]] = []
+    asked: tuple[tuple[int, Retry], ...] = ((2, "failed"), (3, "none"))
+    for count, retry in asked:
+        at = desk(tmp_path, Terms(retry=retry), reply=lost)
+        with replace(at, progress=lambda *step: told.append(step)) as telling:
+            telling.answer(requests(count), stage="answers")
+
+    assert [step[1:] for step in told] == [(0, 2, 0), (1, 2, 1), (2, 2, 2), (2, 3, 2), (3, 3, 3)]
+
+
+def test_an_error_of_a_model_names_the_model(tmp_path: Path) -> None:
+    def refuse(_: Request) -> Response:
+        raise ModelError("no server at http://localhost")
+
+    with desk(tmp_path, reply=refuse) as at, pytest.raises(ModelError, match=r"^model m: no serv"):
+        at.answer(requests(), stage="answers")
+
+
 def test_a_budget_that_is_used_up_keeps_what_was_answered_and_goes_on_when_raised(
     tmp_path: Path,
 ) -> None:
@@ -81,7 +100,7 @@ def test_what_failed_before_counts_with_its_most_and_what_is_asked_again_beside_
     with desk(tmp_path, Terms(budget=Budget(61))) as at, pytest.raises(BudgetReached) as caught:
         at.answer(requests(2), stage="answers")
 
-    assert "1 calls are left" in str(caught.value)
+    assert "1 calls are left, which may cost 20.0000 USD at most" in str(caught.value)
     assert "42.0000 USD spent" in str(caught.value)
 
 

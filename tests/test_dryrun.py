@@ -12,7 +12,7 @@ from toy import DECODINGS, PRICES, SAMPLES, Toy
 
 from harness.cli import main
 from harness.desk import Terms
-from harness.dryrun import Asked, dry_run
+from harness.dryrun import Asked, dry_runs
 from harness.jobs import RunOptions, prepare
 from harness.jobs import run as run_job
 from harness.parts import Message
@@ -49,7 +49,7 @@ def planned(
 ) -> list[Asked]:
     space = replace(toy.space(), terms=terms or Terms())
     ready = prepare(space, RunOptions("toy", model, judges=judges))
-    return dry_run(space, ready)
+    return dry_runs(space, [ready])[0]
 
 
 def test_every_step_of_every_variant_is_counted(toy: Toy) -> None:

@@ -51,6 +51,30 @@ def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Pa
     assert found == {Lost("", False, Reason.FAILED): 1}
 
 
+def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: Path) -> None:
+    notes = ["no route", "no\nroute", "busy", "a" * 999, "b", "c"]
+    [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
+    lost = [{"one": VerdictRow(None, Reason.FAILED, note=note)} for note in notes]
+
+    [found] = evidence.gaps([replace(evidence.row(trial), verdicts=part) for part in lost])
+
+    assert (found.judge, found.reason, found.count) == ("", Reason.FAILED, 6)
+    assert [part.count for part in found.said] == [2, 1, 1]
+    assert [part.message for part in found.said] == ["no route", "a" * 240 + "...", "b"]
+
+
+@pytest.mark.parametrize("reason", [Reason.UNPARSED, Reason.REFUSED, Reason.TRUNCATED])
+def test_the_words_of_a_model_are_not_told_as_what_went_wrong(
+    tmp_path: Path, reason: Reason
+) -> None:
+    [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
+    verdicts = {"one": VerdictRow(None, reason, note="words of a model", keys=("k",))}
+
+    [found] = evidence.gaps([replace(evidence.row(trial), verdicts=verdicts)])
+
+    assert (found.count, found.said) == (1, ())
+
+
 @pytest.mark.parametrize(("keys", "is_reply"), [((), False), (("k",), True)])
 def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
     tmp_path: Path, keys: tuple[str, ...], is_reply: bool

@@ -103,7 +103,11 @@ def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk) -> None:
 
 @pytest.mark.parametrize(
     ("labels", "named"),
-    [("{open: open}", "name the checkpoint's label for each"), (None, "no label 'LABEL_9'")],
+    [
+        ("{open: open}", "name the checkpoint's label for each"),
+        (None, "no label 'LABEL_9'"),
+        ("{open: LABEL_1, non: LABEL_1}", "label 'LABEL_1' for more than one label of the task"),
+    ],
 )
 def test_labels_that_do_not_fit_are_refused(
     toy: Talk, capsys: pytest.CaptureFixture[str], labels: str | None, named: str

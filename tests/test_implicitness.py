@@ -102,6 +102,14 @@ def test_nothing_is_measured_where_nothing_is_asked_for(spec: ImplicitnessSpec |
     assert measured(held, spec=spec) == ((held,), "d1f3")
 
 
+def test_a_tables_own_column_counts_for_nothing_where_none_is_asked_for() -> None:
+    spec = structs.replace(SPEC, scorer="none")
+
+    found, label = measured(sample("a", "abc", implicitness="1.25", level="1"), spec=spec)
+
+    assert (found[0].references, label) == ({"level": ("1",)}, "d1f3")
+
+
 def test_texts_the_scorer_was_trained_on_are_flagged_and_told_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

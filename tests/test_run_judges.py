@@ -39,6 +39,12 @@ def test_response_judges_say_right_or_wrong_of_responses_the_tasks_own_first() -
     assert names(response_judges(read_by(*ALL))) == ["near", "asked", "far", "once"]
 
 
+def test_a_judge_of_the_task_that_asked_another_model_is_one_of_the_tasks_own() -> None:
+    other = JudgeEntry("near/beta", "accuracy", "near/beta:00|both-orders", "beta", "b@1")
+
+    assert names(response_judges(read_by(ASKED, FAR, other))) == ["near/beta", "asked", "far"]
+
+
 @pytest.mark.parametrize(
     ("judge", "expected"),
     [(THOUGHT, "near"), (ASKED_THOUGHT, "asked")],

@@ -120,6 +120,52 @@ def test_a_wrong_setting_of_a_hosted_model_is_named(
     assert [word for word in (str(path), *words) if word not in str(caught.value)] == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "remedy"),
+    [
+        ("openai", "max_tokens: 9", "max_tokens of the decoding in the YAML of the task or judge"),
+        ("openai", "max_completion_tokens: 9", "token_field"),
+        ("openai", "temperature: 1", "sends_temperature"),
+        ("openai", "n: 3", "sends_n"),
+        ("openai", "model: other", "model here"),
+        ("openai", "messages: []", "prompts/"),
+        ("openai", "seed: 1", "--seed"),
+        ("openai", "stop: [END]", "cut of the task's YAML"),
+        ("openai", "top_logprobs: 2", "choices here"),
+        ("openai", "response_format: {}", "is_structured_output"),
+        ("openai", "tools: []", "answers are texts"),
+        ("openai", "stream: true", "replies are read whole"),
+        ("openai, api: responses", "max_output_tokens: 9", "reasoning_max_tokens"),
+        ("openai, api: responses", "input: hi", "prompts/"),
+        ("openai, api: responses", "text: {format: {}}", "is_structured_output"),
+        ("anthropic", "max_tokens: 9", "reasoning_max_tokens"),
+        ("anthropic", "stop_sequences: [END]", "cut of the task's YAML"),
+        ("anthropic", "output_config: {format: {}}", "is_structured_output"),
+    ],
+)
+def test_what_a_request_says_itself_is_refused_in_extra_body(
+    tmp_path: Path, kind: str, body: str, remedy: str
+) -> None:
+    path = written(tmp_path, f"{{kind: {kind}, model: m, extra_body: {{{body}}}}}")
+
+    with pytest.raises(SpecError, match="extra_body would override") as caught:
+        read(path, ModelSpec)
+    assert body.partition(":")[0] in str(caught.value)
+    assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: openai, extra_body: {top_p: 0.9, dimensions: 8}",
+        "kind: openai, api: responses, extra_body: {text: {verbosity: low}}",
+        "kind: anthropic, extra_body: {output_config: {effort: low}, thinking: {type: adaptive}}",
+    ],
+)
+def test_further_fields_of_a_request_are_taken(tmp_path: Path, text: str) -> None:
+    assert read(written(tmp_path, f"{{model: m, {text}}}"), ModelSpec).extra_body
+
+
 # old text, new text, words of the message
 WRONG_TASKS = [
     ("judges:", "jugdes:", ("unknown key `jugdes`", "did you mean judges?")),
@@ -201,6 +247,31 @@ def test_a_wrong_judge_is_named_with_the_nearest_key(
     assert [word for word in (str(path), *words) if word not in str(caught.value)] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("input_usd: -1, output_usd: 2, read: d, source: x", "`$.prices[b].input_usd`; it is -1"),
+        ("input_usd: 1", "`$.prices[b]`"),
+        ("inputusd: 1", "`$.prices[b]`; did you mean input_usd"),
+        (
+            "input_usd: 1, output_usd: 2, source: x, read: 2026-01-02",
+            "it is 2026-01-02: put it in quotes, '2026-01-02'",
+        ),
+        ("input_usd: dear", "; it is 'dear'"),
+        ("source: 3", "it is 3: put it in quotes, '3'"),
+        ("input_usd: no", "; it is false"),
+    ],
+)
+def test_a_wrong_price_is_told_with_its_model_and_value(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    path = written(tmp_path, f"prices:\n  a: {{}}\n  b: {{{text}}}\n")
+
+    with pytest.raises(SpecError) as caught:
+        read(path, PricesSpec)
+    assert words in str(caught.value)
+
+
 def test_a_key_of_another_kind_is_not_suggested() -> None:
     with pytest.raises(SpecError, match="unknown key `orders`") as caught:
         check({"kind": "cosine", "orders": "both"}, JudgeSpec, where="j.yaml")
@@ -232,8 +303,8 @@ def test_a_choice_that_may_be_null_lists_its_values() -> None:
         ("about: a\n---\nabout: b", "not valid YAML"),
         (b"about: caf\xe9", "not UTF-8 at byte 10; save it as UTF-8"),
         (b"about: \x00", "not valid YAML"),
-        ("", "expected keys and values, found NoneType"),
-        ("# nothing\n", "expected keys and values, found NoneType"),
+        ("", "is empty"),
+        ("# nothing\n", "is empty"),
         ("- a\n- b", "expected keys and values, found list"),
         ("just words", "expected keys and values, found str"),
     ],

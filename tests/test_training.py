@@ -130,6 +130,33 @@ def test_a_few_texts_that_were_trained_on_are_told_of(
     assert [row.steps[-1].detail.get(TRAINED_ON) for row in rows] == [1.0] * 3 + [None] * 12
 
 
+def test_only_texts_that_are_asked_count_as_trained_on(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(toy)
+    toy.rows("dev.csv", [*talk(TOPICS[:1]), *talk(TOPICS[4:])])
+
+    assert toy.harness("run", "--task", "talk", "--model", "grams-svm", "--limit", "6") == 0
+
+    details = [row.steps[-1].detail for row in toy.run.read_rows()]
+    seen = sum(TRAINED_ON in one for one in details)
+    assert 0 < seen < 3
+    assert f"trained on {seen} of these 6 texts" in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_texts_and_no_prompt_where_none_is_read(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(toy)
+
+    toy.harness("run", "--task", "talk", "--model", "grams-svm", "--dry-run")
+
+    out = capsys.readouterr().out
+    assert f"an example\n[user]\n{talk(TOPICS[4:])[0][0]}\n" in out
+    assert "[choices]" not in out
+    assert re.search(r"talk +\w+ +\w+ +12 +0 +0 +0\n", out)
+
+
 def test_what_was_trained_for_a_task_answers_its_perturbed_texts(
     toy: Talk, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,7 +30,7 @@ from harness.cli import (
     training,
     verification,
 )
-from harness.cli.screen import say
+from harness.cli.screen import Once, say
 from harness.errors import BudgetReached, HarnessError
 
 USER_MISTAKE, OUR_BUG, INTERRUPTED = 2, 70, 130
@@ -76,7 +76,9 @@ def version(is_wanted: bool = typer.Option(False, "--version", help="Print the v
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code says how it ended."""
-    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
+    shown = logging.StreamHandler(sys.stderr)
+    shown.addFilter(Once())
+    logging.basicConfig(format="%(levelname)s: %(message)s", handlers=[shown], force=True)
     return outcome(lambda: app(args=arguments, prog_name="harness", standalone_mode=False))
 
 

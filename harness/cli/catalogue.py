@@ -1,16 +1,18 @@
 """The commands that show what there is: list, show."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, Home, Results
-from harness.cli.screen import put, put_json
+from harness.cli.screen import put, put_json, say
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.registry import Registry, Section
+    from harness.runs import RunFolder
 
 SECTIONS: "dict[str, Section]" = {
     "tasks": "tasks",
@@ -70,17 +72,28 @@ def show(
     if files:
         return 0
     from harness.errors import StoreError
-    from harness.runs import find_run
+    from harness.runs import RunFolder, find_run
 
     try:
         path = find_run(results, name).path
     except StoreError as error:
-        from harness.specs.checked import nearest
+        raise SpecError(f"no name {name!r}{_meant(registry, name)}; and {error}") from error
+    from harness.cli.gaps import gap_lines
 
-        known = {name for section in SECTIONS.values() for name in registry.names(section)}
-        raise SpecError(f"no name {name!r}{nearest(name, sorted(known))}; and {error}") from error
+    for line in gap_lines(RunFolder(path).read(), has_remedy=False):
+        put(f"# {line}")
     put(f"# {path}\n{(path / 'run.json').read_text('utf-8')}")
     return 0
+
+
+def _meant(registry: "Registry", name: str) -> str:
+    """The name that may be meant; without one, where all of them are told."""
+    from difflib import get_close_matches
+
+    known = {name for section in SECTIONS.values() for name in registry.names(section)}
+    if close := get_close_matches(name, sorted(known), n=1):
+        return f"; did you mean {close[0]!r}?"
+    return "; `harness list` shows them"
 
 
 def _about(registry: "Registry", section: "Section", name: str) -> str:
@@ -104,10 +117,25 @@ def _list_runs(results: "Results", *, is_json: bool) -> int:
 
     if not results.is_dir():
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
-    found = [str(folder.path) for folder in run_folders(results)]
+    found = run_folders(results)
     if is_json:
-        put_json(found)
+        put_json([str(folder.path) for folder in found])
         return 0
-    for path in found:
-        put(path)
+    for folder in found:
+        put(f"{folder.path}  {_state(folder)}")
+    if not found:
+        say(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     return 0
+
+
+def _state(folder: "RunFolder") -> str:
+    """When a run was last written, by this machine's clock, and how much is missing of it."""
+    from harness.errors import StoreError
+
+    try:
+        missing = folder.read().missing
+    except StoreError:
+        return "damaged; repeat the run to rebuild it"
+    day = datetime.fromtimestamp((folder.path / "run.json").stat().st_mtime).astimezone()
+    told = "" if missing is None else f"  missing {sum(gap.count for gap in missing)}"
+    return f"{day:%Y-%m-%d %H:%M}{told}"

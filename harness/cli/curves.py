@@ -38,8 +38,10 @@ def curve(
     from harness.implicitness import overlap_line
     from harness.implicitness_curves import curve_name, curve_rows, curve_text, picture, together
     from harness.panels import StoredRun
-    from harness.runs import find_run, write_whole
+    from harness.runs import find_run, refuse_file, write_whole
 
+    if out is not None:
+        refuse_file(out)
     folders = [find_run(results, name) for name in runs]
     stored = [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
     wanted = options.names(variant)

@@ -1,10 +1,11 @@
 """What a run's scores say beyond their headlines: by group, and by a judge's further metrics."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from harness.cli.classes import is_of_class, put_classes
-from harness.cli.screen import number, put, put_table, say, span
+from harness.cli.screen import number, p_value, put, put_table, say, span
 
 if TYPE_CHECKING:
     from harness.core import Score
@@ -33,6 +34,7 @@ def say_alarms(rows: "Sequence[ScoreRow]") -> None:
     """Tell of runs whose choices do not depend on what is asked."""
     from harness.leaderboard import alarms
 
+    named = _runs_told(rows)
     for alarm in alarms(rows):
         row, facts = alarm.row, []
         if alarm.favourite is not None:
@@ -40,10 +42,23 @@ def say_alarms(rows: "Sequence[ScoreRow]") -> None:
         if alarm.alike is not None:
             facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
         say(
-            f"alarm: {row.model} on {row.task}, {row.score.variant}: {' and '.join(facts)}; "
+            f"alarm: {named[row.signature]}: {' and '.join(facts)}; "
             "its accuracy says where the right choices stand, not what it understands"
         )
     _say_constants(rows)
+
+
+def _runs_told(rows: "Sequence[ScoreRow]") -> dict[str, str]:
+    """What each signature's run is called: by its data too, where such runs are of several."""
+    runs: dict[str, tuple[str, str]] = {}
+    for row in rows:
+        data = row.signature.split("|")[1]
+        runs[row.signature] = (f"{row.model} on {row.task}, {row.score.variant}", data)
+    shared = Counter(name for name, _ in set(runs.values()))
+    return {
+        signature: f"{name}, {data}" if shared[name] > 1 else name
+        for signature, (name, data) in runs.items()
+    }
 
 
 def _say_constants(rows: "Sequence[ScoreRow]") -> None:
@@ -58,13 +73,14 @@ def _say_constants(rows: "Sequence[ScoreRow]") -> None:
         Constant.ONE_KIND: "all texts are of one kind, and one constant answer is always right",
         Constant.BEATEN: "its accuracy is no better than that of the best constant answer",
     }
+    runs = _runs_told(rows)
     for alarm in constant_alarms(rows, headlines(rows)):
         row, rates = alarm.row, (alarm.hits, alarm.false_alarms, alarm.auc)
         named = zip(("TPR", "FPR", "AUC"), map(number, rates), strict=True)
         told = "" if alarm.label else ", ".join(" ".join(pair) for pair in named) + "; "
         constant = f"constant answer {alarm.label}" if alarm.label else "constant answer"
         say(
-            f"alarm: {row.model} on {row.task}, {row.score.variant}: {facts[alarm.finding]} "
+            f"alarm: {runs[row.signature]}: {facts[alarm.finding]} "
             f"({told}accuracy {number(row.score.value)}, {constant} {number(alarm.constant)})"
         )
 
@@ -119,7 +135,7 @@ def _put_bins(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
 
 
 def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None:
-    """A line a further metric of one judge: its overall value under each variant."""
+    """A line a further metric of one judge: overall, under each variant, with its interval."""
     found: dict[str, list[str]] = {}
     for head in heads:
         for row in _beside(head, rows):
@@ -127,7 +143,9 @@ def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> Non
             is_own = score.group == head.score.group and score.metric != head.score.metric
             is_shown = score.metric.startswith((CHOSEN, LABELLED)) or is_of_class(score.metric)
             if is_own and not is_shown:
-                said = f"{score.variant} {number(score.value)}"
+                told = p_value if score.metric.endswith("_p") else number
+                said = f"{score.variant} {told(score.value)}"
+                said += f" ({span(score.low, score.high)})" if score.low is not None else ""
                 found.setdefault(score.metric, []).append(said)
     for metric, values in found.items():
         put(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")

@@ -9,6 +9,7 @@ import typer
 from harness.cli import options
 from harness.cli.details import put_details, say_alarms
 from harness.cli.dry_runs import put_dry_runs
+from harness.cli.gaps import cut_line, gap_lines
 from harness.cli.money import cost_line
 from harness.cli.options import (
     HOME,
@@ -27,7 +28,7 @@ from harness.cli.options import (
 from harness.cli.screen import number, put, put_json, put_table, say, span
 
 if TYPE_CHECKING:
-    from harness.jobs import Done
+    from harness.jobs import Done, Prepared, Seated
 
 DONE, DONE_WITH_MISSING = 0, 1
 Judges = Annotated[
@@ -36,11 +37,15 @@ Judges = Annotated[
 ]
 JudgeModel = Annotated[
     str | None,
-    typer.Option("--judge-model", help="Model that asking judges ask instead of their own."),
+    typer.Option(
+        "--judge-model",
+        help="Model that asking judges ask instead of their own: judges JUDGE/MODEL, beside it.",
+    ),
 ]
 SelfJudge = Annotated[
     bool, typer.Option("--allow-self-judge", help="Let a model judge its own answers.")
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")]
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run folder, or the start of a run's digest.")
 ]
@@ -74,9 +79,7 @@ def run(
     ] = None,
     judge_model: JudgeModel = None,
     is_self_judge_allowed: SelfJudge = False,
-    is_dry: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")
-    ] = False,
+    is_dry: DryRun = False,
     data: Data = None,
     data_mode: DataMode = "corrected",
     table: Annotated[
@@ -135,12 +138,12 @@ def run(
         say(f"judges of task {task}: {', '.join(space.registry.task(task).judges)} (or --judge)")
     each = [replace(chosen, model=name) for name in options.names(model) or (model,)]
     if is_dry:
-        from harness.dryrun import dry_run
+        from harness.dryrun import dry_runs
 
         ready = [jobs.prepare(space, one) for one in each]
-        found = [dry_run(space, one) for one in ready]
-        return put_dry_runs(found, is_json=is_json, is_batch=is_batch)
-    return put_runs(jobs.run_each(space, each), is_json=is_json)
+        found = dict(zip(map(_title, ready), dry_runs(space, ready), strict=True))
+        return put_dry_runs(found, is_json=is_json, terms=space.terms)
+    return put_runs(jobs.run_each(space, each), is_json=is_json, is_all=retry == "all")
 
 
 def judge(
@@ -148,6 +151,7 @@ def judge(
     judge: Annotated[list[str], typer.Option("--judge", help="Judge to read with; repeatable.")],
     judge_model: JudgeModel = None,
     is_self_judge_allowed: SelfJudge = False,
+    is_dry: DryRun = False,
     prompts: PromptPack = None,
     results: Results = RESULTS,
     home: Home = HOME,
@@ -167,7 +171,14 @@ def judge(
     terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch)
     space = options.workspace(home, results, prompts=prompts, terms=terms)
     asking = Asking(judge_model, is_self_judge_allowed)
-    return put_runs([jobs.judge(space, folder, judge, asking=asking)], is_json=is_json)
+    if is_dry:
+        from harness.dryrun import dry_judges
+
+        ready = jobs.seat(space, folder, judge, asking=asking)
+        found = {_title(ready): dry_judges(space, ready)}
+        return put_dry_runs(found, is_json=is_json, terms=terms)
+    done = jobs.judge(space, folder, judge, asking=asking)
+    return put_runs([done], is_json=is_json, is_all=retry == "all")
 
 
 def read(
@@ -207,10 +218,13 @@ def read(
     return DONE
 
 
-def put_runs(runs: "Iterable[Done]", *, is_json: bool) -> int:
-    """Print each run as it ends; as JSON one object, or a list of several."""
+def put_runs(runs: "Iterable[Done]", *, is_json: bool, is_all: bool = False) -> int:
+    """Print each run as it ends; as JSON one object, or a list of several.
+
+    `is_all` says that replies without an answer were to be asked for again.
+    """
     if not is_json:
-        return max(_put_done(done) for done in runs)
+        return max(_put_done(done, is_all=is_all) for done in runs)
     ended = list(runs)
     told = [
         {
@@ -218,6 +232,7 @@ def put_runs(runs: "Iterable[Done]", *, is_json: bool) -> int:
             "scores": done.scores,
             "costs": done.file.costs,
             "redrawn": done.file.redrawn,
+            "missing": done.file.missing,
         }
         for done in ended
     ]
@@ -225,7 +240,7 @@ def put_runs(runs: "Iterable[Done]", *, is_json: bool) -> int:
     return max(map(_code, ended))
 
 
-def _put_done(done: "Done") -> int:
+def _put_done(done: "Done", *, is_all: bool) -> int:
     """Print what a run came to; the exit code tells whether anything is missing."""
     from harness.leaderboard import headlines
 
@@ -255,14 +270,16 @@ def _put_done(done: "Done") -> int:
         put(line)
     put(f"run {done.folder.path}")
     if done.cut:
-        put(f"{done.cut} of {done.file.planned} answers were cut at max_tokens (stop: length)")
-    if done.file.redrawn:
-        put(f"{done.file.redrawn} replies without an answer were asked for again (--retry all)")
-    for gap, count in sorted(done.missing.items()):
-        who = f"judge {gap.judge}" if gap.judge else "no answer to judge"
-        what = "" if not gap.judge else "replies " if gap.is_reply else "answers "
-        say(f"{who}: {count} {what}{gap.reason}")
+        put(cut_line(done.file, done.cut))
+    if done.again and is_all:
+        put(f"{done.again} replies without an answer were asked for again (--retry all)")
+    for line in gap_lines(done.file, has_remedy=True):
+        say(line)
     return _code(done)
+
+
+def _title(ready: "Prepared | Seated") -> str:
+    return f"{ready.file.run.task}, {ready.file.model.name}"
 
 
 def _code(done: "Done") -> int:

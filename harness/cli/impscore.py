@@ -183,6 +183,8 @@ def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _T
     from harness.layouts import ENDINGS, Layout, named_layout
     from harness.table_files import extended
 
+    if not name.strip():
+        raise SpecError(f"--as {name!r}: give the new column a name")
     if out is None and is_json:
         return _Target(table, name, None, None)
     layout = table.layout if out is None else named_layout(out.name) or Layout.LINES

@@ -60,19 +60,22 @@ def train(
     """
     from harness.impscore.head import save_head
     from harness.impscore.making import Data, make_head
+    from harness.runs import refuse_file
 
+    refuse_file(out)
     registry = options.registry(home)
     known, spec = registry.recipe(recipe)
+    called = options.plain_name(name or known, option="--name")
     data = Data(file.name, _pairs(file, group))
     encoder = registry.encoder(spec.encoder)
-    head = make_head(name or known, data, spec, encoder=encoder, progress=Progress("done"))
+    head = make_head(called, data, spec, encoder=encoder, progress=Progress("done"))
     path = save_head(head, out / head.name)
     metrics = head.card.metrics if head.card is not None else {}
     if is_json:
         put_json({"head": path, "digest": head.digest, "metrics": metrics})
         return DONE
     if metrics:
-        put_table(head.name, ("figure", "value"), [(k, number(v)) for k, v in metrics.items()])
+        put_table(head.name, ("figure", "value"), [(k, _figure(v)) for k, v in metrics.items()])
     put(f"{head.name}@{head.digest[:8]} in {path}")
     return DONE
 
@@ -95,8 +98,9 @@ def ablate(
     from harness.impscore.ablation import COLUMNS, Origin, picture, tried
     from harness.impscore.examples import embed
     from harness.impscore.splits import split
-    from harness.runs import write_whole
+    from harness.runs import refuse_file, write_whole
 
+    refuse_file(out)
     registry = options.registry(home)
     known, spec = registry.recipe(recipe)
     if not spec.split[2]:
@@ -118,7 +122,9 @@ def ablate(
         put_json({"origin": origin, "trainings": rows})
         return DONE
     head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
-    put_table(f"Means over the runs, on {len(parts.test)} test pairs", head, _means(rows))
+    graded = sum(bool(pair.levels) for pair in parts.test)
+    title = f"Means over the runs, on {len(parts.test)} test pairs, {graded} of them with levels"
+    put_table(title, head, _means(rows))
     put(f"{len(rows)} trainings in {out / 'ablation.csv'}, drawn in {out / 'ablation.svg'}")
     return DONE
 
@@ -135,11 +141,15 @@ def lint(file: File, group: Group = None, is_json: AsJson = False) -> int:
         put_json(found)
     else:
         rows = [
-            (one.name, number(one.value), number(one.least), number(one.most), _verdict(one))
+            (one.name, _figure(one.value), number(one.least), number(one.most), _verdict(one))
             for one in found
         ]
         put_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
     return DONE if all(one.is_kept for one in found) else BROKEN
+
+
+def _figure(value: float | None) -> str:
+    return str(value) if isinstance(value, int) else number(value)
 
 
 def _verdict(measure: "Measure") -> str:

@@ -5,6 +5,7 @@ from math import floor, fsum, log10
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from harness.budget import Budget
     from harness.dryrun import Asked
     from harness.runs import Cost, Costs
 
@@ -39,7 +40,7 @@ def cost_line(costs: "Costs | None") -> str | None:
 def price_line(asked: "Sequence[Asked]", *, is_batch: bool) -> str:
     """What is left to pay in all, from the least to the most, and whose price is not known."""
     hosted = [part for part in asked if part.is_hosted]
-    unknown = dict.fromkeys(part.model for part in hosted if part.most_usd is None)
+    unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
     groups: dict[str, list[tuple[float, float]]] = {}
     for part in hosted:
         if part.model not in unknown:
@@ -53,9 +54,26 @@ def price_line(asked: "Sequence[Asked]", *, is_batch: bool) -> str:
         said.append(f"price: {whole} USD" + (f": {each}" if has_parts else ""))
     if unknown:
         where = "in batches: put it, with its batch_share," if is_batch else "(tokens only): put it"
-        names = ", ".join(unknown)
-        said.append(f"no price known of {names} {where} into configs/prices.yaml of your folder")
+        names, keys = ", ".join(unknown), ", ".join(map(repr, dict.fromkeys(unknown.values())))
+        said.append(
+            f"no price known of {names} {where} under {keys} into configs/prices.yaml of your "
+            "folder"
+        )
     return "; ".join(said) or "tokens only: no model here is paid by the call"
+
+
+def budget_line(asked: "Sequence[Asked]", budget: "Budget") -> str:
+    """Whether what is left to pay stays within a budget, with what was paid before."""
+    most = fsum(part.most_usd or 0.0 for part in asked)
+    told = (
+        f"--budget {budget.cap_usd:g}: {usd(budget.spent_usd)} USD are spent on what is stored, "
+        f"and the rest comes to at most {usd(most)}"
+    )
+    if budget.spent_usd + most <= budget.cap_usd:
+        return f"{told}: within it"
+    least = fsum(part.least_usd or 0.0 for part in asked)
+    is_sure = budget.spent_usd + least > budget.cap_usd
+    return f"{told}: the calls {'will' if is_sure else 'may'} stop before their end"
 
 
 def _range(spans: Sequence[tuple[float, float]]) -> str:

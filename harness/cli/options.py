@@ -1,6 +1,7 @@
 """The options that several commands share, and the workspace they describe."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -58,7 +59,9 @@ Retry = Annotated[
 BudgetUsd = Annotated[
     float | None,
     typer.Option(
-        "--budget", min=0, help="US dollars that the calls may cost, those stored included."
+        "--budget",
+        min=0,
+        help="US dollars that the calls this command plans may cost, those stored included.",
     ),
 ]
 Batch = Annotated[
@@ -84,6 +87,13 @@ def data_folder(data: Path | None) -> Path | None:
     if data is not None and not data.is_dir():
         raise SpecError(f"data folder {data}: no such folder; correct --data or HARNESS_DATA")
     return data
+
+
+def plain_name(name: str, *, option: str) -> str:
+    """A name that files are called by, which is no path."""
+    if not re.fullmatch(r"\w[\w.+-]*", name):
+        raise SpecError(f"{option} {name!r}: give a name of letters, digits, `_`, `-`, `.` and `+`")
+    return name
 
 
 def registry(home: Path, prompts: Path | None = None) -> "Registry":

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from harness.workspace import Workspace
 
 DONE, DONE_WITH_MISSING = 0, 1
+MISSING = "no verdict/no original"
 MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
 
 app = typer.Typer(rich_markup_mode=None)
@@ -106,6 +107,7 @@ def perturb(
     from harness.perturbations import Plan, field_of, perturbed_task
     from harness.planning import take
 
+    new = _new_name(task, name, out)
     terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget)
     space = options.workspace(
         home, results, data=data, data_mode=data_mode, prompts=prompts, terms=terms
@@ -117,7 +119,7 @@ def perturb(
     chosen = take(samples, limit, seed=seed)
     plan = Plan(field_of(chosen, field), specs, seed)
     found, made = _perturbed(space, chosen, spec, plan=plan, model=asked)
-    new, told = name or f"{task}_perturbed", f"{task}, data {entry.label}"
+    told = f"{task}, data {entry.label}"
     about = f"Task {told}, with its {plan.field} perturbed (seed {seed}): {', '.join(specs)}."
     fresh = perturbed_task(spec, name=new, of=task, about=about)
     path = _write(out or home, new, fresh, samples=found)
@@ -172,6 +174,15 @@ def report(
             "samples whose original was not run"
         )
     return DONE_WITH_MISSING if missing or unmatched else DONE
+
+
+def _new_name(task: str, name: str | None, out: Path | None) -> str:
+    """What the new task is called; that name and the folder are refused before any work."""
+    from harness.runs import refuse_file
+
+    if out is not None:
+        refuse_file(out)
+    return f"{task}_perturbed" if name is None else options.plain_name(name, option="--as")
 
 
 def _chosen(registry: "Registry", method: str | None) -> "dict[str, PerturbationSpec]":
@@ -277,7 +288,7 @@ def _put_made(made: "Sequence[Made]", *, originals: int, field: str) -> None:
 def _put_flips(rows: "Sequence[FlipRow]") -> None:
     """Print the flips, a table for each variant, decoding and judge."""
     head = ("perturbation", "keeps meaning", "flips", "95% interval", "n", "originals")
-    more = ("to wrong", "to right", "other answer", "mean before", "after", "missing", "note")
+    more = ("to wrong", "to right", "other answer", "mean before", "after", MISSING, "note")
     tables: dict[tuple[str, ...], list[FlipRow]] = {}
     for row in rows:
         tables.setdefault((row.model, row.task, row.variant, row.decoding, row.judge), []).append(

@@ -50,9 +50,10 @@ def profile(
     """
     from harness.profiles import Sampling, picture, profile_text
     from harness.profiles import profile as profile_of
-    from harness.runs import write_whole
+    from harness.runs import refuse_file, write_whole
     from harness.table_files import column_of
 
+    refuse_file(out)
     table, where = opened(file, layout, has_column=column is not None or label is not None)
     texts = column_of(table, column, where=where)
     labels = None if label is None else _labels(table, label, where=where)

@@ -3,6 +3,7 @@
 Text from models and data loses its control characters before it reaches a terminal.
 """
 
+import logging
 import re
 import sys
 import time
@@ -12,6 +13,26 @@ from pathlib import Path
 import msgspec
 
 from harness.prompts import without_controls
+
+
+class Once(logging.Filter):
+    """Lets what is said of data through once a command: several models read the same data."""
+
+    of = ("harness.workspace", "harness.readers", "harness.derived", "harness.implicitness")
+
+    def __init__(self) -> None:
+        """Nothing has been said yet."""
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is to be shown."""
+        if not record.name.startswith(self.of):
+            return True
+        message = record.getMessage()
+        is_new = message not in self._said
+        self._said.add(message)
+        return is_new
 
 
 def say(message: str) -> None:
@@ -93,14 +114,15 @@ class Progress:
         self._stage = ""
         self._is_live = sys.stderr.isatty()
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show that `done` of `total` calls or texts of a stage are done."""
+    def __call__(self, stage: str, done: int, total: int, failed: int = 0) -> None:
+        """Show that `done` of `total` calls or texts of a stage are done, `failed` in vain."""
         now = time.monotonic()
         is_due = stage != self._stage or done == total
         if not is_due and now - self._shown < (0.1 if self._is_live else 10.0):
             return
         self._stage, self._shown = stage, now
-        line = f"{stage}: {done} of {total} {self._verb}"
+        line = f"{stage}: {done - failed} of {total} {self._verb}"
+        line += f", {failed} failed" if failed else ""
         if self._is_live:
             print(f"\r\x1b[K{line}", end="\n" if done == total else "", file=sys.stderr, flush=True)
         else:

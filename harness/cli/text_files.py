@@ -1,11 +1,13 @@
 """The FILE that commands read texts from, whatever it is: its options, and its rows."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.screen import say
 from harness.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ Format = Annotated[
 
 def opened(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, str]":
     """The rows of a file, or of what comes from stdin, and what errors call it."""
-    from harness.layouts import Layout, layout_of
+    from harness.layouts import Layout, layout_of, named_layout
     from harness.table_files import read_table
 
     name = "stdin" if file == STDIN else file
@@ -41,7 +43,22 @@ def opened(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, 
     kind = Layout(layout) if layout else layout_of(name, data, has_column=has_column)
     if kind is Layout.LINES and has_column:
         raise SpecError(
-            f"{name}: is read as plain lines, which have no columns; say what it is, as by "
-            "--format tsv or a name that ends in .tsv, or name no column"
+            f"{name}: is read as plain lines, which have no columns; if it has some, say so by a "
+            "name that ends in .csv or .tsv, or by --format where the command has it"
         )
-    return read_table(name, data, kind), name
+    is_guess = layout is None and named_layout(name) is None and not has_column
+    if is_guess and kind is Layout.LINES and _looks_like_csv(data):
+        say(f"{name}: read as plain lines; --column NAME reads it as CSV")
+    try:
+        return read_table(name, data, kind), name
+    except DataError as error:
+        if is_guess and kind is Layout.JSONL:
+            raise DataError(f"{error}, or say --format lines where it is plain text") from error
+        raise
+
+
+def _looks_like_csv(data: bytes) -> bool:
+    """Whether the first line and most of the next have commas, and as many, outside of quotes."""
+    lines = data[:65536].decode("utf-8", "replace").splitlines()[:50]
+    first, *others = [re.sub('"[^"]*"', "", line).count(",") for line in lines if line] or [0]
+    return first > 0 and 2 * others.count(first) > len(others) > 0

@@ -168,7 +168,8 @@ def _forms(rows: Sequence[Row], y_range: tuple[float, float]) -> Plot:
         found = [(forms.index(row.value) + 1, _figure(row, figure)) for row in rows]
         places = [place + (at - 1) * 0.22 for place, _ in found]
         values = [float("nan") if value is None else value for _, value in found]
-        series.append(Series(figure, "points", places, values))
+        if any(value is not None for _, value in found):
+            series.append(Series(figure, "points", places, values))
     names = tuple(" ".join(_SHORT.get(word, word) for word in form.split()) for form in forms)
     title = "form: direction, distance of implicitness, pragmatic distance"
     ends = (0.4, len(forms) + 0.6)

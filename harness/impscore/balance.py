@@ -80,7 +80,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How far the two sides, or the levels, may differ, and how much there must be.
+    """How far the two sides, or the levels, may differ, and how much there must be (null: any).
 
     `apart` bounds the difference between the shares of a mark on the two sides, `steps` that
     between any two levels, `first_word` that of one first word. `length` bounds the difference of
@@ -92,9 +92,9 @@ class Limits:
     has not seen, a share.
     """
 
-    pairs: int = 2500
-    graded: int = 600
-    groups: int = 150
+    pairs: int | None = None
+    graded: int | None = None
+    groups: int | None = None
     apart: float = 0.12
     steps: float = 0.25
     first_word: float = 0.04

@@ -52,6 +52,8 @@ def make_head(
     bare = head_of(name, members, recipe, encoder_digest=encoder.digest)
     metrics: dict[str, float | None] = {}
     if parts.test:
+        graded = sum(bool(pair.levels) for pair in parts.test)
+        metrics |= {"test pairs": len(parts.test), "test graded": graded}
         found = figures(bare, parts.test, embedded, words=word_presence(parts.train))
         metrics |= {f"test {key}": value for key, value in asdict(found).items()}
     if recipe.folds:

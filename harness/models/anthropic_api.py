@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from harness.calls import Begun, Call, Policy, Refused, Transient, answer_all, wait_asked_for
-from harness.connections import charge_of, pool, post
+from harness.connections import charge_of, pool, post, told_of
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.anthropic_replies import FORM, is_filtered, read_reply
@@ -77,7 +77,12 @@ class AnthropicModel:
         )
 
     def _connect(self) -> AbstractAsyncContextManager[Call]:
-        """See once that a server is there and takes the key; then open connections to it."""
+        """See that a server is there; then open connections to it."""
+        self.check()
+        return self._session(client_options(self._server))
+
+    def check(self) -> None:
+        """See, once, that a server is there and takes the key."""
         import anthropic
 
         options = client_options(self._server)
@@ -99,7 +104,6 @@ class AnthropicModel:
         except anthropic.AnthropicError:
             pass  # a server, or a key of few rights, that lists nothing may answer well
         self._is_checked = True
-        return self._session(options)
 
     @asynccontextmanager
     async def _session(self, options: Mapping[str, Any]) -> AsyncIterator[Call]:
@@ -202,12 +206,17 @@ def translated(
 
     if isinstance(error, anthropic.APIStatusError):
         return _of_status(error, server, model=model, has_form=has_form)
-    cause = f" ({error.__cause__})" if error.__cause__ else ""
-    message = f"{server.address}: {server.told(f'{error}{cause}')}"
+    message = f"{server.address}: {server.told(told_of(error))}"
     broken = (anthropic.APIConnectionError, anthropic.APIResponseValidationError)
     if isinstance(error, (*broken, aiohttp.ClientError)):
         return Transient(message, usage=charge_of(error))
     return ModelError(f"{message}; see the settings of model {model}")
+
+
+def _hint(server: Server) -> str:
+    """What an address has too much of: /v1 is put behind it."""
+    cut = server.address.removesuffix("/v1")
+    return "" if cut == server.address else f" to {cut}, without /v1, which is put behind it"
 
 
 def _of_status(
@@ -226,12 +235,13 @@ def _of_status(
         wait_s = wait_asked_for(retry_after, datetime.now(UTC))
         is_turned_away = status in (429, 529)
         return Transient(message, wait_s, is_turned_away=is_turned_away, usage=UNCHARGED)
-    key = f"the key in {server.key_env}" if server.key_env else "key_env, which names none,"
     remedies = {
-        401: f"check {key}",
+        401: server.key_remedy,
         402: "see the account's credit, then repeat the command",
-        403: f"check that {key} may use model {model!r}",
-        404: f"check that there is a model {model!r}, or {server.remedy}",
+        403: f"check that the key in {server.key_env} may use model {model!r}"
+        if server.key_env
+        else server.key_remedy,
+        404: f"check that there is a model {model!r}, or {server.remedy}{_hint(server)}",
     }
     if status == 400 and "credit balance" in told:
         return ModelError(f"{message}; {remedies[402]}")

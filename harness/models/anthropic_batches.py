@@ -89,6 +89,7 @@ class AnthropicBatches:
     def __init__(self, model: AnthropicModel) -> None:
         """Reach them as the model is reached."""
         self._server, self._spec = model.access
+        self._check = model.check
 
     @property
     def address(self) -> str:
@@ -96,9 +97,10 @@ class AnthropicBatches:
         return self._server.address
 
     def __enter__(self) -> Self:
-        """Open connections, which bear long transfers."""
+        """See that the server is there, and open connections, which bear long transfers."""
         import anthropic
 
+        self._check()
         timeout_s = max(self._spec.timeout_s, TRANSFER_S)
         self._client = anthropic.Anthropic(**client_options(self._server), timeout=timeout_s)
         return self

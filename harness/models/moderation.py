@@ -81,6 +81,10 @@ class ModerationModel:
         parts = [self.kind, self._spec.model, f"positive={self._spec.positive}"]
         return "|".join(parts + ([f"host={host}"] if host else []))
 
+    def text_of(self, request: Request) -> str | None:
+        """The text it would read; null at a step that shows none."""
+        return self._questions.asked(request).text
+
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
         spec = self._spec

@@ -147,7 +147,12 @@ class OpenAIModel:
         return entries
 
     def _connect(self) -> AbstractAsyncContextManager[Call]:
-        """See once that a server is there and takes the key; then open connections to it."""
+        """See that a server is there; then open connections to it."""
+        self.check()
+        return self._session(self._model)
+
+    def check(self) -> None:
+        """See, once, that a server is there and takes the key."""
         import openai
 
         model = self._model
@@ -163,7 +168,6 @@ class OpenAIModel:
         except (openai.OpenAIError, ValueError):
             pass  # many a server, or a key of few rights, lists nothing and answers well
         self._is_checked = True
-        return self._session(model)
 
     @asynccontextmanager
     async def _session(self, model: str) -> AsyncIterator[Call]:

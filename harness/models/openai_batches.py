@@ -106,6 +106,7 @@ class OpenAIBatches:
     def __init__(self, model: OpenAIModel) -> None:
         """Reach it as the model is reached, which may ask the server for the model's name."""
         self._server, self._spec, self._model = model.access
+        self._check = model.check
 
     @property
     def endpoints(self) -> Mapping[Mode, str]:
@@ -119,9 +120,10 @@ class OpenAIBatches:
         return self._server.address
 
     def __enter__(self) -> Self:
-        """Open connections, which bear long transfers."""
+        """See that the server is there, and open connections, which bear long transfers."""
         import openai
 
+        self._check()
         timeout_s = max(self._spec.timeout_s, TRANSFER_S)
         self._client = openai.OpenAI(**client_options(self._server), timeout=timeout_s)
         return self

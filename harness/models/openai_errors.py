@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from harness.calls import Refused, Transient, wait_asked_for
-from harness.connections import charge_of
+from harness.connections import charge_of, told_of
 from harness.errors import ModelError
 from harness.parts import UNCHARGED, Reason
 from harness.servers import Server
@@ -69,8 +69,7 @@ def translated(
     if isinstance(error, openai.APIStatusError):
         return _of_status(error, server, model=model, has_form=has_form)
     is_below = isinstance(error, aiohttp.ClientError)
-    words, cause = ("Connection error.", error) if is_below else (error, error.__cause__)
-    message = f"{server.address}: {server.told(f'{words} ({cause})' if cause else f'{words}')}"
+    message = f"{server.address}: {server.told(told_of(error))}"
     if is_below or isinstance(error, openai.APIConnectionError | openai.APIResponseValidationError):
         return Transient(message, usage=charge_of(error))
     if isinstance(error, openai.ContentFilterFinishReasonError):
@@ -112,11 +111,12 @@ def _of_status(
 
 def _remedies(error: "openai.APIStatusError", server: Server, *, model: str) -> dict[int, str]:
     """By status, what to do where another request would fare no better."""
-    key = f"the key in {server.key_env}" if server.key_env else "key_env, which names none,"
     found = {
-        401: f"check {key}",
+        401: server.key_remedy,
         402: "see the account's credit, then repeat the command",
-        403: f"check that {key} may use model {model!r}",
+        403: f"check that the key in {server.key_env} may use model {model!r}"
+        if server.key_env
+        else server.key_remedy,
         404: f"check that there is a model {model!r}, or {server.remedy}{server.hint}",
     }
     path = error.request.url.path if hasattr(error, "request") else ""

@@ -77,9 +77,10 @@ def response_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[s
         found["reasoning"] = {"effort": spec.reasoning_effort}
     if request.schema is not None and spec.is_structured_output:
         form = {"name": "reply", "strict": True, "schema": dict(request.schema)}
-        found["text"] = {"format": {"type": "json_schema", **form}}
-    if spec.extra_body:
-        found["extra_body"] = spec.extra_body
+        text = spec.extra_body.get("text") or {}
+        found["text"] = {**text, "format": {"type": "json_schema", **form}}
+    if extra := {name: part for name, part in spec.extra_body.items() if name not in found}:
+        found["extra_body"] = extra
     return found
 
 

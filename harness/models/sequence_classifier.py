@@ -57,6 +57,10 @@ class SequenceClassifier:
             return self._trained.card.digest[:7]
         return self._settled.version[:7]
 
+    def text_of(self, request: Request) -> str | None:
+        """The text it would read; null at a step that shows none."""
+        return self._questions.asked(request).text
+
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, texts of like length together."""
         asked = [self._questions.asked(request) for request in requests]

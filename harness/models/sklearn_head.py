@@ -41,6 +41,10 @@ class SklearnModel:
         self.identity = f"sklearn@{trained.card.digest}"
         self.revision: str | None = trained.card.digest[:7]
 
+    def text_of(self, request: Request) -> str | None:
+        """The text it would read; null at a step that shows none."""
+        return self._questions.asked(request).text
+
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, some at a time."""
         asked = [self._questions.asked(request) for request in requests]

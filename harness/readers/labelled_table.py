@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.cells import cell_text
+from harness.cells import REPLACED, cell_text
 from harness.columns import Columns, Value, read_columns
 from harness.core import Sample
 from harness.errors import DataError, SpecError
@@ -31,7 +31,8 @@ _Kept = TypeVar("_Kept")
 LABEL, IMPLICITNESS = "label", "implicitness"
 LONG = 8_000
 """Characters from which on a text is flagged `long`: models and metrics may read a part of it."""
-CONTROLS, TOO_LONG, DISPUTED, MADE = "control_characters", "long", "disputed_label", "made"
+CONTROLS, UNREAD, TOO_LONG = "control_characters", "unread_characters", "long"
+DISPUTED, MADE = "disputed_label", "made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,11 @@ def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> 
             f"{nearest(unknown[0], list(spec.label.names))}"
         )
     items = [item for path in files for item in _items(path, spec)]
+    if (rule := spec.originals) and all(MADE in item.flags for item in items):
+        raise DataError(
+            f"{', '.join(map(str, files))}: no labelled text has {rule.value!r} in column "
+            f"{rule.column!r}, which tells originals; correct `originals` in the column map"
+        )
     if spec.rows == "ratings":
         items = _rated(items, spec)
     elif spec.duplicates == "drop":
@@ -78,6 +84,8 @@ def _items(path: Path, spec: TableSpec) -> list[Item]:
         )
     rows = [_row(found, at) for at in range(len(found.lines))]
     rows = _told(rows, [row for row in rows if _text(row, spec)], "no text", of=path)
+    asked = [row for row in rows if not _is_left_out(row, spec.label)]
+    rows = _told(rows, asked, "a label that the map's `left_out` names", of=path)
     labelled = [(row, _label_of(row, spec)) for row in rows]
     kept = [(row, label) for row, label in labelled if label is not None]
     _told(rows, kept, "no label", of=path)
@@ -126,14 +134,12 @@ def _is_own(cells: Mapping[str, Value], rule: OriginalsSpec) -> bool:
 
 
 def _label(row: _Row, spec: LabelSpec) -> str | None:
-    """The label of a row; null where it has none, or one that is left out."""
+    """The label of a row; null where it has none."""
     value = row.cells[spec.column]
     if spec.at_least is not None:
         number = _number(row, spec.column)
         return None if number is None else (POSITIVE if number >= spec.at_least else NEGATIVE)
     said = cell_text(value)
-    if any(_is_same(said, other) for other in spec.left_out):
-        return None
     for name, values in spec.classes.items():
         if any(_is_same(said, other) for other in values):
             return name
@@ -144,6 +150,12 @@ def _label(row: _Row, spec: LabelSpec) -> str | None:
         f"{row.place}: column {spec.column!r} says {said!r}, which `label` in the column map does "
         f"not name{nearest(said, known)}"
     )
+
+
+def _is_left_out(row: _Row, spec: LabelSpec) -> bool:
+    """Whether the map says not to ask about rows with this label."""
+    said = cell_text(row.cells[spec.column]) if spec.left_out else ""
+    return any(_is_same(said, other) for other in spec.left_out)
 
 
 def _is_same(said: str, other: str) -> bool:
@@ -292,6 +304,8 @@ def _flags(text: str) -> Iterable[str]:
     """What may keep a model or a metric from reading all of a text."""
     if without_controls(text) != text:
         yield CONTROLS
+    if REPLACED in text:
+        yield UNREAD
     if len(text) > LONG:
         yield TOO_LONG
 

@@ -6,6 +6,8 @@ nearest valid one. Nothing here knows what a spec says, nor where files lie.
 
 import difflib
 import re
+from dataclasses import dataclass
+from datetime import date
 from enum import EnumType
 from pathlib import Path
 from types import UnionType
@@ -16,6 +18,8 @@ import yaml
 from msgspec import Struct
 
 from harness.errors import SpecError
+
+LONGEST_TOLD = 60
 
 
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +57,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date with a 13th month
         told = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
         raise SpecError(f"{path}: not valid YAML: {told}; correct it there") from error
+    if content is None:
+        raise SpecError(f"{path}: is empty; write its keys and values, or remove it")
     if not isinstance(content, dict):
         raise SpecError(f"{path}: expected keys and values, found {type(content).__name__}")
     return content
@@ -77,20 +83,45 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def _explain(message: str, kind: Any, content: object) -> str:  # noqa: ANN401 - as in check
-    """msgspec's message, with the nearest valid key or value added."""
+    """msgspec's message, with the key and value that it means and the nearest valid ones."""
     fact = message.replace("Object contains", "").replace("Object missing", "missing").strip()
     fact = fact.replace("field `", "key `")
     path = found[1] if (found := re.search(r" - at `\$(.*)`$", message)) else ""
+    place = _walked(kind, path, content)
+    fact = fact.replace(f"`${path}`", f"`${place.path}`")
     if unknown := re.search(r"unknown field `([^`]+)`", message):
-        return f"{fact}{nearest(unknown[1], _keys(_at(kind, path, content)))}"
+        return f"{fact}{nearest(unknown[1], _keys(place.member))}"
     if bad := re.search(r"Invalid value '([^']+)' - at `\$(.*)\.kind`", message):
-        place = f" at `${bad[2]}`" if bad[2] else ""
-        known = list(_by_tag(_type_at(kind, bad[2], content)))
-        return f"unknown kind {bad[1]!r}{place}{nearest(bad[1], known)}"
+        outer = _walked(kind, bad[2], content)
+        where = f" at `${outer.path}`" if outer.path else ""
+        return f"unknown kind {bad[1]!r}{where}{nearest(bad[1], list(_by_tag(outer.kind)))}"
     if bad := re.search(r"Invalid enum value '([^']+)'", message):
-        return f"{fact}{nearest(bad[1], [str(v) for v in _closed(_at(kind, path, content))])}"
-    known = list(_by_tag(_type_at(kind, path, content))) if "`kind`" in fact else []
-    return f"{fact}; known: {', '.join(known)}" if known else fact
+        return f"{fact}{nearest(bad[1], [str(v) for v in _closed(place.member)])}"
+    known = list(_by_tag(place.kind)) if "`kind`" in fact else []
+    return f"{fact}; known: {', '.join(known)}" if known else fact + _found(message, place.content)
+
+
+def _found(message: str, value: object) -> str:
+    """A sentence end that tells the value of which a message tells the type, or a bound."""
+    if not message.startswith("Expected") or not isinstance(value, str | float | int | date):
+        return ""
+    told = str(value).lower() if isinstance(value, bool) else f"{value}"
+    told = repr(value) if isinstance(value, str) else told
+    is_text = message.startswith("Expected `str") and not isinstance(value, str)
+    return f"; it is {told[:LONGEST_TOLD]}" + (f": put it in quotes, '{told}'" if is_text else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place in a file: the type there, of a union the member meant, what stands there, its path.
+
+    The path names the keys of mappings.
+    """
+
+    kind: Any
+    member: Any
+    content: object
+    path: str
 
 
 def _by_tag(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - as in check
@@ -108,28 +139,36 @@ def _named(kind: Any, content: object) -> Any:  # noqa: ANN401 - as in check
     return specs.get(tag, kind) if isinstance(tag, str) else kind
 
 
-def _at(kind: Any, path: str, content: object) -> Any:  # noqa: ANN401 - any annotation
-    """The type at a path such as `.variants[...].steps[0]`, of a union the member meant there."""
-    return _walked(kind, path, content)[1]
-
-
-def _type_at(kind: Any, path: str, content: object) -> Any:  # noqa: ANN401 - any annotation
-    """The type at a path, a union as it is."""
-    return _walked(kind, path, content)[0]
-
-
-def _walked(kind: Any, path: str, content: object) -> tuple[Any, Any]:  # noqa: ANN401 - as above
-    """The type at a path, and the member of it that the content there names."""
+def _walked(kind: Any, path: str, content: object) -> _Place:  # noqa: ANN401 - any annotation
+    """What stands at a path such as `.variants[...].steps[0]`."""
+    told = ""
     for name, place in re.findall(r"\.(\w+)|\[([^]]*)\]", path):
         spec = _named(kind, content)
         if name:
-            kind = get_type_hints(spec)[name]
+            # Of a union no member may be meant, as where its kind is unknown.
+            hints = get_type_hints(spec) if hasattr(spec, "__struct_config__") else {}
+            kind, told = hints.get(name), f"{told}.{name}"
             content = content.get(name) if isinstance(content, dict) else None
         else:
             kind = get_args(spec)[-1 if get_origin(spec) is dict else 0]
-            # Of a mapping msgspec does not tell the key.
-            content = content[int(place)] if isinstance(content, list) else None
-    return kind, _named(kind, content)
+            # Of a mapping msgspec does not tell the key: it is that of the first that is wrong.
+            if isinstance(content, dict):
+                place = _wrong(content, kind)
+                content = content.get(place)
+            else:
+                content = content[int(place)] if isinstance(content, list) else None
+            told = f"{told}[{place}]"
+    return _Place(kind, _named(kind, content), content, told)
+
+
+def _wrong(content: dict[Any, Any], kind: Any) -> object:  # noqa: ANN401 - any annotation
+    """The first key of a mapping whose value is not of a type; dots where none is found."""
+    for key, value in content.items():
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            return key
+    return "..."
 
 
 def _keys(kind: Any) -> list[str]:  # noqa: ANN401 - as in _at

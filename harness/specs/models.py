@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
+from harness.specs.bodies import check_body
 from harness.specs.checked import Spec
 from harness.specs.encoders import LocalEncoderSpec
 
@@ -90,6 +91,7 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
 
     def __post_init__(self) -> None:
         """Refuse settings that say two things at once."""
+        check_body(self.extra_body, self.api)
         if self.api == "responses" and self.choices == "echo":
             raise ValueError("api: responses tells nothing of choices; leave out choices: echo")
         if self.reasoning_effort and {"reasoning", "reasoning_effort"} & set(self.extra_body):
@@ -123,6 +125,10 @@ class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anth
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
     total_s: Annotated[float, Meta(gt=0)] = 900.0
     attempts: Annotated[int, Meta(ge=1)] = 6
+
+    def __post_init__(self) -> None:
+        """Refuse further fields of a request that are its own."""
+        check_body(self.extra_body, "anthropic")
 
 
 class ScriptedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="scripted"):
@@ -170,6 +176,15 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
     device: Literal["auto", "cpu", "cuda"] = "auto"
     trained: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse one label of the checkpoint for two of a task."""
+        named = [*self.labels.values()]
+        if twice := [name for name in named if named.count(name) > 1]:
+            raise ValueError(
+                f"`labels` names the checkpoint's label {twice[0]!r} for more than one label of "
+                "the task; name another one for each"
+            )
+
 
 class ModerationSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="moderation"):
     """OpenAI's moderation endpoint: a text that is flagged in any category is `positive`.
@@ -189,6 +204,8 @@ class ModerationSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="mod
     attempts: Annotated[int, Meta(ge=1)] = 6
 
 
+HostedSpec = OpenAISpec | AnthropicSpec
+"""Models that answer prompts elsewhere, mostly for money."""
 LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec
 """Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
 ModelSpec = TransformersSpec | VllmSpec | OpenAISpec | AnthropicSpec | ScriptedSpec | LabellingSpec

@@ -1,5 +1,6 @@
 """What the column map of a table of labelled texts may say: which column is what."""
 
+from math import isfinite
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -28,6 +29,8 @@ class LabelSpec(Spec, frozen=True, kw_only=True):
                 f"the label in column {self.column!r} is told by `classes` or by `at_least`, one "
                 "of the two; give that one"
             )
+        if self.at_least is not None and not isfinite(self.at_least):
+            raise ValueError(f"`at_least` is {self.at_least}; give a number that texts can reach")
         named = [value for part in self.classes.values() for value in part] + [*self.left_out]
         if twice := sorted({value for value in named if named.count(value) > 1}):
             raise ValueError(f"value {twice[0]!r} is given to two labels; give it to one")

@@ -8,6 +8,10 @@ from stub_script import Script
 from stub_server import StubServer
 from toy import DECODINGS, PRICES, SAMPLES, Toy
 
+from harness.batch_files import BatchFiles, BatchRecord
+from harness.foresight import planned
+from harness.jobs import RunOptions, prepare
+
 ANSWERS = SAMPLES * DECODINGS
 CLAUDE = """
     about: Behind the stub.
@@ -72,6 +76,23 @@ def test_a_judge_asks_in_batches_and_its_model_apart_from_the_one_tested(
     assert folders == {"umpire"}
 
 
+@pytest.mark.parametrize("model", ["alpha", "claude"])
+def test_a_server_that_is_not_there_is_told_of_at_once(
+    toy: Toy,
+    stub: StubServer,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+) -> None:
+    monkeypatch.delenv("HARNESS_SERVER_URL")
+    monkeypatch.delenv("CLAUDE_URL")
+
+    assert toy.run("--batch", model=model) == 2
+
+    assert f"harness: model {model}: no server at http://127.0.0.1:9" in capsys.readouterr().err
+
+
 def test_a_run_that_ends_while_a_batch_is_worked_on_is_gone_on_with(
     toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,6 +143,27 @@ def test_a_dry_run_is_the_same_with_and_without(
 
     assert told[0] == told[1]
     assert stub.batches.log == []
+
+
+@pytest.mark.parametrize(("batch", "told"), [((), "paid for anew"), (("--batch",), "collected")])
+def test_a_dry_run_tells_of_calls_that_wait_in_a_batch(
+    toy: Toy,
+    stub: StubServer,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    batch: tuple[str, ...],
+    told: str,
+) -> None:
+    plan = prepare(toy.space({"HARNESS_SERVER_URL": stub.url}), RunOptions("toy", "alpha")).plan
+    keys = tuple(planned(plan, cell)[0].key for cell in plan.cells[:5])
+    record = BatchRecord("n", "openai", stub.url, 1.0, keys, 5, "id", "submitted")
+    BatchFiles(toy.results / "calls/alpha/batches").write(record)
+
+    toy.run("--variant", "base", "--dry-run", *batch, model="alpha")
+
+    out = capsys.readouterr().out
+    assert "5 of these calls wait in a batch already handed in: they would be" in out
+    assert told in out
 
 
 @pytest.mark.parametrize(("batch", "share"), [((), 1.0), (("--batch",), 0.5)])

@@ -1,6 +1,10 @@
 """list and show: the folders are the registry, a user's own among them."""
 
+from datetime import datetime
+
 import pytest
+from stub_script import Script
+from stub_server import StubServer
 from toy import MODEL, Toy
 
 
@@ -29,7 +33,45 @@ def test_list_runs_shows_the_run_folders(toy: Toy, capsys: pytest.CaptureFixture
     capsys.readouterr()
     toy.main("list", "runs")
 
-    assert capsys.readouterr().out.strip() == str(toy.runs()[0])
+    path, day, *rest = capsys.readouterr().out.split()
+    assert path == str(toy.runs()[0])
+    assert datetime.fromisoformat(day).year >= 2024
+    assert rest[1:] == ["missing", "0"]
+
+
+def test_list_runs_tells_where_there_are_none(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    toy.results.mkdir()
+
+    assert toy.main("list", "runs") == 0
+    assert f"no runs below {toy.results}/runs" in capsys.readouterr().err
+
+
+def test_what_is_missing_of_a_run_is_shown_and_listed(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(Script(faults={"number 3": ("500",) * 9})) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--variant", "base", model="alpha")
+    capsys.readouterr()
+    toy.main("list", "runs")
+    toy.main("show", str(toy.runs()[0]))
+
+    told = capsys.readouterr().out
+    assert "missing 2\n" in told
+    assert "# no answer to judge: 2 failed\n#   2 of 2: http://127.0.0.1:" in told
+    assert "answered 500: scripted fault 500; gave up after attempt 2 of 2\n" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("oracel", "did you mean 'oracle'?"), ("zzzz", "`harness list` shows them")]
+)
+def test_a_name_that_is_not_known_brings_no_list_of_all(
+    toy: Toy, capsys: pytest.CaptureFixture[str], name: str, told: str
+) -> None:
+    assert toy.main("show", name) == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert "known:" not in err
 
 
 def test_list_runs_without_a_results_folder_is_a_mistake(

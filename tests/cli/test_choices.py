@@ -226,7 +226,7 @@ def test_the_same_model_may_write_its_choices(
 
         assert stub.stats()["requests"] == PLANNED
     # The stub echoes its prompts, and those are no choices.
-    assert f"judge gold: {PLANNED} answers unparsed" in capsys.readouterr().err
+    assert f"judge gold: {PLANNED} verdicts missing, answer unparsed" in capsys.readouterr().err
 
 
 def dry(toy: Toy, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, object]]:

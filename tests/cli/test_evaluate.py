@@ -344,6 +344,112 @@ def test_another_judge_model_replaces_that_of_the_judge(toy: Toy, stub: StubServ
     assert asked(stub) == {"alpha": ANSWERS, "beta": ANSWERS * BOTH_ORDERS}
 
 
+def test_a_judge_asked_through_another_model_stands_beside_itself(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", *CHOICE, model="alpha")
+    toy.run("--variant", "base", *CHOICE, "--judge-model", "beta", model="alpha")
+
+    rows = read_table(toy.runs()[0] / "scores.csv")
+    assert {(r.score.judge, r.signature.split("|")[5].rpartition("@")[2]) for r in rows} == {
+        ("choice", "umpire"),
+        ("choice/beta", "beta"),
+    }
+    costs = json.loads((toy.runs()[0] / "run.json").read_text())["costs"]
+    assert [costs["judges"][name]["calls"] for name in ("choice", "choice/beta")] == [
+        ANSWERS * BOTH_ORDERS
+    ] * 2
+    assert "judge choice/beta " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "label", "model"),
+    [
+        (("--judge", "choice/beta"), "choice/beta", "beta"),
+        (("--judge", "choice/umpire"), "choice", "umpire"),
+        ((*CHOICE, "--judge-model", "umpire"), "choice", "umpire"),
+        (("--judge", "choice/beta", "--judge-model", "umpire"), "choice/beta", "beta"),
+    ],
+)
+def test_a_judge_is_named_after_another_model_than_its_own_alone(
+    toy: Toy, stub: StubServer, *, options: tuple[str, ...], label: str, model: str
+) -> None:
+    toy.run("--variant", "base", model="alpha")
+
+    assert toy.main("judge", str(toy.runs()[0]), *options) == 0
+
+    assert asked(stub)[model] == ANSWERS * BOTH_ORDERS
+    told = json.loads((toy.runs()[0] / "run.json").read_text())["judges"]
+    assert {(part["name"], part["asks"]) for part in told} == {("near", None), (label, model)}
+
+
+def test_a_judge_asked_through_another_model_is_read_compared_and_ranked_by_its_label(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("alpha", "umpire"):
+        toy.run("--variant", "base", "--judge", "near", "--judge", "choice/beta", model=model)
+    before, runs = toy.bytes(), [path.name for path in toy.runs()]
+    capsys.readouterr()
+
+    assert [toy.main("read", name) for name in runs] == [0, 0]
+    there = ("--results", str(toy.results))
+    assert main(["compare", *runs, "--judge-a", "choice/beta", *there]) == 0
+    assert main(["leaderboard", *there]) == 0
+    assert "choice/beta" in capsys.readouterr().out.partition("judges side by side")[2]
+    assert before.items() <= toy.bytes().items()
+
+
+@pytest.mark.parametrize("reply", ["1", "who knows"])
+def test_a_reply_that_cannot_be_read_stays_and_the_ways_on_are_named(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], *, reply: str
+) -> None:
+    stub.script = Script(replies={"Judge": (reply,)})
+    toy.run("--variant", "base", *CHOICE, model="alpha")
+    before = asked(stub)
+
+    toy.run("--variant", "base", *CHOICE, "--retry", "all", model="alpha")
+
+    assert asked(stub) == before
+    assert ("have another model judge (--judge choice/MODEL)" in capsys.readouterr().err) == (
+        reply != "1"
+    )
+
+
+def test_a_judge_that_asks_nothing_is_asked_through_no_model(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.run("--judge", "near/beta") == 2
+
+    assert "judge near/beta: near asks no model" in capsys.readouterr().err
+
+
+def test_a_judge_whose_own_model_was_changed_says_whose_verdicts_it_replaces(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", *CHOICE, model="alpha")
+    toy.edit("configs/judges/choice.yaml", "model: umpire", "model: beta")
+
+    toy.run("--variant", "base", *CHOICE, model="alpha")
+
+    assert "judge choice asked umpire when it read this run before" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_judge_can_be_tried_dry_on_a_stored_run(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], *, is_json: bool
+) -> None:
+    toy.run("--variant", "base", model="alpha")
+    before, requests = toy.bytes(), stub.stats()["requests"]
+    capsys.readouterr()
+
+    assert toy.main("judge", str(toy.runs()[0]), *CHOICE, "--dry-run", *["--json"] * is_json) == 0
+
+    out = capsys.readouterr().out
+    kinds = [ANSWERS, ANSWERS]
+    assert [part["calls"] for part in json.loads(out)] == kinds if is_json else "24 calls" in out
+    assert (toy.bytes(), stub.stats()["requests"]) == (before, requests)
+
+
 def test_a_blank_answer_is_missing_and_the_exit_code_says_so(
     toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ from stub_server import StubServer
 from toy import Toy
 
 from harness.cli import main
+from harness.cli.details import put_details
 from harness.impscore.head import save_head
 from harness.runs import RunFolder
 from harness.scores import ScoreRow, read_table
@@ -84,6 +86,32 @@ def test_a_constant_answer_sounds_the_alarm_once(
 
     alarms = [line for line in capsys.readouterr().err.splitlines() if line.startswith("alarm")]
     assert [fact in line for line in alarms] == ([True] if fact else [])
+
+
+def test_alarms_of_one_model_on_several_data_name_the_data(
+    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), RATED)
+    run(toy, scorer, model="constant-yes")
+    run(toy, scorer, "--data", str(path), "--map", "toxigen", model="constant-yes")
+    capsys.readouterr()
+
+    main(["leaderboard", "--results", str(toy.results)])
+
+    found = re.findall(r"alarm: (.*?): nearly", capsys.readouterr().err)
+    assert len(found) == len(set(found)) == 2
+    assert all(", base, data:" in name for name in found)
+
+
+def test_what_is_said_of_data_is_said_once_for_several_models(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), [*RATED, ("", "1", "1")])
+
+    run(toy, "none", "--data", str(path), "--map", "toxigen", model="oracle,random")
+
+    assert len(toy.runs()) == 2
+    assert capsys.readouterr().err.count("1 of 41 rows left out: no text") == 1
 
 
 def test_random_answers_find_a_half_of_either_kind(toy: Toy, scorer: str) -> None:
@@ -264,7 +292,39 @@ def test_answers_in_writing_may_have_three_tokens(
     assert (value(scores(toy), "tpr"), value(scores(toy), "fpr")) == (0.0, 0.0)
 
 
+def test_metrics_stand_with_their_intervals(
+    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(toy, scorer, model="random")
+
+    out = capsys.readouterr().out
+    lines = [line for line in out.splitlines() if re.search(r", (tpr|fpr|auc|slope_tpr): ", line)]
+    assert len(lines) == 4
+    assert all(re.search(r" [\d.-]+ \([\d.-]+ to [\d.-]+\)", line) for line in lines)
+
+
+def test_no_p_is_told_as_zero(toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run(toy, scorer, model="random")
+    rows = [replace(r, score=replace(r.score, value=1e-5, low=None)) for r in scores(toy)]
+    capsys.readouterr()
+
+    put_details(rows)
+
+    out = capsys.readouterr().out
+    assert re.search(r"slope_tpr_p: \w+ <\.001", out)
+    assert re.search(r"slope_tpr: \w+ 0\.000", out)
+
+
 # The command curve
+
+
+def test_curve_refuses_a_file_in_place_of_its_folder(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.csv").write_text("mine", "utf-8")
+
+    assert main(["curve", "any", "-o", str(tmp_path / "mine.csv")]) == 2
+    assert "mine.csv: is a file, and -o names a folder" in capsys.readouterr().err
 
 
 def test_curve_writes_a_table_and_a_picture_of_all_runs(
@@ -277,6 +337,7 @@ def test_curve_writes_a_table_and_a_picture_of_all_runs(
     [picture] = (toy.results / "curves").glob("hate_speech-*.svg")
     said = {e.text for e in ElementTree.parse(picture).iter() if e.tag.endswith("text")}
     assert {"random", "constant-yes"} <= said
+    assert any("the line is logistic with its 95% band" in (text or "") for text in said)
     rows = list(csv.DictReader(picture.with_suffix(".csv").read_text("utf-8").splitlines()))
     assert {"bin", "equal-mass bin", "logistic"} <= {row["shape"] for row in rows}
     assert "no logistic curve of tpr: constant" in capsys.readouterr().out
@@ -294,7 +355,7 @@ def test_run_and_curve_tell_in_one_line_where_nobody_knows_what_the_scorer_has_s
 
     drawn = capsys.readouterr().err
     told = "nobody knows which texts scorer random@"
-    assert (ran.count(told), drawn.count(told)) == ((0, 0) if seen else (2, 1))
+    assert (ran.count(told), drawn.count(told)) == ((0, 0) if seen else (1, 1))
 
 
 def test_a_run_that_has_nothing_to_draw_is_told_beside_others(

@@ -105,6 +105,33 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
     assert [row["value"] for row in json.loads(done.stdout)["rows"]] == expected
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'id,text\n1,Nice.\n2,"Yes, so"\n', "read as plain lines; --column NAME reads it as CSV"),
+        (b"Yes, it is.\nNice.\nIt is cold.\n", ""),
+        (b"Nice, so\n", ""),
+        (b"{so to say}\n", "correct the line, or say --format lines"),
+    ],
+)
+def test_what_stdin_may_have_been_meant_as_is_told(data: bytes, told: str, home: Toy) -> None:
+    path = str(home.home / "configs/scorers/random.json")
+    command = [sys.executable, "-m", "harness", "impscore", "score", "-", "--scorer", path]
+
+    said = subprocess.run([*command, "--json"], input=data, capture_output=True).stderr.decode()
+
+    assert told in said
+    assert ("as CSV" in said) == ("as CSV" in told)
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_column_without_a_name_is_refused(
+    name: str, home: Toy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert impscore(home, "score", "texts.csv", "--as", name) == 2
+    assert f"--as {name!r}: give the new column a name" in capfd.readouterr().err
+
+
 def test_a_column_of_mixed_types_is_flagged_row_by_row(
     home: Toy, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,7 +158,7 @@ def test_json_with_a_file_prints_the_summary_alone(
     ("command", "file", "options", "message"),
     [
         ("score", "none.csv", [], r"none.csv: cannot be read (No such file"),
-        ("score", "lines.txt", ["--column", "text"], "plain lines, which have no columns; say"),
+        ("score", "lines.txt", ["--column", "text"], "plain lines, which have no columns; if"),
         ("score", "texts.csv", ["--column", "text", "--format", "lines"], "have no columns"),
         ("eval", "lines.txt", [], "plain lines, which have no columns"),
         ("score", "list.json", [], "list.json: begins with '['"),

@@ -78,7 +78,45 @@ def test_an_ablation_writes_a_table_and_a_picture(
     assert {row["recipe"].partition("@")[0] for row in rows} == {"small"}
     assert len({(row["data"], row["encoder"]) for row in rows}) == 1
     assert (home / "out" / "ablation.svg").read_text("utf-8").startswith("<svg")
-    assert "p2s cosine euclidean" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "p2s cosine euclidean" in out
+    assert "on 4 test pairs, 2 of them with levels" in out
+
+
+def test_figures_stand_beside_how_many_they_are_of(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(home, "train") == 0
+
+    told = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["test", "pairs", "4"] in told
+    assert ["test", "graded", "2"] in told
+
+
+@pytest.mark.parametrize("command", ["train", "ablate"])
+@pytest.mark.parametrize("place", ["out", "out/below"])
+def test_a_file_in_place_of_the_folder_is_told_before_any_work(
+    command: str, place: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "out").write_text("mine", "utf-8")
+
+    assert call(home, command, "-o", str(home / place)) == 2
+    out, err = capsys.readouterr()
+    assert f"{home / 'out'}: is a file, and -o names a folder" in err
+    assert "done" not in out + err
+
+
+def test_the_name_of_a_head_is_no_path(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(home, "train", "--name", "../mine") == 2
+    assert "--name '../mine': give a name of letters" in capsys.readouterr().err
+
+
+def test_plain_lines_are_no_pairs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "lines.txt").write_text("a\nb\n", "utf-8")
+
+    assert main(["impscore", "lint", str(home / "lines.txt")]) == 2
+    assert "name no column" not in (err := capsys.readouterr().err)
+    assert "if it has some, say so by a name that ends in .csv" in err
 
 
 def test_an_ablation_as_json_says_what_it_was_made_of(

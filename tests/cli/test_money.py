@@ -165,9 +165,13 @@ def test_what_was_refused_stands_at_no_further_cost_until_all_is_to_be_asked_aga
     assert toy.run("--variant", "base", "--retry", "all", model="alpha") == 0
     told = "2 replies without an answer were asked for again (--retry all)\n"
     assert told in capsys.readouterr().out
+    toy.run("--variant", "base", "--retry", "all", model="alpha")
+    assert "asked for again" not in capsys.readouterr().out  # this one asked nothing
     run = json.loads((toy.runs()[0] / "run.json").read_text())
     assert (run["redrawn"], run["costs"]["answers"]["calls"]) == (2, ANSWERS + 2)
     assert run["costs"]["total"]["cost_usd"] == pytest.approx(sum(stored(toy, "alpha")))
+    toy.run("--variant", "base", "--seed", "1", model="alpha")  # nor does another run
+    assert "asked for again" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("retry", "calls"), [("failed", 0), ("all", 2)])
@@ -231,13 +235,13 @@ def test_the_leaderboard_has_a_column_of_costs_where_there_are_any(
         (("--judge", "choice"), "USD: answers 0.00024 to 0.0022, judge choice 0.0031 to "),
         (
             ("--judge", "choice", "--judge-model", "beta"),
-            "USD: answers 0.00024 to 0.0022; no price known of beta (tokens only): put it into "
-            "configs/prices.yaml of your folder",
+            "USD: answers 0.00024 to 0.0022; no price known of beta (tokens only): put it under "
+            "'beta' into configs/prices.yaml of your folder",
         ),
         (
             ("--judge", "choice", "--batch"),
             "USD: answers 0.00012 to 0.0011; no price known of umpire in batches: put it, with its "
-            "batch_share, into",
+            "batch_share, under 'umpire' into",
         ),
     ],
 )
@@ -252,6 +256,75 @@ def test_a_dry_run_tells_what_is_left_to_pay_and_whose_price_is_not_known(
     toy.run("--variant", "base", *options, "--dry-run", model="alpha")
 
     assert told in capsys.readouterr().out
+
+
+def test_a_model_without_a_price_is_named_as_its_provider_calls_it(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.edit("configs/models/beta.yaml", "model: beta", "model: gpt-of-the-stub")
+    toy.edit("configs/models/beta.yaml", "key_env: null", "key_env: STUB_KEY")
+
+    toy.run("--variant", "base", "--dry-run", model="beta")
+    assert toy.run("--variant", "base", "--budget", "1", model="beta") == 2
+
+    out, err = capsys.readouterr()
+    assert "no price known of beta (tokens only): put it under 'gpt-of-the-stub' into" in out
+    assert "no price is known of model beta; put it under 'gpt-of-the-stub'" in err
+
+
+def test_a_dry_run_of_several_models_names_each_and_sums_them(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {}
+    for model in ("alpha", "umpire", "alpha,umpire"):
+        toy.run("--variant", "base", "--judge", "near", "--dry-run", "--json", model=model)
+        parts = json.loads(capsys.readouterr().out)
+        told[model] = [part for run in parts for part in (run if "," in model else [run])]
+    toy.run("--variant", "base", "--judge", "near", "--dry-run", model="alpha,umpire")
+
+    out = capsys.readouterr().out
+    assert "toy, alpha: calls to be made at most" in out
+    assert "toy, umpire: calls to be made at most" in out
+    assert told["alpha,umpire"] == told["alpha"] + told["umpire"]
+    least, most = (
+        usd(sum(part[end] for part in told["alpha,umpire"])) for end in ("least_usd", "most_usd")
+    )
+    assert f"in all: 24 calls at most; price: {least} to {most} USD\n" in out
+    assert out.count(": an example") == 1
+
+
+@pytest.mark.parametrize(
+    ("cap", "told"),
+    [
+        (
+            "1",
+            "--budget 1: 0 USD are spent on what is stored, and the rest comes to at most "
+            "0.0022: within it",
+        ),
+        ("0.001", "at most 0.0022: the calls may stop before their end"),
+        ("0.0001", "at most 0.0022: the calls will stop before their end"),
+    ],
+)
+def test_a_dry_run_says_whether_a_budget_holds(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], *, cap: str, told: str
+) -> None:
+    run = ("--variant", "base", "--judge", "near", "--dry-run", "--budget", cap)
+
+    assert toy.run(*run, model="alpha") == 0
+    assert told in capsys.readouterr().out
+
+
+def test_a_dry_run_counts_what_was_paid_against_a_budget(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run(*JUDGED, model="alpha")
+    spent = sum(stored(toy, "alpha")) + sum(stored(toy, "umpire"))
+    told = f"{usd(spent)} USD are spent on what is stored, and the rest comes to at most 0: within"
+
+    toy.run(*JUDGED, "--dry-run", "--budget", "1", model="alpha")
+    assert told in capsys.readouterr().out
+    toy.main("judge", str(toy.runs()[0]), "--judge", "choice", "--dry-run", "--budget", "1")
+    assert f"{usd(sum(stored(toy, 'umpire')))} USD are spent" in capsys.readouterr().out
 
 
 def test_a_price_is_said_to_be_the_judges_where_only_it_is_paid(

@@ -48,6 +48,22 @@ def originals(toy: Toy) -> list[str]:
     return [one["fields"]["text"] for one in held if one["group"] == "original"]
 
 
+@pytest.mark.parametrize("name", ["a b/c", "../c", "", "a b"])
+def test_the_name_of_a_task_is_no_path(name: str, toy: Toy, capsys: Lines) -> None:
+    assert perturb(toy, "--as", name, "--method", "adverbs") == 2
+
+    assert f"--as {name!r}: give a name of letters" in capsys.readouterr().err
+    assert not [*toy.folder.rglob("c.*")]
+
+
+def test_a_file_in_place_of_the_new_home_is_told(toy: Toy, capsys: Lines) -> None:
+    file = toy.folder / "mine.txt"
+    file.write_text("mine", "utf-8")
+
+    assert perturb(toy, "-o", str(file), "--method", "adverbs") == 2
+    assert "mine.txt: is a file, and -o names a folder" in capsys.readouterr().err
+
+
 def test_a_constant_model_never_flips(toy: Toy, capsys: Lines) -> None:
     assert perturb(toy, "--method", "adverbs,eda") == 0
     run(toy, "--model", "constant-yes")

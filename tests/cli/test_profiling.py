@@ -37,6 +37,13 @@ def test_the_table_and_the_picture_are_written(home: Path, capsys: Lines) -> Non
     assert "1 empty" in capsys.readouterr().err
 
 
+def test_a_file_in_place_of_the_folder_is_told(home: Path, capsys: Lines) -> None:
+    (home / "out").write_text("mine", "utf-8")
+
+    assert profile("in.csv") == 2
+    assert "out: is a file, and -o names a folder here; choose another" in capsys.readouterr().err
+
+
 def test_json_has_the_rows(home: Path, capsys: Lines) -> None:
     profile("in.csv", "--json")
 

@@ -33,8 +33,15 @@ def measured(pairs: list[TrainingPair], name: str) -> Measure:
     return next(one for one in measures(pairs, Limits()) if one.name.startswith(name))
 
 
-def test_the_shipped_pairs_keep_every_limit() -> None:
-    assert [one for one in measures(shipped()) if not one.is_kept] == []
+def test_the_shipped_pairs_are_many_and_keep_every_limit() -> None:
+    size = Limits(pairs=2500, graded=600, groups=150)
+
+    assert [one for one in measures(shipped(), size) if not one.is_kept] == []
+
+
+@pytest.mark.parametrize("name", ["pairs", "graded", "groups"])
+def test_a_small_file_is_not_broken_for_its_size(name: str) -> None:
+    assert measured(invented(), name).is_kept
 
 
 def test_the_shipped_pairs_have_one_schema() -> None:

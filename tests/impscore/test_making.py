@@ -56,7 +56,8 @@ def test_a_card_says_what_a_head_was_made_of() -> None:
     assert "52 pairs to learn from, 8 to choose the epoch by, 4 to test on" in head.card.split
     assert head.card.settings["features"] == 4
     assert set(head.card.metrics) == {
-        f"test {name}" for name in ("implicitness", "pragmatics", "tau", "rho", "words")
+        *(f"test {name}" for name in ("implicitness", "pragmatics", "tau", "rho", "words")),
+        *("test pairs", "test graded"),
     }
 
 
@@ -201,6 +202,14 @@ def test_a_figure_that_is_missing_is_not_drawn() -> None:
     missing = [replace(row, figures=Figures(0.9, None, None, None)) for row in SWEEP]
 
     assert picture(missing).count("<circle") == len(SWEEP)
+
+
+@pytest.mark.parametrize(("tau", "is_named"), [(0.5, True), (None, False)])
+def test_the_legend_names_what_is_drawn(tau: float | None, is_named: bool) -> None:
+    rows = [trial(row.setting, row.value, tau) for row in SWEEP]
+    rows.append(trial("form", "p2s cosine cosine", tau))
+
+    assert (">tau</text>" in picture(rows)) == is_named
 
 
 def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:

@@ -28,7 +28,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "500": (Reason.FAILED, "500"),
     "503": (Reason.FAILED, "503"),
     "529": (Reason.FAILED, "529"),
-    "cut": (Reason.FAILED, "Connection error"),
+    "cut": (Reason.FAILED, "the connection was closed before"),
     "garbled-head": (Reason.FAILED, "Bad status line"),
     "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),
@@ -196,7 +196,6 @@ def test_system_turns_are_sent_apart_and_only_where_there_are_any(
         ({}, {"temperature": 0.0}),
         ({"sends_temperature": False}, {}),
         ({"extra_body": {"top_k": 4}}, {"temperature": 0.0, "top_k": 4}),
-        ({"extra_body": {"temperature": 1}}, {"temperature": 1}),
         ({"sends_temperature": False, "extra_body": {"top_k": 4}}, {"top_k": 4}),
     ],
 )
@@ -431,6 +430,20 @@ def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:
             list(model(stub, concurrency=1).answer(request(str(n)) for n in range(100)))
 
         assert stub.stats()["requests"] == 1
+
+
+def test_a_server_that_wants_a_key_where_none_is_named_has_one_named() -> None:
+    with StubServer(Script(faults={"": ("401",)})) as stub:
+        spec = AnthropicSpec(model="m", base_url=url(stub), key_env=None)
+        with pytest.raises(ModelError, match=r"name the variable .*, now null, in .*m\.yaml"):
+            list(AnthropicModel("m", spec, {}).answer([request("x")]))
+
+
+def test_an_address_that_ends_in_a_version_is_told_without_it() -> None:
+    with StubServer(Script(faults={"": ("404",)})) as stub:
+        spec = AnthropicSpec(model="m", base_url=f"{url(stub)}/v1", key_env=None)
+        with pytest.raises(ModelError, match=f"set base_url to {url(stub)}, without /v1"):
+            list(AnthropicModel("m", spec, {}).answer([request("x")]))
 
 
 def test_where_no_server_is_the_error_says_what_to_set() -> None:

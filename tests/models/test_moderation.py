@@ -20,7 +20,7 @@ TASK = Registry((HOME,), {}, HOME / "no cache").task("hate_speech")
 FAULTS: Mapping[str, tuple[Reason | None, str]] = {
     "429": (Reason.FAILED, "429"),
     "500": (Reason.FAILED, "500"),
-    "cut": (Reason.FAILED, "Connection error"),
+    "cut": (Reason.FAILED, "the connection was closed"),
     "garbled-head": (Reason.FAILED, "Bad status line"),
     "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),

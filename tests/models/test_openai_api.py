@@ -27,7 +27,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "409": (Reason.FAILED, "409"),
     "500": (Reason.FAILED, "500"),
     "529": (Reason.FAILED, "529"),
-    "cut": (Reason.FAILED, "Connection error"),
+    "cut": (Reason.FAILED, "the connection was closed before the reply had ended"),
     "garbled-head": (Reason.FAILED, "Bad status line"),
     "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),
@@ -507,6 +507,14 @@ def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:
             list(model(stub, concurrency=1).answer(request(str(n)) for n in range(100)))
 
         assert stub.stats()["requests"] == 1
+
+
+@pytest.mark.parametrize("status", ["401", "403"])
+def test_a_server_that_wants_a_key_where_none_is_named_has_one_named(status: str) -> None:
+    with StubServer(Script(faults={"": (status,)})) as stub:
+        wanting = OpenAIModel("m", OpenAISpec(model="m", base_url=stub.url, key_env=None), {})
+        with pytest.raises(ModelError, match=r"name the variable .*, now null, in .*m\.yaml"):
+            list(wanting.answer([request("x")]))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "409": (Reason.FAILED, "409"),
     "500": (Reason.FAILED, "500"),
     "529": (Reason.FAILED, "529"),
-    "cut": (Reason.FAILED, "Connection error"),
+    "cut": (Reason.FAILED, "the connection was closed"),
     "garbled-head": (Reason.FAILED, "Bad status line"),
     "long-header": (Reason.FAILED, "8190 bytes"),
     "late": (Reason.FAILED, "no answer within"),
@@ -199,7 +199,10 @@ def test_what_is_sent_is_what_was_asked_for_and_kept_by_nobody(stub: StubServer)
         ({"sends_temperature": False}, {}),
         ({"sends_temperature": False, "reasoning_effort": "low"}, {"reasoning": {"effort": "low"}}),
         ({"extra_body": {"top_p": 0.9}}, {"temperature": 0.0, "top_p": 0.9}),
-        ({"extra_body": {"temperature": 1}}, {"temperature": 1}),
+        (
+            {"extra_body": {"text": {"verbosity": "low"}}},
+            {"temperature": 0.0, "text": {"verbosity": "low"}},
+        ),
         ({"token_field": "max_completion_tokens"}, {"temperature": 0.0}),
     ],
 )
@@ -230,6 +233,14 @@ def test_a_reply_is_held_to_a_schema_by_its_text_format(stub: StubServer) -> Non
 
     form = {"type": "json_schema", "name": "reply", "strict": True, "schema": SCHEMA}
     assert stub.bodies[0]["text"] == {"format": form}
+
+
+def test_a_form_leaves_what_else_is_said_of_the_text(stub: StubServer) -> None:
+    body = {"text": {"verbosity": "low"}, "top_p": 0.9}
+    list(model(stub, extra_body=body).answer([request("Rate this.", schema=SCHEMA)]))
+
+    assert stub.bodies[0]["text"].keys() == {"verbosity", "format"}
+    assert stub.bodies[0]["top_p"] == 0.9
 
 
 @pytest.mark.parametrize(("schema", "can"), [(None, True), (SCHEMA, False), (None, False)])

@@ -173,11 +173,33 @@ def test_what_cannot_be_asked_about_is_left_out_and_counted(
     assert told in caplog.text
 
 
+def test_a_row_left_out_by_its_map_is_not_one_without_a_label(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    classes = {"hateful": ["1"], "benign": ["0"]}
+    label = {"column": "label", "classes": classes, "left_out": ["unclear", "2"]}
+
+    found = samples(
+        tmp_path, [row("x"), row("y", "unclear"), row("z", 2.0), row("w", None)], label=label
+    )
+
+    assert [one.fields["text"] for one in found] == ["x"]
+    assert "2 of 4 rows left out: a label that the map's `left_out` names" in caplog.text
+    assert "1 of 2 rows left out: no label" in caplog.text
+
+
+def test_half_an_emoji_in_a_text_is_replaced_and_flagged(tmp_path: Path) -> None:
+    [one] = samples(tmp_path, [row("half \ud83d")])
+
+    assert (one.fields["text"], one.flags) == ("half \ufffd", ("unread_characters",))
+
+
 @pytest.mark.parametrize(
     ("text", "flags"),
     [
         ("a" * 10_000, ("long",)),
         ("nul \0 within", ("control_characters",)),
+        ("bad \ufffd within", ("unread_characters",)),
         ("\U0001f642 \U0001f643", ()),
         ("\u05e9\u05dc\u05d5\u05dd \u0639", ()),
         ("two\nlines", ()),
@@ -278,6 +300,16 @@ def test_made_rows_share_the_cluster_of_their_original(tmp_path: Path) -> None:
     assert [one.flags for one in found] == [(), (), ("made",), ("made",), ("made",)]
 
 
+@pytest.mark.parametrize("with_made", [False, True])
+def test_a_value_of_originals_that_no_row_has_is_told(tmp_path: Path, with_made: bool) -> None:
+    rule = {"column": "how", "value": "nowhere", "with_made": with_made}
+
+    with pytest.raises(
+        DataError, match=r"a\.jsonl: no labelled text has 'nowhere' in column 'how'"
+    ):
+        samples(tmp_path, MADE, originals=rule)
+
+
 def test_a_file_without_the_column_has_originals_alone(tmp_path: Path) -> None:
     rows = [{"text": one["text"], "label": one["label"]} for one in MADE]
 
@@ -315,6 +347,8 @@ def test_clusters_by_an_absent_column_are_told_of(
             "told by `classes` or by `at_least`",
         ),
         ({"label": {"column": "l", "classes": {"a": ["1"], "b": ["1"]}}}, "'1' is given to two"),
+        ({"label": {"column": "l", "at_least": float("nan")}}, "`at_least` is nan; give a number"),
+        ({"label": {"column": "l", "at_least": float("inf")}}, "`at_least` is inf; give a number"),
         ({"rows": "ratings", "duplicates": "keep"}, "leave out `duplicates: keep`"),
         ({"keep": {"label": "x"}}, "may not name 'label'"),
         ({"optional": ["x"]}, "`optional` names 'x'"),

@@ -1,0 +1,90 @@
+"""What is missing of a run is told with what its calls ended in, and with what to do."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from stub_script import Script
+from stub_server import StubServer
+from toy import Toy
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    with StubServer() as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("500", "2 failed; repeat the command to ask these again\n  2 of 2: http://127.0.0.1:"),
+        ("400", "2 failed; repeat the command to ask these again\n  2 of 2: http://127.0.0.1:"),
+        ("400-filter", "2 filtered; such a reply stands; --retry all asks these again\n  2 of 2"),
+        ("refusal", "2 refused; such a reply stands; --retry all asks these again\n"),
+    ],
+)
+def test_each_reason_is_told_with_its_commonest_message_and_its_remedy(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], *, fault: str, told: str
+) -> None:
+    stub.script = Script(faults={"number 3": (fault,) * 9})
+
+    assert toy.run("--variant", "base", model="alpha") == 1
+
+    assert f"no answer to judge: {told}" in capsys.readouterr().err
+
+
+def test_a_judge_whose_replies_failed_is_told_likewise(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = Script(replies={"": ("1",)}, faults={"yes 3": ("500",) * 9})
+
+    assert toy.run("--variant", "base", "--judge", "choice") == 1
+
+    err = capsys.readouterr().err
+    assert "judge choice: 2 verdicts missing, reply failed; repeat the command to ask th" in err
+    assert "answered 500: scripted fault 500; gave up after attempt 2 of 2" in err
+
+
+def test_json_and_run_json_hold_what_is_missing(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = Script(faults={"number 3": ("500",) * 9})
+    toy.run("--variant", "base", "--json", model="alpha")
+
+    [gap] = json.loads(capsys.readouterr().out)["missing"]
+    assert (gap["judge"], gap["reason"], gap["count"]) == ("", "failed", 2)
+    assert [said["count"] for said in gap["said"]] == [2]
+    assert json.loads((toy.runs()[0] / "run.json").read_text())["missing"] == [gap]
+
+
+def test_answers_that_were_cut_are_told_with_the_limit_and_where_it_is_set(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = Script(faults={"": ("finish=length",) * 9})
+    toy.run("--variant", "base", model="alpha")
+
+    told = "(stop: length), which is 20: set it among the decodings in tasks/toy.yaml"
+    assert told in capsys.readouterr().out
+
+
+def test_a_run_that_ends_early_names_the_models_that_were_not_run(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.edit("configs/models/beta.yaml", "base_url_env: HARNESS_SERVER_URL", "base_url_env: NONE")
+
+    assert toy.run("--variant", "base", model="alpha,beta,umpire,oracle") == 2
+
+    err = capsys.readouterr().err
+    assert "harness: model beta: no server at http://127.0.0.1:9/v1 " in err
+    assert err.endswith("; not run: umpire, oracle\n")
+
+
+def test_progress_counts_failures_apart(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.script = Script(faults={"number 3": ("500",) * 9})
+    toy.run("--variant", "base", model="alpha")
+
+    assert "answers, step 1: 10 of 12 stored, 2 failed\n" in capsys.readouterr().err
