@@ -103,7 +103,7 @@ def test_ctrl_c_stores_what_is_finished_and_the_command_goes_on_to_the_same_byte
     ("signalled", "kind", "code", "words"),
     [
         ("all", signal.SIGINT, 130, "harness: interrupted"),
-        ("a worker", signal.SIGKILL, 2, "harness: vLLM broke down"),
+        ("a worker", signal.SIGKILL, 2, "vLLM broke down"),
     ],
 )
 def test_an_engine_of_several_processes_ends_with_the_command(
