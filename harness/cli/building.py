@@ -24,10 +24,7 @@ def build(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Samples, one JSON object a line.")],
     model: Annotated[str, typer.Option("--model", help="Model that is asked.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the samples made go.")],
-    backend: Annotated[
-        str | None,
-        typer.Option("--backend", help="transformers, vllm or server, for local models."),
-    ] = None,
+    backend: options.BackendName = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of draws.")] = 0,
     prompts: PromptPack = None,
     results: Results = RESULTS,

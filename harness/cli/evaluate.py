@@ -46,9 +46,6 @@ SelfJudge = Annotated[
     bool, typer.Option("--allow-self-judge", help="Let a model judge its own answers.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")]
-RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run folder, or the start of a run's digest.")
-]
 
 
 def run(
@@ -63,14 +60,9 @@ def run(
             "--variant", help="Variants, comma-separated, or all. Default: the task's own."
         ),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="So many samples, every group its share.")
-    ] = None,
+    limit: options.Limit = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of draws, subsets and intervals.")] = 0,
-    backend: Annotated[
-        str | None,
-        typer.Option("--backend", help="transformers, vllm or server, for local models."),
-    ] = None,
+    backend: options.BackendName = None,
     answers: Annotated[
         str | None,
         typer.Option(
@@ -82,12 +74,7 @@ def run(
     is_dry: DryRun = False,
     data: Data = None,
     data_mode: DataMode = "corrected",
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--map", help="Column map of a table: a name in configs/tables/, or a YAML file."
-        ),
-    ] = None,
+    table: options.TableMap = None,
     scorer: Annotated[
         str | None,
         typer.Option(
@@ -147,7 +134,7 @@ def run(
 
 
 def judge(
-    run: RunName,
+    run: options.RunName,
     judge: Annotated[list[str], typer.Option("--judge", help="Judge to read with; repeatable.")],
     judge_model: JudgeModel = None,
     is_self_judge_allowed: SelfJudge = False,
@@ -182,7 +169,7 @@ def judge(
 
 
 def read(
-    run: RunName,
+    run: options.RunName,
     prompts: PromptPack = None,
     results: Results = RESULTS,
     home: Home = HOME,

@@ -70,6 +70,20 @@ Batch = Annotated[
         "--batch", help="Ask hosted models in batches: cheaper, and up to a day later each."
     ),
 ]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, help="So many samples, every group its share.")
+]
+BackendName = Annotated[
+    str | None,
+    typer.Option("--backend", help="transformers, vllm or server, for local models."),
+]
+TableMap = Annotated[
+    str | None,
+    typer.Option("--map", help="Column map of a table: a name in configs/tables/, or a YAML file."),
+]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run folder, or the start of a run's digest.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 
 HOME, RESULTS = Path(), Path("results")

@@ -101,9 +101,7 @@ def export_ratings(
         str | None, typer.Option("--variant", help="Variants, comma-separated. Default: all.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the rows' order.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="So many samples, every group its share.")
-    ] = None,
+    limit: options.Limit = None,
     low: Annotated[int, typer.Option("--low", help="Least rating (labelstudio).")] = 0,
     high: Annotated[int, typer.Option("--high", help="Greatest rating (labelstudio).")] = 5,
     out: Annotated[

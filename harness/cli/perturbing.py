@@ -70,22 +70,12 @@ def perturb(
     name: Annotated[
         str | None, typer.Option("--as", help="Name of the new task. Default: TASK_perturbed.")
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="So many samples, every group its share.")
-    ] = None,
+    limit: options.Limit = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of draws and subsets.")] = 0,
-    backend: Annotated[
-        str | None,
-        typer.Option("--backend", help="transformers, vllm or server, for local models."),
-    ] = None,
+    backend: options.BackendName = None,
     data: Data = None,
     data_mode: DataMode = "corrected",
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--map", help="Column map of a table: a name in configs/tables/, or a YAML file."
-        ),
-    ] = None,
+    table: options.TableMap = None,
     prompts: PromptPack = None,
     results: Results = RESULTS,
     home: Home = HOME,
@@ -134,9 +124,7 @@ def perturb(
 
 @app.command()
 def report(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run folder, or the start of a run's digest.")
-    ],
+    run: options.RunName,
     judge: Annotated[
         list[str] | None,
         typer.Option("--judge", help="Judge whose verdicts are told; repeatable. Default: all."),

@@ -35,9 +35,7 @@ def tokens(
             "--variant", help="Variants, comma-separated, or all. Default: the task's own."
         ),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="So many samples, every group its share.")
-    ] = None,
+    limit: options.Limit = None,
     data: Data = None,
     data_mode: DataMode = "corrected",
     prompts: PromptPack = None,

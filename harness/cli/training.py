@@ -18,12 +18,7 @@ def train(
     ],
     task: Annotated[str, typer.Option("--task", help="Task whose labels it is to give.")],
     data: Data = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--map", help="Column map of a table: a name in configs/tables/, or a YAML file."
-        ),
-    ] = None,
+    table: options.TableMap = None,
     augment: Annotated[
         str | None,
         typer.Option("--augment", help="Methods whose made rows to add, comma-separated, or all."),

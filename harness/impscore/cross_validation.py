@@ -6,11 +6,11 @@ but one, a tenth of which only chooses its epochs, and is tested on that one.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from statistics import fmean, stdev
+from statistics import stdev
 from typing import Final
 
 from harness.impscore.examples import Embedded
-from harness.impscore.figures import Figures, figures, word_presence
+from harness.impscore.figures import Figures, figures, mean_known, word_presence
 from harness.impscore.members import head_of, train_members
 from harness.impscore.pairs import TrainingPair
 from harness.impscore.splits import Split, folds
@@ -39,9 +39,9 @@ def cross_validated(
             progress(sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
     metrics: dict[str, float | None] = {}
     for name in asdict(by_seed[0][0]):
-        means = [_mean([getattr(one, name) for one in found]) for found in by_seed]
+        means = [mean_known([getattr(one, name) for one in found]) for found in by_seed]
         there = [mean for mean in means if mean is not None]
-        metrics[f"folds {name}"] = _mean(means)
+        metrics[f"folds {name}"] = mean_known(means)
         if len(there) > 1:
             metrics[f"folds {name} sd"] = stdev(there)
     return metrics
@@ -52,8 +52,3 @@ def _measured(parts: Split, recipe: RecipeSpec, embedded: Embedded, *, seed: int
     members = train_members(parts, embedded, recipe, seed=seed * 1000)
     head = head_of("fold", members, recipe, encoder_digest="")
     return figures(head, parts.test, embedded, words=word_presence(parts.train))
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return fmean(there) if there else None

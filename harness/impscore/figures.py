@@ -54,8 +54,8 @@ def figures(
     return Figures(
         implicitness=_share(apart),
         pragmatics=_share(_nearer(head, held, embedded).tolist()),
-        tau=_mean([_tau(found) for found in graded]),
-        rho=_mean([spearman(range(len(found)), found).value for found in graded]),
+        tau=mean_known([_tau(found) for found in graded]),
+        rho=mean_known([spearman(range(len(found)), found).value for found in graded]),
         words=_share([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
     )
 
@@ -95,7 +95,7 @@ def _nearer(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Num
 
 def _share(apart: Sequence[float]) -> float | None:
     """The share of differences above zero, those of zero half."""
-    return _mean([(one > 0) + 0.5 * (one == 0) for one in apart])
+    return mean_known([(one > 0) + 0.5 * (one == 0) for one in apart])
 
 
 def _tau(scores: Sequence[float]) -> float | None:
@@ -104,6 +104,7 @@ def _tau(scores: Sequence[float]) -> float | None:
     return None if np.isnan(tau) else tau
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean_known(values: Sequence[float | None]) -> float | None:
+    """The mean of the values there are; null where there are none."""
     there = [value for value in values if value is not None]
     return fmean(there) if there else None
