@@ -130,7 +130,7 @@ def _folder() -> str:
 def read_cases(data: Path | None) -> list[CASE]:
     """The implications of each sample, and as its answer the first one of the next sample."""
     sys.path.insert(0, str(ROOT))
-    from harness.readers import emphasized_talk, samples_jsonl
+    from harness.data.readers import emphasized_talk, samples_jsonl
 
     if data is None:
         samples = samples_jsonl.read([ROOT / "tasks/samples/emphasized_talk.jsonl"], None)

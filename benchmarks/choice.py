@@ -114,7 +114,7 @@ def build_model(shape: str, texts: Sequence[str], folder: Path) -> Path:
 def by_program(folder: str) -> Scorer:
     """The back end of kind transformers, asked as the pipeline asks it."""
     from harness.core import Request
-    from harness.models.transformers_lm import TransformersModel
+    from harness.models.local.transformers_lm import TransformersModel
     from harness.parts import Decoding, Message, Mode
     from harness.specs.models import TransformersSpec
 
@@ -182,7 +182,7 @@ def by_hand(folder: str) -> Scorer:
     import torch
     from tokenizers import Tokenizer
 
-    from harness.prefix_tree import ScoredRow, packs, passes, prefix_tree
+    from harness.models.local.prefix_tree import ScoredRow, packs, passes, prefix_tree
 
     tokenizer, llama = Tokenizer.from_file(f"{folder}/tokenizer.json"), HandLlama(folder)
 

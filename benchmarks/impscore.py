@@ -47,9 +47,9 @@ def read_texts(data: Path | None) -> list[str]:
 
 def random_head(width: int) -> "Head":  # noqa: F821  # imported where it is used
     """A head of the published shape and form, with random matrices."""
-    from harness.encoders import MiniLM
-    from harness.impscore.formula import Maps
-    from harness.impscore.head import Head
+    from harness.implicitness.formula import Maps
+    from harness.implicitness.head import Head
+    from harness.models.encoders.encoders import MiniLM
     from harness.specs.encoders import MiniLMSpec
 
     normal = np.random.default_rng(0).standard_normal
@@ -62,8 +62,8 @@ def random_head(width: int) -> "Head":  # noqa: F821  # imported where it is use
 
 def by_program() -> Way:
     """The program: Scorer.score."""
-    from harness.encoders import MiniLM
-    from harness.impscore.scorer import Scorer
+    from harness.implicitness.scorer import Scorer
+    from harness.models.encoders.encoders import MiniLM
 
     encoder = MiniLM()
     encoder.encode(["loaded"])
@@ -76,7 +76,7 @@ def by_hand() -> Way:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    from harness.encoders import PACKAGE, package_folder
+    from harness.models.encoders.encoders import PACKAGE, package_folder
 
     folder = package_folder(PACKAGE)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -115,7 +115,7 @@ def by_sentence_transformers() -> Way:
     """All texts by sentence-transformers' `encode`, as the metric's package does."""
     from sentence_transformers import SentenceTransformer
 
-    from harness.encoders import PACKAGE, package_folder
+    from harness.models.encoders.encoders import PACKAGE, package_folder
 
     model = SentenceTransformer(str(package_folder(PACKAGE)), device="cpu")
     head = random_head(384)
@@ -156,7 +156,7 @@ def scoring(data: Path | None, rounds: int) -> None:
 
 def invented_pairs(count: int) -> "list[TrainingPair]":  # noqa: F821  # imported where it is used
     """Pairs of random words, none of which are alike; as long as those that ship, on average."""
-    from harness.impscore.pairs import TrainingPair
+    from harness.implicitness.pairs import TrainingPair
 
     draw = np.random.default_rng(0)
     known = sorted({word for text in read_texts(None) for word in text.split()})
@@ -170,11 +170,11 @@ def invented_pairs(count: int) -> "list[TrainingPair]":  # noqa: F821  # importe
 
 def training(data: Path | None, rounds: int) -> None:
     """Training on cached rows beside encoding anew in each epoch; the median of the rounds."""
-    from harness.encoders import MiniLM
-    from harness.impscore.examples import Embedded, examples
-    from harness.impscore.pairs import with_negatives
-    from harness.impscore.training import train
-    from harness.specs.recipes import SettingsSpec
+    from harness.implicitness.examples import Embedded, examples
+    from harness.implicitness.losses import train
+    from harness.implicitness.pairs import with_negatives
+    from harness.models.encoders.encoders import MiniLM
+    from harness.specs.implicitness import SettingsSpec
 
     settings, encoder = SettingsSpec(), MiniLM()
     pairs = with_negatives(invented_pairs(20_000), 0)

@@ -10,27 +10,27 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness.backends import Backend, rebacked
-from harness.batch_servers import BatchServer
 from harness.core import Judge, Model, Sample
-from harness.encoding import encoder_of
 from harness.errors import SpecError
-from harness.prices import Price, price_of
-from harness.prompts import Prompts
-from harness.servers import Server
+from harness.models.client.batch_api import BatchServer
+from harness.models.client.endpoint import Server
+from harness.models.client.pricing import Price, price_of
+from harness.models.encoders.factory import encoder_of
 from harness.specs import data, encoders, judges, models
-from harness.specs.builds import BuildSpec
-from harness.specs.checked import check, nearest, read_yaml
-from harness.specs.golden import GoldenSpec
+from harness.specs.backends import Backend, rebacked
+from harness.specs.implicitness import RecipeSpec
 from harness.specs.imports import MapSpec
 from harness.specs.perturbations import PerturbationSpec
 from harness.specs.prices import PricesSpec
-from harness.specs.recipes import RecipeSpec
+from harness.specs.published import GoldenSpec
+from harness.specs.schema import check, nearest, read_yaml
 from harness.specs.tasks import TaskSpec
+from harness.specs.transforms import BuildSpec
+from harness.text.prompts import Prompts
 
 if TYPE_CHECKING:
-    from harness.encoders import Encoder
-    from harness.impscore.scorer import Scorer
+    from harness.implicitness.scorer import Scorer
+    from harness.models.encoders.encoders import Encoder
 
 Section = Literal[
     "tasks",
@@ -46,13 +46,13 @@ Section = Literal[
     "configs/tables",
 ]
 READERS = {
-    "emphasized_talk": "harness.readers.emphasized_talk",
-    "hu2022": "harness.readers.hu2022",
-    "labelled_table": "harness.readers.labelled_table",
-    "ludwig": "harness.readers.ludwig",
-    "intent_resolution": "harness.readers.intent_resolution",
-    "topical_chat": "harness.readers.topical_chat",
-    "samples_jsonl": "harness.readers.samples_jsonl",
+    "emphasized_talk": "harness.data.readers.emphasized_talk",
+    "hu2022": "harness.data.readers.hu2022",
+    "labelled_table": "harness.data.readers.labelled_table",
+    "ludwig": "harness.data.readers.ludwig",
+    "intent_resolution": "harness.data.readers.intent_resolution",
+    "topical_chat": "harness.data.readers.topical_chat",
+    "samples_jsonl": "harness.data.readers.samples_jsonl",
 }
 
 
@@ -186,19 +186,19 @@ class Registry:
                 layouts = {n: spec.choice for n, spec in variants.items() if spec.choice}
                 return control(name, policy, sources=sources, samples=samples, layouts=layouts)
             case models.OpenAISpec():
-                from harness.models.openai_api import OpenAIModel
+                from harness.models.openai.model import OpenAIModel
 
                 return OpenAIModel(name, spec, self.environ)
             case models.TransformersSpec():
-                from harness.models.transformers_lm import TransformersModel
+                from harness.models.local.transformers_lm import TransformersModel
 
                 return TransformersModel(name, spec, self.cache / "checkpoints")
             case models.VllmSpec():
-                from harness.models.vllm_engine import VllmModel
+                from harness.models.local.vllm_model import VllmModel
 
                 return VllmModel(name, spec, self.cache / "checkpoints")
             case models.AnthropicSpec():
-                from harness.models.anthropic_api import AnthropicModel
+                from harness.models.anthropic.model import AnthropicModel
 
                 return AnthropicModel(name, spec, self.environ)
             case models.SklearnSpec() | models.ClassifierSpec() | models.ModerationSpec():
@@ -209,10 +209,10 @@ class Registry:
 
     def batch_server(self, model: Model) -> BatchServer:
         """Where a hosted model is asked in batches."""
-        from harness.models.anthropic_api import AnthropicModel
-        from harness.models.anthropic_batches import AnthropicBatches
-        from harness.models.openai_api import OpenAIModel
-        from harness.models.openai_batches import OpenAIBatches
+        from harness.models.anthropic.batches import AnthropicBatches
+        from harness.models.anthropic.model import AnthropicModel
+        from harness.models.openai.batches import OpenAIBatches
+        from harness.models.openai.model import OpenAIModel
 
         match model:
             case OpenAIModel():
@@ -304,7 +304,7 @@ class Registry:
 
     def scorer(self, name: str) -> "Scorer":
         """The scorer of implicitness of a name, or of the path of its files."""
-        from harness.scorers import open_scorer
+        from harness.implicitness.open import open_scorer
 
         return open_scorer(
             name,
@@ -335,7 +335,7 @@ class Registry:
 def _room_beside(spec: models.HostedSpec) -> int:
     """The tokens a reply may have beside the most of its decoding."""
     if isinstance(spec, models.OpenAISpec) and spec.api == "responses":
-        from harness.models.openai_responses import LEAST_TOKENS
+        from harness.models.openai.responses import LEAST_TOKENS
 
         return max(spec.reasoning_max_tokens, LEAST_TOKENS - 1)
     return spec.reasoning_max_tokens

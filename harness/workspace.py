@@ -14,25 +14,25 @@ from typing import Literal
 
 from msgspec import structs
 
-from harness.batch_files import BatchFiles
-from harness.batch_jobs import BatchModel
-from harness.columns import is_table
 from harness.core import Model, Sample
-from harness.datasets import is_complete, sha256
-from harness.derived import derive
-from harness.desk import Desk, Progress, Terms
+from harness.data.derive import derive
+from harness.data.download import is_complete, sha256
+from harness.data.readers import labelled_table
 from harness.errors import DataError, SpecError
-from harness.implicitness import placed
-from harness.ledger import Ledger
+from harness.implicitness.bins import placed
+from harness.implicitness.remembered import MEASURES, Remembered
+from harness.models.client.batch_files import BatchFiles
+from harness.models.client.batch_model import BatchModel
+from harness.models.client.cached import Desk, Progress, Terms
 from harness.parts import digest
-from harness.readers import labelled_table
 from harness.registry import Registry
-from harness.remembered import MEASURES, Remembered
-from harness.runs import DataEntry
-from harness.specs.checked import check, read_yaml
 from harness.specs.data import OverlaySpec
+from harness.specs.schema import check, read_yaml
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
+from harness.storage.columns import is_table
+from harness.storage.ledger import Ledger
+from harness.storage.runs import DataEntry
 
 _log = logging.getLogger(__name__)
 HOSTED = frozenset({"openai", "anthropic"})

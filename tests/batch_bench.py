@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from stub_server import StubServer
 
-from harness.batch_files import BatchFiles
-from harness.batch_jobs import BatchModel, Polling
-from harness.batch_servers import BatchServer
 from harness.core import Model, Request, Response
-from harness.models.anthropic_api import AnthropicModel
-from harness.models.anthropic_batches import AnthropicBatches
-from harness.models.openai_api import OpenAIModel
-from harness.models.openai_batches import OpenAIBatches
+from harness.models.anthropic.batches import AnthropicBatches
+from harness.models.anthropic.model import AnthropicModel
+from harness.models.client.batch_api import BatchServer
+from harness.models.client.batch_files import BatchFiles
+from harness.models.client.batch_model import BatchModel, Polling
+from harness.models.openai.batches import OpenAIBatches
+from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
 from harness.specs.models import AnthropicSpec, OpenAISpec
 

@@ -8,14 +8,14 @@ from sketches import row, run_file
 from sketches import task as sketched
 
 from harness.core import Case, Response, Run, Sample, Verdict
+from harness.data.choices import laid_out
 from harness.judges.gold import GoldJudge
-from harness.options import laid_out
 from harness.parts import ChoiceScore, Mode, Reason
-from harness.planning import SCORING, Plan
-from harness.prompts import Prompts
-from harness.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.pipeline.plan import SCORING, Plan
 from harness.specs.judges import GoldSpec
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.text.prompts import Prompts
 
 CHOICES = ("Shut the window.", "I like fresh air.", "It is noon.")
 LABELS = ("Right", "Literal", "Odd")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from harness.core import Request, Run, Sample
 from harness.parts import Decoding
-from harness.planning import Cell, Plan, covered, request
-from harness.prompts import Prompts
+from harness.pipeline.plan import Cell, Plan, covered, request
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec
+from harness.text.prompts import Prompts
 
 HOME = Path(__file__).parents[1]
 SHIPPED = Registry((HOME,), {}, HOME / "no cache")

@@ -8,11 +8,11 @@ from choice_cases import task as choices
 from msgspec import structs
 from sketches import row
 
+from harness.analysis.panels import StoredRun
 from harness.core import Sample
-from harness.panels import StoredRun
 from harness.parts import Reason
-from harness.runs import Row, RunFile, VerdictRow
 from harness.specs.tasks import ChoiceSpec, ImplicitnessSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.runs import Row, RunFile, VerdictRow
 
 SPEC = ImplicitnessSpec(scorer="standin")
 VARIANT = VariantSpec(

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.encoders import CharNgrams
-from harness.impscore.formula import PUBLISHED, Direction, Distance, Form, Maps, Matrix
-from harness.impscore.head import Head
-from harness.impscore.scorer import Scorer
-from harness.sameness import fingerprint
+from harness.implicitness.formula import PUBLISHED, Direction, Distance, Form, Maps, Matrix
+from harness.implicitness.head import Head
+from harness.implicitness.scorer import Scorer
+from harness.models.encoders.encoders import CharNgrams
+from harness.models.vectors import Vectors
 from harness.specs.encoders import CharNgramsSpec
-from harness.vectors import Vectors
+from harness.text.dedup import fingerprint
 
 Floats = NDArray[np.float64]
 K = 8

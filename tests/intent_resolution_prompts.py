@@ -11,11 +11,11 @@ from pathlib import Path
 from harness.core import Request, Response, Run, Sample
 from harness.judges.preference import PreferenceJudge
 from harness.parts import Decoding
-from harness.planning import Cell, Plan, request
-from harness.prompts import Prompts
-from harness.specs.checked import check, read_yaml
+from harness.pipeline.plan import Cell, Plan, request
 from harness.specs.judges import PreferenceSpec
+from harness.specs.schema import check, read_yaml
 from harness.specs.tasks import TaskSpec
+from harness.text.prompts import Prompts
 
 HOME = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden" / "intent_resolution.txt"

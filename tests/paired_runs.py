@@ -6,11 +6,11 @@ from dataclasses import replace
 from msgspec import structs
 from sketches import lost, right, row, run_file, task
 
+from harness.analysis.panels import StoredRun
 from harness.core import Sample
-from harness.panels import StoredRun
 from harness.parts import Reason
-from harness.runs import JudgeEntry, ModelEntry, Row, VerdictRow
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.runs import JudgeEntry, ModelEntry, Row, VerdictRow
 
 LETTERS: Mapping[str, VerdictRow] = {
     "1": right(1.0),

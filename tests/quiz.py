@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import main
-from harness.desk import Terms
-from harness.imports import Imported, ImportOptions, import_answers
+from harness.importers.import_files import Imported, ImportOptions, import_answers
+from harness.models.client.cached import Terms
 from harness.registry import Registry, shipped_home
-from harness.runs import Row, RunFolder
-from harness.scores import ScoreRow
+from harness.storage.runs import Row, RunFolder
+from harness.storage.score_table import ScoreRow
 from harness.workspace import Workspace
 
 QUESTIONS: tuple[dict[str, object], ...] = (

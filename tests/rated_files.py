@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import main
-from harness.desk import Terms
-from harness.imports import Imported, ImportOptions, import_answers
+from harness.importers.import_files import Imported, ImportOptions, import_answers
+from harness.models.client.cached import Terms
 from harness.registry import Registry, shipped_home
-from harness.runs import Row, RunFolder
+from harness.storage.runs import Row, RunFolder
 from harness.workspace import Workspace
 
 TALKS = ("Is it raining?\nSince noon.\n\n", "Who baked this?\nMy aunt did.\n\n")

@@ -6,12 +6,12 @@ from dataclasses import replace
 from msgspec import structs
 from sketches import lost, right, row, run_file
 
+from harness.analysis.panels import StoredRun
 from harness.core import Sample
-from harness.panels import StoredRun
+from harness.data.ratings import Rating
 from harness.parts import Reason
-from harness.ratings import Rating
-from harness.runs import JudgeEntry, ModelEntry, VerdictRow
 from harness.specs.tasks import UnitSpec
+from harness.storage.runs import JudgeEntry, ModelEntry, VerdictRow
 
 # Samples by models; judge values by sample and model; two people's ratings of the same.
 SAMPLES, MODELS = ("s1", "s2", "s3", "s4"), ("ant", "bee", "cat")

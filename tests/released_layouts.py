@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.readers.intent_resolution import COLUMNS, FIELDS, REFERENCES
+from harness.data.readers.intent_resolution import COLUMNS, FIELDS, REFERENCES
 
 MINUTES = "0: are you coming?<br>1: in a minute"
 DIALOGUES = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.core import Sample
-from harness.readers.samples_jsonl import read
+from harness.data.readers.samples_jsonl import read
 
 SAMPLES = Path(__file__).parent.parent / "tasks" / "samples"
 RUN, SHORT = 8, 4

@@ -7,14 +7,22 @@ from pathlib import Path
 from msgspec import structs
 
 from harness.core import Request, Response, Run, Sample
-from harness.desk import Desk, Terms
-from harness.ledger import Ledger
+from harness.models.client.cached import Desk, Terms
 from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Reason
-from harness.planning import Plan, take
-from harness.prompts import Prompts
-from harness.runs import DataEntry, JudgeEntry, ModelEntry, Row, RunFile, StepRow, VerdictRow
+from harness.pipeline.plan import Plan, take
 from harness.specs.tasks import DataSpec, DecodingSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.ledger import Ledger
+from harness.storage.runs import (
+    DataEntry,
+    JudgeEntry,
+    ModelEntry,
+    Row,
+    RunFile,
+    StepRow,
+    VerdictRow,
+)
+from harness.text.prompts import Prompts
 
 HOSTILE = (
     "\ud83d cut in half, and again \udca9",

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import main
-from harness.desk import Terms
+from harness.models.client.cached import Terms
 from harness.registry import Registry, shipped_home
-from harness.runs import RunFolder, run_folders
+from harness.storage.runs import RunFolder, run_folders
 from harness.workspace import Workspace
 
 TOPICS = ("bread", "ferry", "lamp", "snow", "violin", "orchard", "bridge", "letter")

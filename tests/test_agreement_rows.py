@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rated_runs import ANN, BOB, FAR, NEAR, Table, group_runs, ratings, runs
 
-from harness.agreement import AgreementRow, Method, agreement_rows, agreement_text
-from harness.human import Question, panels
-from harness.panels import Panel
-from harness.ratings import Rating
+from harness.analysis.agreement import AgreementRow, Method, agreement_rows, agreement_text
+from harness.analysis.match_ratings import Question, panels
+from harness.analysis.panels import Panel
+from harness.data.ratings import Rating
 from harness.stats.agreement import alpha, alpha_with_judge, percent_agreement
 from harness.stats.annotator import annotator_test
 from harness.stats.comparison import holm, permutation_test, williams_test

@@ -8,11 +8,11 @@ import pytest
 from choice_cases import choice_run, chosen, lost, sample, shared, task, variants
 from msgspec import structs
 
-from harness.leaderboard import Alarm, alarms
-from harness.runs import Row, VerdictRow
-from harness.scores import ScoreRow
-from harness.scoring import score_rows
+from harness.analysis.leaderboard import Alarm, alarms
+from harness.pipeline.scores import score_rows
 from harness.specs.tasks import TaskSpec
+from harness.storage.runs import Row, VerdictRow
+from harness.storage.score_table import ScoreRow
 
 PAIR = ("yes", "no")
 TASK = task()

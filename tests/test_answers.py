@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.answers import without_lead_in
+from harness.text.cleanup import without_lead_in
 
 SAID = "The seat was hers first."
 LED = [

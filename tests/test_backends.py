@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from harness.backends import Backend, rebacked
 from harness.errors import SpecError
-from harness.specs.checked import check
+from harness.specs.backends import Backend, rebacked
 from harness.specs.models import ModelSpec, OpenAISpec, TransformersSpec, VllmSpec
+from harness.specs.schema import check
 
 FILE = Path("configs/models/m.yaml")
 KNOBS = {

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.batch_files import BatchFiles, BatchRecord
 from harness.errors import StoreError
-from harness.ledger import Ledger
+from harness.models.client.batch_files import BatchFiles, BatchRecord
+from harness.storage.ledger import Ledger
 
 ONE = BatchRecord("aa", "openai", "http://h/v1", 5.0, ("k1", "k2"), 2)
 

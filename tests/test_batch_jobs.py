@@ -11,14 +11,14 @@ from stub_batches import End
 from stub_script import Script
 from stub_server import StubServer
 
-from harness.batch_servers import Limits
-from harness.budget import Budget
 from harness.core import Response
-from harness.desk import Desk, Terms
 from harness.errors import ModelError
-from harness.ledger import Ledger
+from harness.models.client.batch_api import Limits
+from harness.models.client.budget import Budget
+from harness.models.client.cached import Desk, Terms
+from harness.models.client.pricing import Price
 from harness.parts import Decoding, Mode, Reason
-from harness.prices import Price
+from harness.storage.ledger import Ledger
 
 ASKED = requests(6)
 KEYS = [asked.key for asked in ASKED]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.boundary import choice_starts, tiles
+from harness.models.boundary import choice_starts, tiles
 
 Spans = list[tuple[int, int]]
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.budget import Budget
 from harness.core import Request
+from harness.models.client.budget import Budget
+from harness.models.client.pricing import FORM_TOKENS, MESSAGE_TOKENS, Price
 from harness.parts import Decoding, Message, Mode, Usage
-from harness.prices import FORM_TOKENS, MESSAGE_TOKENS, Price
 
 PRICE = Price(input_usd=1_000_000, output_usd=2_000_000, batch_share=0.5)  # a dollar, two a token
 MOST = MESSAGE_TOKENS + 3 + 2 * 4  # a message of three bytes, four tokens to draw

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from sketches import Talker
 
-from harness.builds import Built, build, line
 from harness.core import Request, Response, Sample
 from harness.errors import SpecError
-from harness.parsers import closing_yes_no
 from harness.parts import Reason
-from harness.prompts import Prompts
+from harness.pipeline.build import Built, build, line
 from harness.registry import Registry, shipped_home
-from harness.specs.builds import BuildSpec
+from harness.specs.transforms import BuildSpec
+from harness.text.parsers import closing_yes_no
+from harness.text.prompts import Prompts
 
 REGISTRY = Registry((shipped_home(),), {}, Path("no cache"))
 PROMPTS: Prompts = REGISTRY.prompts

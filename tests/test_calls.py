@@ -12,10 +12,18 @@ from threading import active_count
 
 import pytest
 
-from harness.calls import Begun, Call, Policy, Refused, Transient, answer_all, wait_asked_for
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.gate import FIRST
+from harness.models.client.limiter import FIRST
+from harness.models.client.retry import (
+    Begun,
+    Call,
+    Policy,
+    Refused,
+    Transient,
+    answer_all,
+    wait_asked_for,
+)
 from harness.parts import UNCHARGED, Decoding, Message, Reason, Usage
 
 QUICK = Policy(concurrency=4, attempts=3, timeout_s=5, longest_wait_s=1, first_wait_s=0.002)

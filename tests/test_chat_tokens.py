@@ -5,9 +5,9 @@ import pytest
 from jinja2 import TemplateError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from harness.chat_tokens import prompt_text, prompt_tokens
+from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.tokenization import prompt_text, prompt_tokens
 from harness.parts import Message
-from harness.tiny_llama import build_tiny_llama
 
 Build = Callable[..., PreTrainedTokenizerBase]
 

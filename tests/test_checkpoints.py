@@ -8,7 +8,8 @@ from shutil import copytree
 
 import pytest
 
-from harness.checkpoints import (
+from harness.errors import ModelError
+from harness.models.local.checkpoints import (
     Checkpoint,
     explained,
     fingerprint,
@@ -17,8 +18,7 @@ from harness.checkpoints import (
     open_checkpoint,
     stored_dtype,
 )
-from harness.errors import ModelError
-from harness.tiny_llama import build_tiny_llama
+from harness.models.local.tiny_llama import build_tiny_llama
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 IDENTITY_OF = """

@@ -9,15 +9,15 @@ from choice_cases import ANSWER, CHOICES, judge, plan, sample, scores, task, var
 from msgspec import structs
 from sketches import Talker, reply
 
-from harness import evidence
 from harness.core import Request, Response, Sample
 from harness.errors import DataError, SpecError
-from harness.ledger import Ledger
 from harness.parts import Decoding, Mode, Reason
-from harness.pipeline import Trial, answer, ask
-from harness.planning import Plan, check_templates, request, slots, variant_digest
+from harness.pipeline import rows as evidence
+from harness.pipeline.answer_modes import Way, answered_by
+from harness.pipeline.plan import Plan, check_templates, request, slots, variant_digest
+from harness.pipeline.stages import Trial, answer, ask
 from harness.specs.tasks import ChoiceSpec, TaskSpec
-from harness.ways import Way, answered_by
+from harness.storage.ledger import Ledger
 
 Says = Callable[[Request], str | Response]
 

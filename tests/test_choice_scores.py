@@ -5,11 +5,11 @@ from random import Random
 import pytest
 from choice_cases import chosen, lost, sample, shared
 
-from harness.choice_scores import CALIBRATION, FAVOURITE, Read, chance, over_all, permuted
 from harness.core import Sample
 from harness.parts import Reason
-from harness.runs import Row, VerdictRow
+from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, Read, chance, over_all, permuted
 from harness.stats.calibration import calibration_error
+from harness.storage.runs import Row, VerdictRow
 
 
 def reads(*parts: tuple[VerdictRow, str] | tuple[VerdictRow, str, Sample]) -> list[Read]:

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.runs import Row, VerdictRow
-from harness.scores import ScoreRow
-from harness.scoring import pools, score_rows
+from harness.pipeline.scores import pools, score_rows
 from harness.specs.tasks import TaskSpec
+from harness.storage.runs import Row, VerdictRow
+from harness.storage.score_table import ScoreRow
 
 RIGHT, WRONG = shared(0.6, 0.3, 0.1), shared(0.1, 0.7, 0.2, value=0.0, place=2)
 TASK = task()

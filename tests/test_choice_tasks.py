@@ -26,8 +26,8 @@ from msgspec import structs
 from harness.core import Sample
 from harness.models.scripted import control
 from harness.parts import Message, Mode
-from harness.planning import Plan, check_templates, variant_digest
-from harness.prompts import Prompts
+from harness.pipeline.plan import Plan, check_templates, variant_digest
+from harness.text.prompts import Prompts
 from harness.workspace import Workspace
 
 DATA = os.environ.get("HARNESS_DATA")

@@ -7,9 +7,9 @@ from jinja2 import TemplateError
 from tokenizer_families import EXACT, FAMILIES, NO_BOS, built, with_marker
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from harness.chat_tokens import prompt_tokens
-from harness.choice_tokens import ChoiceTokens, choice_tokens
 from harness.errors import DataError, ModelError
+from harness.models.local.choice_tokens import ChoiceTokens, choice_tokens
+from harness.models.local.tokenization import prompt_tokens
 from harness.parts import Message
 
 TURNS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"

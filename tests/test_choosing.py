@@ -6,9 +6,9 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from harness.choosing import Chooser, Way
 from harness.errors import ModelError
-from harness.prefix_tree import ScoredRow, prefix_tree
+from harness.models.local.choice_scoring import Chooser, Way
+from harness.models.local.prefix_tree import ScoredRow, prefix_tree
 
 SHAPE = {
     "vocab_size": 90,
@@ -155,7 +155,11 @@ def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
 
     assert chooser.way is Way.PADDED
     assert apart(found, [by_itself(model, row) for row in ROWS + ROWS[:3]]) < 5e-5
-    told = [record.getMessage() for record in caplog.records if record.name == "harness.choosing"]
+    told = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "harness.models.local.choice_scoring"
+    ]
     assert told == [f"choices are scored in padded batches by this {kind} model: {REASONS[kind]}"]
 
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.choice_scores import Read
-from harness.classification_scores import numbers
 from harness.core import Sample
-from harness.detection_scores import Number
 from harness.parts import Reason
-from harness.runs import Row, VerdictRow
+from harness.pipeline.choice_scores import Read
+from harness.pipeline.class_scores import numbers
+from harness.pipeline.detection_scores import Number
 from harness.specs.tasks import ClassesSpec
+from harness.storage.runs import Row, VerdictRow
 
 LABELS = ("non", "open", "hidden")
 SPEC = ClassesSpec(missed=("hidden",))

@@ -8,9 +8,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness.cells import cell_text
-from harness.columns import Columns, is_table, read_columns
 from harness.errors import DataError
+from harness.storage.cells import cell_text
+from harness.storage.columns import Columns, is_table, read_columns
 
 ROWS: list[dict[str, str | None]] = [
     {"text": 'He said "no", twice.', "label": "1", "note": None},

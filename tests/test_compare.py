@@ -9,18 +9,18 @@ import pytest
 from paired_runs import GOLD, NEAR, THOUGHT, chosen, sample, stored, words_task
 from scipy import stats
 
-from harness.compare import (
+from harness.analysis.compare import (
     ComparisonRow,
     Method,
     comparison_name,
     comparison_rows,
     comparison_text,
 )
-from harness.pairings import Question, between, within
-from harness.panels import StoredRun
-from harness.runs import JudgeEntry
-from harness.scoring import score_rows
+from harness.analysis.pairings import Question, between, within
+from harness.analysis.panels import StoredRun
+from harness.pipeline.scores import score_rows
 from harness.stats.comparison import holm
+from harness.storage.runs import JudgeEntry
 
 QUICK = Method(draws=200)
 # Of eight items: know right in 0-5, and a tie at 7; act right in 0-1, a tie at 5, missing at 6.

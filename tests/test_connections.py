@@ -12,7 +12,7 @@ from aiohttp import ClientError
 from stub_script import Script
 from stub_server import StubServer
 
-from harness.connections import charge_of, pool, post, told_of
+from harness.models.client.transport import charge_of, pool, post, told_of
 from harness.parts import UNCHARGED, UNTOLD, Usage
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}

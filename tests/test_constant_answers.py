@@ -9,13 +9,13 @@ from hate_rows import VARIANT, constant, planted, run_of, text
 from msgspec import structs
 from sketches import row
 
-from harness.constant_answers import Constant, ConstantAlarm, constant_alarms
+from harness.analysis.constant_baselines import Constant, ConstantAlarm, constant_alarms
+from harness.analysis.leaderboard import alarms, headlines
 from harness.core import Sample
-from harness.leaderboard import alarms, headlines
-from harness.runs import Row, VerdictRow
-from harness.scores import ScoreRow
-from harness.scoring import score_rows
+from harness.pipeline.scores import score_rows
 from harness.specs.tasks import ClassesSpec
+from harness.storage.runs import Row, VerdictRow
+from harness.storage.score_table import ScoreRow
 
 
 def table(rows: Sequence[Row]) -> list[ScoreRow]:

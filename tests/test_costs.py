@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from sketches import JUDGE, right, row, run_file
 
-from harness.costs import answer_calls, cost_of, judge_calls, run_costs
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
-from harness.runs import Row, StepRow, VerdictRow
-from harness.scores import ScoreRow
-from harness.scoring import score_rows
+from harness.pipeline.costs import answer_calls, cost_of, judge_calls, run_costs
+from harness.pipeline.scores import score_rows
+from harness.storage.runs import Row, StepRow, VerdictRow
+from harness.storage.score_table import ScoreRow
 
 ASKING = replace(JUDGE, asks="judge-m")
 CENT, TWO, UNTOLD = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)

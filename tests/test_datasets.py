@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datasets import check, is_complete, sha256
+from harness.data.download import check, is_complete, sha256
 from harness.errors import DataError
 from harness.specs.data import FileSpec, SourceSpec
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from harness.core import Sample
-from harness.derived import derive, share_a_text
+from harness.data.derive import derive, share_a_text
+from harness.data.readers import emphasized_talk, intent_resolution
 from harness.errors import DataError, SpecError
-from harness.readers import emphasized_talk, intent_resolution
-from harness.specs.checked import check
+from harness.specs.schema import check
 from harness.specs.tasks import DataSpec, PairsSpec, ReferenceChoiceSpec
 
 DATA = os.environ.get("HARNESS_DATA")

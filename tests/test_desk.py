@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.budget import Budget
 from harness.core import Request, Response
-from harness.desk import Desk, Retry, Terms
 from harness.errors import BudgetReached, ModelError
-from harness.ledger import Ledger
+from harness.models.client.budget import Budget
+from harness.models.client.cached import Desk, Retry, Terms
+from harness.models.client.pricing import Price
+from harness.models.client.replies import withheld
 from harness.models.scripted import ScriptedModel
 from harness.parts import UNCHARGED, Decoding, Failure, Message, Reason, Usage
-from harness.prices import Price
-from harness.replies import withheld
+from harness.storage.ledger import Ledger
 
 DOLLAR = Price(input_usd=1_000_000, output_usd=0)  # a dollar a token of the prompt
 

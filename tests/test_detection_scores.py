@@ -10,9 +10,9 @@ from msgspec import structs
 
 from harness.core import Score
 from harness.parts import Reason, Usage
-from harness.runs import Row
-from harness.scoring import score_rows
+from harness.pipeline.scores import score_rows
 from harness.specs.tasks import ImplicitnessSpec
+from harness.storage.runs import Row
 
 SMALL = structs.replace(SPEC, least=2, equal_mass=2)
 

@@ -10,8 +10,8 @@ from msgspec.structs import fields
 
 from docs.generate import COMMANDS, commands_page
 from harness.cli.app import app
-from harness.specs.checked import check
 from harness.specs.models import ModelSpec, OpenAISpec
+from harness.specs.schema import check
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")

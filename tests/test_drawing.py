@@ -3,9 +3,9 @@ from collections import Counter
 import pytest
 import torch
 
-from harness.checkpoints import load_weights, open_checkpoint
-from harness.drawing import Drawer, Row, RowNoise
-from harness.tiny_llama import build_tiny_llama
+from harness.models.local.checkpoints import load_weights, open_checkpoint
+from harness.models.local.sampling import Drawer, Row, RowNoise
+from harness.models.local.tiny_llama import build_tiny_llama
 
 PROMPT = (0, 2, 40, 50, 60, 1, 3)
 

@@ -11,11 +11,11 @@ from stub_server import StubServer
 from toy import DECODINGS, PRICES, SAMPLES, Toy
 
 from harness.cli import main
-from harness.desk import Terms
-from harness.dryrun import Asked, dry_runs
-from harness.jobs import RunOptions, prepare
-from harness.jobs import run as run_job
+from harness.models.client.cached import Terms
 from harness.parts import Message
+from harness.pipeline.dry_run import Asked, dry_runs
+from harness.pipeline.run import RunOptions, prepare
+from harness.pipeline.run import run as run_job
 
 EACH = SAMPLES * DECODINGS
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from harness import jobs
 from harness.core import Request, Run, Sample
-from harness.jobs import RunOptions
+from harness.data.readers import emphasized_talk, samples_jsonl
 from harness.models.scripted import control
 from harness.parts import Decoding, Message
-from harness.planning import Cell, Plan, check_templates, request, slots, variant_digest
-from harness.prompts import Prompts
-from harness.readers import emphasized_talk, samples_jsonl
+from harness.pipeline import run as jobs
+from harness.pipeline.plan import Cell, Plan, check_templates, request, slots, variant_digest
+from harness.pipeline.run import RunOptions
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec
+from harness.text.prompts import Prompts
 from harness.workspace import Workspace
 
 HOME = Path(__file__).parents[1]

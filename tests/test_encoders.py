@@ -8,7 +8,8 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from harness.encoders import (
+from harness.errors import ModelError
+from harness.models.encoders.encoders import (
     PACKAGE,
     CharNgrams,
     Encoder,
@@ -17,7 +18,6 @@ from harness.encoders import (
     SentenceTransformers,
     package_folder,
 )
-from harness.errors import ModelError
 
 TEXTS = ["Could you close the window?", "", "It is cold.", "Könnten Sie das Fenster schließen?"]
 

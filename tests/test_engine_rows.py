@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from harness.core import Response
-from harness.engine_rows import MOST_ROWS, Job, Line, Row
+from harness.models.local.vllm_rows import MOST_ROWS, Job, Line, Row
 
 
 @dataclass

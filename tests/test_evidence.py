@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from sketches import Talker, failure, plan, reply, task
 
-from harness import evidence
 from harness.core import Request, Response, Verdict
 from harness.errors import StoreError
-from harness.evidence import Lost
-from harness.ledger import Ledger
 from harness.parts import Reason, Superseded, Usage
-from harness.pipeline import Judged, Trial, answer
-from harness.runs import VerdictRow
+from harness.pipeline import rows as evidence
+from harness.pipeline.rows import Lost
+from harness.pipeline.stages import Judged, Trial, answer
 from harness.specs.tasks import TaskSpec
+from harness.storage.ledger import Ledger
+from harness.storage.runs import VerdictRow
 
 
 def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") -> list[Trial]:

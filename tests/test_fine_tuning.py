@@ -7,12 +7,12 @@ from tables_of_talk import Talk, build
 from tiny_mpnet import write_mpnet
 
 from harness.errors import HarnessError, ModelError
-from harness.labelling import Questions
-from harness.models.sequence_classifier import SequenceClassifier
-from harness.runs import Row
+from harness.models.labels import Questions
+from harness.models.local.sequence_classifier import SequenceClassifier
+from harness.models.local.trained import Trained
+from harness.pipeline.train_classifier import TrainOptions, train
 from harness.specs.models import ClassifierSpec
-from harness.trained import Trained
-from harness.training import TrainOptions, train
+from harness.storage.runs import Row
 
 FAST = "epochs: 40, learning_rate: 0.002, batch: 4, max_tokens: 40, device: cpu"
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from paired_runs import NEAR, sample, stored, words_task
 
+from harness.analysis.panels import StoredRun
+from harness.analysis.robustness import KEEPING, OTHERS, FlipRow, flip_rows, flip_text
 from harness.core import Sample
 from harness.errors import StoreError
-from harness.flips import KEEPING, OTHERS, FlipRow, flip_rows, flip_text
-from harness.panels import StoredRun
-from harness.perturbations import BY, FROM, KEEPS
-from harness.runs import JudgeEntry
+from harness.pipeline.perturb import BY, FROM, KEEPS
+from harness.storage.runs import JudgeEntry
 
 RATING = JudgeEntry("near", "mean_rating", "near:00|minilm")
 

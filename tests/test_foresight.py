@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from sketches import Talker, failure, plan, task
 
-from harness import pipeline
 from harness.core import Request, Response
-from harness.desk import Desk, Retry, Terms
-from harness.foresight import Course, foresee, planned
+from harness.models.client.cached import Desk, Retry, Terms
 from harness.parts import Reason
-from harness.planning import Plan
+from harness.pipeline import stages as pipeline
+from harness.pipeline.plan import Plan
+from harness.pipeline.preview import Course, foresee, planned
 from harness.specs.tasks import StepSpec, VariantSpec
 
 THINK = ("think",)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from harness.gate import FIRST, Gate, Outcome
+from harness.models.client.limiter import FIRST, Gate, Outcome
 
 OK, AWAY, TROUBLE = Outcome.SETTLED, Outcome.TURNED_AWAY, Outcome.TROUBLE
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from harness.errors import SpecError
-from harness.specs.checked import check
-from harness.specs.golden import GoldenSpec, Printed, half_unit
+from harness.specs.published import GoldenSpec, Printed, half_unit
+from harness.specs.schema import check
 
 CELL = {"table": "t", "cell": "c", "published": 3, "recompute": "r", "value": "v"}
 

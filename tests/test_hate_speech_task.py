@@ -9,8 +9,8 @@ from choice_prompts import HOME, SHIPPED, cells, requests, task
 from harness.core import Run, Sample
 from harness.models.scripted import control
 from harness.parts import Decoding, Message, Mode
-from harness.planning import Plan, check_templates
-from harness.prompts import Prompts
+from harness.pipeline.plan import Plan, check_templates
+from harness.text.prompts import Prompts
 
 DATA = os.environ.get("HARNESS_DATA")
 SYSTEM = (

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from rated_runs import ANN, BOB, FAR, MODELS, NEAR, SAMPLES, group_runs, judged, ratings, run, runs
 
+from harness.analysis.match_ratings import Question, panels, stored_runs, unread
+from harness.analysis.panels import Panel, StoredRun
 from harness.core import Sample
+from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError
-from harness.human import Question, panels, stored_runs, unread
-from harness.panels import Panel, StoredRun
-from harness.ratings import Rating
-from harness.runs import ModelEntry
+from harness.storage.runs import ModelEntry
 
 BASE = Question(variants=("base",))
 

@@ -10,10 +10,10 @@ from sketches import task as texts
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError
-from harness.implicitness import as_told, overlap_line, placed
-from harness.runs import DataEntry
-from harness.sameness import fingerprint
+from harness.implicitness.bins import as_told, overlap_line, placed
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
+from harness.storage.runs import DataEntry
+from harness.text.dedup import fingerprint
 
 DATA = DataEntry("toys", "released", "d1f3", {"a.csv": "00"})
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from hate_rows import constant, planted, run_of, stored, text
 
-from harness.errors import StoreError
-from harness.implicitness_curves import (
+from harness.analysis.curves import (
     CurveRow,
     curve_name,
     curve_rows,
@@ -20,10 +19,11 @@ from harness.implicitness_curves import (
     picture,
     together,
 )
-from harness.panels import StoredRun
+from harness.analysis.panels import StoredRun
+from harness.errors import StoreError
 from harness.parts import Reason
-from harness.runs import DataEntry, Row
-from harness.scoring import score_rows
+from harness.pipeline.scores import score_rows
+from harness.storage.runs import DataEntry, Row
 
 PLANTED = planted()
 

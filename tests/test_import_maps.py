@@ -8,8 +8,8 @@ import pytest
 
 from harness.errors import SpecError
 from harness.registry import Registry, shipped_home
-from harness.specs.checked import Spec, check
 from harness.specs.imports import MapSpec, OnlyRows, ProbabilitiesSpec, SampleColumns
+from harness.specs.schema import Spec, check
 
 PAGE = (Path(__file__).parents[1] / "docs/importing.md").read_text("utf-8")
 

@@ -6,9 +6,9 @@ import pytest
 from rated_files import SCORES, Desk, answered
 
 from harness.errors import DataError, SpecError
-from harness.evidence import Lost
-from harness.imports import LAYOUTS
+from harness.importers.import_files import LAYOUTS
 from harness.parts import Reason
+from harness.pipeline.rows import Lost
 from harness.registry import Registry, shipped_home
 
 COHERENCE = "Coherence (1-3) Does it follow?"

@@ -24,13 +24,13 @@ from intent_resolution_prompts import (
     shipped_task,
 )
 
+from harness.data.readers import intent_resolution, samples_jsonl
 from harness.models.scripted import control
-from harness.planning import check_templates, variant_digest
-from harness.prompts import Prompts
-from harness.readers import intent_resolution, samples_jsonl
-from harness.specs.checked import check, read_yaml
+from harness.pipeline.plan import check_templates, variant_digest
 from harness.specs.data import OverlaySpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
+from harness.specs.schema import check, read_yaml
+from harness.text.prompts import Prompts
 
 TASK = shipped_task()
 DATA = os.environ.get("HARNESS_DATA")

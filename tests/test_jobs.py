@@ -10,12 +10,12 @@ from stub_script import Script
 from stub_server import StubServer
 from toy import DECODINGS, SAMPLES, Toy
 
-from harness import jobs
 from harness.errors import HarnessError, SpecError, StoreError
-from harness.evidence import Lost
-from harness.jobs import RunOptions
 from harness.parts import Reason
-from harness.runs import Row, RunFolder
+from harness.pipeline import run as jobs
+from harness.pipeline.rows import Lost
+from harness.pipeline.run import RunOptions
+from harness.storage.runs import Row, RunFolder
 
 ANSWERS = SAMPLES * DECODINGS
 BASE = RunOptions("toy", "oracle", variants=("base",))

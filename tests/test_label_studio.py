@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 from sketches import HOSTILE
 
+from harness.data.label_studio import config_text, from_label_studio, tasks_text
+from harness.data.ratings import Conversion, Rating, Target
 from harness.errors import DataError
-from harness.label_studio import config_text, from_label_studio, tasks_text
-from harness.ratings import Conversion, Rating, Target
 
 DATA = {"sample_id": "s1", "model": "ant", "task": "toy"}
 

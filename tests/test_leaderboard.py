@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core import Score
-from harness.leaderboard import (
+from harness.analysis.leaderboard import (
     Finding,
     boards,
     collect,
@@ -15,9 +14,10 @@ from harness.leaderboard import (
     sensitivities,
     side_by_side,
 )
+from harness.core import Score
 from harness.parts import Reason
-from harness.runs import RunFolder, write_whole
-from harness.scores import ScoreRow, table_text
+from harness.storage.runs import RunFolder, write_whole
+from harness.storage.score_table import ScoreRow, table_text
 
 FIELDS = "toy:9f31|data:d1f3,all|base|{model}:scripted@a1|{decoding},n1,s0|near:00|minilm|v0.1.0"
 

@@ -17,8 +17,8 @@ from sketches import HOSTILE, failure, reply, request
 
 from harness.core import Request, Response
 from harness.errors import StoreError
-from harness.ledger import Ledger, Record
 from harness.parts import ChoiceScore, Failure, Reason, Usage
+from harness.storage.ledger import Ledger, Record
 
 TESTS = Path(__file__).parent
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.linear import LinearHead, fit, load_head, log_shares, save_head
+from harness.models.local.linear import LinearHead, fit, load_head, log_shares, save_head
+from harness.models.vectors import Vectors
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.models import SklearnSpec
-from harness.vectors import Vectors
 
 linear_model = pytest.importorskip("sklearn.linear_model")
 svm = pytest.importorskip("sklearn.svm")

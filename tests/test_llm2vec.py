@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tiny_llm2vec import TinyLlm2Vec, build_tiny_llm2vec
 
-from harness.encoders import Encoder
 from harness.errors import ModelError, SpecError
-from harness.instructed_text import SEPARATOR
-from harness.llm2vec import Llm2Vec, Llm2VecPackage
+from harness.models.encoders.encoders import Encoder
+from harness.models.encoders.instructions import SEPARATOR
+from harness.models.encoders.llm2vec import Llm2Vec, Llm2VecPackage
 
 if TYPE_CHECKING:
     from torch import Tensor

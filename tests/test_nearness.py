@@ -5,7 +5,7 @@ import pytest
 
 from harness.core import Response, Sample
 from harness.errors import SpecError
-from harness.nearness import answers_of, nearest_cosine, reference_of, unreadable, won
+from harness.judges.similarity import answers_of, nearest_cosine, reference_of, unreadable, won
 from harness.parts import ChoiceScore, Reason
 
 VECTORS = {

@@ -8,8 +8,8 @@ from choice_cases import CHOICES, LABELS, sample, spec
 from msgspec import structs
 
 from harness.core import Sample
+from harness.data.choices import laid_out, order_of, shown
 from harness.errors import DataError
-from harness.options import laid_out, order_of, shown
 
 MANY = tuple(f"Choice {number}." for number in range(8))
 

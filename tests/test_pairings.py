@@ -16,11 +16,11 @@ from paired_runs import (
     words_task,
 )
 
+from harness.analysis.pairings import Pairing, Pairings, Question, between, within
+from harness.analysis.panels import StoredRun
 from harness.core import Sample
 from harness.errors import HarnessError, SpecError, StoreError
-from harness.pairings import Pairing, Pairings, Question, between, within
-from harness.panels import StoredRun
-from harness.runs import ModelEntry
+from harness.storage.runs import ModelEntry
 
 LEVELS: Readings = {
     (level, decoding, "near"): "10"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from harness.parsers import (
+from harness.parts import Reason
+from harness.text.parsers import (
     CUTS,
     STATED,
     Grammar,
@@ -16,7 +17,6 @@ from harness.parsers import (
     stated_rating,
     whole,
 )
-from harness.parts import Reason
 
 U, E = Reason.UNPARSED, Reason.EMPTY
 REPLIES: list[tuple[str, int | Reason]] = [

@@ -8,13 +8,13 @@ import pytest
 from sketches import task
 
 from harness.core import Request, Response, Sample
-from harness.desk import Desk
+from harness.data.choices import order_of
+from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import SpecError
-from harness.ledger import Ledger
+from harness.models.client.cached import Desk
 from harness.models.scripted import ScriptedModel
-from harness.options import order_of
 from harness.parts import Failure, Reason
-from harness.perturbations import (
+from harness.pipeline.perturb import (
     BY,
     FROM,
     KEEPS,
@@ -26,11 +26,11 @@ from harness.perturbations import (
     perturbed,
     perturbed_task,
 )
-from harness.prompts import Prompts
-from harness.readers.labelled_table import IMPLICITNESS
 from harness.registry import Registry, shipped_home
 from harness.specs.perturbations import PerturbationSpec
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.ledger import Ledger
+from harness.text.prompts import Prompts
 
 REGISTRY = Registry((shipped_home(),), {}, Path())
 TEXTS = ("The ferry is late.", "Tea!", "I think it is big.")

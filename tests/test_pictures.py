@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.pictures import HEIGHT, WIDTH, Plot, Series, svg, ticks
+from harness.analysis.plots import HEIGHT, WIDTH, Plot, Series, svg, ticks
 
 NAN = float("nan")
 DOTS = Series("one", "points", [0, 1, 2], [0.2, NAN, 0.6], [0.1, NAN, 0.5], [0.3, NAN, 0.7])

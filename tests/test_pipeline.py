@@ -8,16 +8,16 @@ from random import Random
 import pytest
 from sketches import HOSTILE, Talker, failure, plan, reply, request, run_file, task
 
-from harness import evidence
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.desk import Desk
 from harness.errors import SpecError, StoreError
-from harness.ledger import Ledger
+from harness.models.client.cached import Desk
 from harness.models.scripted import ScriptedModel
 from harness.parts import ChoiceScore, Decoding, Message, Reason
-from harness.pipeline import Judged, Trial, answer, ask, questions, read, seen
-from harness.runs import RunFolder
+from harness.pipeline import rows as evidence
+from harness.pipeline.stages import Judged, Trial, answer, ask, questions, read, seen
 from harness.specs.tasks import DecodingSpec
+from harness.storage.ledger import Ledger
+from harness.storage.runs import RunFolder
 
 BOTH = ("plain", "think")
 

@@ -12,17 +12,9 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.errors import SpecError
-from harness.planning import (
-    Cell,
-    Plan,
-    check_templates,
-    request,
-    slots,
-    take,
-    variant_digest,
-)
-from harness.prompts import Prompts
+from harness.pipeline.plan import Cell, Plan, check_templates, request, slots, take, variant_digest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
+from harness.text.prompts import Prompts
 
 # Sizes of groups: even, uneven, one large beside many small ones, the largest last, one alone.
 SIZES = [(21, 21, 21, 21), (30, 14, 5, 1), (60, *[1] * 40), (1, 2, 3, 50), (7,), (3, 3, 3, 3, 3, 3)]

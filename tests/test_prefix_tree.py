@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from harness.prefix_tree import Pack, PrefixTree, ScoredRow, packs, passes, prefix_tree
+from harness.models.local.prefix_tree import Pack, PrefixTree, ScoredRow, packs, passes, prefix_tree
 
 FORKED = [ScoredRow((7, 8, 1, 5), 2), ScoredRow((7, 8, 2), 2), ScoredRow((7, 8, 1, 6), 3)]
 """A context 7 8 with the choices 1 5 and 2, and a context 7 8 1 with the choice 6."""

@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 from impscore_heads import Telling, random_scorer, telling_scorer
 
+from harness.analysis.profile import (
+    ALL,
+    Profile,
+    ProfileRow,
+    Sampling,
+    picture,
+    profile,
+    profile_text,
+)
 from harness.errors import DataError
-from harness.impscore.formula import Distance, Form
-from harness.profiles import ALL, Profile, ProfileRow, Sampling, picture, profile, profile_text
-from harness.vectors import Vectors
+from harness.implicitness.formula import Distance, Form
+from harness.models.vectors import Vectors
 
 SCORER = random_scorer()
 TEXTS = [f"The {word} ferry waits for tea {at}." for at, word in enumerate("abcdefghij")]

@@ -5,12 +5,12 @@ from sketches import reply
 from tokenizer_families import built
 
 from harness.core import Request
+from harness.models.local.prompt_sizes import Sizing, estimated, prompt_size
+from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.transformers_lm import TransformersModel
 from harness.models.scripted import ScriptedModel
-from harness.models.transformers_lm import TransformersModel
 from harness.parts import Decoding, Message, Mode
-from harness.prompt_sizes import Sizing, estimated, prompt_size
 from harness.specs.models import TransformersSpec
-from harness.tiny_llama import build_tiny_llama
 
 TEXT = "Is there any tea left?"
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import SpecError
 from harness.parts import Message
-from harness.prompts import Prompts, as_data
+from harness.text.prompts import Prompts, as_data
 
 HOME = Path(__file__).parents[1]
 DATA = os.environ.get("HARNESS_DATA")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sketches import HOSTILE
 
+from harness.data.ratings import Conversion, Rating, Target, from_wide, ratings_text, read_ratings
 from harness.errors import DataError
-from harness.ratings import Conversion, Rating, Target, from_wide, ratings_text, read_ratings
 
 HEAD = "task,sample_id,model,rater,value,scale"
 KEYS = {"r1": Target("toy", "s1", "ant", "base"), "r2": Target("toy", "s2", "bee", "base")}

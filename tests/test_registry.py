@@ -10,11 +10,11 @@ import yaml
 from msgspec import structs
 from toy import MODEL, PRICES, Toy
 
-from harness.backends import Backend
 from harness.errors import ModelError, SpecError
-from harness.llm2vec import Llm2Vec, Llm2VecPackage
-from harness.prices import Price
+from harness.models.client.pricing import Price
+from harness.models.encoders.llm2vec import Llm2Vec, Llm2VecPackage
 from harness.registry import Registry, Section, shipped_home
+from harness.specs.backends import Backend
 from harness.specs.encoders import (
     CharNgramsSpec,
     Llm2VecSpec,

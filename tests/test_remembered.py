@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from test_implicitness import Said, Standin
 
-from harness.remembered import AT_ONCE, Remembered
+from harness.implicitness.remembered import AT_ONCE, Remembered
 
 
 def test_a_text_is_measured_once_in_all_processes(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import quiz as quiz_module
 from quiz import Quiz, value
 
 from harness.errors import DataError
-from harness.imports import Imported
+from harness.importers.import_files import Imported
 from harness.parts import Mode
-from harness.runs import RunFolder
+from harness.storage.runs import RunFolder
 
 SCORES = {"tea": "-1;-2;-3", "ice": "-2;-1;", "fog": "-1;-2;"}
 

@@ -9,7 +9,7 @@ from quiz import Quiz
 
 from harness.errors import DataError
 from harness.parts import Reason
-from harness.runs import RunFolder
+from harness.storage.runs import RunFolder
 
 MAP = (
     "{about: x, format: jsonl, sample: {id: item}, variant: {column: way}, prompt: asked, "

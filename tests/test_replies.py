@@ -6,10 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from harness.calls import Begun, Refused
 from harness.core import Request, Response
+from harness.models.client.replies import (
+    Heard,
+    cut_short,
+    joined,
+    one_of,
+    reasoning_in,
+    several,
+    sound,
+    withheld,
+)
+from harness.models.client.retry import Begun, Refused
 from harness.parts import Decoding, Message, Reason, Usage, added
-from harness.replies import Heard, cut_short, joined, one_of, reasoning_in, several, sound, withheld
 
 ASKED = Request("s", "base", "answer", "m", (Message("user", "Hello"),), Decoding(n=3))
 

@@ -3,9 +3,8 @@
 import pytest
 from paired_runs import NEAR, THOUGHT, stored, words_task
 
-from harness.errors import SpecError
-from harness.panels import StoredRun
-from harness.run_judges import (
+from harness.analysis.panels import StoredRun
+from harness.analysis.run_judges import (
     intention_judges,
     judge_named,
     judges_of_both,
@@ -13,7 +12,8 @@ from harness.run_judges import (
     response_judges,
     right_or_wrong_judges,
 )
-from harness.runs import JudgeEntry
+from harness.errors import SpecError
+from harness.storage.runs import JudgeEntry
 
 FAR = JudgeEntry("far", "accuracy", "far:00|char-ngrams")
 ASKED = JudgeEntry("asked", "accuracy", "asked:00|both-orders", asks="gpt-4", identity="g@1")

@@ -10,7 +10,7 @@ from sketches import HOSTILE, lost, right, row, run_file
 
 from harness.errors import StoreError
 from harness.parts import Message, Reason
-from harness.runs import (
+from harness.storage.runs import (
     RunFolder,
     StepRow,
     find_run,

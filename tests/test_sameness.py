@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.sameness import HASH_LENGTH, fingerprint, normal
+from harness.text.dedup import HASH_LENGTH, fingerprint, normal
 
 
 @pytest.mark.parametrize(

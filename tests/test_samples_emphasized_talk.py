@@ -13,7 +13,7 @@ from typing import Literal
 import pytest
 from msgspec import Struct, json
 
-from harness.readers.samples_jsonl import read
+from harness.data.readers.samples_jsonl import read
 
 FILE = Path(__file__).parent.parent / "tasks" / "samples" / "emphasized_talk.jsonl"
 TURN = re.compile(r"[01]: [A-Z][^\n]*[.?!]")

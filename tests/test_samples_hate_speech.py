@@ -10,8 +10,8 @@ from sample_texts import other_texts, repeated, words
 from test_samples_ludwig import probed
 
 from harness.core import Sample
-from harness.readers.samples_jsonl import read
-from harness.sameness import normal
+from harness.data.readers.samples_jsonl import read
+from harness.text.dedup import normal
 
 FILE = Path(__file__).parent.parent / "tasks" / "samples" / "hate_speech.jsonl"
 DATA = os.environ.get("HARNESS_DATA")

@@ -17,7 +17,7 @@ from msgspec import Struct, json
 from sample_texts import normal, other_texts, released_texts, repeated, runs, texts, words
 
 from harness.core import Sample
-from harness.readers.samples_jsonl import read
+from harness.data.readers.samples_jsonl import read
 
 FILE = Path(__file__).parent.parent / "tasks" / "samples" / "intent_detection.jsonl"
 DATA = os.environ.get("HARNESS_DATA")

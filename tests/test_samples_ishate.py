@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.core import Sample
-from harness.readers.samples_jsonl import read
+from harness.data.readers.samples_jsonl import read
 from harness.registry import Registry, shipped_home
-from harness.sameness import normal
+from harness.text.dedup import normal
 
 HOME = shipped_home()
 TASKS = ("ishate_implicit", "ishate_subtle")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sample_texts import normal, other_texts, released_texts, repeated, texts, words
 
 from harness.core import Sample
-from harness.readers.samples_jsonl import read
+from harness.data.readers.samples_jsonl import read
 
 FILE = Path(__file__).parent.parent / "tasks" / "samples" / "ludwig.jsonl"
 DATA = os.environ.get("HARNESS_DATA")

@@ -8,12 +8,12 @@ from tiny_mpnet import WIDTH, write_mpnet, write_released
 from toy import Toy
 
 from harness.errors import HarnessError
-from harness.impscore.formula import PUBLISHED
-from harness.impscore.head import save_head
-from harness.impscore.scorer import Scorer
+from harness.implicitness.formula import PUBLISHED
+from harness.implicitness.head import save_head
+from harness.implicitness.open import SHIPPED
+from harness.implicitness.scorer import Scorer
 from harness.registry import shipped_home
-from harness.sameness import fingerprint
-from harness.scorers import SHIPPED
+from harness.text.dedup import fingerprint
 
 pytest.importorskip("safetensors")
 

@@ -9,9 +9,9 @@ import pytest
 from sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
-from harness.runs import JudgeEntry, Row, RunFile, VerdictRow
-from harness.scores import ScoreRow
-from harness.scoring import headline_label, score_rows
+from harness.pipeline.scores import headline_label, score_rows
+from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.storage.score_table import ScoreRow
 
 EMPTY, REFUSED = Reason.EMPTY, Reason.REFUSED
 

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import ModelError
-from harness.servers import LONGEST_TOLD, Server, lacks_right
+from harness.models.client.endpoint import LONGEST_TOLD, Server, lacks_right
 
 KEY = "sk-a-key-nobody-may-see"
 SERVER = Server("https://me:word@host.example:81/v1/?token=t", None, "K", {"K": f" {KEY}\n"})

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from sketches import HOSTILE, right, row, run_file
 
+from harness.analysis.rating_sheets import Sheet, draw_sheet, key_text, read_key, sheet_text
 from harness.core import Sample
+from harness.data.ratings import Conversion, from_wide
 from harness.errors import SpecError
-from harness.ratings import Conversion, from_wide
-from harness.runs import ModelEntry, RunFolder
-from harness.sheets import Sheet, draw_sheet, key_text, read_key, sheet_text
+from harness.storage.runs import ModelEntry, RunFolder
 
 SECRETS = ("zebra-7b", "quokka-8b", "the hidden reference", "umpire", "base", "T0.3")
 

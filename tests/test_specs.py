@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from harness.errors import SpecError
-from harness.specs.builds import BuildSpec
-from harness.specs.checked import Spec, check, nearest, read_yaml
 from harness.specs.data import OverlaySpec, SourceSpec
-from harness.specs.golden import GoldenSpec
+from harness.specs.implicitness import RecipeSpec
 from harness.specs.imports import MapSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.models import ModelSpec, OpenAISpec
 from harness.specs.perturbations import PerturbationSpec
 from harness.specs.prices import PricesSpec
-from harness.specs.recipes import RecipeSpec
+from harness.specs.published import GoldenSpec
+from harness.specs.schema import Spec, check, nearest, read_yaml
 from harness.specs.scorers import ScorerSpec
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
+from harness.specs.transforms import BuildSpec
 
 HOME = Path(__file__).parents[1]
 KINDS: Mapping[str, Any] = {

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from harness.errors import DataError
-from harness.layouts import Layout, layout_of
-from harness.table_files import Column, Table, column_of, extended, read_table
+from harness.storage.layouts import Layout, layout_of
+from harness.storage.table_files import Column, Table, column_of, extended, read_table
 
 HARD = ['He said "no", twice.', "two\nlines", "two\r\nlines", "שלום \U0001f642", "", "=1+1", "a\0b"]
 SCORES = [0.1, None, 1 / 3, 2.0, None, 1e-17, 0.5]

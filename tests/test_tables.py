@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import DataError
-from harness.tables import Row, read_rows, read_text
+from harness.storage.tables import Row, read_rows, read_text
 
 
 def written(folder: Path, content: str | bytes) -> Path:

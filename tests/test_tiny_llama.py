@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.tiny_llama import build_tiny_llama
+from harness.models.local.tiny_llama import build_tiny_llama
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from tokenizer_families import built
 
 from harness.core import Request
 from harness.errors import ModelError
+from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.token_report import TokenReport, open_tokenizer, token_report
 from harness.parts import Decoding, Message, Mode
 from harness.specs.models import TransformersSpec
-from harness.tiny_llama import build_tiny_llama
-from harness.token_report import TokenReport, open_tokenizer, token_report
 
 TURNS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
 

@@ -3,10 +3,10 @@
 import pytest
 from tokenizer_families import EXACT, FAMILIES, built
 
-from harness.boundary import choice_starts
-from harness.choice_tokens import choice_tokens
+from harness.models.boundary import choice_starts
+from harness.models.local.choice_tokens import choice_tokens
+from harness.models.openai.token_texts import Places, are_alike, places, spellings, written
 from harness.parts import Message
-from harness.token_texts import Places, are_alike, places, spellings, written
 
 PROMPTS = {
     "Answer:": [" 1", " 2"],

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from harness.core import Sample
-from harness.desk import Terms
-from harness.evidence import Lost
-from harness.imports import Imported, ImportOptions, import_answers
+from harness.data.readers import samples_jsonl
+from harness.importers.import_files import Imported, ImportOptions, import_answers
+from harness.models.client.cached import Terms
 from harness.parts import Reason
-from harness.prompts import Prompts
-from harness.readers import samples_jsonl
+from harness.pipeline.rows import Lost
 from harness.registry import Registry, shipped_home
 from harness.specs.judges import StatedSpec
 from harness.stats.correlation import dataset_pearson, document_tau
 from harness.stats.estimate import Floats
+from harness.text.prompts import Prompts
 from harness.workspace import Workspace
 
 DATA = os.environ.get("HARNESS_DATA")

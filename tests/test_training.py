@@ -9,10 +9,10 @@ from tables_of_talk import TOPICS, Talk, build, talk
 
 from harness.cli import main
 from harness.errors import HarnessError, SpecError
+from harness.models.local.trained import TRAINED_ON, Trained, read_trained
 from harness.parts import Reason
-from harness.runs import Row
-from harness.trained import TRAINED_ON, Trained, read_trained
-from harness.training import TrainOptions, train
+from harness.pipeline.train_classifier import TrainOptions, train
+from harness.storage.runs import Row
 
 pytest.importorskip("sklearn")
 

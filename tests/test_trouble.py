@@ -15,11 +15,11 @@ from stub_server import StubProcess, StubServer
 from test_kill import RUN, final_files
 
 from harness.core import Request, Response
-from harness.desk import Desk
-from harness.ledger import Ledger
-from harness.models.openai_api import OpenAIModel
+from harness.models.client.cached import Desk
+from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
 from harness.specs.models import OpenAISpec
+from harness.storage.ledger import Ledger
 
 ASKED, CONCURRENCY, TIMEOUT_S = 5000, 200, 4.0
 SHARES = {"429": 0.05, "500": 0.03, "cut": 0.01, "late": 0.01}

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from harness.vectors import Vectors, rising_batches, row_of_each, without_surrogates
+from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 
 
 def test_equal_texts_are_worked_out_once_and_share_their_row() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from released_layouts import write_dialogues
 
+from harness.analysis.verify import Cell, Status, verify
 from harness.errors import SpecError
-from harness.specs.checked import check
-from harness.specs.golden import GoldenSpec
-from harness.verify import Cell, Status, verify
+from harness.specs.published import GoldenSpec
+from harness.specs.schema import check
 
 CELL = {"table": "t", "cell": "c", "recompute": "emphasized_talk", "value": "items", "published": 3}
 NAMED = {"known_difference": "counted otherwise", "found": 3}

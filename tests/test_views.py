@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from paired_runs import GOLD, NEAR, THOUGHT, chosen, stored, words_task
 
+from harness.analysis.panels import StoredRun
+from harness.analysis.run_views import View, views
 from harness.core import Score
 from harness.errors import StoreError
-from harness.panels import StoredRun
-from harness.scoring import score_rows
-from harness.views import View, views
+from harness.pipeline.scores import score_rows
 
 TWO_WAYS = {("base", "T0.3", "near"): "10=.", ("base", "T0.5", "near"): "1111"}
 

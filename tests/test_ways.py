@@ -10,9 +10,9 @@ from msgspec import structs
 
 from harness.errors import SpecError
 from harness.parts import Mode
-from harness.planning import SCORING, decodings
+from harness.pipeline.answer_modes import Way, answered_by, label
+from harness.pipeline.plan import SCORING, decodings
 from harness.specs.tasks import DecodingSpec, TaskSpec
-from harness.ways import Way, answered_by, label
 
 CHOOSE, TOKEN, WRITE, EMBED = Mode.CHOOSE, Mode.CHOOSE_TOKEN, Mode.GENERATE, Mode.EMBED
 WRITTEN = DecodingSpec(temperature=0.7, max_tokens=12)

@@ -40,9 +40,9 @@ def test_the_wheel_carries_every_file_of_a_home_folder(wheel: Path, folder: str)
     [
         "harness/py.typed",
         "harness/cli/app.py",
-        "harness/impscore/data/pairs.jsonl",
-        "harness/impscore/heads/impscore-minilm.json",
-        "harness/impscore/heads/impscore-minilm.safetensors",
+        "harness/implicitness/data/pairs.jsonl",
+        "harness/implicitness/heads/impscore-minilm.json",
+        "harness/implicitness/heads/impscore-minilm.safetensors",
     ],
 )
 def test_the_wheel_carries_the_package_and_no_tests(wheel: Path, name: str) -> None:

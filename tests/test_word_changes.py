@@ -7,7 +7,6 @@ from random import Random
 import pytest
 
 from harness.registry import shipped_home
-from harness.specs.checked import check, read_yaml
 from harness.specs.perturbations import (
     AskedSpec,
     DegreeSpec,
@@ -16,8 +15,9 @@ from harness.specs.perturbations import (
     RandomSpec,
     SwapSpec,
 )
-from harness.word_changes import changed
-from harness.wording import takes_an
+from harness.specs.schema import check, read_yaml
+from harness.text.edits import changed
+from harness.text.words import takes_an
 
 FILES = sorted((shipped_home() / "configs/perturbations").glob("*.yaml"))
 SEEDS = range(30)

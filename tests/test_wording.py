@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.wording import Piece, agreeing, cased, joined, pieces_of, starts_sentence, takes_an
+from harness.text.words import Piece, agreeing, cased, joined, pieces_of, starts_sentence, takes_an
 
 
 @pytest.mark.parametrize(

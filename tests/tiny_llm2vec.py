@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import copytree
 from zlib import crc32
 
-from harness.tiny_llama import HIDDEN, INNER, LAYERS, build_tiny_llama
+from harness.models.local.tiny_llama import HIDDEN, INNER, LAYERS, build_tiny_llama
 
 LLAMA_3 = "meta-llama/Meta-Llama-3-8B-Instruct"
 MARKERS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from harness.impscore.formula import Direction, Distance, Form, Maps, Matrix
+from harness.implicitness.formula import Direction, Distance, Form, Maps, Matrix
 
 if TYPE_CHECKING:
     from torch import Tensor

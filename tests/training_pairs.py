@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from harness.impscore.pairs import TrainingPair
-from harness.layouts import Layout
-from harness.table_files import Table, read_table
+from harness.implicitness.pairs import TrainingPair
+from harness.storage.layouts import Layout
+from harness.storage.table_files import Table, read_table
 
 THINGS = (
     *("window", "kettle", "ladder", "garden", "violin", "bicycle", "letter", "bakery"),

@@ -13,24 +13,19 @@ from collections.abc import Callable, Sequence
 import typer
 
 from harness import __version__
-from harness.cli import (
-    building,
-    catalogue,
-    comparing,
-    curves,
-    data,
-    evaluate,
-    importing,
-    impscore,
-    people,
-    perturbing,
-    profiling,
-    results,
-    tokens,
-    training,
-    verification,
-)
-from harness.cli.screen import Once, say
+from harness.cli import build_train as building
+from harness.cli import compare as comparing
+from harness.cli import curve as curves
+from harness.cli import data, impscore, tokens, training
+from harness.cli import import_ as importing
+from harness.cli import leaderboard as results
+from harness.cli import list_show as catalogue
+from harness.cli import perturb as perturbing
+from harness.cli import profile as profiling
+from harness.cli import ratings as people
+from harness.cli import run as evaluate
+from harness.cli import verify as verification
+from harness.cli.output import Once, say
 from harness.errors import BudgetReached, HarnessError
 
 USER_MISTAKE, OUR_BUG, INTERRUPTED = 2, 70, 130

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.cli.screen import number, put_table, span
+from harness.cli.output import number, put_table, span
 
 if TYPE_CHECKING:
     from harness.core import Score
-    from harness.scores import ScoreRow
+    from harness.storage.score_table import ScoreRow
 
 RATES = ("precision_", "recall_", "f1_")
 MISSED, MACRO = "missed_", "macro_f1"

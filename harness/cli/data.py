@@ -7,10 +7,10 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, Data, Home
-from harness.cli.screen import put, put_json, say
+from harness.cli.output import put, put_json, say
 
 if TYPE_CHECKING:
-    from harness.datasets import Checked
+    from harness.data.download import Checked
 
 app = typer.Typer(
     help="Released data sets: list, fetch by commit and sha256, check.", rich_markup_mode=None
@@ -35,7 +35,7 @@ def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
 @app.command()
 def fetch(names: Names = None, data: Data = None, home: Home = HOME) -> int:
     """Download sources by commit and keep only what has the stated sha256."""
-    from harness.datasets import fetch as fetch_source
+    from harness.data.download import fetch as fetch_source
 
     registry, folder = options.registry(home), _folder(data)
     for name in names or registry.names("configs/data"):
@@ -51,7 +51,7 @@ def check(
     names: Names = None, data: Data = None, home: Home = HOME, is_json: AsJson = False
 ) -> int:
     """Compare the files of sources with their stated sha256; 1 where one is missing or differs."""
-    from harness.datasets import check as check_source
+    from harness.data.download import check as check_source
 
     registry, folder = options.registry(home), _folder(options.data_folder(data))
     found: list[Checked] = []

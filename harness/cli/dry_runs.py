@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.cli.money import budget_line, price_line, usd
-from harness.cli.screen import put, put_json, put_table
+from harness.cli.output import put, put_json, put_table
 
 if TYPE_CHECKING:
-    from harness.desk import Terms
-    from harness.dryrun import Asked
+    from harness.models.client.cached import Terms
+    from harness.pipeline.dry_run import Asked
 
 HEAD = ("for", "variant", "step", "calls", "stored", "prompt tokens", "answer tokens (max)")
 

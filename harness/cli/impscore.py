@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import impscore_training, options
+from harness.cli import impscore_train as impscore_training
+from harness.cli import options
 from harness.cli.options import HOME, AsJson, Home
-from harness.cli.screen import Progress, number, put, put_json, put_table, say, span
-from harness.cli.text_files import STDIN, File, Format, opened
+from harness.cli.output import Progress, number, put, put_json, put_table, say, span
+from harness.cli.text_input import STDIN, File, Format, opened
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.impscore.scorer import Flag, Scored, Scorer
-    from harness.impscore.scorer import Progress as Told
-    from harness.layouts import Layout
-    from harness.table_files import Column, Table
+    from harness.implicitness.scorer import Flag, Scored, Scorer
+    from harness.implicitness.scorer import Progress as Told
+    from harness.storage.layouts import Layout
+    from harness.storage.table_files import Column, Table
 
 DONE, DONE_WITH_MISSING = 0, 1
 
@@ -81,9 +82,9 @@ def score(
     Beside the score stand why it is missing (absent, not_text, empty, nul) or that the text was
     cut, and the scorer with its digest: scales of scorers differ. Missing is empty, never zero.
     """
-    from harness.impscore.scorer import Flag, Scored
-    from harness.remembered import MEASURES, Remembered
-    from harness.table_files import column_of
+    from harness.implicitness.remembered import MEASURES, Remembered
+    from harness.implicitness.scorer import Flag, Scored
+    from harness.storage.table_files import column_of
 
     _spare(file, out)
     table, where = opened(file, layout, has_column=column is not None)
@@ -116,7 +117,7 @@ def pairs(
 
     The new columns are as for `impscore score`.
     """
-    from harness.table_files import column_of
+    from harness.storage.table_files import column_of
 
     wanted = [part.strip() for part in columns.split(",")]
     if len(wanted) != 2 or not all(wanted):
@@ -145,8 +146,8 @@ def evaluate(
     FILE has the columns levels (a list, the most explicit sentence first), or topic, level and
     text; implicit and explicit; or sentence, choices and answer.
     """
-    from harness.impscore.evaluation import evaluate as evaluate_on
-    from harness.impscore.graded import read_items
+    from harness.implicitness.evaluate import evaluate as evaluate_on
+    from harness.implicitness.items import read_items
 
     table, where = opened(file, layout, has_column=True)
     items = read_items(table, where=where)
@@ -180,8 +181,8 @@ class _Target:
 
 def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _Target:
     """Where the rows go; what could not be written is refused before anything is scored."""
-    from harness.layouts import ENDINGS, Layout, named_layout
-    from harness.table_files import extended
+    from harness.storage.layouts import ENDINGS, Layout, named_layout
+    from harness.storage.table_files import extended
 
     if not name.strip():
         raise SpecError(f"--as {name!r}: give the new column a name")
@@ -205,7 +206,7 @@ def _columns(
     signature: str,
 ) -> "list[Column]":
     """The columns that are added: the values, why there is none, by what scorer."""
-    from harness.table_files import Column
+    from harness.storage.table_files import Column
 
     return [
         Column(name, values, is_number=True),
@@ -216,7 +217,7 @@ def _columns(
 
 def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is_json: bool) -> int:
     """Write the rows and tell how it went."""
-    from harness.table_files import extended
+    from harness.storage.table_files import extended
 
     values, flags = [one.value for one in scored], [one.flag for one in scored]
     if target.layout is not None:
@@ -232,7 +233,7 @@ def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is
 
 def _spare(file: str, out: Path | None) -> None:
     """Refuse to write the rows over the file that they come from."""
-    from harness.runs import refuse_source
+    from harness.storage.runs import refuse_source
 
     if out is not None and file != STDIN:
         refuse_source(out, Path(file))
@@ -240,7 +241,7 @@ def _spare(file: str, out: Path | None) -> None:
 
 def _tell_overlap(scorer: str, overlap: int | None, total: int, *, what: str) -> None:
     """One line on stderr where the scorer was trained on what it measured, or may have been."""
-    from harness.impscore.scorer import overlap_told
+    from harness.implicitness.scorer import overlap_told
 
     if line := overlap_told(scorer, overlap, total, what=what):
         say(line)
@@ -248,7 +249,7 @@ def _tell_overlap(scorer: str, overlap: int | None, total: int, *, what: str) ->
 
 def _write(data: bytes, out: Path | None) -> None:
     """Write the rows to the file asked for, or to stdout."""
-    from harness.runs import write_whole
+    from harness.storage.runs import write_whole
 
     if out is not None:
         write_whole(out, data)

@@ -5,9 +5,9 @@ from math import floor, fsum, log10
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from harness.budget import Budget
-    from harness.dryrun import Asked
-    from harness.runs import Cost, Costs
+    from harness.models.client.budget import Budget
+    from harness.pipeline.dry_run import Asked
+    from harness.storage.runs import Cost, Costs
 
 _T = TypeVar("_T")
 UNKNOWN = "unknown"

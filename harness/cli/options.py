@@ -10,10 +10,10 @@ import typer
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.backends import Backend
-    from harness.desk import Terms
+    from harness.models.client.cached import Terms
+    from harness.pipeline.answer_modes import Way
     from harness.registry import Registry
-    from harness.ways import Way
+    from harness.specs.backends import Backend
     from harness.workspace import Workspace
 
 Home = Annotated[
@@ -130,8 +130,8 @@ def workspace(
     terms: "Terms | None" = None,
 ) -> "Workspace":
     """The workspace that a command's options describe."""
-    from harness.cli.screen import Progress
-    from harness.desk import Terms
+    from harness.cli.output import Progress
+    from harness.models.client.cached import Terms
     from harness.workspace import Workspace
 
     if data is None or not data.is_file():
@@ -151,8 +151,8 @@ def terms(
     is_batch: bool = False,
 ) -> "Terms":
     """On what terms a command may call models."""
-    from harness.budget import Budget
-    from harness.desk import Terms
+    from harness.models.client.budget import Budget
+    from harness.models.client.cached import Terms
 
     budget = None if budget_usd is None else Budget(budget_usd)
     match retry:
@@ -166,7 +166,7 @@ def _tell_of_pack(pack: Path, registry: "Registry") -> None:
     """Say which templates of a prompt pack take the place of none."""
     from difflib import get_close_matches
 
-    from harness.cli.screen import say
+    from harness.cli.output import say
 
     prompts = registry.prompts
     found = prompts.overrides(pack)

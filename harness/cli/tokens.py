@@ -7,10 +7,10 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, Data, DataMode, Home, PromptPack
-from harness.cli.screen import put, put_json, put_table
+from harness.cli.output import put, put_json, put_table
 
 if TYPE_CHECKING:
-    from harness.token_report import TokenReport
+    from harness.models.local.token_report import TokenReport
 
 EXAMPLES, WIDEST = 3, 12
 HEAD = (
@@ -43,8 +43,8 @@ def tokens(
     is_json: AsJson = False,
 ) -> int:
     """Show how a local model's tokenizer reads a task's choices; no weights are opened."""
-    from harness.jobs import RunOptions
-    from harness.token_check import check_tokens
+    from harness.pipeline.run import RunOptions
+    from harness.pipeline.token_check import check_tokens
 
     space = options.workspace(home, RESULTS, data=data, data_mode=data_mode, prompts=prompts)
     chosen = RunOptions(task=task, model=model, variants=options.names(variant), limit=limit)

@@ -8,7 +8,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, Data, Home, Results
-from harness.cli.screen import Progress, put, put_json
+from harness.cli.output import Progress, put, put_json
 
 
 def train(
@@ -36,7 +36,7 @@ def train(
 
     `harness run` with the same model and task then evaluates it, on other texts.
     """
-    from harness import training
+    from harness.pipeline import train_classifier as training
 
     space = options.workspace(home, results, data=data)
     chosen = training.TrainOptions(model, task, table, options.names(augment), seed, out)

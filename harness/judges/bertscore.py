@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.errors import SpecError
-from harness.nearness import DECIMALS, answers_of, reference_of, unreadable
+from harness.judges.similarity import DECIMALS, answers_of, reference_of, unreadable
+from harness.models.encoders.token_vectors import TokenEncoder, TokenVectors
+from harness.models.vectors import rising_batches
 from harness.parts import digest
 from harness.specs.judges import BertScoreSpec
-from harness.token_vectors import TokenEncoder, TokenVectors
-from harness.vectors import rising_batches
 
 BATCH_TOKENS = 16_384  # of the longer sides of the pairs that are matched together
 

@@ -11,9 +11,16 @@ from itertools import combinations
 from math import fsum
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.derived import share_a_text
-from harness.encoders import Encoder
-from harness.nearness import VectorOf, answers_of, nearest_cosine, reference_of, unreadable, won
+from harness.data.derive import share_a_text
+from harness.judges.similarity import (
+    VectorOf,
+    answers_of,
+    nearest_cosine,
+    reference_of,
+    unreadable,
+    won,
+)
+from harness.models.encoders.encoders import Encoder
 from harness.parts import Failure, Reason, digest
 from harness.specs.judges import ContrastSpec
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.encoders import Encoder
-from harness.nearness import (
+from harness.judges.similarity import (
     DECIMALS,
     VectorOf,
     answers_of,
@@ -23,6 +22,7 @@ from harness.nearness import (
     unreadable,
     won,
 )
+from harness.models.encoders.encoders import Encoder
 from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
 from harness.specs.judges import CosineSpec
 

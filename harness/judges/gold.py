@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum
 
-from harness.choice_scores import LABELLED, PLACE
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.options import LABELS
-from harness.parsers import choice_text, is_cut_no, is_refusal, option_number
+from harness.data.choices import LABELS
 from harness.parts import ChoiceScore, Option, Reason, digest
+from harness.pipeline.choice_scores import LABELLED, PLACE
 from harness.specs.judges import GoldSpec
+from harness.text.parsers import choice_text, is_cut_no, is_refusal, option_number
 
 Normalised = Callable[[ChoiceScore, str, ChoiceScore | None], float | None]
 

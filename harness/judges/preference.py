@@ -9,11 +9,11 @@ from random import Random
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.errors import SpecError
-from harness.parsers import option_number
 from harness.parts import Decoding, Message, Reason, digest
-from harness.prompts import Prompts
-from harness.specs.checked import nearest
 from harness.specs.judges import PreferenceSpec
+from harness.specs.schema import nearest
+from harness.text.parsers import option_number
+from harness.text.prompts import Prompts
 
 ACCEPT_FIRST, REJECT_FIRST = "accept-first", "reject-first"
 

@@ -9,11 +9,11 @@ from math import fsum
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.errors import SpecError
-from harness.parsers import rating
 from harness.parts import Decoding, Message, Reason, digest
-from harness.prompts import Prompts
-from harness.specs.checked import nearest
 from harness.specs.judges import RatingSpec, Scale
+from harness.specs.schema import nearest
+from harness.text.parsers import rating
+from harness.text.prompts import Prompts
 
 
 class RatingJudge:

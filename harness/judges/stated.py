@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from math import fsum
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.parsers import STATED
 from harness.parts import Reason, digest
 from harness.specs.judges import Scale, StatedSpec
+from harness.text.parsers import STATED
 
 
 class StatedJudge:

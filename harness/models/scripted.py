@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from random import Random
 
 from harness.core import Request, Response, Sample
+from harness.data.choices import laid_out
 from harness.errors import SpecError
-from harness.options import laid_out
 from harness.parts import ChoiceScore, Mode, Option, digest
-from harness.specs.checked import nearest
+from harness.specs.schema import nearest
 from harness.specs.tasks import ChoiceSpec
 
 _CLUSTER = "cluster:"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from harness.specs.checked import Spec
+from harness.specs.schema import Spec
 
 PositiveInt = Annotated[int, Meta(ge=1)]
 

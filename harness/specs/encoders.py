@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from harness.specs.checked import Spec
+from harness.specs.schema import Spec
 
 
 class MiniLMSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minilm"):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from harness.specs.checked import Spec
+from harness.specs.schema import Spec
 
 
 class SampleColumns(Spec, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from harness.specs.checked import Spec
 from harness.specs.encoders import EncoderSpec, HostedEncoderSpec, LocalEncoderSpec
+from harness.specs.schema import Spec
 from harness.specs.tasks import DecodingSpec
 
 

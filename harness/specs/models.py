@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from harness.specs.bodies import check_body
-from harness.specs.checked import Spec
 from harness.specs.encoders import LocalEncoderSpec
+from harness.specs.hosted import check_body
+from harness.specs.schema import Spec
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 

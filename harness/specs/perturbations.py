@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from harness.specs.builds import BuildStepSpec
-from harness.specs.checked import Spec
+from harness.specs.schema import Spec
 from harness.specs.tasks import DecodingSpec
+from harness.specs.transforms import BuildStepSpec
 
 Words = tuple[str, ...]
 Groups = tuple[tuple[str, ...], ...]

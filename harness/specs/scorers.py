@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from harness.impscore.formula import Direction, Distance
-from harness.specs.checked import Spec
+from harness.implicitness.formula import Direction, Distance
 from harness.specs.encoders import LocalEncoderSpec
+from harness.specs.schema import Spec
 
 
 class FormSpec(Spec, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from harness.parts import Mode
-from harness.specs.checked import Spec
+from harness.specs.schema import Spec
 
 LABELLED = "labelled_table"
 

@@ -34,16 +34,7 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.estimate import (
-    Bounds,
-    Estimate,
-    Floats,
-    Gap,
-    Indices,
-    complete,
-    ratio,
-    table,
-)
+from harness.stats.estimate import Bounds, Estimate, Floats, Gap, Indices, complete, ratio, table
 from harness.stats.ties import calibrated_acc_eq, document_accuracies
 
 _CELLS = 1 << 20  # numbers in a block of draws: 8 MiB

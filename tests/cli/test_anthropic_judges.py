@@ -8,7 +8,7 @@ from stub_script import Script
 from stub_server import StubServer
 from toy import DECODINGS, SAMPLES, Toy
 
-from harness.scores import read_table
+from harness.storage.score_table import read_table
 
 KEY = "sk-ant-nobody-sees"
 CLAUDE = """

@@ -8,9 +8,9 @@ from stub_script import Script
 from stub_server import StubServer
 from toy import DECODINGS, PRICES, SAMPLES, Toy
 
-from harness.batch_files import BatchFiles, BatchRecord
-from harness.foresight import planned
-from harness.jobs import RunOptions, prepare
+from harness.models.client.batch_files import BatchFiles, BatchRecord
+from harness.pipeline.preview import planned
+from harness.pipeline.run import RunOptions, prepare
 
 ANSWERS = SAMPLES * DECODINGS
 CLAUDE = """

@@ -8,7 +8,7 @@ from stub_script import Script
 from stub_server import StubServer
 
 from harness.cli import main
-from harness.readers.samples_jsonl import read
+from harness.data.readers.samples_jsonl import read
 
 SENTENCES = (
     '{"group": "g", "fields": {"sentence": "Nice of you to come at noon."}, "references": {}}'

@@ -9,8 +9,8 @@ from stub_server import StubServer
 from toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
 
 from harness.cli import main
-from harness.runs import Row, RunFolder
-from harness.scores import ScoreRow, read_table
+from harness.storage.runs import Row, RunFolder
+from harness.storage.score_table import ScoreRow, read_table
 
 PLANNED = QUIZ_SAMPLES * QUIZ_ORDERS
 

@@ -13,7 +13,7 @@ from stub_server import StubServer
 from toy import Toy, lines
 
 from harness.cli import main
-from harness.scores import read_table
+from harness.storage.score_table import read_table
 
 CONTENT = "\n".join(lines(4)).encode()
 SOURCE = """

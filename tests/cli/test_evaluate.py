@@ -11,7 +11,7 @@ from stub_server import StubServer
 from toy import DECODINGS, MODEL, SAMPLES, Toy
 
 from harness.cli import main
-from harness.scores import read_table
+from harness.storage.score_table import read_table
 
 ANSWERS = SAMPLES * DECODINGS  # of one step
 BOTH_ORDERS = 2

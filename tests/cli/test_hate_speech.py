@@ -14,10 +14,10 @@ from stub_server import StubServer
 from toy import Toy
 
 from harness.cli import main
-from harness.cli.details import put_details
-from harness.impscore.head import save_head
-from harness.runs import RunFolder
-from harness.scores import ScoreRow, read_table
+from harness.cli.run_details import put_details
+from harness.implicitness.head import save_head
+from harness.storage.runs import RunFolder
+from harness.storage.score_table import ScoreRow, read_table
 
 TEXTS = 96
 

@@ -13,7 +13,7 @@ from rated_files import Desk, answered
 
 from harness.cli import main
 from harness.registry import Registry, shipped_home
-from harness.specs.golden import CellSpec
+from harness.specs.published import CellSpec
 
 DATA = os.environ.get("HARNESS_DATA")
 needs_data = pytest.mark.skipif(

@@ -11,7 +11,7 @@ from impscore_heads import random_head, random_scorer
 from toy import Toy
 
 from harness.cli import main
-from harness.impscore.head import save_head
+from harness.implicitness.head import save_head
 
 pytest.importorskip("safetensors")
 

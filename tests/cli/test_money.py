@@ -12,8 +12,8 @@ from toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
 from harness.cli import main
 from harness.cli.money import cost_line, usd
 from harness.parts import Usage
-from harness.runs import Cost, Costs
-from harness.scores import ScoreRow, read_table
+from harness.storage.runs import Cost, Costs
+from harness.storage.score_table import ScoreRow, read_table
 
 ANSWERS = SAMPLES * DECODINGS
 JUDGED = ("--variant", "base", "--judge", "choice", "--judge", "near")

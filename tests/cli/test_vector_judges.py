@@ -8,7 +8,7 @@ from stub_script import Script
 from stub_server import StubServer
 from toy import DECODINGS, PRICES, SAMPLES, Toy, lines
 
-from harness.scores import read_table
+from harness.storage.score_table import read_table
 
 FAR = """
     about: By a server's vectors.

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from training_pairs import invented
 
-from harness.impscore.balance import Limits, Measure, measures
-from harness.impscore.pairs import TrainingPair, read_pairs
-from harness.layouts import Layout
-from harness.sameness import normal
-from harness.table_files import read_table
+from harness.implicitness.lint import Limits, Measure, measures
+from harness.implicitness.pairs import TrainingPair, read_pairs
+from harness.storage.layouts import Layout
+from harness.storage.table_files import read_table
+from harness.text.dedup import normal
 
-SHIPPED = Path(__file__).parents[2] / "harness/impscore/data/pairs.jsonl"
+SHIPPED = Path(__file__).parents[2] / "harness/implicitness/data/pairs.jsonl"
 STRATEGIES = {
     *("hint", "conventional_indirectness", "irony", "understatement", "euphemism", "metaphor"),
     *("flouted_maxim", "rhetorical_question", "implicature_answer", None),

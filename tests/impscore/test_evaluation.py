@@ -3,10 +3,10 @@
 import pytest
 from impscore_heads import random_head, random_scorer, telling_scorer
 
-from harness.encoders import CharNgrams
-from harness.impscore.evaluation import Measured, Metric, evaluate
-from harness.impscore.graded import Choice, Items, Pair, Ranking
-from harness.impscore.scorer import Scorer
+from harness.implicitness.evaluate import Measured, Metric, evaluate
+from harness.implicitness.items import Choice, Items, Pair, Ranking
+from harness.implicitness.scorer import Scorer
+from harness.models.encoders.encoders import CharNgrams
 
 
 def ranking(*sentences: object, topic: str = "t", levels: tuple[float, ...] = ()) -> Ranking:

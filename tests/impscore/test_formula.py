@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from impscore_heads import plain_distance, plain_implicitness, random_maps
 
-from harness.impscore.formula import (
+from harness.implicitness.formula import (
     FORMS,
     PUBLISHED,
     Direction,

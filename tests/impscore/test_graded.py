@@ -5,9 +5,9 @@ import json
 import pytest
 
 from harness.errors import DataError
-from harness.impscore.graded import Choice, Items, Pair, Ranking, read_items
-from harness.layouts import Layout
-from harness.table_files import read_table
+from harness.implicitness.items import Choice, Items, Pair, Ranking, read_items
+from harness.storage.layouts import Layout
+from harness.storage.table_files import read_table
 
 
 def items(*rows: dict[str, object]) -> Items:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from impscore_heads import plain_implicitness, random_head
 
-from harness.encoders import CharNgrams
 from harness.errors import HarnessError, ModelError
-from harness.impscore.formula import FORMS, Direction, Form
-from harness.impscore.head import Card, load_head, save_head
-from harness.sameness import fingerprint
+from harness.implicitness.formula import FORMS, Direction, Form
+from harness.implicitness.head import Card, load_head, save_head
+from harness.models.encoders.encoders import CharNgrams
+from harness.text.dedup import fingerprint
 
 pytest.importorskip("safetensors")
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.impscore.examples import Examples, Places
-from harness.impscore.formula import (
+from harness.implicitness.examples import Examples, Places
+from harness.implicitness.formula import (
     FORMS,
     Form,
     Maps,
@@ -15,13 +15,13 @@ from harness.impscore.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.impscore.scaling import scaling
-from harness.specs.recipes import SettingsSpec
-from harness.vectors import Vectors
+from harness.implicitness.scaling import scaling
+from harness.models.vectors import Vectors
+from harness.specs.implicitness import SettingsSpec
 
 pytest.importorskip("torch")
 
-from harness.impscore.training import train
+from harness.implicitness.losses import train
 
 DIM, PAIRS = 24, 160
 NO_ORDERS: Places = np.empty((0, 2), np.int64)

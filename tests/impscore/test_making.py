@@ -12,9 +12,9 @@ pytest.importorskip("torch")
 
 from msgspec import structs
 
-from harness.encoders import CharNgrams
+from harness.analysis.plots import HEIGHT
 from harness.errors import DataError
-from harness.impscore.ablation import (
+from harness.implicitness.ablation import (
     COLUMNS,
     DRAWN,
     SWEPT,
@@ -25,17 +25,17 @@ from harness.impscore.ablation import (
     trials,
     tried,
 )
-from harness.impscore.examples import embed, examples
-from harness.impscore.figures import Figures, figures, word_presence
-from harness.impscore.formula import FORMS
-from harness.impscore.head import Head
-from harness.impscore.making import Data, make_head
-from harness.impscore.pairs import TrainingPair, data_digest, with_negatives
-from harness.impscore.splits import split
-from harness.pictures import HEIGHT
-from harness.sameness import fingerprint
+from harness.implicitness.examples import embed, examples
+from harness.implicitness.formula import FORMS
+from harness.implicitness.head import Head
+from harness.implicitness.metrics import Figures, figures, word_presence
+from harness.implicitness.pairs import TrainingPair, data_digest, with_negatives
+from harness.implicitness.splits import split
+from harness.implicitness.train import Data, make_head
+from harness.models.encoders.encoders import CharNgrams
 from harness.specs.encoders import CharNgramsSpec
-from harness.specs.recipes import RecipeSpec, SettingsSpec
+from harness.specs.implicitness import RecipeSpec, SettingsSpec
+from harness.text.dedup import fingerprint
 
 QUICK = SettingsSpec(features=4, epochs=4)
 RECIPE = RecipeSpec(about="A test's.", encoder=CharNgramsSpec(), settings=QUICK, members=2)

@@ -8,9 +8,9 @@ from pyarrow import parquet
 from training_pairs import invented, table
 
 from harness.errors import DataError
-from harness.impscore.pairs import TrainingPair, data_digest, read_pairs, with_negatives
-from harness.layouts import Layout
-from harness.table_files import read_table
+from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs, with_negatives
+from harness.storage.layouts import Layout
+from harness.storage.table_files import read_table
 
 RELEASED = (
     "pos_implicit,pos_explicit,neg_implicit,neg_explicit,source\n"

@@ -19,9 +19,9 @@ from tiny_mpnet import (
 )
 
 from harness.errors import HarnessError, ModelError
-from harness.impscore.formula import FORMS, PUBLISHED, Direction, Form
-from harness.impscore.published import published_scorer
-from harness.impscore.scorer import Flag, Scorer
+from harness.implicitness.formula import FORMS, PUBLISHED, Direction, Form
+from harness.implicitness.published import published_scorer
+from harness.implicitness.scorer import Flag, Scorer
 from harness.specs.scorers import PublishedSpec
 
 for package in ("torch", "transformers", "sentence_transformers"):

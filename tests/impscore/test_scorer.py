@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from impscore_heads import random_head, random_scorer
 
-from harness.encoders import CharNgrams, MiniLM
 from harness.errors import ModelError
-from harness.impscore.formula import FORMS, Distance, Form
-from harness.impscore.scorer import AT_ONCE, Flag, Scored, Scorer, text_of
-from harness.vectors import Vectors
+from harness.implicitness.formula import FORMS, Distance, Form
+from harness.implicitness.scorer import AT_ONCE, Flag, Scored, Scorer, text_of
+from harness.models.encoders.encoders import CharNgrams, MiniLM
+from harness.models.vectors import Vectors
 
 TEXTS = ["It is cold.", "Close the window!", "\U0001f642 nice", "שלום עולם", "word " * 2000]
 

@@ -8,18 +8,18 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.encoders import MiniLM
-from harness.impscore.head import Card, Head, load_head
-from harness.impscore.making import Data, make_head
-from harness.impscore.pairs import TrainingPair, data_digest, read_pairs
-from harness.impscore.scorer import Scorer
-from harness.layouts import Layout
+from harness.implicitness.head import Card, Head, load_head
+from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs
+from harness.implicitness.scorer import Scorer
+from harness.implicitness.train import Data, make_head
+from harness.models.encoders.encoders import MiniLM
 from harness.registry import Registry, shipped_home
-from harness.sameness import fingerprint
-from harness.specs.recipes import RecipeSpec
-from harness.table_files import read_table
+from harness.specs.implicitness import RecipeSpec
+from harness.storage.layouts import Layout
+from harness.storage.table_files import read_table
+from harness.text.dedup import fingerprint
 
-PACKAGE = Path(__file__).parents[2] / "harness/impscore"
+PACKAGE = Path(__file__).parents[2] / "harness/implicitness"
 DOCS = Path(__file__).parents[2] / "docs/impscore-training.md"
 NAME, MOST_BYTES = "impscore-minilm", 800_000
 SHOWN = ("implicitness", "pragmatics", "tau", "rho", "words")

@@ -7,10 +7,10 @@ import pytest
 from training_pairs import invented
 
 from harness.errors import DataError
-from harness.impscore.near_duplicates import LIKENESS, near_duplicates
-from harness.impscore.pairs import TrainingPair
-from harness.impscore.splits import Split, folds, split
-from harness.sameness import normal
+from harness.implicitness.pairs import TrainingPair
+from harness.implicitness.splits import Split, folds, split
+from harness.text.dedup import normal
+from harness.text.near_duplicates import LIKENESS, near_duplicates
 
 WORDS = [
     "the",

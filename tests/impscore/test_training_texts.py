@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import DataError
-from harness.impscore.training_texts import trained_on
-from harness.sameness import fingerprint
+from harness.implicitness.training_texts import trained_on
+from harness.text.dedup import fingerprint
 
 RELEASED = "pos_implicit,pos_explicit,neg_implicit,neg_explicit,source\nA b.,C d.,A b.,E f.,x y\n"
 

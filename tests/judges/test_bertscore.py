@@ -11,12 +11,12 @@ from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
 from harness.core import Case, Judge, Response, Sample, Verdict
-from harness.encoders import MiniLM
 from harness.errors import ModelError, SpecError
 from harness.judges.bertscore import BertScoreJudge
+from harness.models.encoders.encoders import MiniLM
+from harness.models.encoders.token_vectors import TokenEncoder
 from harness.parts import Reason
 from harness.specs.judges import BertScoreSpec
-from harness.token_vectors import TokenEncoder
 
 bert_score = pytest.importorskip("bert_score")
 

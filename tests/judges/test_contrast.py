@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from harness.core import Case, Judge, Response, Sample
-from harness.encoders import CharNgrams
+from harness.data.readers import emphasized_talk
 from harness.errors import SpecError
 from harness.judges.contrast import ContrastJudge
+from harness.models.encoders.encoders import CharNgrams
 from harness.parts import Reason
-from harness.readers import emphasized_talk
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.judges import ContrastSpec
 

@@ -9,9 +9,9 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from harness.core import Case, Judge, Request, Response, Sample
-from harness.encoders import CharNgrams
 from harness.errors import SpecError
 from harness.judges.cosine import CosineJudge, Hosted
+from harness.models.encoders.encoders import CharNgrams
 from harness.parts import ChoiceScore, Mode, Reason
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.judges import Contrast, CosineSpec, Prepended

@@ -11,10 +11,10 @@ from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError
 from harness.judges.rating import RatingJudge
 from harness.parts import ChoiceScore, Decoding, Reason
-from harness.prompts import Prompts
-from harness.specs.checked import check, read_yaml
 from harness.specs.judges import JudgeSpec, RatingSpec, Scale
+from harness.specs.schema import check, read_yaml
 from harness.specs.tasks import DecodingSpec
+from harness.text.prompts import Prompts
 
 HOME = Path(__file__).parents[2]
 SHIPPED = Prompts([HOME / "prompts"])

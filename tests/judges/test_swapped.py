@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import pytest
 from toy import Toy
 
-from harness import jobs
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError
-from harness.jobs import RunOptions
 from harness.judges.swapped import Swapped, partners
 from harness.parts import Decoding, Message, Reason
-from harness.runs import RunFolder
+from harness.pipeline import run as jobs
+from harness.pipeline.run import RunOptions
+from harness.storage.runs import RunFolder
 
 
 @dataclass(frozen=True)

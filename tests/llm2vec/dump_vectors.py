@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from harness.llm2vec import Llm2VecPackage
+from harness.models.encoders.llm2vec import Llm2VecPackage
 
 
 def rows_of_the_package(job: dict[str, Any]) -> list[list[float]]:

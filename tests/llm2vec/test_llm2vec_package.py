@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from tiny_llm2vec import LLAMA_3, TinyLlm2Vec, build_tiny_llm2vec
 
-from harness.llm2vec import Llm2Vec
-from harness.vectors import Vectors
+from harness.models.encoders.llm2vec import Llm2Vec
+from harness.models.vectors import Vectors
 
 pytestmark = pytest.mark.llm2vec
 

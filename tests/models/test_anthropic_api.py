@@ -9,14 +9,14 @@ import pytest
 from stub_script import Script
 from stub_server import StubProcess, StubServer
 
-from harness.calls import Refused, Transient
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.anthropic_api import AnthropicModel, translated
-from harness.parsers import rating
+from harness.models.anthropic.model import AnthropicModel, translated
+from harness.models.client.endpoint import Server
+from harness.models.client.retry import Refused, Transient
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
-from harness.servers import Server
 from harness.specs.models import AnthropicSpec
+from harness.text.parsers import rating
 
 KEY = "sk-ant-a-key-nobody-may-see"
 # fault: why there is no answer (None: there is one), and a word of the message or of the text

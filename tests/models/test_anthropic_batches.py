@@ -9,8 +9,8 @@ from batch_bench import KEY, Bench, Killed, killed, requests
 from stub_script import Script
 from stub_server import StubServer
 
-from harness.batch_files import BatchRecord
 from harness.errors import ModelError
+from harness.models.client.batch_files import BatchRecord
 from harness.parts import Decoding, Reason
 
 ASKED = requests(3)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ModelError
-from harness.models.anthropic_api import AnthropicModel
+from harness.models.anthropic.model import AnthropicModel
 from harness.specs.models import AnthropicSpec
 
 LOCAL = "http://localhost:1"

@@ -8,8 +8,8 @@ from stub_server import StubServer
 
 from harness.core import Request, Response, Sample
 from harness.errors import ModelError, SpecError
-from harness.labelling import Questions
-from harness.models.moderation import ModerationModel
+from harness.models.labels import Questions
+from harness.models.openai.moderation import ModerationModel
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.registry import Registry, shipped_home
 from harness.specs.models import ModerationSpec

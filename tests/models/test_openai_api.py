@@ -9,13 +9,13 @@ import pytest
 from stub_script import Script
 from stub_server import StubProcess, StubServer
 
-from harness.calls import Refused, Transient
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.openai_api import OpenAIModel
-from harness.models.openai_errors import SETTINGS, translated
+from harness.models.client.endpoint import Server
+from harness.models.client.retry import Refused, Transient
+from harness.models.openai.errors import SETTINGS, translated
+from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
-from harness.servers import Server
 from harness.specs.models import OpenAISpec
 
 KEY = "sk-a-key-nobody-may-see"

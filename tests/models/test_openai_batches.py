@@ -10,8 +10,8 @@ from batch_bench import KEY, Bench, request, requests
 from stub_script import Script
 from stub_server import StubServer
 
-from harness.batch_servers import Limits
 from harness.errors import ModelError
+from harness.models.client.batch_api import Limits
 from harness.parts import Decoding, Mode, Reason
 
 ASKED = requests(4)

@@ -6,7 +6,7 @@ import pytest
 from stub_server import StubServer
 
 from harness.errors import ModelError
-from harness.models.openai_api import OpenAIModel
+from harness.models.openai.model import OpenAIModel
 from harness.specs.models import OpenAISpec
 
 

@@ -10,7 +10,7 @@ from stub_server import StubProcess, StubServer
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.openai_api import OpenAIModel
+from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
 

@@ -8,9 +8,9 @@ import pytest
 from choice_cases import CHOICES, sample
 
 from harness.core import Request, Response, Sample
+from harness.data.choices import laid_out
 from harness.errors import SpecError
 from harness.models.scripted import UNLIKELY, control
-from harness.options import laid_out
 from harness.parts import Decoding, Message, Mode
 from harness.specs.tasks import ChoiceSpec
 

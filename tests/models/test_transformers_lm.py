@@ -10,10 +10,10 @@ import pytest
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.transformers_lm import TransformersModel
+from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.transformers_lm import TransformersModel
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.specs.models import TransformersSpec
-from harness.tiny_llama import build_tiny_llama
 
 QUESTIONS = (
     "Hello.",

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core import Model, Request
 from harness.errors import ModelError
-from harness.models.vllm_engine import VllmModel
+from harness.models.local.vllm_model import VllmModel
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.specs.models import VllmSpec
 

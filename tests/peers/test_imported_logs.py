@@ -16,10 +16,10 @@ import quiz as quiz_module
 from quiz import Quiz, value
 
 from harness.core import Run, Sample
-from harness.planning import Cell, Plan, options, request
-from harness.readers.samples_jsonl import read
+from harness.data.readers.samples_jsonl import read
+from harness.importers.lookup import wording
+from harness.pipeline.plan import Cell, Plan, options, request
 from harness.registry import Registry
-from harness.replays.posed import wording
 
 QUIET = pytest.mark.filterwarnings("ignore::ResourceWarning")  # unclosed streams of anyio
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default"), QUIET]

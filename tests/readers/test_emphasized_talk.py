@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.core import Sample
+from harness.data.readers.emphasized_talk import AMBIGUOUS, REPAIRED, Span, find_span, read
 from harness.errors import DataError
-from harness.readers.emphasized_talk import AMBIGUOUS, REPAIRED, Span, find_span, read
 
 DATA = os.environ.get("HARNESS_DATA")
 RELEASED = Path(DATA or ".", "emphasized_talk", "data.json")

@@ -21,12 +21,12 @@ from posed_files import (
     write,
 )
 
+from harness.analysis.published.hu2022 import prompt_files
 from harness.core import Sample
+from harness.data.readers.hu2022 import COLUMNS, GROUPS, posed_item, read
 from harness.errors import DataError, SpecError
-from harness.readers.hu2022 import COLUMNS, GROUPS, posed_item, read
-from harness.recomputed.hu2022 import prompt_files
 from harness.specs.data import OverlaySpec
-from harness.tables import read_rows
+from harness.storage.tables import read_rows
 
 DATA = os.environ.get("HARNESS_DATA")
 FOLDER = Path(DATA or ".", "hu2022")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.core import Sample
+from harness.data.readers.intent_resolution import COLUMNS, FIELDS, REFERENCES, read
 from harness.errors import DataError, SpecError
-from harness.readers.intent_resolution import COLUMNS, FIELDS, REFERENCES, read
-from harness.specs.checked import check, read_yaml
 from harness.specs.data import OverlaySpec
+from harness.specs.schema import check, read_yaml
 
 DATA = os.environ.get("HARNESS_DATA")
 RELEASED = Path(DATA or ".", "intent_resolution", "hu_gpt4augmented_turn2_data.csv")

@@ -14,10 +14,10 @@ import pytest
 from pyarrow import parquet
 
 from harness.core import Sample
+from harness.data.readers.labelled_table import read
 from harness.errors import DataError, SpecError
-from harness.readers.labelled_table import read
 from harness.registry import Registry
-from harness.specs.checked import check, read_yaml
+from harness.specs.schema import check, read_yaml
 from harness.specs.tables import TableSpec
 
 HOME = Path(__file__).parents[2]

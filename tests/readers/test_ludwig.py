@@ -11,8 +11,8 @@ import pytest
 from released_layouts import write_csv
 
 from harness.core import Sample
+from harness.data.readers.ludwig import PEOPLE, RATERS, SPLITS, TYPES, read
 from harness.errors import DataError, SpecError
-from harness.readers.ludwig import PEOPLE, RATERS, SPLITS, TYPES, read
 from harness.specs.data import OverlaySpec
 
 DATA = os.environ.get("HARNESS_DATA")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError, SpecError
-from harness.readers.samples_jsonl import read
 from harness.specs.data import OverlaySpec
 
 OWN: dict[str, Any] = {

@@ -8,8 +8,8 @@ import pytest
 from msgspec import json
 from rated_files import SYSTEMS, TALKS, rated
 
+from harness.data.readers.topical_chat import read
 from harness.errors import DataError, SpecError
-from harness.readers.topical_chat import read
 from harness.specs.data import OverlaySpec
 
 DATA = os.environ.get("HARNESS_DATA")

@@ -14,8 +14,7 @@ from released_layouts import (
     write_stories,
 )
 
-from harness.errors import DataError
-from harness.recomputed import (
+from harness.analysis.published import (
     emphasized_talk,
     hu2022,
     intent_resolution,
@@ -24,6 +23,7 @@ from harness.recomputed import (
     statistics,
     topical_chat,
 )
+from harness.errors import DataError
 from harness.stats.agreement import alpha
 
 ANSWERS = [("Yes", "YYYYY"), ("No", "YYYYY"), ("No", "NNNNY"), ("Yes", "YYNNN")]

@@ -4,7 +4,7 @@ from math import inf, log, nan
 
 import pytest
 
-from harness.replays.choice_values import LEAST, by_place, of_logprobs, of_probabilities
+from harness.importers.choice_values import LEAST, by_place, of_logprobs, of_probabilities
 
 
 @pytest.mark.parametrize(

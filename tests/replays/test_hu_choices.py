@@ -10,9 +10,9 @@ from quiz import Quiz
 from stored_choices import answered, control, pair, same, spaced
 
 from harness.errors import DataError
-from harness.imports import Imported
-from harness.replays.hu_choices import recognises
-from harness.runs import Row
+from harness.importers.formats.hu2022 import recognises
+from harness.importers.import_files import Imported
+from harness.storage.runs import Row
 
 TASK = "intent_detection"
 

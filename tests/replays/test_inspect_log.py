@@ -7,7 +7,7 @@ import pytest
 import quiz as quiz_module
 
 from harness.errors import ModelError
-from harness.replays.inspect_log import ZIPPED, recognises
+from harness.importers.formats.inspect_log import ZIPPED, recognises
 
 IS_HERE = find_spec("inspect_ai") is not None
 

@@ -9,7 +9,7 @@ import quiz as quiz_module
 from quiz import Quiz, value
 
 from harness.errors import DataError
-from harness.replays.lm_eval_log import recognises
+from harness.importers.formats.lm_eval_log import recognises
 
 LOGS = Path(__file__).parents[1] / "lm_eval_logs"
 ORDER0, ORDER1 = LOGS / "samples_quiz_order0.jsonl", LOGS / "samples_quiz_order1.jsonl"

@@ -8,7 +8,7 @@ import quiz as quiz_module
 from quiz import QUESTIONS, Quiz
 
 from harness.errors import DataError, HarnessError, SpecError
-from harness.imports import Imported
+from harness.importers.import_files import Imported
 
 PROMPT = "It pours. Dia says: dry, is it not? What do you reply?"
 

@@ -9,13 +9,13 @@ from msgspec import json
 from rated_files import answered
 
 from harness.core import Sample
+from harness.data.readers.topical_chat import shown
 from harness.errors import DataError
-from harness.prompts import Prompts
-from harness.readers.topical_chat import shown
+from harness.importers.answers import StoredAnswer
+from harness.importers.formats.topical_chat import read, recognises
+from harness.importers.lookup import Posed
 from harness.registry import Registry, shipped_home
-from harness.replays.answer import StoredAnswer
-from harness.replays.posed import Posed
-from harness.replays.rated_replies import read, recognises
+from harness.text.prompts import Prompts
 
 WHERE = Path("gpt_coh.json")
 

@@ -6,11 +6,11 @@ import pytest
 import quiz as quiz_module
 
 from harness.core import Sample
+from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError
-from harness.readers.samples_jsonl import read
+from harness.importers.lookup import Posed
+from harness.importers.record import Record, places, told_apart
 from harness.registry import Registry
-from harness.replays.posed import Posed
-from harness.replays.record import Record, places, told_apart
 
 ONE, TWO = Sample("one", {}), Sample("two", {})
 RECORD = Record("f:1", {"a": "x", "b.c": 1, "d": {"e": [2], "f": 3.0, "g": None}, "h": " "})

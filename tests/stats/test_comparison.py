@@ -16,12 +16,7 @@ from harness.stats.comparison import (
     soft_pairwise_accuracy,
     williams_test,
 )
-from harness.stats.correlation import (
-    dataset_pearson,
-    document_tau,
-    system_pearson,
-    system_spearman,
-)
+from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
 from harness.stats.estimate import Estimate, Floats, Gap
 from harness.stats.ties import acc_eq
 

@@ -9,12 +9,7 @@ import pytest
 from rating_tables import BARREN, documents_of, rater_table, table_pair
 
 from harness.stats.agreement import Scale, alpha, cohen_kappa
-from harness.stats.correlation import (
-    dataset_pearson,
-    document_tau,
-    system_pearson,
-    system_spearman,
-)
+from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
 from harness.stats.estimate import Estimate, Floats, Gap
 from harness.stats.resampling import (
     Figure,

@@ -9,7 +9,7 @@ from typing import Any
 from posed import loaded
 
 from harness.core import Model, Request, Response
-from harness.models.vllm_engine import VllmModel
+from harness.models.local.vllm_model import VllmModel
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.specs.models import VllmSpec
 

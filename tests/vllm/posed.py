@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.choice_tokens import choice_tokens
 from harness.core import Request, Response
+from harness.models.local.choice_tokens import choice_tokens
 from harness.parts import ChoiceScore, Decoding, Message, Mode
 
 if TYPE_CHECKING:

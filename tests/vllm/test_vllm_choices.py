@@ -21,11 +21,11 @@ from posed import (
 )
 from served import as_llama_2, served
 
-from harness.chat_tokens import prompt_tokens
 from harness.core import Model, Request, Response
-from harness.models.openai_api import OpenAIModel
-from harness.models.transformers_lm import TransformersModel
-from harness.models.vllm_engine import VllmModel
+from harness.models.local.tokenization import prompt_tokens
+from harness.models.local.transformers_lm import TransformersModel
+from harness.models.local.vllm_model import VllmModel
+from harness.models.openai.model import OpenAIModel
 from harness.parts import Message, Mode, Reason
 from harness.specs.models import OpenAISpec, TransformersSpec, VllmSpec
 

@@ -18,12 +18,12 @@ from served import served
 from toy import Toy
 
 from harness.core import Response
-from harness.encoders import PACKAGE, MiniLM, package_folder
-from harness.models.openai_api import OpenAIModel
-from harness.models.vllm_engine import VllmModel
+from harness.models.encoders.encoders import PACKAGE, MiniLM, package_folder
+from harness.models.local.vllm_model import VllmModel
+from harness.models.openai.model import OpenAIModel
+from harness.models.vectors import Vectors
 from harness.parts import Reason
 from harness.specs.models import OpenAISpec
-from harness.vectors import Vectors
 
 pytest_plugins = ["vllm_fixtures"]
 pytestmark = pytest.mark.vllm

@@ -12,14 +12,14 @@ from in_process import answers, model
 from posed import loaded, tokenizer
 from toy import Toy
 
-from harness import jobs
-from harness.chat_tokens import prompt_tokens
 from harness.core import Model, Request
-from harness.models.anthropic_api import AnthropicModel
-from harness.models.openai_api import OpenAIModel
-from harness.models.transformers_lm import TransformersModel
+from harness.models.anthropic.model import AnthropicModel
+from harness.models.local.tokenization import prompt_tokens
+from harness.models.local.transformers_lm import TransformersModel
+from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding
-from harness.planning import request
+from harness.pipeline import run as jobs
+from harness.pipeline.plan import request
 from harness.specs.models import AnthropicSpec, OpenAISpec, TransformersSpec
 
 pytest_plugins = ["vllm_fixtures"]

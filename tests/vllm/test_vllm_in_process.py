@@ -15,8 +15,8 @@ from posed import OURS, asked, assert_scored, by_forward_pass
 
 from harness.cli import main
 from harness.errors import ModelError
-from harness.models.transformers_lm import TransformersModel
-from harness.models.vllm_engine import VllmModel
+from harness.models.local.transformers_lm import TransformersModel
+from harness.models.local.vllm_model import VllmModel
 from harness.parts import Reason
 from harness.specs.models import TransformersSpec
 

@@ -14,9 +14,9 @@ from in_process import answers, ask, embed, failure_of, model
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.anthropic_api import AnthropicModel
-from harness.models.openai_api import OpenAIModel
-from harness.models.vllm_engine import VllmModel
+from harness.models.anthropic.model import AnthropicModel
+from harness.models.local.vllm_model import VllmModel
+from harness.models.openai.model import OpenAIModel
 from harness.parts import Message, Reason
 from harness.specs.models import AnthropicSpec, OpenAISpec
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.core import Request, Response
-from harness.models.openai_api import OpenAIModel
+from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
 from harness.specs.models import OpenAISpec
 

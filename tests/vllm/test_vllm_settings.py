@@ -14,7 +14,7 @@ from posed import OURS, asked, by_forward_pass, loaded
 from toy import Toy
 
 from harness.core import Request
-from harness.models.vllm_engine import VllmModel
+from harness.models.local.vllm_model import VllmModel
 from harness.parts import ChoiceScore
 
 if TYPE_CHECKING:

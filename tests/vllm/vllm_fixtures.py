@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from served import served
 
-from harness.tiny_llama import build_tiny_llama
+from harness.models.local.tiny_llama import build_tiny_llama
 
 # What docs/vllm.md has for forms that Anthropic's API fills in by calls of a tool.
 TOOLS = (

@@ -1,0 +1,155 @@
+"""Runs to the sheets that people rate, blind and shuffled, and the key that tells what was what.
+
+A sheet shows what a prompt may show and the answer: no model, no reference, no verdict. Which
+row is whose stands in the key alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.data.ratings import Target, unguarded
+from harness.errors import SpecError
+from harness.parts import digest
+from harness.pipeline.plan import take
+from harness.specs.schema import nearest
+from harness.storage.runs import Row, RunFile, RunFolder
+from harness.storage.score_table import csv_line
+from harness.storage.tables import read_rows
+
+ROW, ANSWER, RATING = "row", "answer", "rating"
+KEY_COLUMNS = ("row", "task", "sample_id", "model", "variant", "decoding", "scale")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of a sheet: an opaque id, the texts shown, and whose answer it is."""
+
+    id: str
+    fields: Mapping[str, str]
+    answer: str
+    task: str
+    sample_id: str
+    model: str
+    variant: str
+    decoding: str
+    scale: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Rows in the order they are rated in, and how many responses had no answer to show."""
+
+    entries: tuple[Entry, ...]
+    unanswered: int
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The columns of the fields shown, in alphabetical order."""
+        return tuple(sorted({name for entry in self.entries for name in entry.fields}))
+
+
+def draw_sheet(
+    folders: Sequence[RunFolder], *, variants: Sequence[str], seed: int, limit: int | None
+) -> Sheet:
+    """The answers of some runs of one task, shuffled; `limit` counts samples, all models' each."""
+    runs = [(folder.read(), folder.read_rows()) for folder in folders]
+    if len(tasks := sorted({file.run.task for file, _ in runs})) > 1:
+        raise SpecError(f"runs of tasks {', '.join(tasks)}: make a sheet for each task")
+    samples = {row.sample.id: row.sample for _, rows in runs for row in rows}
+    kept = {sample.id for sample in take(tuple(samples.values()), limit, seed=seed)}
+    chosen = [
+        (file, row)
+        for file, rows in runs
+        for row in _of_variants(file, rows, variants)
+        if row.sample.id in kept
+    ]
+    entries = [
+        _entry(file, row, answer=row.answer, seed=seed)
+        for file, row in chosen
+        if row.answer is not None
+    ]
+    _check_ids(entries)
+    if not entries:
+        raise SpecError("these runs hold no answer to rate; choose other runs or variants")
+    ordered = sorted(entries, key=lambda entry: entry.id)
+    return Sheet(tuple(ordered), len(chosen) - len(entries))
+
+
+def shown(sheet: Sheet) -> list[dict[str, str]]:
+    """Each row as people see it: its id, the fields, the answer."""
+    return [
+        {ROW: e.id, **{column(n): e.fields.get(n, "") for n in sheet.fields}, ANSWER: e.answer}
+        for e in sheet.entries
+    ]
+
+
+def column(field: str) -> str:
+    """The column of a field; one that would pass for another column gets a name of its own."""
+    return f"{field}_" if field in (ROW, ANSWER, RATING) else field
+
+
+def sheet_text(sheet: Sheet) -> str:
+    """A sheet as CSV, formula-safe, with a blank column for the rating."""
+    head = (ROW, *map(column, sheet.fields), ANSWER, RATING)
+    lines = [[*row.values(), None] for row in shown(sheet)]
+    return "".join(map(csv_line, [head, *lines]))
+
+
+def key_text(sheet: Sheet) -> str:
+    """What each row of a sheet shows, as CSV."""
+    lines = [
+        (e.id, e.task, e.sample_id, e.model, e.variant, e.decoding, e.scale) for e in sheet.entries
+    ]
+    return "".join(map(csv_line, [KEY_COLUMNS, *sorted(lines)]))
+
+
+def read_key(path: Path) -> dict[str, Target]:
+    """What each row of a sheet shows, from its key."""
+    found = {}
+    for row in read_rows(path, KEY_COLUMNS):
+        cells = {name: unguarded(row.cells[name]) for name in KEY_COLUMNS}
+        found[cells["row"]] = Target(
+            cells["task"], cells["sample_id"], cells["model"], cells["scale"]
+        )
+    return found
+
+
+def _of_variants(file: RunFile, rows: Sequence[Row], names: Sequence[str]) -> Iterator[Row]:
+    wanted = set(names)
+    if unknown := sorted(wanted - set(file.run.variants) - {"all"}):
+        raise SpecError(
+            f"run {file.digest[:12]} of {file.model.name} has no variant {unknown[0]!r}"
+            f"{nearest(unknown[0], list(file.run.variants))}"
+        )
+    return (row for row in rows if not wanted or "all" in wanted or row.variant in wanted)
+
+
+def _entry(file: RunFile, row: Row, *, answer: str, seed: int) -> Entry:
+    """A row of the sheet; where a variant is drawn in several ways, its scale says which."""
+    place = (file.run.task, row.sample.id, file.model.name, row.variant, row.decoding)
+    is_one_way = len(file.run.decodings) == 1
+    return Entry(
+        # A letter first, or a spreadsheet takes some ids for numbers.
+        id=f"r{digest((seed, file.digest, place))[:15]}",
+        fields=row.sample.fields,
+        answer=answer,
+        task=file.run.task,
+        sample_id=row.sample.id,
+        model=file.model.name,
+        variant=row.variant,
+        decoding=row.decoding,
+        scale=row.variant if is_one_way else f"{row.variant}@{row.decoding}",
+    )
+
+
+def _check_ids(entries: Sequence[Entry]) -> None:
+    """Refuse two answers of one model to the same question: no rating could tell them apart."""
+    counts = Counter((e.sample_id, e.model, e.variant, e.decoding) for e in entries)
+    for (sample, model, variant, decoding), count in counts.items():
+        if count > 1:
+            raise SpecError(
+                f"{count} of these runs hold an answer by {model} to sample {sample}, {variant}, "
+                f"{decoding}; give one run of each model"
+            )

@@ -1,0 +1,194 @@
+"""A run of a perturbed sample set to how many verdicts and answers a perturbation turns.
+
+Each perturbed sample is laid beside its original in the same run, under the same variant,
+decoding and judge. Perturbations that keep the meaning and others never share a row. Pure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Final
+
+from harness.analysis.panels import StoredRun
+from harness.analysis.run_judges import RIGHT_OR_WRONG, called
+from harness.analysis.run_views import View, views
+from harness.errors import StoreError
+from harness.pipeline.perturb import BY, FROM, KEEPS
+from harness.stats.intervals import Interval, mean_interval
+from harness.storage.runs import JudgeEntry
+from harness.storage.score_table import csv_line
+
+KEEPING: Final = "all that keep the meaning"
+OTHERS: Final = "all that may not"
+Answers = Mapping[tuple[str, str, str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class FlipRow:
+    """One perturbation under one variant, decoding and judge, over `n` originals read twice.
+
+    `value` is the share whose verdict is another than the original's, with its interval over
+    clusters of originals; `to_wrong` and `to_right` count the verdicts that were wholly right and
+    are wholly wrong, and the other way. `answers` is the share that choose another answer, null
+    where answers are no choices. `difference` is the mean verdict of the perturbed less that of
+    the originals. `missing` pairs lack a verdict, `unmatched` samples lack their original. Values
+    that cannot be had are null, with the `reason`.
+    """
+
+    task: str
+    model: str
+    variant: str
+    decoding: str
+    judge: str
+    perturbation: str
+    keeps_meaning: bool
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    clusters: int
+    to_wrong: int | None
+    to_right: int | None
+    answers: float | None
+    answers_low: float | None
+    answers_high: float | None
+    original: float | None
+    perturbed: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    missing: int
+    unmatched: int
+    reason: str | None
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A perturbed sample's verdict and its original's, null where missing; and their answers."""
+
+    perturbation: str
+    keeps_meaning: bool
+    cluster: str
+    before: float | None
+    after: float | None
+    answers: tuple[str | None, str | None]
+    is_matched: bool
+
+    @property
+    def turn(self) -> tuple[float, float] | None:
+        """Both verdicts, before and after; null where one is missing."""
+        if self.before is None or self.after is None:
+            return None
+        return self.before, self.after
+
+
+def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") -> list[FlipRow]:
+    """Every perturbation by every judge, then those that keep the meaning and the others."""
+    answers = {(row.variant, row.decoding, row.sample.id): row.answer for row in run.rows}
+    if not any(BY in row.sample.references for row in run.rows):
+        raise StoreError(
+            f"{called(run.file)} has no perturbed samples; make some with `harness perturb --task "
+            f"{run.file.run.task}`, and run the task that this writes"
+        )
+    has_choices = run.file.task.has_choices
+    return [
+        _row(view, name, pairs, seed=seed, has_choices=has_choices)
+        for judge in judges
+        for view in views(run, judge)
+        for name, pairs in _parts(list(_pairs(view, answers)))
+    ]
+
+
+def flip_text(rows: Sequence[FlipRow]) -> str:
+    """Rows as CSV."""
+    head = [part.name for part in fields(FlipRow)]
+    return "".join(map(csv_line, [head, *map(astuple, rows)]))
+
+
+def _pairs(view: View, answers: Answers) -> Iterator[_Pair]:
+    """Each perturbed sample of a view beside its original."""
+    for name, reading in view.readings.items():
+        told = reading.sample.references
+        if BY not in told:
+            continue
+        original = view.readings.get(told[FROM][0])
+        said = tuple(
+            answers.get((view.variant, view.decoding, part)) for part in (told[FROM][0], name)
+        )
+        yield _Pair(
+            perturbation=told[BY][0],
+            keeps_meaning=told[KEEPS][0] == "yes",
+            cluster=reading.sample.cluster,
+            before=original.value if original else None,
+            after=reading.value,
+            answers=(said[0], said[1]),
+            is_matched=original is not None,
+        )
+
+
+def _parts(pairs: Sequence[_Pair]) -> Iterator[tuple[str, list[_Pair]]]:
+    """The pairs by perturbation, then all that keep the meaning, then all others."""
+    for name in dict.fromkeys(pair.perturbation for pair in pairs):
+        yield name, [pair for pair in pairs if pair.perturbation == name]
+    for name, keeps in ((KEEPING, True), (OTHERS, False)):
+        members = [pair for pair in pairs if pair.keeps_meaning is keeps]
+        if members:
+            yield name, members
+
+
+def _row(view: View, name: str, pairs: Sequence[_Pair], *, seed: str, has_choices: bool) -> FlipRow:
+    """The row of some pairs."""
+    matched = [pair for pair in pairs if pair.is_matched]
+    read = [pair for pair in matched if pair.turn is not None]
+    turns = [pair.turn for pair in read if pair.turn is not None]
+    clusters = [pair.cluster for pair in read]
+    is_decided = view.judge.metric == RIGHT_OR_WRONG
+    flips = [(a != b, c) for (a, b), c in zip(turns, clusters, strict=True) if is_decided]
+    chosen = [pair for pair in read if has_choices and None not in pair.answers]
+    others = [(pair.answers[0] != pair.answers[1], pair.cluster) for pair in chosen]
+    found, other = _share(flips, seed=seed), _share(others, seed=seed)
+    moved = mean_interval([after - before for before, after in turns], clusters, seed=seed)
+    return FlipRow(
+        task=view.file.run.task,
+        model=view.file.model.name,
+        variant=view.variant,
+        decoding=view.decoding,
+        judge=view.judge.name,
+        perturbation=name,
+        keeps_meaning=pairs[0].keeps_meaning,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n=len(read),
+        clusters=len(set(clusters)),
+        to_wrong=turns.count((1.0, 0.0)) if is_decided else None,
+        to_right=turns.count((0.0, 1.0)) if is_decided else None,
+        answers=other.value,
+        answers_low=other.low,
+        answers_high=other.high,
+        original=_mean([before for before, _ in turns]),
+        perturbed=_mean([after for _, after in turns]),
+        difference=moved.value,
+        difference_low=moved.low,
+        difference_high=moved.high,
+        missing=len(matched) - len(read),
+        unmatched=len(pairs) - len(matched),
+        reason=_lack(turns, is_decided=is_decided),
+        signature=view.signature(view.decoding),
+    )
+
+
+def _lack(turns: Sequence[tuple[float, float]], *, is_decided: bool) -> str | None:
+    """Why a row has no share of flips; null where it has one."""
+    if not turns:
+        return "no pair with both verdicts"
+    return None if is_decided else "verdicts are not right or wrong: see the difference"
+
+
+def _share(held: Sequence[tuple[bool, str]], *, seed: str) -> Interval:
+    """The share of what holds, with its interval over clusters."""
+    return mean_interval([float(it) for it, _ in held], [name for _, name in held], seed=seed)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,56 @@
+"""The command that has a model make data: build."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import options
+from harness.cli.options import HOME, RESULTS, AsJson, BudgetUsd, Home, Offline, PromptPack, Results
+from harness.cli.output import put, put_json, say
+
+
+def build(
+    name: Annotated[str, typer.Argument(metavar="JOB", help="A name in configs/builds/.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Samples, one JSON object a line.")],
+    model: Annotated[str, typer.Option("--model", help="Model that is asked.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the samples made go.")],
+    backend: options.BackendName = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of draws.")] = 0,
+    prompts: PromptPack = None,
+    results: Results = RESULTS,
+    home: Home = HOME,
+    is_offline: Offline = False,
+    budget: BudgetUsd = None,
+    is_json: AsJson = False,
+) -> int:
+    """Have a model extend a sample set: keep agreeing meanings, write chains or pairs.
+
+    Each question shows only what the job's YAML lists. Finished calls are stored and never asked
+    again: repeat the command to resume.
+    """
+    import msgspec
+
+    from harness.pipeline.build import build as build_samples
+    from harness.pipeline.build import line
+    from harness.storage.runs import refuse_source, write_whole
+
+    refuse_source(output, file)
+    terms = options.terms(is_offline=is_offline, budget_usd=budget)
+    space = options.workspace(home, results, prompts=prompts, terms=terms)
+    spec = space.registry.build_spec(name)
+    samples = space.registry.read("samples_jsonl", [file], None)
+    model_spec = space.registry.model_spec(model, options.backend(backend))
+    asked = space.registry.model(model, model_spec, samples=samples)
+    with space.desk(asked) as desk:
+        built = build_samples(samples, spec, prompts=space.registry.prompts, desk=desk, seed=seed)
+    lines = [msgspec.json.encode(line(draft), order="deterministic") for draft in built.finished]
+    write_whole(output, b"".join(part + b"\n" for part in lines))
+    if is_json:
+        counts = {str(reason): count for reason, count in built.missing.items()}
+        put_json({"made": len(lines), "dropped": built.dropped, "missing": counts})
+    else:
+        put(f"{len(lines)} samples in {output}; {built.dropped} dropped")
+        for reason, count in sorted(built.missing.items()):
+            say(f"missing: {count} {reason}")
+    return 1 if built.missing else 0

@@ -1,0 +1,132 @@
+"""Samples to choice samples made of them: which stress has this meaning, which text is right.
+
+A choice is a reference's first text that is not blank, without outer white space. Samples of which
+none can be made are left out and counted in one line of the log. Nothing here reads a file.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from harness.core import Sample
+from harness.errors import DataError, SpecError
+from harness.parts import digest
+from harness.specs.schema import nearest
+from harness.specs.tasks import PairsSpec, ReferenceChoiceSpec
+
+_log = logging.getLogger(__name__)
+LABELS = "labels"
+
+
+def derive(samples: Sequence[Sample], spec: PairsSpec | ReferenceChoiceSpec) -> list[Sample]:
+    """The choice samples that a task's `derive` asks for; none at all is an error."""
+    if isinstance(spec, PairsSpec):
+        return _pairs(samples, spec)
+    return _reference_choices(samples, spec)
+
+
+def share_a_text(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two references have a text in common, case and outer white space aside."""
+    return bool({t.strip().casefold() for t in one} & {t.strip().casefold() for t in other})
+
+
+def _pairs(samples: Sequence[Sample], spec: PairsSpec) -> list[Sample]:
+    """Two samples for every two of one cluster whose references share no text.
+
+    Each asks what one of the two asks; the choices of both are what the first means, then what
+    the second means, in the order of the file.
+    """
+    _refuse_unknown([spec.reference], _references(samples), what="reference")
+    told = [sample for sample in samples if _texts(sample, spec.reference)]
+    clusters: dict[str, list[Sample]] = {}
+    for sample in told:
+        clusters.setdefault(sample.cluster, []).append(sample)
+    every = [duo for members in clusters.values() for duo in combinations(members, 2)]
+    usable = [duo for duo in every if not share_a_text(*(_texts(s, spec.reference) for s in duo))]
+    paired = {sample.id for duo in usable for sample in duo}
+    left_out = {
+        f"samples without {spec.reference!r}": len(samples) - len(told),
+        "samples without a partner": len(told) - len(paired),
+        "pairs that share a text": len(every) - len(usable),
+    }
+    found = [half for duo in usable for half in _halves(*duo, reference=spec.reference)]
+    return _reported(found, left_out, kind="minimal_pairs")
+
+
+def _halves(one: Sample, other: Sample, *, reference: str) -> list[Sample]:
+    """A sample for each of the two; the end of their ids names the pair."""
+    choices = tuple(_texts(sample, reference)[0] for sample in (one, other))
+    pair = digest((one.id, other.id))[:8]
+    return [
+        replace(sample, id=f"{sample.id}-{pair}", choices=choices, gold=own)
+        for sample, own in zip((one, other), choices, strict=True)
+    ]
+
+
+def _reference_choices(samples: Sequence[Sample], spec: ReferenceChoiceSpec) -> list[Sample]:
+    """Each sample with its right and its wrong text for choices, under the id it has."""
+    _refuse_unknown([spec.right, spec.wrong], _references(samples), what="reference")
+    fields = {name for sample in samples for name in sample.fields}
+    for name, parts in spec.join.items():
+        _refuse_unknown(parts, fields, what="field")
+        if name in {LABELS} | fields | _references(samples):
+            raise SpecError(f"`join` makes {name!r}, which samples have already; rename it")
+    both = [s for s in samples if _texts(s, spec.right) and _texts(s, spec.wrong)]
+    choices = {s.id: (_texts(s, spec.right)[0], _texts(s, spec.wrong)[0]) for s in both}
+    usable = [s for s in both if not share_a_text(*([text] for text in choices[s.id]))]
+    left_out = {
+        f"samples without {spec.right!r} or {spec.wrong!r}": len(samples) - len(both),
+        "samples whose two texts are one": len(both) - len(usable),
+    }
+    found = [_labelled(sample, choices[sample.id], spec) for sample in usable]
+    return _reported(found, left_out, kind="references")
+
+
+def _labelled(sample: Sample, choices: tuple[str, str], spec: ReferenceChoiceSpec) -> Sample:
+    """A sample with choices, the right one first, their labels, and the joined fields."""
+    return replace(
+        sample,
+        fields={**sample.fields, **_joined(sample.fields, spec.join)},
+        references={**sample.references, LABELS: spec.labels},
+        choices=choices,
+        gold=choices[0],
+    )
+
+
+def _joined(fields: Mapping[str, str], join: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The fields made of others, where all of these are there."""
+    return {
+        name: "".join(fields[part] for part in parts)
+        for name, parts in join.items()
+        if all(part in fields for part in parts)
+    }
+
+
+def _texts(sample: Sample, reference: str) -> tuple[str, ...]:
+    """The texts of a reference that are not blank; none where the sample lacks it."""
+    return tuple(text.strip() for text in sample.references.get(reference, ()) if text.strip())
+
+
+def _references(samples: Sequence[Sample]) -> set[str]:
+    """The references that there are."""
+    return {name for sample in samples for name in sample.references}
+
+
+def _refuse_unknown(names: Sequence[str], known: Collection[str], *, what: str) -> None:
+    """Refuse a name that no sample has."""
+    for name in names:
+        if name not in known:
+            raise SpecError(f"`derive` names {what} {name!r}{nearest(name, list(known))}")
+
+
+def _reported(found: list[Sample], left_out: Mapping[str, int], *, kind: str) -> list[Sample]:
+    """The choice samples, once the log says what was left out."""
+    counted = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
+    if not found:
+        raise DataError(
+            f"`derive` ({kind}) makes no sample ({counted}); name other references in the task"
+        )
+    if counted:
+        _log.warning("%s: %d choice samples, left out: %s", kind, len(found), counted)
+    return found

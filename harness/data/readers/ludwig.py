@@ -1,0 +1,161 @@
+"""The released LUDWIG implicatures to samples: a question, a reply, and whether it means yes or no.
+
+What five people answered and the type of an implicature are laid beside it from files of their
+own, by question and reply. Runs of white space become one blank. The release holds no question
+and reply twice: where a split does they are refused; the same ones in both splits are two samples,
+as an id is made of the texts and the split.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.core import Sample
+from harness.errors import DataError, SpecError
+from harness.parts import digest
+from harness.specs.data import OverlaySpec
+from harness.specs.schema import nearest
+from harness.storage.tables import Row, read_rows
+
+SPLITS = {
+    "test_conversational_implicatures.csv": "test",
+    "dev_conversational_implicatures.csv": "dev",
+}
+PEOPLE = tuple(f"human_eval_{part}.csv" for part in ("1-150", "151-300", "301-450", "451-600"))
+TYPES = "type_labels.csv"
+ITEM = ("Context utterance", "Response utterance")
+PAIR = ("Utterance", "Response")
+RATERS = tuple(f"Annotator {number}" for number in range(1, 6))
+CHOICES = ("yes", "no")
+UNLABELLED, DEV = "unlabelled", "dev"
+_OPENINGS = {"yes": "yes", "no": "no", "not": "no"}  # one released text begins "Not"
+
+Pair = tuple[str, str]
+ByPair = Mapping[Pair, Row]
+
+
+def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
+    """One sample a question and reply, in the order of the files; `dev` flags that split's.
+
+    A labelled type whose question and reply are nowhere, as one in the release, is left out.
+    """
+    if overlay is not None:
+        raise SpecError("ludwig: this data takes no overlay; remove `overlay` from the task")
+    _refuse_others(files)
+    splits = [
+        (SPLITS[path.name], _by_pair(read_rows(path, (*ITEM, "Implicature")), ITEM))
+        for path in files
+        if path.name in SPLITS
+    ]
+    rated = [path for path in files if path.name in PEOPLE]
+    needed = (*PAIR, "Ground truth", *RATERS)
+    people = _by_pair([row for path in rated for row in read_rows(path, needed)], PAIR)
+    types = _types([path for path in files if path.name == TYPES])
+    samples = [
+        _sample(row, split, kind=types.get(pair, UNLABELLED), people=people.get(pair))
+        for split, rows in splits
+        for pair, row in rows.items()
+    ]
+    _refuse_strangers(people, samples)
+    return samples
+
+
+def _sample(row: Row, split: str, *, kind: str, people: Row | None) -> Sample:
+    """The sample of a row, its type and what people answered."""
+    utterance, response = _pair(row, ITEM)
+    gold = _opening(row, "Implicature")
+    references: dict[str, tuple[str, ...]] = {"implicature": (_text(row, "Implicature"),)}
+    if people is not None:
+        if _opening(people, "Ground truth") != gold:
+            raise DataError(
+                f"{people.place}: Ground truth says {people.cells['Ground truth']!r}, {row.place} "
+                f"{row.cells['Implicature']!r}; fetch both files again"
+            )
+        references["people"] = tuple(_answer(people, column) for column in RATERS)
+    return Sample(
+        id=f"{split}-{digest((split, utterance, response))[:10]}",
+        fields={"utterance": utterance, "response": response},
+        references=references,
+        choices=CHOICES,
+        gold=gold,
+        group=kind,
+        flags=(DEV,) if split == DEV else (),
+    )
+
+
+def _by_pair(rows: Sequence[Row], columns: Sequence[str]) -> ByPair:
+    """The rows by question and reply, none of them twice."""
+    found: dict[Pair, Row] = {}
+    for row in rows:
+        if first := found.get(pair := _pair(row, columns)):
+            raise DataError(
+                f"{row.place}: same question and reply as {first.place}; remove one of them"
+            )
+        found[pair] = row
+    return found
+
+
+def _types(paths: Sequence[Path]) -> Mapping[Pair, str]:
+    """The type of each labelled question and reply; labelled twice, it has one type."""
+    found: dict[Pair, str] = {}
+    for row in (row for path in paths for row in read_rows(path, (*PAIR, "Type"))):
+        kind = "_".join(_text(row, "Type").lower().split())
+        if found.setdefault(pair := _pair(row, PAIR), kind) != kind:
+            raise DataError(
+                f"{row.place}: type {kind!r}, and {found[pair]!r} in a row above; correct one"
+            )
+    return found
+
+
+def _pair(row: Row, columns: Sequence[str]) -> Pair:
+    """What a row asks and what is replied."""
+    utterance, response = (_text(row, column) for column in columns)
+    return utterance, response
+
+
+def _text(row: Row, column: str) -> str:
+    """A cell, runs of white space made one blank."""
+    if not (text := " ".join(row.cells[column].split())):
+        raise DataError(f"{row.place}: nothing in {column}; fetch the file again")
+    return text
+
+
+def _opening(row: Row, column: str) -> str:
+    """Yes or no, as the first word of a cell says."""
+    word = re.match(r"\w+", _text(row, column))
+    said = _OPENINGS.get(word[0].lower()) if word else None
+    if said is None:
+        raise DataError(
+            f"{row.place}: {column} says {row.cells[column]!r}, which begins with neither Yes nor "
+            "No; fetch the file again"
+        )
+    return said
+
+
+def _answer(row: Row, column: str) -> str:
+    """One person's yes or no, and nothing beside it but a full stop."""
+    said = _text(row, column).rstrip(".").lower()
+    if said not in CHOICES:
+        raise DataError(
+            f"{row.place}: {column} says {row.cells[column]!r}, not Yes or No; fetch the file again"
+        )
+    return said
+
+
+def _refuse_others(files: Sequence[Path]) -> None:
+    """Refuse a file that is none of the release's."""
+    known = [*SPLITS, *PEOPLE, TYPES]
+    for path in files:
+        if path.name not in known:
+            raise DataError(f"{path}: not a file of this source{nearest(path.name, known)}")
+
+
+def _refuse_strangers(people: ByPair, samples: Sequence[Sample]) -> None:
+    """Refuse answers of people to what is in no split."""
+    asked = {(sample.fields["utterance"], sample.fields["response"]) for sample in samples}
+    for pair, row in people.items():
+        if pair not in asked:
+            raise DataError(
+                f"{row.place}: people answered {' / '.join(pair)!r}, which is in none of the "
+                f"splits given; name {next(iter(SPLITS))} too, or fetch both files again"
+            )

@@ -1,0 +1,196 @@
+"""Training pairs to how each form of the metric and each setting of its losses does.
+
+The twelve forms of the paper's ablation and the settings that it swept, one after the other with
+the others as the recipe has them, each trained from several seeds. Nothing here encodes, reads or
+writes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from harness.analysis.plots import Plot, Series, svg
+from harness.implicitness.examples import Embedded
+from harness.implicitness.formula import FORMS
+from harness.implicitness.members import head_of, train_members
+from harness.implicitness.metrics import Figures, figures
+from harness.implicitness.pairs import TrainingPair, data_digest
+from harness.implicitness.splits import Split
+from harness.models.encoders.encoders import Encoder
+from harness.parts import digest
+from harness.specs.implicitness import RecipeSpec, SettingsSpec
+
+Setting = Literal["form", "margin", "pragmatic_margin", "pragmatic_weight"]
+SWEPT: Final[dict[Setting, tuple[float, ...]]] = {
+    "margin": (0.1, 0.3, 0.5, 0.7, 1.0, 1.5),
+    "pragmatic_margin": (0.5, 0.7, 1.0, 1.5, 2.0),
+    "pragmatic_weight": (0.5, 1.0, 1.5, 2.0),
+}
+"""The values that the paper swept, by their names here: gamma 1, gamma 2 and alpha."""
+DRAWN: Final = ("implicitness", "pragmatics", "tau")
+COLUMNS: Final = (
+    *("setting", "value", "seed", "kept_epoch"),
+    *("implicitness", "pragmatics", "tau", "rho"),
+    *("data", "recipe", "encoder"),
+)
+_SHORT: Final = {"cosine": "cos", "euclidean": "euc"}
+NAMES: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What trainings were made of: file of pairs, recipe and encoder, each NAME@DIGEST."""
+
+    data: str
+    recipe: str
+    encoder: str
+
+    @classmethod
+    def of(
+        cls,
+        file: str,
+        pairs: Sequence[TrainingPair],
+        *,
+        recipe: tuple[str, RecipeSpec],
+        encoder: Encoder,
+    ) -> "Origin":
+        """The origin of trainings on the pairs of a file, by a recipe with its name."""
+        name, spec = recipe
+        return cls(
+            f"{file}@{data_digest(pairs)[:8]}",
+            f"{name}@{digest(spec)[:8]}",
+            f"{encoder.name}@{encoder.digest[:8]}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One form or setting that is tried; `value` is the form's name or the setting's number."""
+
+    setting: Setting
+    value: str
+    settings: SettingsSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one training came to on the test pairs."""
+
+    setting: Setting
+    value: str
+    seed: int
+    epoch: int
+    figures: Figures
+
+    def cells(self, origin: Origin) -> tuple[object, ...]:
+        """The row of a table with COLUMNS; null where there was nothing to measure."""
+        found = self.figures
+        told = (found.implicitness, found.pragmatics, found.tau, found.rho)
+        made_of = (origin.data, origin.recipe, origin.encoder)
+        return (str(self.setting), self.value, self.seed, self.epoch, *told, *made_of)
+
+
+def trials(settings: SettingsSpec) -> list[Trial]:
+    """The twelve forms, then each value of each swept setting, the rest being `settings`."""
+    grid = [
+        Trial(
+            "form",
+            f"{form.direction} {form.implicitness} {form.pragmatic}",
+            replace(
+                settings,
+                direction=form.direction,
+                implicitness=form.implicitness,
+                pragmatic=form.pragmatic,
+            ),
+        )
+        for form in FORMS
+    ]
+    swept = [
+        Trial(name, f"{value:g}", replace(settings, **{name: value}))
+        for name, values in SWEPT.items()
+        for value in values
+    ]
+    return [*grid, *swept]
+
+
+def tried(
+    parts: Split,
+    embedded: Embedded,
+    recipe: RecipeSpec,
+    *,
+    runs: int,
+    progress: Callable[[int, int], None],
+) -> Iterator[Row]:
+    """What each trial comes to, once for each of as many seeds as there are runs.
+
+    Trials of equal settings are trained once.
+    """
+    planned = trials(recipe.settings)
+    known: dict[tuple[SettingsSpec, int], tuple[int, Figures]] = {}
+    for done, trial in enumerate(planned):
+        for seed in range(recipe.seed, recipe.seed + runs):
+            progress(done, len(planned))
+            if (trial.settings, seed) not in known:
+                one = replace(recipe, settings=trial.settings, members=1)
+                (member,) = train_members(parts, embedded, one, seed=seed)
+                head = head_of("trial", [member], one, encoder_digest="")
+                known[trial.settings, seed] = member.epoch, figures(head, parts.test, embedded)
+            epoch, found = known[trial.settings, seed]
+            yield Row(trial.setting, trial.value, seed, epoch, found)
+    progress(len(planned), len(planned))
+
+
+def picture(rows: Sequence[Row]) -> str:
+    """The forms, then each swept setting, as SVG: a point a training, and lines of means."""
+    values = [value for row in rows for name in DRAWN if (value := _figure(row, name)) is not None]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = 0.05 * (high - low) or 0.05
+    plots = [_forms([row for row in rows if row.setting == "form"], (low - room, high + room))]
+    for setting in SWEPT:
+        mine = [row for row in rows if row.setting == setting]
+        series = tuple(part for figure in DRAWN for part in _swept(mine, figure))
+        ends = (0.0, max(float(row.value) for row in mine) * 1.05)
+        title = f"{NAMES[setting]} ({setting})"
+        plots.append(Plot(title, title, "on test pairs", series, ends, plots[0].y_range))
+    return svg(
+        plots, title="Held-out accuracy (implicitness, pragmatics) and tau, by form and setting"
+    )
+
+
+def _forms(rows: Sequence[Row], y_range: tuple[float, float]) -> Plot:
+    """A place a form, its figures side by side."""
+    forms = list(dict.fromkeys(row.value for row in rows))
+    series = []
+    for at, figure in enumerate(DRAWN):
+        found = [(forms.index(row.value) + 1, _figure(row, figure)) for row in rows]
+        places = [place + (at - 1) * 0.22 for place, _ in found]
+        values = [float("nan") if value is None else value for _, value in found]
+        if any(value is not None for _, value in found):
+            series.append(Series(figure, "points", places, values))
+    names = tuple(" ".join(_SHORT.get(word, word) for word in form.split()) for form in forms)
+    title = "form: direction, distance of implicitness, pragmatic distance"
+    ends = (0.4, len(forms) + 0.6)
+    return Plot(title, "form", "on test pairs", tuple(series), ends, y_range, names)
+
+
+def _swept(rows: Sequence[Row], figure: str) -> list[Series]:
+    """The trainings and the line of their means, where there is anything to draw."""
+    found = [(float(row.value), _figure(row, figure)) for row in rows]
+    points = [(x, y) for x, y in found if y is not None]
+    if not points:
+        return []
+    places = sorted({x for x, _ in points})
+    means = [fmean(y for x, y in points if x == place) for place in places]
+    return [
+        Series(figure, "line", places, means),
+        Series(figure, "points", [x for x, _ in points], [y for _, y in points]),
+    ]
+
+
+def _figure(row: Row, name: str) -> float | None:
+    """One of a row's figures."""
+    value: float | None = getattr(row.figures, name)
+    return value

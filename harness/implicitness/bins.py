@@ -1,0 +1,152 @@
+"""Samples to samples that say how implicit their texts are, measured by a scorer or in a column.
+
+Scales of scorers differ, so the scorer's name and digest join the data's label, which stands in
+every signature. A text without a measure has none, and is flagged; nothing here asks a model.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from msgspec import structs
+
+from harness.core import Sample
+from harness.data.readers.labelled_table import IMPLICITNESS
+from harness.errors import DataError, SpecError
+from harness.implicitness.scorer import is_known, overlap_told
+from harness.specs.tasks import ImplicitnessSpec, TaskSpec
+from harness.stats.detection import PUBLISHED_EDGES
+from harness.storage.runs import DataEntry
+
+_log = logging.getLogger(__name__)
+NONE, COLUMN, TRAINED_ON = "none", "column", "scorer_trained_on"
+
+
+class Measured(Protocol):
+    """What a scorer makes of one text: a value, or the reason for none in `flag`."""
+
+    @property
+    def value(self) -> float | None:
+        """The implicitness; null where it has none."""
+
+    @property
+    def flag(self) -> str | None:
+        """Why there is no value, or what is to be said of it."""
+
+
+class Measure(Protocol):
+    """Anything that tells how implicit texts are."""
+
+    @property
+    def signature(self) -> str:
+        """Its name and digest."""
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The fingerprints of the texts it was trained on, as far as anybody knows."""
+
+    def score(self, texts: Sequence[object]) -> Sequence[Measured]:
+        """One measure a text, in their order."""
+
+
+def as_told(task: TaskSpec, *, name: str, table: str | None, scorer: str | None) -> TaskSpec:
+    """The task, with another column map and another scorer where these are told.
+
+    A named scorer goes before a table's own column; `none` measures nothing, and there are no bins.
+    """
+    if table is not None:
+        if task.data.map is None:
+            raise SpecError(f"--map {table}: task {name} reads no table of labelled texts")
+        task = structs.replace(task, data=structs.replace(task.data, map=table))
+    if scorer is None:
+        return task
+    if task.implicitness is None:
+        raise SpecError(f"--scorer {scorer}: task {name} tells nothing against implicitness")
+    told = structs.replace(task.implicitness, scorer=scorer, prefers_column=scorer == COLUMN)
+    return structs.replace(task, implicitness=told)
+
+
+def placed(
+    samples: Sequence[Sample],
+    data: DataEntry,
+    *,
+    spec: ImplicitnessSpec | None,
+    scorer: Callable[[str], Measure],
+) -> tuple[tuple[Sample, ...], DataEntry]:
+    """The samples with their implicitness, and the data with what it was measured by.
+
+    `scorer` finds a scorer by its name; it is called where the samples bring no measure.
+    """
+    if spec is None:
+        return tuple(samples), data
+    if spec.scorer == NONE:
+        return tuple(map(_without, samples)), data
+    if spec.prefers_column and any(IMPLICITNESS in sample.references for sample in samples):
+        _tell_lacking(samples, "the table's column")
+        return tuple(samples), replace(data, label=f"{data.label}+{COLUMN}")
+    if spec.scorer == COLUMN:
+        raise DataError(
+            "--scorer column: the table has no column of implicitness; name it in the column map, "
+            "as `implicitness: COLUMN`, or name a scorer"
+        )
+    found = scorer(spec.scorer)
+    measured = found.score([sample.fields.get(spec.of) for sample in samples])
+    held = _flagged([*map(_with, samples, measured)], found.seen, of=spec.of)
+    _tell_lacking(held, found.signature)
+    label = f"{data.label}+{found.signature}"
+    data = replace(data, label=label, is_training_known=bool(found.seen))
+    if line := overlap_line(data, held):
+        _log.warning("%s", line)
+    return held, data
+
+
+def overlap_line(data: DataEntry, samples: Sequence[Sample]) -> str:
+    """One line where the scorer was trained on texts of some measured samples, or may have been.
+
+    Empty where there is nothing to tell.
+    """
+    texts = {sample.id: TRAINED_ON in sample.flags for sample in samples}
+    overlap = None if data.is_training_known is False else sum(texts.values())
+    told = overlap_told(data.label.partition("+")[2], overlap, len(texts))
+    remedy = f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
+    return told + (remedy if overlap else "")
+
+
+def _without(sample: Sample) -> Sample:
+    """A sample without any measure that its table brings."""
+    references = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
+    return replace(sample, references=references)
+
+
+def _with(sample: Sample, measured: Measured) -> Sample:
+    """A sample with its measure, and the flag that goes with it."""
+    flags = sample.flags + ((f"implicitness_{measured.flag}",) if measured.flag else ())
+    references = dict(_without(sample).references)
+    if measured.value is not None:
+        # Beyond the sixth decimal it depends on what else was encoded beside it.
+        references[IMPLICITNESS] = (repr(round(measured.value, 6)),)
+    return replace(sample, references=references, flags=flags)
+
+
+def _tell_lacking(samples: Sequence[Sample], by: str) -> None:
+    """Warn of texts without a measure, and of those beyond the published bins."""
+    found = [sample.references.get(IMPLICITNESS) for sample in samples]
+    values = [float(texts[0]) for texts in found if texts]
+    if lost := len(samples) - len(values):
+        fact = "have no implicitness by %s: they are in no bin and on no curve"
+        _log.warning(f"%d of %d texts {fact}", lost, len(samples), by)
+    low, high = PUBLISHED_EDGES[0], PUBLISHED_EDGES[-1]
+    if beyond := sum(not low <= value <= high for value in values):
+        fact = "by %s lie outside %g to %g: they are in no published bin"
+        _log.warning(f"%d of %d values {fact}", beyond, len(values), by, low, high)
+
+
+def _flagged(samples: Sequence[Sample], seen: frozenset[str], *, of: str) -> tuple[Sample, ...]:
+    """The samples, those flagged whose text the scorer was trained on."""
+    return tuple(
+        replace(sample, flags=(*sample.flags, TRAINED_ON))
+        if is_known(sample.fields.get(of), seen)
+        else sample
+        for sample in samples
+    )

@@ -1,0 +1,281 @@
+"""A trained head of the metric: its matrices, what they were made from, and its two files.
+
+NAME.safetensors holds the matrices, NAME.json beside it everything a reader of scores should
+know. An ensemble is several heads in one file; its numbers are the means of theirs. Nothing
+here encodes or trains.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import ModelError
+from harness.implicitness.formula import (
+    PUBLISHED,
+    Direction,
+    Form,
+    Maps,
+    Matrix,
+    features,
+    implicitness,
+    pragmatic_distance,
+)
+from harness.models.local.checkpoints import need
+from harness.models.vectors import Vectors
+from harness.parts import digest
+from harness.specs.encoders import LocalEncoderSpec
+from harness.specs.schema import Spec, check
+from harness.storage.runs import write_whole
+from harness.text.dedup import HASH_LENGTH
+
+FORMAT: Final = "impscore-head/1"
+SEEN: Final = "seen"
+Numbers = NDArray[np.float64]
+
+
+class Card(Spec, frozen=True, kw_only=True):
+    """What a head was trained on, how, and how well it did; nothing in it changes a score.
+
+    `data_digest` is of the sentences used, `split` says how they were parted, `seeds` has one
+    seed a member. A metric is null where it was not measured.
+    """
+
+    data: str
+    data_digest: str
+    split: str
+    seeds: tuple[int, ...]
+    settings: dict[str, bool | int | float | str]
+    metrics: dict[str, float | None]
+    licence: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Head:
+    """Matrices that turn embeddings [n, width] of one encoder into scores.
+
+    `members` has one set of float32 matrices, or several whose scores are averaged. `card` is
+    null where nobody wrote one, as for published weights. `seen` has the fingerprints (sameness)
+    of the texts that it was trained on; none where nobody knows. It changes no score.
+    """
+
+    name: str
+    members: tuple[Maps[Matrix], ...]
+    encoder: LocalEncoderSpec
+    encoder_digest: str
+    form: Form = PUBLISHED
+    card: Card | None = None
+    seen: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if len({maps.semantic.shape for maps in self.members}) != 1:
+            raise ValueError(f"head {self.name}: one or more members, all of one shape")
+        for maps in self.members:
+            if (maps.transfer_semantic is None) == (self.form.direction is Direction.THIRD):
+                raise ValueError(f"head {self.name}: two maps in the third space, else one")
+            if not all(np.isfinite(matrix).all() for _, matrix in _named(maps)):
+                raise ValueError(f"head {self.name}: its matrices have values that are no numbers")
+
+    @property
+    def width(self) -> int:
+        """The length of the embeddings it takes."""
+        return int(self.members[0].semantic.shape[0])
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that changes a score: encoder, form and matrices, not name or card."""
+        return digest((FORMAT, self.encoder_digest, _form(self.form), _checksums(self.members)))
+
+    def implicitness(self, embeddings: Vectors) -> Numbers:
+        """The implicitness [n] of n embeddings [n, width], the mean over the members.
+
+        In [0, 2] where the form's distance is cosine; computed in float64.
+        """
+        rows = self._checked(embeddings)
+        found = [implicitness(features(rows, m), m, self.form) for m in self._doubles()]
+        return _mean(found)
+
+    def pragmatic_distance(self, first: Vectors, second: Vectors) -> Numbers:
+        """The pragmatic distance [n] of n pairs of embeddings, the mean over the members."""
+        pair = self._checked(first), self._checked(second)
+        found = [
+            pragmatic_distance(features(pair[0], m), features(pair[1], m), self.form)
+            for m in self._doubles()
+        ]
+        return _mean(found)
+
+    def _checked(self, embeddings: Vectors) -> Numbers:
+        """The embeddings in float64, if they are as wide as the head takes them."""
+        if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
+            raise ModelError(
+                f"head {self.name} takes embeddings [n, {self.width}], got "
+                f"{list(embeddings.shape)}; use the encoder that it was trained on"
+            )
+        return embeddings.astype(np.float64)
+
+    def _doubles(self) -> list[Maps[Matrix]]:
+        """The members in float64."""
+        return [
+            Maps(**{name: matrix.astype(np.float64) for name, matrix in _named(maps)})
+            for maps in self.members
+        ]
+
+
+class _File(Spec, frozen=True, kw_only=True):
+    """The content of NAME.json."""
+
+    format: str
+    name: str
+    width: int
+    features: int
+    members: int
+    form: Form
+    encoder: LocalEncoderSpec
+    encoder_digest: str
+    digest: str
+    card: Card | None = None
+
+
+def save_head(head: Head, path: Path) -> Path:
+    """Write NAME.safetensors and NAME.json, NAME being that of `path` less either ending.
+
+    Equal heads are equal bytes. Returns the path of the JSON file.
+    """
+    need("safetensors", extra="embed")
+    from safetensors.numpy import save
+
+    weights, described = _files(path)
+    tensors: dict[str, Matrix] = {
+        f"{place}.{name}": np.ascontiguousarray(matrix, dtype=np.float32)
+        for place, maps in enumerate(head.members)
+        for name, matrix in _named(maps)
+    }
+    tensors[SEEN] = np.array(sorted(int(one, 16) for one in head.seen), dtype=np.uint64)
+    write_whole(weights, save(tensors))
+    write_whole(described, msgspec.json.format(msgspec.json.encode(_file(head)), indent=2) + b"\n")
+    return described
+
+
+def load_head(path: Path) -> Head:
+    """The head of NAME.json and NAME.safetensors; `path` names either, or neither ending."""
+    need("safetensors", extra="embed")
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    weights, described = _files(path)
+    file = _read_file(described)
+    try:
+        tensors = load(_read(weights))
+    except SafetensorError as error:
+        raise ModelError(f"{weights}: not a safetensors file ({error}); copy it again") from error
+    try:
+        members = tuple(_member(tensors, place) for place in range(file.members))
+        head = Head(
+            name=file.name,
+            members=members,
+            encoder=file.encoder,
+            encoder_digest=file.encoder_digest,
+            form=file.form,
+            card=file.card,
+            seen=frozenset(f"{one:0{HASH_LENGTH}x}" for one in tensors[SEEN].tolist()),
+        )
+    except (KeyError, ValueError) as error:
+        raise ModelError(f"{weights}: not the matrices of {described}: {error}") from error
+    if head.digest != file.digest:
+        raise ModelError(
+            f"{weights} and {described} do not belong together: digest {head.digest[:12]}, "
+            f"expected {file.digest[:12]}; copy both files again"
+        )
+    return head
+
+
+def _file(head: Head) -> _File:
+    """What NAME.json says of a head."""
+    return _File(
+        format=FORMAT,
+        name=head.name,
+        width=head.width,
+        features=int(head.members[0].semantic.shape[1]),
+        members=len(head.members),
+        form=head.form,
+        encoder=head.encoder,
+        encoder_digest=head.encoder_digest,
+        digest=head.digest,
+        card=head.card,
+    )
+
+
+def _read_file(path: Path) -> _File:
+    """The checked content of a head's JSON file."""
+    try:
+        content = msgspec.json.decode(_read(path))
+    except msgspec.DecodeError as error:
+        raise ModelError(f"{path}: not JSON ({error}); copy it again") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ModelError(f"{path}: not a head of the metric: its `format` is not {FORMAT!r}")
+    file: _File = check(content, _File, where=str(path))
+    return file
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of one of the two files."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"{path}: cannot be read ({error.strerror}); a head is two files side by side, "
+            "NAME.safetensors and NAME.json"
+        ) from error
+
+
+def _files(path: Path) -> tuple[Path, Path]:
+    """The two files of a head, by the path of either or by their common name."""
+    stem = path.with_suffix("") if path.suffix in (".json", ".safetensors") else path
+    return stem.with_name(f"{stem.name}.safetensors"), stem.with_name(f"{stem.name}.json")
+
+
+def _member(tensors: dict[str, Matrix], place: int) -> Maps[Matrix]:
+    """The matrices of one member among those of the file."""
+    return Maps(
+        semantic=tensors[f"{place}.semantic"],
+        pragmatic=tensors[f"{place}.pragmatic"],
+        transfer=tensors[f"{place}.transfer"],
+        transfer_semantic=tensors.get(f"{place}.transfer_semantic"),
+    )
+
+
+def _named(maps: Maps[Matrix]) -> list[tuple[str, Matrix]]:
+    """The matrices of a member by name, in one order."""
+    given = [
+        ("semantic", maps.semantic),
+        ("pragmatic", maps.pragmatic),
+        ("transfer", maps.transfer),
+    ]
+    if maps.transfer_semantic is not None:
+        given.append(("transfer_semantic", maps.transfer_semantic))
+    return given
+
+
+def _checksums(members: Sequence[Maps[Matrix]]) -> list[list[str]]:
+    """The sha256 of each matrix of each member, as little-endian float32."""
+    return [
+        [hashlib.sha256(matrix.astype("<f4").tobytes()).hexdigest() for _, matrix in _named(maps)]
+        for maps in members
+    ]
+
+
+def _form(form: Form) -> tuple[str, str, str]:
+    """A form as digests spell it."""
+    return form.direction.value, form.implicitness.value, form.pragmatic.value
+
+
+def _mean(found: Sequence[Numbers]) -> Numbers:
+    """The mean over the members, in their order."""
+    mean: Numbers = np.mean(found, axis=0)
+    return mean

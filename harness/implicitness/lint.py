@@ -1,0 +1,198 @@
+"""Training pairs to whether anything but the meaning tells their sides and their levels apart.
+
+A metric learns what is easiest. Where explicit sentences are shorter, or hedges mark a level, it
+learns that, and fails on sentences from elsewhere. Each measure here has a limit, and the pairs
+that ship keep all of them. Pure.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+import numpy as np
+
+from harness.errors import DataError
+from harness.implicitness.metrics import word_presence
+from harness.implicitness.pairs import TrainingPair
+from harness.implicitness.splits import folds
+from harness.stats.correlation import document_taus
+from harness.text.dedup import normal
+
+_HEDGED: Final = re.compile(
+    r"\b(a bit|a little|apparently|could|fairly|hardly|i believe|i guess|i suppose|i think"
+    r"|kind of|likely|maybe|might|perhaps|possibly|probably|quite|rather|seems?"
+    r"|slightly|somewhat|sort of)\b"
+)
+_NEGATED: Final = re.compile(r"n't\b|\b(not|no|never|nobody|nothing|none|nor)\b")
+_ASKED: Final = re.compile(
+    r"(please,? |now,? |well,? |just |then )?(do not|don't|never|let|let's|ask|be|book|bring|buy"
+    r"|call|check|choose|clean|close|come|count|cut|drink|drive|eat|enjoy|explain|fetch|fill|find"
+    r"|finish|follow|forget|get|give|go|have a|help|hold|hurry|imagine|keep|leave|lend|listen|look"
+    r"|make|mind|move|open|order|pass|pay|pick|press|put|read|remember|remove|return|ring|save|say"
+    r"|send|show|sign|sit|sleep|smell|speak|stand|start|stay|stop|switch|take|talk|taste|tell|thank"
+    r"|think|throw|trust|try|turn|use|wait|wake|walk|wash|watch|wear|wipe|write)\b"
+)
+MARKS: Final[dict[str, Callable[[str], bool]]] = {
+    "question mark": lambda text: "?" in text,
+    "exclamation mark": lambda text: "!" in text,
+    "comma": lambda text: "," in text,
+    "imperative": lambda text: bool(_ASKED.match(text.lower())),
+    "digit": lambda text: any(character.isdigit() for character in text),
+    "two sentences": lambda text: len(re.findall(r"[.!?]+", text)) > 1,
+    "hedge": lambda text: bool(_HEDGED.search(text.lower())),
+    "negation": lambda text: bool(_NEGATED.search(text.lower())),
+    "I": lambda text: bool(re.search(r"\bI\b", text)),
+    "you": lambda text: bool(re.search(r"\byou", text.lower())),
+    "please": lambda text: "please" in text.lower(),
+    "want, need, must, should": lambda text: bool(
+        re.search(r"\b(want|need|must|should)\b", text.lower())
+    ),
+}
+"""What a sentence can be told by without being understood."""
+SOFTENED: Final = 0.35
+"""What the share of hedges may differ by between levels: to hedge is to soften, as the second of
+four levels does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measured value and the limits it must keep; null where there is no such limit.
+
+    A value that cannot be measured is null, and keeps no limit.
+    """
+
+    name: str
+    value: float | None
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the value is within its limits."""
+        if self.value is None:
+            return False
+        above = self.least is None or self.value >= self.least
+        return above and (self.most is None or self.value <= self.most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How far the two sides, or the levels, may differ, and how much there must be (null: any).
+
+    `apart` bounds the difference between the shares of a mark on the two sides, `steps` that
+    between any two levels, `first_word` that of one first word. `length` bounds the difference of
+    mean lengths as a share of the greater, of sides and (`level_length`) of levels; `longer` how
+    far the share of pairs with the longer implicit side may be from a half; `forms` is the least
+    share of meanings with a pair whose implicit side is the longer, and one whose explicit side
+    is, by as much as `form`; `order` bounds the mean tau
+    of level and length. `words` is the most that word presence may tell of pairs whose groups it
+    has not seen, a share.
+    """
+
+    pairs: int | None = None
+    graded: int | None = None
+    groups: int | None = None
+    apart: float = 0.12
+    steps: float = 0.25
+    first_word: float = 0.04
+    length: float = 0.05
+    level_length: float = 0.2
+    longer: float = 0.05
+    forms: float = 0.95
+    form: float = 1.25
+    order: float = 0.1
+    words: float = 0.82
+
+
+def measures(pairs: Sequence[TrainingPair], limits: Limits | None = None) -> list[Measure]:
+    """All measures of some pairs, with their limits."""
+    bound = limits or Limits()
+    graded = [pair.levels for pair in pairs if pair.levels]
+    return [
+        Measure("pairs", len(pairs), least=bound.pairs),
+        Measure("graded", len(graded), least=bound.graded),
+        Measure("groups", len({pair.group for pair in pairs}), least=bound.groups),
+        Measure("sentences that are there twice", _repeated(pairs), most=0),
+        *_sides(pairs, bound),
+        *_forms(pairs, bound),
+        *_levels(graded, bound),
+        Measure("word presence", _told_by_words(pairs), most=bound.words),
+    ]
+
+
+def _sides(pairs: Sequence[TrainingPair], bound: Limits) -> Iterator[Measure]:
+    """How the implicit and the explicit sentences differ."""
+    implicit, explicit = [p.implicit for p in pairs], [p.explicit for p in pairs]
+    for name, has in MARKS.items():
+        apart = _share(implicit, has) - _share(explicit, has)
+        yield Measure(f"sides: {name}", apart, -bound.apart, bound.apart)
+    first = [Counter(normal(text).split()[0] for text in side) for side in (implicit, explicit)]
+    skews = {word: (first[0][word] - first[1][word]) / len(pairs) for word in first[0] | first[1]}
+    most = max(skews, key=lambda word: (abs(skews[word]), word))
+    yield Measure(f"sides: first word {most!r}", skews[most], -bound.first_word, bound.first_word)
+    lengths = [[len(normal(text).split()) for text in side] for side in (implicit, explicit)]
+    means = [fmean(side) for side in lengths]
+    yield Measure("sides: length", (means[0] - means[1]) / max(means), -bound.length, bound.length)
+    longer = fmean((a > b) + 0.5 * (a == b) for a, b in zip(*lengths, strict=True)) - 0.5
+    yield Measure("sides: longer implicit", longer, -bound.longer, bound.longer)
+
+
+def _forms(pairs: Sequence[TrainingPair], bound: Limits) -> Iterator[Measure]:
+    """How many meanings, where they are told, are there in a long and in a short form."""
+    ratios: dict[str, list[float]] = {}
+    for pair in pairs:
+        if pair.meaning is not None:
+            lengths = [max(1, len(text)) for text in (pair.implicit, pair.explicit)]
+            ratios.setdefault(f"{pair.group}: {pair.meaning}", []).append(lengths[0] / lengths[1])
+    if ratios:
+        both = [max(r) >= bound.form and min(r) <= 1 / bound.form for r in ratios.values()]
+        yield Measure("meanings in both forms", fmean(both), least=bound.forms)
+
+
+def _levels(graded: Sequence[tuple[str, ...]], bound: Limits) -> Iterator[Measure]:
+    """How the levels of sets of equal size differ."""
+    by_size: dict[int, list[tuple[str, ...]]] = {}
+    for levels in graded:
+        by_size.setdefault(len(levels), []).append(levels)
+    for size, found in sorted(by_size.items()):
+        sides = list(zip(*found, strict=True))
+        for name, has in MARKS.items():
+            shares = [_share(side, has) for side in sides]
+            most = SOFTENED if name == "hedge" else bound.steps
+            yield Measure(f"{size} levels: {name}", max(shares) - min(shares), most=most)
+        lengths = [[len(normal(text).split()) for text in levels] for levels in found]
+        means = np.mean(lengths, axis=0)
+        apart = float((means.max() - means.min()) / means.max())
+        yield Measure(f"{size} levels: length", apart, most=bound.level_length)
+        taus = document_taus([range(size)] * len(found), lengths)
+        order = float(np.nan_to_num(taus).mean())  # levels of one length tell nothing
+        yield Measure(f"{size} levels: order of length", order, -bound.order, bound.order)
+
+
+def _repeated(pairs: Sequence[TrainingPair]) -> int:
+    """How many sentences are there more than once, but for case, marks and blanks."""
+    texts = Counter(normal(text) for pair in pairs for text in pair.sentences)
+    return sum(count - 1 for count in texts.values())
+
+
+def _told_by_words(pairs: Sequence[TrainingPair]) -> float | None:
+    """The share of pairs whose sides word presence tells, in five folds of groups.
+
+    Null where there are too few groups.
+    """
+    right: list[float] = []
+    try:
+        for parts in folds(pairs, seed=0, count=5, shares=(1, 0)):
+            told = word_presence(parts.train)
+            apart = [told(pair.implicit) - told(pair.explicit) for pair in parts.test]
+            right += [(one > 0) + 0.5 * (one == 0) for one in apart]
+    except DataError:
+        return None
+    return fmean(right)
+
+
+def _share(texts: Sequence[str], has: Callable[[str], bool]) -> float:
+    return sum(map(has, texts)) / len(texts)

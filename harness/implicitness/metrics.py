@@ -1,0 +1,110 @@
+"""A head and held-out pairs to how well it does: on pairs, on meanings, on graded levels.
+
+The baseline beside it knows no meaning: it adds up how much more often each word stood on the
+implicit side of the training pairs.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+from statistics import fmean
+
+import numpy as np
+
+from harness.implicitness.examples import Embedded
+from harness.implicitness.head import Head, Numbers
+from harness.implicitness.pairs import TrainingPair
+from harness.stats.correlation import document_taus, spearman
+from harness.text.dedup import normal
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How well held-out pairs are told; null where there is nothing to tell.
+
+    `implicitness` is the share of pairs whose implicit side is scored above the explicit one,
+    `pragmatics` that of pairs whose sides are nearer in meaning than its negative's, 0 to 1, ties
+    half. `tau` (tau-b) and `rho` are the means of the rank correlations of each set of levels
+    with its order, -1 to 1; `words` is the implicitness accuracy of word presence.
+    """
+
+    implicitness: float | None
+    pragmatics: float | None
+    tau: float | None
+    rho: float | None
+    words: float | None = None
+
+
+def figures(
+    head: Head,
+    held: Sequence[TrainingPair],
+    embedded: Embedded,
+    *,
+    words: Callable[[str], float] | None = None,
+) -> Figures:
+    """How well a head tells held-out pairs, whose sentences are all embedded."""
+    scores = head.implicitness(embedded.vectors)
+
+    def score(text: str) -> float:
+        return float(scores[embedded.places[text]])
+
+    apart = [score(pair.implicit) - score(pair.explicit) for pair in held]
+    graded = [[score(text) for text in pair.levels] for pair in held if pair.levels]
+    return Figures(
+        implicitness=_share(apart),
+        pragmatics=_share(_nearer(head, held, embedded).tolist()),
+        tau=mean_known([_tau(found) for found in graded]),
+        rho=mean_known([spearman(range(len(found)), found).value for found in graded]),
+        words=_share([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
+    )
+
+
+def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
+    """What a text's words alone tell: the sum over its different words of the log of how often
+    they stood on implicit sides over how often on explicit ones, each plus one (naive Bayes).
+    """
+    implied = _counts(pair.implicit for pair in known)
+    said = _counts(pair.explicit for pair in known)
+
+    def told(text: str) -> float:
+        words = sorted(set(normal(text).split()))
+        return sum(log((implied[word] + 1) / (said[word] + 1)) for word in words)
+
+    return told
+
+
+def _counts(texts: Iterable[str]) -> Counter[str]:
+    """In how many texts each word stands."""
+    return Counter(word for text in texts for word in set(normal(text).split()))
+
+
+def _nearer(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Numbers:
+    """By how much each pair's sides are nearer than its negative's."""
+    if not (there := [pair for pair in held if pair.negative]):
+        return np.empty(0)
+    rows = [
+        embedded.vectors[[embedded.places[text] for text in side]]
+        for side in zip(
+            *((pair.implicit, pair.explicit, *(pair.negative or ())) for pair in there),
+            strict=True,
+        )
+    ]
+    return head.pragmatic_distance(rows[2], rows[3]) - head.pragmatic_distance(rows[0], rows[1])
+
+
+def _share(apart: Sequence[float]) -> float | None:
+    """The share of differences above zero, those of zero half."""
+    return mean_known([(one > 0) + 0.5 * (one == 0) for one in apart])
+
+
+def _tau(scores: Sequence[float]) -> float | None:
+    """Kendall's tau-b of scores with their order; null where all are equal."""
+    tau = float(document_taus([range(len(scores))], [scores])[0])
+    return None if np.isnan(tau) else tau
+
+
+def mean_known(values: Sequence[float | None]) -> float | None:
+    """The mean of the values there are; null where there are none."""
+    there = [value for value in values if value is not None]
+    return fmean(there) if there else None

@@ -1,0 +1,170 @@
+"""Tables of sentence pairs to training pairs: our own layout and the released one.
+
+A pair says one thing twice, by implication and outright. Beside it stands a pair of two meanings,
+given or drawn. Nothing here encodes or trains.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from harness.errors import DataError
+from harness.parts import digest
+from harness.storage.cells import cell_text, filled
+from harness.storage.table_files import Table
+from harness.text.dedup import normal
+
+RELEASED: Final = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
+NEEDED: Final = f"implicit and explicit (levels, topic, intention), or {', '.join(RELEASED)}"
+GROUPS: Final = ("topic", "original", "group")
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPair:
+    """A sentence that implies what its counterpart says outright.
+
+    `source` is where negatives are drawn from, `group` what a split must not part; both are null
+    where the table does not tell. Pairs of one `meaning` are never each other's negatives.
+    `levels` has sentences of one meaning, the most explicit first, or none. `negative` is an
+    implicit and an explicit sentence of two meanings; null until one is drawn.
+    """
+
+    implicit: str
+    explicit: str
+    source: str | None = None
+    group: str | None = None
+    meaning: str | None = None
+    levels: tuple[str, ...] = ()
+    negative: tuple[str, str] | None = None
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All its sentences, those of its negative among them."""
+        return (self.implicit, self.explicit, *self.levels, *(self.negative or ()))
+
+
+def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[TrainingPair]:
+    """The pairs of a table, by the columns it has; `where` is named in errors.
+
+    Our layout: implicit, explicit, and where there are topic (both source and group), intention,
+    source and levels (a list). The released layout: pos_implicit, pos_explicit, neg_implicit,
+    neg_explicit, and source where there is one. `group` names the column of the groups, by
+    default the first there is of topic, original, group. Numbers name groups and the like as text
+    does, 17.0 as 17; a blank cell is an absent one.
+    """
+    columns = {name: table.cells(place) for place, name in enumerate(table.columns)}
+    is_released = set(RELEASED) <= set(columns)
+    if not is_released and not {"implicit", "explicit"} <= set(columns):
+        raise DataError(f"{where}: columns {', '.join(columns)}; there must be {NEEDED}")
+    if group is not None and group not in columns:
+        raise DataError(f"{where}: no column {group!r}; there are {', '.join(columns)}")
+    by = group or next((name for name in GROUPS if name in columns), None)
+    read = _released if is_released else _own
+    found = []
+    for place in range(len(table)):
+        row = {name: cells[place] for name, cells in columns.items()}
+        try:
+            found.append(replace(read(row), group=_name(row, by) if by else None))
+        except ValueError as error:
+            raise DataError(f"{where}: row {place + 1}: {error}") from error
+    return found
+
+
+def with_negatives(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPair]:
+    """The pairs, each that has no negative with one: its implicit sentence beside the explicit
+    one of another pair of its source, of another meaning.
+
+    What is drawn depends on the seed, the pair and who else is in its source, not on their
+    order. A source with one meaning alone draws from all.
+    """
+    members: dict[str | None, dict[str, TrainingPair]] = {}
+    for pair in sorted(pairs, key=lambda pair: (pair.explicit, pair.implicit)):
+        members.setdefault(pair.source, {})[pair.explicit] = pair
+    everyone = [pair for source in members.values() for pair in source.values()]
+    near = {source: list(found.values()) for source, found in members.items()}
+    return [
+        pair
+        if pair.negative
+        else replace(
+            pair, negative=(pair.implicit, _drawn(pair, near[pair.source], everyone, seed))
+        )
+        for pair in pairs
+    ]
+
+
+def data_digest(pairs: Sequence[TrainingPair]) -> str:
+    """The digest of what the pairs say and of their order."""
+    return digest(
+        [
+            (p.implicit, p.explicit, p.source, p.group, p.meaning, p.levels, p.negative)
+            for p in pairs
+        ]
+    )
+
+
+def _drawn(
+    pair: TrainingPair, near: list[TrainingPair], everyone: list[TrainingPair], seed: int
+) -> str:
+    """The explicit sentence of another meaning, of the source if it has one."""
+    draw = Random(f"{seed}:{pair.implicit}:{pair.explicit}")  # noqa: S311 - no secret
+    for among in (near, everyone):
+        for other in draw.sample(among, min(len(among), 16)):
+            if not _is_same(pair, other):
+                return other.explicit
+    raise DataError(
+        f"{pair.implicit!r} finds no pair of another meaning; give more pairs, or negatives"
+    )
+
+
+def _is_same(pair: TrainingPair, other: TrainingPair) -> bool:
+    """Whether two pairs mean the same, as far as their labels or sentences tell."""
+    if pair.meaning is not None and pair.meaning == other.meaning:
+        return pair.source == other.source
+    theirs = {normal(text) for text in (other.implicit, other.explicit)}
+    return not theirs.isdisjoint({normal(pair.implicit), normal(pair.explicit)})
+
+
+def _own(row: Row) -> TrainingPair:
+    """A row of our layout."""
+    levels = filled(row.get("levels"))
+    if levels is not None and (not isinstance(levels, list) or len(levels) < 2):
+        raise ValueError(f"levels is {levels!r:.80}, no list of two sentences or more")
+    return TrainingPair(
+        implicit=_said(row, "implicit"),
+        explicit=_said(row, "explicit"),
+        source=_name(row, "source") or _name(row, "topic"),
+        meaning=_name(row, "intention"),
+        levels=tuple(_text(text, "levels") for text in levels or ()),
+    )
+
+
+def _released(row: Row) -> TrainingPair:
+    """A row of the released layout."""
+    implicit, explicit, *negative = (_said(row, name) for name in RELEASED)
+    return TrainingPair(
+        implicit=implicit,
+        explicit=explicit,
+        source=_name(row, "source"),
+        negative=(negative[0], negative[1]),
+    )
+
+
+def _name(row: Row, column: str) -> str | None:
+    """What a cell calls a group, a source or a meaning; null where there is nothing in it."""
+    value = filled(row.get(column))
+    if not isinstance(value, str | int | float | None):
+        raise ValueError(f"{column} is {value!r:.80}; give a text or a number")
+    return cell_text(value) or None
+
+
+def _said(row: Row, name: str) -> str:
+    """What a cell says; it must say something."""
+    return _text(row.get(name), name)
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ValueError(f"{name} is {value!r:.80}; give a sentence")
+    return value

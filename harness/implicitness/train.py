@@ -1,0 +1,97 @@
+"""Training pairs and a recipe to a head with its card.
+
+A head is never tested on a sentence that it learned of, nor on one nearly equal to it. Nothing
+here reads or writes files.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from msgspec import to_builtins
+
+from harness.implicitness.cross_validation import cross_validated
+from harness.implicitness.examples import embed
+from harness.implicitness.head import Card, Head
+from harness.implicitness.members import head_of, train_members
+from harness.implicitness.metrics import figures, word_presence
+from harness.implicitness.pairs import TrainingPair, data_digest
+from harness.implicitness.splits import Split, split
+from harness.models.encoders.encoders import Encoder
+from harness.specs.implicitness import RecipeSpec
+from harness.text.dedup import fingerprint
+from harness.text.near_duplicates import LIKENESS
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Training pairs, under the name that a card calls them by."""
+
+    name: str
+    pairs: Sequence[TrainingPair]
+
+
+class Told(Protocol):
+    """Called with what is being done, how many of it are done, and of how many."""
+
+    def __call__(self, what: str, done: int, of: int, /) -> None:
+        """Hear of it."""
+        ...
+
+
+def make_head(
+    name: str, data: Data, recipe: RecipeSpec, *, encoder: Encoder, progress: Told
+) -> Head:
+    """The head that a recipe makes of some pairs, with what was measured on its card.
+
+    `encoder` is the one that the recipe names. Progress is told of sentences and folds.
+    """
+    embedded = embed(data.pairs, encoder, lambda done, of: progress("sentences", done, of))
+    parts = split(data.pairs, seed=recipe.seed, shares=recipe.split)
+    members = train_members(parts, embedded, recipe, seed=recipe.seed)
+    bare = head_of(name, members, recipe, encoder_digest=encoder.digest)
+    metrics: dict[str, float | None] = {}
+    if parts.test:
+        graded = sum(bool(pair.levels) for pair in parts.test)
+        metrics |= {"test pairs": len(parts.test), "test graded": graded}
+        found = figures(bare, parts.test, embedded, words=word_presence(parts.train))
+        metrics |= {f"test {key}": value for key, value in asdict(found).items()}
+    if recipe.folds:
+        metrics |= cross_validated(
+            data.pairs, recipe, embedded, progress=lambda done, of: progress("folds", done, of)
+        )
+    card = Card(
+        data=data.name,
+        data_digest=data_digest(data.pairs),
+        split=_told(parts, recipe),
+        seeds=tuple(recipe.seed + place for place in range(recipe.members)),
+        settings=_settings(recipe, [member.epoch for member in members]),
+        metrics=metrics,
+        licence=recipe.licence,
+        notes=recipe.about,
+    )
+    return head_of(
+        name, members, recipe, encoder_digest=encoder.digest, card=card, seen=_seen(parts)
+    )
+
+
+def _told(parts: Split, recipe: RecipeSpec) -> str:
+    """A split in words."""
+    return (
+        f"{len(parts.train)} pairs to learn from, {len(parts.validation)} to choose the epoch by, "
+        f"{len(parts.test)} to test on (seed {recipe.seed}); {parts.groups} groups, linked by "
+        f"label or by sentences with a Jaccard index of {LIKENESS} or more, none of them parted; "
+        f"{parts.redrawn} negatives from other parts drawn anew"
+    )
+
+
+def _settings(recipe: RecipeSpec, epochs: list[int]) -> dict[str, bool | int | float | str]:
+    """All settings, and the epochs whose matrices were kept, by member."""
+    settings: dict[str, bool | int | float | str] = to_builtins(recipe.settings)
+    return settings | {"kept_epochs": ", ".join(map(str, epochs))}
+
+
+def _seen(parts: Split) -> frozenset[str]:
+    """The fingerprints of the texts that a head learned of, or that chose its epochs."""
+    known = (*parts.train, *parts.validation)
+    return frozenset(fingerprint(text) for pair in known for text in pair.sentences)

@@ -1,0 +1,192 @@
+"""CSV files and JSON lines to answers, as a column map says which column is what."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.core import Sample
+from harness.errors import DataError
+from harness.importers.answers import FileAnswers, StoredAnswer, Told
+from harness.importers.choice_values import by_place, of_logprobs, of_probabilities
+from harness.importers.lookup import Posed
+from harness.importers.record import Place, Record, places, told_apart
+from harness.parts import Message, Option
+from harness.specs.imports import (
+    AnswerSpec,
+    ChosenSpec,
+    LogprobsSpec,
+    MapSpec,
+    ProbabilitiesSpec,
+    TextSpec,
+)
+from harness.storage.tables import read_rows
+
+LOOKS_FOR = "a CSV file or JSON lines, with --map"
+_Scored = ProbabilitiesSpec | LogprobsSpec
+
+
+def recognises(text: str) -> bool:
+    """Whether a file's text is what a map may be of: any is."""
+    return True
+
+
+def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
+    """The answers of a file; a row without one counts as not in it."""
+    if spec is None or spec.answer is None:
+        raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
+    answer = spec.answer
+    records = _records(path, text, spec)
+    told: Counter[str] = Counter()
+    wanted = [r for r in records if not spec.only or r.text(spec.only.column) == spec.only.value]
+    told["not of the map's `only`: left out"] = len(records) - len(wanted)
+    held = [record for record in wanted if any([record.has(name) for name in _columns(answer)])]
+    told["without an answer: missing"] = len(wanted) - len(held)
+    asked = [record.text(spec.prompt) if spec.prompt else "" for record in held]
+    found = [
+        places(record, posed, spec=spec, prompts=(text,) if text else ())
+        for record, text in zip(held, asked, strict=True)
+    ]
+    answers = tuple(
+        _answer(record, posed, spec=answer, place=place, prompt=prompt)
+        for record, place, prompt in zip(held, told_apart(found), asked, strict=True)
+    )
+    return FileAnswers(answers, tuple(Told(path, what, n) for what, n in told.items() if n))
+
+
+def _records(path: Path, text: str, spec: MapSpec) -> list[Record]:
+    """Every row or line of a file."""
+    if spec.format == "csv":
+        rows = read_rows(path, ())
+        return [Record(row.place, row.cells) for row in rows]
+    numbered = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [Record(f"{path}:{n}", _object(line, f"{path}:{n}")) for n, line in numbered]
+
+
+def _object(line: str, place: str) -> Mapping[str, Any]:
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: not JSON ({error}); give one JSON object a line") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{place}: {type(content).__name__}, not an object; put it in braces")
+    return content
+
+
+def _columns(spec: AnswerSpec) -> tuple[str, ...]:
+    """The columns an answer stands in."""
+    if isinstance(spec, TextSpec | ChosenSpec):
+        return (spec.column,)
+    return spec.columns or (spec.column or "",)
+
+
+def _answer(
+    record: Record, posed: Posed, *, spec: AnswerSpec, place: Place, prompt: str
+) -> StoredAnswer:
+    variant, sample = place
+    options = posed.options(variant, sample)
+    messages = (Message("user", prompt),) if prompt else ()
+    if isinstance(spec, TextSpec):
+        return StoredAnswer(
+            record.place, sample.id, variant, messages, texts=_texts(record, spec.column)
+        )
+    if not options:
+        raise DataError(
+            f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
+        )
+    if isinstance(spec, ChosenSpec):
+        text = _chosen(record, spec, options=options, sample=sample)
+        return StoredAnswer(record.place, sample.id, variant, messages, texts=(text,))
+    choices = tuple(option.answer for option in options)
+    convert = of_probabilities if isinstance(spec, ProbabilitiesSpec) else of_logprobs
+    try:
+        values = _values(record, spec, options=options, sample=sample)
+        scores = convert(values, choices)
+    except ValueError as error:
+        raise DataError(f"{record.place}: {error}; correct the file, or the map") from error
+    return StoredAnswer(record.place, sample.id, variant, messages, choices=choices, scores=scores)
+
+
+def _texts(record: Record, column: str) -> tuple[str, ...]:
+    """The text in a column, or those of a list there."""
+    value = record.value(column)
+    if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
+        return tuple(value)
+    return (record.text(column),)
+
+
+def _chosen(record: Record, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample) -> str:
+    """The answer of the option that a number or a text names."""
+    said = record.text(spec.column).strip()
+    by_text = {sample.choices[option.index].strip(): option for option in options}
+    if said in by_text:
+        return by_text[said].answer.strip()
+    ordered = _ordered(options, spec.order)
+    places = [str(at) for at in range(spec.counted_from, spec.counted_from + len(ordered))]
+    if said.removesuffix(".0") not in places:
+        raise DataError(
+            f"{record.place}: {spec.column} says {said[:80]!r}, which is neither one of the "
+            f"numbers {places[0]} to {places[-1]} nor the text of a choice; correct the file, or "
+            "map the column as `text`"
+        )
+    return ordered[places.index(said.removesuffix(".0"))].answer.strip()
+
+
+def _ordered(options: Sequence[Option], order: str) -> list[Option]:
+    return list(options) if order == "shown" else sorted(options, key=lambda o: o.index)
+
+
+def _values(
+    record: Record, spec: _Scored, *, options: Sequence[Option], sample: Sample
+) -> list[float]:
+    """The numbers of the options, in the order they are shown in."""
+    if spec.column is None:
+        # Samples have more or fewer choices: the last columns may be empty.
+        listed = [record.number(column) for column in spec.columns if record.has(column)]
+    else:
+        content = _content(record, spec.column, count=len(options))
+        if isinstance(content, dict):
+            return _keyed(content, spec, options=options, sample=sample)
+        listed = [_number(value) for value in content]
+    if len(listed) != len(options):
+        raise ValueError(f"{len(listed)} numbers for {len(options)} choices")
+    by_index = dict(zip([o.index for o in _ordered(options, spec.order)], listed, strict=True))
+    return [by_index[option.index] for option in options]
+
+
+def _content(record: Record, column: str, *, count: int) -> dict[str, Any] | list[Any]:
+    """The list or object in a column, as it is nested there or written as JSON."""
+    value = record.value(column)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = {str(at): part for at, part in enumerate(by_place(value, count), 1)}
+    if not isinstance(value, dict | list):
+        raise ValueError(f"{column} holds neither a JSON list nor an object")
+    return value
+
+
+def _keyed(
+    content: Mapping[str, Any], spec: _Scored, *, options: Sequence[Option], sample: Sample
+) -> list[float]:
+    """The numbers of an object, by the numbers or the texts of the choices."""
+    ordered = _ordered(options, spec.order)
+    by_number = {str(at): option for at, option in enumerate(ordered, spec.counted_from)}
+    by_text = {sample.choices[option.index].strip(): option for option in options}
+    given = {key.strip(): _number(value) for key, value in content.items()}
+    named = by_number if given.keys() == by_number.keys() else by_text
+    if given.keys() != named.keys():
+        raise ValueError(
+            f"the keys {', '.join(map(repr, given))} are neither {', '.join(by_number)} nor the "
+            "texts of the choices"
+        )
+    by_index = {named[key].index: value for key, value in given.items()}
+    return [by_index[option.index] for option in options]
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)

@@ -1,0 +1,172 @@
+"""Sample logs of lm-evaluation-harness (samples_TASK_*.jsonl) to answers.
+
+Log-likelihoods of continuations become scores of choices, generated texts become texts. What is
+asked is told by the context, which must be a prompt of this program, or by the id in `doc`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core import Sample
+from harness.errors import DataError
+from harness.importers.answers import FileAnswers, StoredAnswer, Told
+from harness.importers.choice_values import of_logprobs
+from harness.importers.lookup import Posed, wording
+from harness.importers.record import Record, places, told_apart
+from harness.parts import ChoiceScore, Message
+from harness.specs.imports import MapSpec
+
+LOOKS_FOR = "JSON lines with doc_id, doc, arguments and resps, as lm-evaluation-harness logs them"
+
+
+class _Line(msgspec.Struct):
+    doc_id: int | str
+    doc: Any
+    arguments: Any
+    resps: list[list[Any]]
+    filter: str = "none"
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """One request: a context, and the continuation that was scored or how to generate."""
+
+    context: tuple[Message, ...]
+    continuation: str | None
+    replies: list[Any]
+
+
+def recognises(text: str) -> bool:
+    """Whether a file's text is in this layout, broken or not."""
+    line = text.lstrip().partition("\n")[0]
+    marks = ('"doc_id"', '"arguments"', '"resps"')
+    return line.startswith("{") and all(mark in line for mark in marks)
+
+
+def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
+    """The answers of a log; of several filters of one reply the first stands for all."""
+    numbered = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    read = [_line(f"{path}:{number}", line) for number, line in numbered]
+    kept = [
+        (record, line)
+        for record, line in read
+        if line.filter == read[0][1].filter and _is_wanted(record, spec)
+    ]
+    asked = [_asked(line, place=record.place) for record, line in kept]
+    found = [
+        places(record, posed, spec=spec, prompts=(wording(parts[0].context),))
+        for (record, _), parts in zip(kept, asked, strict=True)
+    ]
+    answers = [
+        _answer(record.place, parts, posed, variant=variant, sample=sample)
+        for (record, _), parts, (variant, sample) in zip(
+            kept, asked, told_apart(found), strict=True
+        )
+    ]
+    told = Told(
+        path, "of another filter, or not of the map's `only`: left out", len(read) - len(kept)
+    )
+    return FileAnswers(tuple(answers), (told,) if told.rows else ())
+
+
+def _line(place: str, line: str) -> tuple[Record, _Line]:
+    """A line as a record and as what this layout needs of it."""
+    try:
+        content = json.loads(line)
+        return Record(place, content), msgspec.convert(content, _Line)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise DataError(f"{place}: not {LOOKS_FOR} ({error}); get the file again") from error
+
+
+def _is_wanted(record: Record, spec: MapSpec | None) -> bool:
+    only = spec.only if spec else None
+    return only is None or record.text(only.column) == only.value
+
+
+def _asked(line: _Line, *, place: str) -> list[_Asked]:
+    """The requests of a line, without those that have no context where others have one."""
+    pairs = line.arguments
+    if isinstance(pairs, dict):
+        pairs = [[*part.values()] if isinstance(part, dict) else part for part in pairs.values()]
+    if not isinstance(pairs, list) or len(pairs) != len(line.resps) or not pairs:
+        raise DataError(f"{place}: arguments and resps are not of one length; get the file again")
+    found = [_request(part, line.resps[at], place=place) for at, part in enumerate(pairs)]
+    # acc_mutual_info scores every continuation once more by itself.
+    return [part for part in found if wording(part.context)] or found
+
+
+def _request(pair: object, replies: list[Any], *, place: str) -> _Asked:
+    match pair:
+        case [context, str(continuation), *_]:
+            return _Asked(_messages(context, place=place), continuation, replies)
+        case [context, dict(), *_]:
+            return _Asked(_messages(context, place=place), None, replies)
+        case _:
+            raise DataError(
+                f"{place}: requests of a kind that is no answer (rolling log-likelihoods); only "
+                "multiple_choice, loglikelihood and generate_until can be imported"
+            )
+
+
+def _messages(context: object, *, place: str) -> tuple[Message, ...]:
+    """The turns of a context: one of the user's, or those of a chat that is written as JSON."""
+    if isinstance(context, list) and len(context) == 1:
+        context = context[0]
+    if not isinstance(context, str):
+        raise DataError(f"{place}: a context that is no text; log it without images")
+    if context.startswith('[{"role"'):
+        try:
+            return tuple(msgspec.json.decode(context, type=list[Message]))
+        except msgspec.DecodeError:
+            pass  # a text that merely begins so
+    return (Message("user", context),)
+
+
+def _answer(
+    place: str, asked: Sequence[_Asked], posed: Posed, *, variant: str, sample: Sample
+) -> StoredAnswer:
+    messages = asked[0].context
+    if any(part.context != messages for part in asked):
+        raise DataError(f"{place}: its choices have contexts of their own; ask in one context")
+    if asked[0].continuation is None:
+        texts = tuple(str(reply) for reply in asked[0].replies)
+        return StoredAnswer(place, sample.id, variant, messages, texts=texts)
+    ordered = _in_order(asked, posed, place=place, variant=variant, sample=sample)
+    choices = tuple(part.continuation or "" for part in ordered)
+    return StoredAnswer(
+        place,
+        sample.id,
+        variant,
+        messages,
+        choices=choices,
+        scores=_scores([part.replies[0] for part in ordered], choices, place=place),
+    )
+
+
+def _in_order(
+    asked: Sequence[_Asked], posed: Posed, *, place: str, variant: str, sample: Sample
+) -> list[_Asked]:
+    """The scored continuations in the order the variant shows its options in."""
+    wanted = [option.answer.strip() for option in posed.options(variant, sample)]
+    found = {(part.continuation or "").strip(): part for part in asked}
+    if sorted(found) != sorted(wanted) or len(asked) != len(wanted):
+        raise DataError(
+            f"{place}: it scores {', '.join(map(repr, found))}, while the answers of {variant} of "
+            f"sample {sample.id} are {', '.join(map(repr, wanted)) or 'texts, not choices'}; "
+            "say the variant in a map, with --map"
+        )
+    return [found[answer] for answer in wanted]
+
+
+def _scores(
+    replies: Sequence[object], choices: Sequence[str], *, place: str
+) -> tuple[ChoiceScore, ...]:
+    """The log-likelihoods: each a pair with whether it is the greedy one, as numbers or words."""
+    try:
+        values = [float(reply[0]) for reply in replies if isinstance(reply, list)]
+        return of_logprobs(values, choices)
+    except (ValueError, TypeError, IndexError) as error:
+        raise DataError(f"{place}: resps: {error}; get the file again") from error

@@ -1,0 +1,74 @@
+"""Stored judge replies in the layout of the Topical-Chat release: a JSON list of rated replies.
+
+Each item holds what was rated, the whole prompt and every reply to it. What is rated is read in
+the prompt, where the criterion stands as "Name (low-high)" or as the form's "- Name:"; a file's
+name says nothing.
+"""
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+
+from harness.data.readers.topical_chat import shown
+from harness.errors import DataError
+from harness.importers.answers import FileAnswers, StoredAnswer
+from harness.importers.lookup import Posed
+from harness.parts import Message
+from harness.specs.imports import MapSpec
+
+LOOKS_FOR = "a JSON list of objects with source, system_id, system_output, prompt, all_responses"
+
+_CRITERION = re.compile(r"^(?:- )?([^\W\d]+)(?: ?\([0-9]+ ?- ?[0-9]+\)|:[^\S\n]*$)", re.MULTILINE)
+
+
+class _Item(msgspec.Struct):
+    source: str
+    system_id: str
+    system_output: str
+    context: str
+    prompt: str
+    all_responses: list[str]
+
+
+def recognises(text: str) -> bool:
+    """Whether a file's text is in this layout, broken or not."""
+    return text.lstrip().startswith("[") and '"all_responses"' in text
+
+
+def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
+    """The answers of a file; an item without any reply counts as not in it."""
+    try:
+        items = msgspec.json.decode(text, type=list[_Item])
+    except msgspec.DecodeError as error:
+        raise DataError(f"{path}: not {LOOKS_FOR}: {error}; get the file again") from error
+    numbered = [(f"{path}, item {number}", item) for number, item in enumerate(items, 1)]
+    return FileAnswers(
+        tuple(_answer(item, posed, place=place) for place, item in numbered if item.all_responses)
+    )
+
+
+def _answer(item: _Item, posed: Posed, *, place: str) -> StoredAnswer:
+    fields = shown(item.source, item.context, item.system_output)
+    if not (samples := posed.having(fields, item.system_id)):
+        raise posed.unknown(place, f"of {item.system_id!r}")
+    return StoredAnswer(
+        place=place,
+        sample_id=samples[0].id,
+        variant=_variant(item.prompt, posed.task.variants, place=place),
+        messages=(Message("user", item.prompt),),
+        texts=tuple(item.all_responses),
+    )
+
+
+def _variant(prompt: str, variants: Collection[str], *, place: str) -> str:
+    """The variant that the first criterion of a prompt names."""
+    known = {name.casefold(): name for name in variants}
+    for found in _CRITERION.finditer(prompt):
+        if (name := found[1].casefold()) in known:
+            return known[name]
+    raise DataError(
+        f"{place}: its prompt names no criterion that is a variant of the task, as in "
+        f"'Name (1-3)'; variants: {', '.join(variants)}"
+    )

@@ -1,0 +1,232 @@
+"""Stored answers of one model to a task, to the requests, records and run they amount to.
+
+What was asked and answered is kept as it stands; what lacks is a failure. Nothing here reads a
+file of answers, or judges.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from harness import __version__
+from harness.core import Request, Response, Run, Sample
+from harness.errors import DataError
+from harness.importers.answers import StoredAnswer
+from harness.parts import Decoding, Mode, Reason, digest
+from harness.pipeline import stages as pipeline
+from harness.pipeline.answer_modes import label
+from harness.pipeline.plan import SCORING, covered, options
+from harness.pipeline.stages import Taken, Trial
+from harness.specs.tasks import DecodingSpec, TaskSpec
+from harness.storage.ledger import Ledger
+from harness.storage.runs import DataEntry, ModelEntry, RunFile
+
+KIND, ABSENT = "replay", "not in the imported files"
+
+Cells = Mapping[tuple[str, str], StoredAnswer]
+"""Answers by variant and sample id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task as it was answered, its samples and the model whose answers are imported."""
+
+    name: str
+    task: TaskSpec
+    samples: tuple[Sample, ...]
+    data: DataEntry
+    model: str
+
+    @property
+    def identity(self) -> str:
+        """The model's identity: all that is known of it is what it is called."""
+        return f"{KIND}:{self.model}@{self.name}"
+
+    @property
+    def decoding(self) -> DecodingSpec:
+        """How answers were drawn, as far as the task or a map says."""
+        return self.task.decodings[0]
+
+
+def as_answered(
+    task: TaskSpec, answers: Sequence[StoredAnswer], temperature: float | None
+) -> TaskSpec:
+    """A task as stored answers answer it: of each variant the last step, drawn in one way."""
+    scored = [answer for answer in answers if answer.scores]
+    if scored and len(scored) < len(answers):
+        written = next(answer for answer in answers if not answer.scores)
+        raise DataError(
+            f"{scored[0].place}: scores of choices, while {written.place} holds written answers; "
+            "import them apart"
+        )
+    if scored and not task.has_choices:
+        raise DataError(f"{scored[0].place}: scores of choices, and the task has none to choose")
+    drawn = task.decodings[0]
+    if temperature is not None:
+        known = {part.temperature: part for part in task.decodings}
+        drawn = known.get(temperature) or structs.replace(drawn, temperature=temperature)
+    return structs.replace(
+        task,
+        mode=Mode.CHOOSE if scored else Mode.GENERATE,
+        decodings=(drawn,),
+        variants={n: structs.replace(v, steps=v.steps[-1:]) for n, v in task.variants.items()},
+    )
+
+
+def cells(answers: Sequence[StoredAnswer]) -> Cells:
+    """Each answer by its variant and sample; two that differ are an error."""
+    found: dict[tuple[str, str], StoredAnswer] = {}
+    for answer in answers:
+        held = found.setdefault((answer.variant, answer.sample_id), answer)
+        if (held.question, held.answer) != (answer.question, answer.answer):
+            raise DataError(
+                f"{answer.place}: another prompt or other replies on {answer.variant} of sample "
+                f"{answer.sample_id} than {held.place}; import them apart, under models of their "
+                "own"
+            )
+    if not found:
+        raise DataError("no answer in any of the files; name files that hold some")
+    return found
+
+
+def planned(job: Job, found: Cells) -> list[tuple[str, Sample]]:
+    """The responses of a run: each variant that was found, and those pooled with it, in full."""
+    named = {variant for variant, _ in found}
+    pools = {job.task.variants[name].pool for name in named} - {None}
+    return [
+        (name, sample)
+        for name, spec in job.task.variants.items()
+        if name in named or spec.pool in pools
+        for sample in covered(spec, job.samples)
+    ]
+
+
+def run_of(job: Job, found: Cells) -> Run:
+    """The run that the answers make up: its digest covers the prompts stored with them."""
+    most = max(len(answer.texts) for answer in found.values())
+    return Run(
+        task=job.name,
+        variants=tuple(dict.fromkeys(variant for variant, _ in planned(job, found))),
+        model=job.identity,
+        decodings=(_drawn(job, most),),
+        seed=0,
+        limit=None,
+        prompts=digest(_words(job, found)),
+        data=job.data.label,
+    )
+
+
+def file_of(job: Job, run: Run, found: Cells) -> RunFile:
+    """run.json of the answers."""
+    return RunFile(
+        digest=run.digest,
+        run=run,
+        task=job.task,
+        model=ModelEntry(job.model, KIND, job.identity, None),
+        data=job.data,
+        variants=_words(job, found),
+        samples=len(job.samples),
+        planned=len(planned(job, found)),
+        chance=job.task.chance,
+        version=__version__,
+    )
+
+
+def refuse_others(ledger: Ledger, job: Job, found: Cells) -> None:
+    """Refuse an answer that differs from what is stored for the same prompt."""
+    asked = {_request(job, *place, answer=answer).key: answer for place, answer in found.items()}
+    for key, held in ledger.find(asked).items():
+        answer = asked[key]
+        if held.failure is None and (held.texts or (), held.choice_scores or ()) != answer.answer:
+            raise DataError(
+                f"{answer.place}: other replies than those stored for the same prompt by model "
+                f"{job.model}; import it under a --model of its own"
+            )
+
+
+def kept(ledger: Ledger, job: Job, found: Cells) -> list[Trial]:
+    """The trials of the run, their answers in the ledger; a missing one is a failure there."""
+    calls = [
+        (sample, _request(job, name, sample.id, answer=found.get((name, sample.id))))
+        for name, sample in planned(job, found)
+    ]
+    held = ledger.find([request.key for _, request in calls])
+    new: dict[str, tuple[Request, Response]] = {}
+    for _, request in calls:
+        if request.key not in held:
+            answer = found.get((request.variant, request.sample_id))
+            held[request.key] = _response(request, answer)
+            new[request.key] = (request, held[request.key])
+    _add(ledger, list(new.values()))
+    return [_trial(job, sample, request=request, held=held) for sample, request in calls]
+
+
+def _drawn(job: Job, count: int) -> Decoding:
+    if job.task.mode is Mode.CHOOSE:
+        return SCORING
+    return Decoding(job.decoding.temperature, job.decoding.max_tokens, n=count)
+
+
+def _words(job: Job, found: Cells) -> dict[str, str]:
+    """Digest of all that shaped the answers, by variant."""
+    asked: dict[str, dict[str, object]] = {name: {} for name, _ in planned(job, found)}
+    for (name, sample), answer in found.items():
+        asked[name][sample] = answer.question
+    fixed = (job.task.mode, job.task.cut, job.decoding)
+    return {name: digest((fixed, part)) for name, part in asked.items()}
+
+
+def _add(ledger: Ledger, calls: Sequence[tuple[Request, Response]]) -> None:
+    """Bring to disk what is not stored yet."""
+    if not calls:
+        return
+    ledger.check()
+    try:
+        for request, response in calls:
+            ledger.add(request, response)
+    finally:
+        ledger.close()
+
+
+def _request(job: Job, variant: str, sample: str, *, answer: StoredAnswer | None) -> Request:
+    """What was asked; the sample is part of the model's name, since equal prompts may have been
+    answered differently.
+    """
+    asked = f"{job.identity}#{variant}/{sample}"
+    return Request(
+        sample_id=sample,
+        variant=variant,
+        step=job.task.variants[variant].steps[-1].name,
+        model=asked if answer else f"{asked}#absent",
+        messages=answer.messages if answer else (),
+        decoding=_drawn(job, len(answer.texts) if answer else 1),
+        mode=job.task.mode,
+        choices=answer.choices if answer else (),
+    )
+
+
+def _response(request: Request, answer: StoredAnswer | None) -> Response:
+    if answer is None:
+        return Response.failed(request.key, Reason.FAILED, ABSENT)
+    if answer.scores:
+        return Response(key=request.key, choice_scores=answer.scores)
+    return Response(key=request.key, texts=answer.texts)
+
+
+def _trial(job: Job, sample: Sample, *, request: Request, held: Mapping[str, Response]) -> Trial:
+    part = Taken(request.step, request.key, request.messages, held[request.key])
+    way = label(job.task, job.decoding)
+    return pipeline.trial(sample, request.variant, decoding=way, taken=(part,), task=job.task)
+
+
+def check_choices(job: Job, found: Cells) -> None:
+    """Refuse scores that are more or fewer than the choices of their sample."""
+    by_id = {sample.id: sample for sample in job.samples}
+    for (variant, sample), answer in found.items():
+        count = len(options(job.task, variant, by_id[sample]))
+        if answer.scores and len(answer.scores) != count:
+            raise DataError(
+                f"{answer.place}: {len(answer.scores)} scores for the {count} choices of sample "
+                f"{sample}; correct the file"
+            )

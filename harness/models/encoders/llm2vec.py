@@ -1,0 +1,294 @@
+"""Texts to unit vectors by LLM2Vec checkpoints: a Llama that attends both ways, tuned by adapters.
+
+Two engines give the same vectors up to float noise: Llm2Vec runs on today's transformers,
+Llm2VecPackage runs the llm2vec package, which needs an environment of its own. Texts are
+prepared as llm2vec 0.2.3 does (BehnamGhader et al., 2024, arXiv:2404.05961). Nothing here
+stores anything; torch, transformers and peft are imported when they are needed.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+
+from harness.errors import ModelError, SpecError
+from harness.models.encoders.instructions import SEPARATOR, TEXT_TOKENS, TURNS, Preparation, Tokens
+from harness.models.local.checkpoints import (
+    Checkpoint,
+    Settled,
+    explained,
+    load_weights,
+    need,
+    open_checkpoint,
+    settle,
+    stored_dtype,
+)
+from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
+from harness.parts import digest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class _Package(Protocol):
+    """As much of the package's LLM2Vec as is used here."""
+
+    def encode(self, sentences: list[list[str]], **options: object) -> Vectors:
+        """A row for each pair of instruction and text, of any length."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """What is laid on what, versions settled, weights closed."""
+
+    base: Checkpoint
+    adapters: tuple[Settled, ...]
+    turn: tuple[str, str] | None
+
+
+@dataclass(frozen=True)
+class Llm2Vec:
+    """Mean of a text's states under bidirectional attention, instruction left out, length 1.
+
+    `base` and `adapters` are hub names or folders, an adapter's hub name with its version after
+    an `@` where it is not main. The first adapter (MNTP) is merged before the next is laid on.
+    A base with an adapter of its own is that adapter on the base it names, as in the package.
+    """
+
+    base: str
+    adapters: tuple[str, ...] = ()
+    revision: str | None = None
+    instruction: str = ""
+    max_length: int = 512
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    batch_tokens: int = 4096
+
+    name: ClassVar[str] = "llm2vec"
+    engine: ClassVar[str] = "native"
+    packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "peft")
+    extra: ClassVar[str] = "local"
+
+    def __post_init__(self) -> None:
+        if SEPARATOR in self.instruction:
+            raise SpecError(f"the instruction {self.instruction!r} has {SEPARATOR}; leave it out")
+        if self.max_length < 1:
+            raise SpecError(f"max_length is {self.max_length}; give 1 or more (the package's: 512)")
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of base, adapters, text preparation, pooling and type; weights stay closed."""
+        stack = self._stack
+        reading = (stack.turn, self.instruction.strip(), self.max_length, TEXT_TOKENS)
+        weights = (stack.base.identity, [one.version for one in stack.adapters], self._dtype)
+        return digest((self.name, self.engine, weights, reading, "mean over text tokens", "l2"))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """One unit-norm row a text; a lone surrogate is read as a question mark."""
+        return row_of_each(texts, self._rows)
+
+    def _rows(self, texts: list[str]) -> Vectors:
+        """One row a unique text."""
+        tokens = [self._preparation.read(without_surrogates(text)) for text in texts]
+        lengths = [len(one.ids) for one in tokens]
+        order = sorted(range(len(texts)), key=lambda i: (lengths[i], texts[i]))
+        rows = np.empty((len(texts), self._model.config.hidden_size), dtype=np.float32)
+        for batch in rising_batches(order, lengths, budget=self.batch_tokens):
+            rows[batch] = _pool(self._model, [tokens[i] for i in batch])
+        return rows
+
+    @cached_property
+    def _stack(self) -> _Stack:
+        """What the names stand for."""
+        need(*self.packages, extra=self.extra)
+        given = open_checkpoint(self.base, revision=self.revision, trust_remote_code=False)
+        adapters = tuple(_settled_adapter(source) for source in self.adapters)
+        base = given
+        if _has_adapter(given):
+            own = Settled(given.source, given.commit, given.version)
+            inner = open_checkpoint(_tuned_on(own), revision=None, trust_remote_code=False)
+            base, adapters = replace(inner, tokenizer=given.tokenizer), (own, *adapters)
+        if base.config.model_type != "llama":
+            raise ModelError(f"{self.base} is a {base.config.model_type}; LLM2Vec here runs Llamas")
+        names = [given.source, _former_name(given), *map(_tuned_on, adapters)]
+        turn = next((TURNS[name] for name in names if name in TURNS), None)
+        return _Stack(base, adapters, turn)
+
+    @cached_property
+    def _preparation(self) -> Preparation:
+        """How a text is read."""
+        stack = self._stack
+        return Preparation(stack.base.tokenizer, stack.turn, self.instruction, self.max_length)
+
+    @cached_property
+    def _model(self) -> "PreTrainedModel":
+        """The base with its adapters, loaded once."""
+        base = self._stack.base
+        model = load_weights(base, dtype=self._dtype, device=self._device, has_head=False)
+        return _with_adapters(model, self._stack.adapters, device=self._device)
+
+    @property
+    def _device(self) -> str:
+        """The device asked for, or a GPU where there is one."""
+        import torch
+
+        if self.device != "auto":
+            return self.device
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    @property
+    def _dtype(self) -> str:
+        """The type asked for, or the stored one on a GPU and float32 on the CPU."""
+        if self.dtype != "auto":
+            return self.dtype
+        return "float32" if self._device == "cpu" else stored_dtype(self._stack.base.config)
+
+
+class Llm2VecPackage(Llm2Vec):
+    """The same vectors by the llm2vec package, in the environment of docs/llm2vec.md.
+
+    The names and the pinned versions are those of Llm2Vec. The empty text outside a turn has
+    the mean of its batch's padding in it, a habit of the package that the native engine drops.
+    """
+
+    engine: ClassVar[str] = "package"
+    packages: ClassVar[tuple[str, ...]] = (*Llm2Vec.packages, "llm2vec")
+    extra: ClassVar[str] = "llm2vec"
+
+    def _rows(self, texts: list[str]) -> Vectors:
+        """One row a unique text."""
+        pairs = [[self.instruction.strip(), without_surrogates(text)] for text in texts]
+        means: Vectors = self._encoder.encode(
+            pairs, batch_size=8, show_progress_bar=False, convert_to_numpy=True, device=self._device
+        )
+        rows: Vectors = means / np.linalg.norm(means, axis=1, keepdims=True)
+        return rows
+
+    @cached_property
+    def _encoder(self) -> _Package:
+        """The package's own model, loaded once."""
+        base = self._stack.base
+        import torch
+
+        package, models = import_module("llm2vec"), import_module("llm2vec.models")
+        with explained(base.source):
+            model = models.LlamaBiModel.from_pretrained(
+                base.source, revision=base.commit or "main", torch_dtype=getattr(torch, self._dtype)
+            )
+        # The package tells the turn by this name, which a folder has lost.
+        model.config._name_or_path = next(
+            (name for name, turn in TURNS.items() if turn == self._stack.turn), ""
+        )
+        tokenizer = base.tokenizer
+        tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, "left"
+        tuned = _with_adapters(model, self._stack.adapters, device=self._device)
+        encoder: _Package = package.LLM2Vec(
+            tuned, tokenizer, max_length=self.max_length, doc_max_length=TEXT_TOKENS
+        )
+        return encoder
+
+
+def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:
+    """The mean state of each text's pooled tokens, scaled to length 1.
+
+    Padding is on the right, so a text's positions do not depend on its batch; a mask that leaves
+    out padding alone, given whole, takes the place of the causal one.
+    """
+    import torch
+
+    device, dtype = model.device, model.dtype
+    lengths = torch.tensor([len(one.ids) for one in batch], device=device)[:, None]
+    pooled = torch.tensor([one.pooled for one in batch], device=device)[:, None]
+    padded = torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(one.ids, device=device) for one in batch], batch_first=True
+    )
+    places = torch.arange(padded.shape[1], device=device)
+    is_padding, is_text = places >= lengths, (places >= lengths - pooled) & (places < lengths)
+    mask = torch.zeros(*padded.shape, dtype=dtype, device=device)
+    mask = mask.masked_fill(is_padding, torch.finfo(dtype).min)[:, None, None, :]
+    whole = mask.expand(-1, 1, padded.shape[1], -1)
+    with torch.inference_mode():
+        states = model(input_ids=padded, attention_mask=whole, use_cache=False)[0].float()
+        sums = (states * is_text[:, :, None]).sum(dim=1)
+        rows: Vectors = torch.nn.functional.normalize(sums, dim=1).cpu().numpy()
+    return rows
+
+
+def _with_adapters(
+    model: "PreTrainedModel", adapters: Sequence[Settled], *, device: str
+) -> "PreTrainedModel":
+    """The model under its adapters; all but the last of several are merged, as in the package."""
+    for place, adapter in enumerate(adapters):
+        is_merged = place == 0 or place < len(adapters) - 1
+        model = _with_adapter(model, adapter, is_merged=is_merged)
+    model.to(device)  # type: ignore[arg-type]  # its wrapper's annotation loses self
+    model.train(False)
+    return model
+
+
+def _with_adapter(
+    model: "PreTrainedModel", adapter: Settled, *, is_merged: bool
+) -> "PreTrainedModel":
+    """The model under one adapter, each of whose weights must find its place."""
+    from peft import PeftConfig, PeftModel
+
+    with explained(adapter.source):
+        config = PeftConfig.from_pretrained(adapter.source, revision=adapter.commit)
+        if config.peft_type != "LORA":
+            raise ModelError(f"{adapter.source}: a {config.peft_type} adapter; give a LoRA adapter")
+        with catch_warnings():
+            # peft asks transformers for things by names the latter is about to drop.
+            simplefilter("ignore", FutureWarning)
+            tuned = PeftModel(model, config)
+        loading = tuned.load_adapter(adapter.source, "default", revision=adapter.commit)
+    missing = [name for name in loading.missing_keys if "lora_" in name]
+    if strays := missing + list(loading.unexpected_keys):
+        raise ModelError(
+            f"{adapter.source}: {len(strays)} weights of the adapter and of the model do not meet "
+            f"({', '.join(strays[:2])}, ...); give the adapters of this base, in their order"
+        )
+    finish = tuned.merge_and_unload if is_merged else tuned.get_base_model
+    under: PreTrainedModel = finish()  # type: ignore[assignment]  # peft calls it a Module
+    if is_merged:
+        vars(under).pop("peft_config", None)  # old versions leave it, then warn of the next one
+    return under
+
+
+def _settled_adapter(source: str) -> Settled:
+    """An adapter's folder, or its hub name with or without a version."""
+    name, mark, revision = source.rpartition("@")
+    if not mark or Path(source).expanduser().is_dir():
+        name, revision = source, "main"
+    return settle(name, revision=revision, file="adapter_config.json")
+
+
+def _has_adapter(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint is an adapter with a configuration and a tokenizer beside it."""
+    from transformers.utils.peft_utils import find_adapter_config_file
+
+    with explained(checkpoint.source):
+        return bool(find_adapter_config_file(checkpoint.source, revision=checkpoint.commit))
+
+
+def _tuned_on(adapter: Settled) -> str:
+    """The name of the model an adapter was tuned on."""
+    from peft import PeftConfig
+
+    with explained(adapter.source):
+        config = PeftConfig.from_pretrained(adapter.source, revision=adapter.commit)
+    return str(config.base_model_name_or_path)
+
+
+def _former_name(checkpoint: Checkpoint) -> str:
+    """The name a folder's configuration says it was saved from, empty where it does not say."""
+    if checkpoint.commit is not None:
+        return ""
+    settings = json.loads((Path(checkpoint.source) / "config.json").read_text("utf-8"))
+    return str(settings.get("_name_or_path", ""))

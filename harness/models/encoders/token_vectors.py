@@ -1,0 +1,265 @@
+"""Texts to unit vectors of their tokens, from the layer of a model that BERTScore reads.
+
+Models, layers and baselines are those of the bert-score package; its reading of texts is kept
+too, but done for all texts at once. Nothing here compares two texts.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import ModelError, SpecError
+from harness.models.encoders.encoders import MiniLM
+from harness.models.local.checkpoints import Settled, explained, settle
+from harness.models.vectors import Vectors, rising_batches, without_surrogates
+from harness.parts import digest
+from harness.storage.tables import read_text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+PACKAGED: Final = "minilm"
+PACKAGED_LAYERS: Final = 6
+MOST_TOKENS: Final = 512  # where a tokenizer states no limit of its own
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """The tokens of some texts, one text after the other.
+
+    `vectors` and `ids` have a row a token; text i is the `lengths[i]` rows from `starts[i]` on.
+    `markers` are the numbers of the tokens that open and close a text.
+    """
+
+    vectors: Vectors
+    ids: Indices
+    starts: Indices
+    lengths: Indices
+    markers: tuple[int, ...]
+
+    def tokens(self, text: int) -> Indices:
+        """The token numbers of one text."""
+        start = self.starts[text]
+        return self.ids[start : start + self.lengths[text]]
+
+
+class TokenEncoder:
+    """The packaged MiniLM, a hub name or a folder, read at one layer.
+
+    Float32, on a CUDA device where there is one, else on the CPU. Texts of one length share a
+    batch, so that no vector depends on padding.
+    """
+
+    def __init__(self, source: str, layer: int | None, *, batch_tokens: int = 4096) -> None:
+        """Read `source` at `layer`, counted from 1; null is the recommended one, or the last.
+
+        `batch_tokens` bounds a batch; it changes speed and float noise.
+        """
+        self._source = source
+        self._asked = layer
+        self._batch_tokens = batch_tokens
+
+    @property
+    def name(self) -> str:
+        """The last part of the model's name, and the layer."""
+        return f"{Path(self._source).name}-L{self.layer}"
+
+    @property
+    def digest(self) -> str:
+        """Digest of the weights, the layer, and the package that defines the reading."""
+        if self._source == PACKAGED:
+            weights = digest(MiniLM.files)
+        else:
+            name = self._source if self._settled.commit else "folder"
+            weights = f"{name}@{self._settled.version}"
+        return digest((weights, self.layer, "leading space", "float32", package_version()))
+
+    @cached_property
+    def layer(self) -> int:
+        """The layer that is read; one that the model does not have is an error."""
+        found = self._asked or self._default_layer
+        if found > self._layers:
+            raise SpecError(
+                f"{self._source} has no layer {found}; give `layer` a number from 1 to "
+                f"{self._layers}, or leave it out"
+            )
+        return found
+
+    @property
+    def baseline(self) -> tuple[float, float, float]:
+        """What P, R and F of unrelated English texts are at this layer, as the package ships."""
+        folder = Path(_library().__file__ or "").parent / "rescale_baseline" / "en"
+        path = folder / f"{self._source}.tsv"
+        if self._source == PACKAGED or not path.is_file():
+            raise SpecError(
+                f"bert-score has no baseline for {self._source}; set `is_rescaled: false`"
+            )
+        row = read_text(path).splitlines()[self.layer + 1]  # after the header and layer 0
+        precision, recall, f1 = (float(part) for part in row.split(",")[1:])
+        return precision, recall, f1
+
+    def encode(self, texts: Sequence[str]) -> TokenVectors:
+        """The tokens of each text, in the order of the texts; best given each text once."""
+        return self._network.encode(texts, budget=self._batch_tokens)
+
+    @cached_property
+    def _settled(self) -> Settled:
+        """The model's exact version."""
+        return settle(self._source, revision=None)
+
+    @cached_property
+    def _config(self) -> Any:  # noqa: ANN401  # a configuration has what its model needs
+        """The model's configuration."""
+        from transformers import AutoConfig
+
+        with explained(self._source):
+            return AutoConfig.from_pretrained(self._settled.source)
+
+    @property
+    def _layers(self) -> int:
+        """How many layers the model has."""
+        if self._source == PACKAGED:
+            return PACKAGED_LAYERS
+        count = getattr(self._config, "num_hidden_layers", None)
+        if count is None:
+            raise ModelError(f"{self._source}: its config.json has no num_hidden_layers")
+        return int(count)
+
+    @property
+    def _default_layer(self) -> int:
+        """The layer that bert-score recommends, else the last one."""
+        if self._source == PACKAGED:
+            return PACKAGED_LAYERS
+        return int(_library().model2layers.get(self._source, self._layers))
+
+    @cached_property
+    def _network(self) -> "_Network":
+        """The model, loaded once."""
+        layer = self.layer
+        with explained(self._source):
+            if self._source == PACKAGED:
+                return _packaged(layer)
+            place = self._settled.source
+            self._check_name(place)
+            library = _library()
+            return _Network(library.get_model(place, layer), library.get_tokenizer(place))
+
+    def _check_name(self, place: str) -> None:
+        """Refuse a name that bert-score takes for a T5's, having t5 in it, where it is none."""
+        if "t5" in place and "t5" not in self._config.model_type:
+            raise ModelError(
+                f"{place}: bert-score takes every name with t5 in it for a T5, which this is "
+                "not; point `encoder:` to a folder on a path without t5"
+            )
+
+
+class _Network:
+    """The loaded tokenizer and model: texts to tokens, tokens to vectors."""
+
+    def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
+        """Run both where the model computes fastest."""
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self._model = model.to(device, torch.float32).eval()  # type: ignore[arg-type]  # theirs
+        self._tokenizer = tokenizer
+        # bert-score asks for a leading space by an option that transformers 5 ignores.
+        family = type(tokenizer).__name__.removesuffix("Fast")
+        self._lead = " " if family in ("GPT2Tokenizer", "RobertaTokenizer") else ""
+        positions = getattr(model.config, "max_position_embeddings", None) or MOST_TOKENS
+        stated = tokenizer.model_max_length
+        self._limit = stated if stated < 10**6 else min(positions, MOST_TOKENS)
+
+    def encode(self, texts: Sequence[str], *, budget: int) -> TokenVectors:
+        """The tokens of each text and their vectors."""
+        ids = self._tokens(texts)
+        lengths = np.array([len(part) for part in ids], dtype=np.int64)
+        starts = np.cumsum(lengths) - lengths
+        rows = np.empty((lengths.sum(), self._model.config.hidden_size), dtype=np.float32)
+        for batch in _even_batches(lengths, budget):
+            places = starts[batch][:, None] + np.arange(lengths[batch[0]])
+            rows[places] = self._states([ids[i] for i in batch])
+        marks = (self._tokenizer.sep_token_id, self._tokenizer.cls_token_id)
+        return TokenVectors(
+            vectors=rows,
+            ids=np.array([token for part in ids for token in part], dtype=np.int64),
+            starts=starts,
+            lengths=lengths,
+            markers=tuple(mark for mark in marks if mark is not None),
+        )
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token numbers of each text, stripped, cut at the longest the model takes."""
+        if not texts:
+            return []
+        bare = [without_surrogates(text).strip() for text in texts]
+        led = [self._lead + text if text else text for text in bare]
+        ids: list[list[int]] = self._tokenizer(led, truncation=True, max_length=self._limit)[
+            "input_ids"
+        ]
+        return ids
+
+    def _states(self, ids: Sequence[Sequence[int]]) -> Vectors:
+        """The unit vectors of the tokens of texts that are equally long."""
+        import torch
+
+        tokens = torch.tensor(ids, device=self._model.device)
+        with torch.inference_mode():
+            states = self._model(tokens, attention_mask=torch.ones_like(tokens))[0]
+            units: Vectors = torch.nn.functional.normalize(states, dim=-1).cpu().numpy()
+        return units
+
+
+def package_version() -> str:
+    """The version of the bert-score package."""
+    try:
+        return version("bert-score")
+    except PackageNotFoundError as error:
+        raise _missing("bert-score") from error
+
+
+def _missing(package: str) -> ModelError:
+    """The error for a package that is not there."""
+    return ModelError(
+        f"BERTScore needs the package {package}, missing; "
+        'run: pip install "pragmatics-harness[local]"'
+    )
+
+
+def _library() -> ModuleType:
+    """The part of bert-score that loads models."""
+    if find_spec("bert_score") is None:
+        raise _missing("bert-score")
+    try:
+        from bert_score import utils
+    except ImportError as error:
+        raise _missing(error.name or "bert-score") from error
+    module: ModuleType = utils
+    return module
+
+
+def _packaged(layer: int) -> _Network:
+    """MiniLM up to a layer, as bert-score cuts it, without the plotting that it imports."""
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = MiniLM().checked_folder()
+    model = AutoModel.from_pretrained(folder, local_files_only=True)
+    model.encoder.layer = model.encoder.layer[:layer]
+    return _Network(model, AutoTokenizer.from_pretrained(folder, local_files_only=True))
+
+
+def _even_batches(lengths: Indices, budget: int) -> Iterator[list[int]]:
+    """Texts of one length, at most `budget` tokens together; those without a token are left out."""
+    for length in np.unique(lengths[lengths > 0]):
+        same = np.flatnonzero(lengths == length).tolist()
+        yield from rising_batches(same, lengths.tolist(), budget=budget)

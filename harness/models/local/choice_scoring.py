@@ -1,0 +1,246 @@
+"""Rows of tokens to the log-probabilities of their scored ends, through a loaded causal model.
+
+Two ways, equal up to rounding. As a prefix tree: each node of all rows together is computed
+once, through the model's own modules, with an attention that follows the tree. Padded: rows of
+like length in batches, which any causal model can do. A model is trusted with the tree once it
+gave, for a few short rows, what it gives for each by itself. Rows are never truncated.
+"""
+
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from functools import cached_property
+from inspect import signature
+from math import fsum
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import ModelError
+from harness.models.local.batches import by_budget, halved
+from harness.models.local.prefix_tree import PrefixTree, ScoredRow, packs, passes, prefix_tree
+from harness.models.local.tree_attention import TreeAttention, TreeRefusal, attending
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PretrainedConfig, PreTrainedModel
+
+CPU_TOKENS = 2048
+"""Tokens of one pass on a CPU: more gain nothing there."""
+PACK_NODES = 256
+"""Larger packs attend to more that is then masked; smaller ones leave more of a fork to stems."""
+MOST_LOGITS = 1 << 27
+BLOCK = 64
+"""Positions whose logits are normalised at a time: few enough to stay in a CPU's cache."""
+EXACT = 1e-4
+TOLERANCES = {"float16": 0.05, "bfloat16": 0.3}
+"""How far apart the sums of a short row may be in half types, in nats: by rounding alone."""
+LEAK = 0.5
+"""Nats that no rounding makes: some models round so coarsely that 0.2 is nothing."""
+
+_log = logging.getLogger(__name__)
+
+
+class Way(Enum):
+    """How rows are scored together; said in the plural."""
+
+    TREE = "as a prefix tree"
+    PADDED = "in padded batches"
+    ALONE = "one by one"
+
+
+class Chooser:
+    """A loaded causal model that sums the log-probabilities of the scored tokens of rows."""
+
+    def __init__(self, model: "PreTrainedModel", *, batch_tokens: int) -> None:
+        """Take a model; `batch_tokens` is the most tokens of one pass, padding included."""
+        text = model.config.get_text_config()
+        self._model, self._layers, self._vocabulary = model, text.num_hidden_layers, text.vocab_size
+        is_cpu = model.device.type == "cpu"
+        self._most_nodes = min(batch_tokens, CPU_TOKENS) if is_cpu else batch_tokens
+        self._most_reads = max(MOST_LOGITS // self._vocabulary, 1)
+        self._stretched = _stretched_beyond(text)
+        self._takes = set(signature(model.forward).parameters)
+
+    def sums(self, rows: Sequence[ScoredRow]) -> list[float | None]:
+        """For each row the sum in nats, null where it does not fit in memory by itself."""
+        try:
+            return self._sums(rows)
+        except TreeRefusal as refusal:  # of long rows: short ones have been tried
+            self.way = self._way_without_tree(str(refusal))
+            return self._sums(rows)
+
+    def _sums(self, rows: Sequence[ScoredRow]) -> list[float | None]:
+        from torch import OutOfMemoryError
+
+        found: dict[ScoredRow, float | None] = {}
+        run = self._as_tree if self.way is Way.TREE else self._padded
+        for batch in self._batches(sorted(set(rows))):
+            found |= halved(batch, run, too_big=OutOfMemoryError)
+        return [found[row] for row in rows]
+
+    def _batches(self, rows: Sequence[ScoredRow]) -> Iterable[list[ScoredRow]]:
+        """Rows that are computed together; a tree is cut into passes later."""
+        if self.way is Way.ALONE:
+            return [[row] for row in rows]
+        alone = [[row] for row in rows if row.fed > self._stretched]
+        together = [row for row in rows if row.fed <= self._stretched]
+        if self.way is Way.TREE:
+            return [*alone, together] if together else alone
+        most = min(self._most_nodes, self._most_reads)
+        return [*alone, *by_budget(together, most, shape=lambda row: (0, row.fed))]
+
+    @cached_property
+    def way(self) -> Way:
+        """The fastest way that gives, for a few short rows, what each gives by itself."""
+        reason = self._unfit()
+        return Way.TREE if reason is None else self._way_without_tree(reason)
+
+    def _way_without_tree(self, reason: str) -> Way:
+        """What is left to a model that cannot follow a tree; told once."""
+        rows, plain = self._trial
+        for row, total in zip(rows, plain, strict=True):
+            self._check_causal(row, total)
+        way = Way.PADDED if self._is_near(self._padded(rows), plain) else Way.ALONE
+        name = self._model.config.model_type
+        _log.warning("choices are scored %s by this %s model: %s", way.value, name, reason)
+        return way
+
+    @cached_property
+    def _trial(self) -> tuple[list[ScoredRow], list[float]]:
+        """A few short rows and what each gives by itself."""
+        rows = _trial_rows(self._vocabulary)
+        return rows, [self._padded([row])[0] for row in rows]
+
+    def _unfit(self) -> str | None:
+        """Why the model cannot follow a tree, tried in passes of a few nodes."""
+        if not getattr(self._model, "_supports_attention_backend", False):
+            return "its attention cannot be exchanged"
+        if lacking := sorted({"position_ids", "logits_to_keep"} - self._takes):
+            return f"it takes no {' and '.join(lacking)}"
+        rows, plain = self._trial
+        try:
+            tried = self._as_tree(rows, pack_nodes=6, most_nodes=8)
+        except (TreeRefusal, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as e:
+            return " ".join(str(e).split())[:200] or type(e).__name__
+        return None if self._is_near(tried, plain) else "a prefix tree gives other values"
+
+    def _check_causal(self, row: ScoredRow, plain: float) -> None:
+        """Refuse a model that looks at what follows."""
+        ends = range(row.first + 1, len(row.tokens) + 1)
+        steps = [self._padded([ScoredRow(row.tokens[:end], end - 1)])[0] for end in ends]
+        if abs(fsum(steps) - plain) > LEAK:
+            raise ModelError(
+                f"{self._model.name_or_path}: this {self._model.config.model_type} model is not "
+                "causal: what follows a token changes its probability; use another checkpoint"
+            )
+
+    def _is_near(self, found: Sequence[float], plain: Sequence[float]) -> bool:
+        """Whether sums are equal up to rounding in the model's type."""
+        most = TOLERANCES.get(str(self._model.dtype).removeprefix("torch."), EXACT)
+        return all(abs(one - other) <= most for one, other in zip(found, plain, strict=True))
+
+    def _as_tree(
+        self,
+        rows: Sequence[ScoredRow],
+        pack_nodes: int = PACK_NODES,
+        most_nodes: int | None = None,
+    ) -> list[float]:
+        """The sums of rows, each node of their prefix tree computed once."""
+        import torch
+
+        tree = prefix_tree(rows)
+        parts = packs(tree, pack_nodes)
+        attention = TreeAttention(tree, parts, self._model.device)
+        values = torch.empty(len(tree.reads))
+        budget = {"most_nodes": most_nodes or self._most_nodes, "most_reads": self._most_reads}
+        with torch.inference_mode(), attending(self._model):
+            for batch in passes(tree, parts, **budget):
+                nodes = [node for p in batch for node in range(parts[p].start, parts[p].stop)]
+                reads = [
+                    at for p in batch for at in tree.read_within(parts[p].start, parts[p].stop)
+                ]
+                with attention.computing(batch, self._layers):
+                    values[reads] = self._pass(tree, nodes, reads)
+        told = values.tolist()
+        return [fsum(told[at] for at in ids) for ids in tree.reads_of]
+
+    def _pass(self, tree: PrefixTree, nodes: Sequence[int], reads: Sequence[int]) -> "Tensor":
+        """Log-probabilities of what is read in one forward pass over some nodes."""
+        import torch
+
+        place = {node: at for at, node in enumerate(nodes)}
+        kept = sorted({place[tree.reads[at][0]] for at in reads}) or [0]
+        logits = self._logits(
+            torch.tensor([[tree.tokens[node] for node in nodes]]),
+            kept,
+            attention_mask=torch.ones(1, len(nodes), dtype=torch.long),
+            position_ids=torch.tensor([[tree.depths[node] for node in nodes]]),
+        )
+        line = {at: number for number, at in enumerate(kept)}
+        return _log_probabilities(
+            logits[0],
+            [line[place[tree.reads[at][0]]] for at in reads],
+            [tree.reads[at][1] for at in reads],
+        )
+
+    def _padded(self, rows: Sequence[ScoredRow]) -> list[float]:
+        """The sums of rows in one batch, padded on the right, where nothing looks."""
+        import torch
+
+        width = max(row.fed for row in rows)
+        padding = [[0] * (width - row.fed) for row in rows]
+        fed = [[*row.tokens[:-1], *more] for row, more in zip(rows, padding, strict=True)]
+        mask = [[1] * row.fed + more for row, more in zip(rows, padding, strict=True)]
+        kept = sorted({place for row in rows for place in range(row.first - 1, row.fed)})
+        with torch.inference_mode():
+            logits = self._logits(torch.tensor(fed), kept, attention_mask=torch.tensor(mask))
+            line = {place: number for number, place in enumerate(kept)}
+            places = [
+                number * len(kept) + line[place]
+                for number, row in enumerate(rows)
+                for place in range(row.first - 1, row.fed)
+            ]
+            tokens = [token for row in rows for token in row.tokens[row.first :]]
+            told = iter(_log_probabilities(logits.flatten(0, 1), places, tokens).tolist())
+        return [fsum(next(told) for _ in row.tokens[row.first :]) for row in rows]
+
+    def _logits(self, ids: "Tensor", kept: Sequence[int], **given: "Tensor") -> "Tensor":
+        """The model's logits at some positions alone: (rows, positions, vocabulary)."""
+        import torch
+
+        device = self._model.device
+        options: dict[str, Any] = {name: part.to(device) for name, part in given.items()}
+        wanted = torch.tensor(kept, device=device)
+        if "logits_to_keep" in self._takes:
+            options["logits_to_keep"] = wanted
+        found: Tensor = self._model(input_ids=ids.to(device), use_cache=False, **options).logits
+        return found if found.shape[1] == len(kept) else found[:, wanted]
+
+
+def _log_probabilities(logits: "Tensor", places: Sequence[int], tokens: Sequence[int]) -> "Tensor":
+    """The log-probability, in float32, of a token at each place of (places, vocabulary)."""
+    import torch
+
+    totals = torch.cat([block.float().logsumexp(-1) for block in torch.split(logits, BLOCK)])
+    return (logits[places, tokens].float() - totals[places]).cpu()
+
+
+def _trial_rows(vocabulary: int) -> list[ScoredRow]:
+    """Rows that share a stem, and two of them a branch of it."""
+    tokens = [(31 * at * at + 7 * at + 11) % vocabulary for at in range(32)]
+    stem, branch = tokens[:8], tokens[8:12]
+    ends = [[*branch, *tokens[12:17]], [*branch, *tokens[17:20]], tokens[20:26]]
+    return [ScoredRow((*stem, *end), len(stem) + 2) for end in ends]
+
+
+def _stretched_beyond(config: "PretrainedConfig") -> int:
+    """The longest row whose positions are told apart as those of shorter ones are.
+
+    With longrope, a longer one changes the rotary frequencies of all that is computed with it.
+    """
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    parts = [part for part in rope.values() if isinstance(part, dict)] or [rope]
+    stretched = [part for part in parts if part.get("rope_type", part.get("type")) == "longrope"]
+    own = getattr(config, "original_max_position_embeddings", None)
+    limits = [part.get("original_max_position_embeddings") or own for part in stretched]
+    return min((limit for limit in limits if limit), default=sys.maxsize)

@@ -1,0 +1,131 @@
+"""Folders of trained classifiers: weights, a card that says of what they were made, and the texts.
+
+The texts stand there as fingerprints alone, so that nobody evaluates on what was trained on without
+being told. No pickle is written or read.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from harness.core import Sample
+from harness.errors import ModelError, SpecError
+from harness.models.labels import shown
+from harness.parts import digest
+from harness.storage.runs import write_whole
+from harness.text.dedup import fingerprint
+
+_log = logging.getLogger(__name__)
+CARD, TEXTS = "card.json", "texts.txt"
+TRAINED_ON = "trained_on"
+"""The number 1 beside an answer on a text that the model was trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a classifier was trained on, and how.
+
+    `labels` are in the order of its scores, `rows` counts texts by label, `made` those among them
+    that were made of others, by method. `recipe` is all in the YAML that changes the weights.
+    """
+
+    model: str
+    kind: str
+    task: str
+    labels: tuple[str, ...]
+    recipe: str
+    seed: int
+    data: str
+    files: Mapping[str, str]
+    text: str
+    rows: Mapping[str, int]
+    made: Mapping[str, int]
+    checksums: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Digest of all of it, the checksums of weights and texts among it."""
+        return digest(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A trained classifier's folder, its card, and the fingerprints of the texts it has seen."""
+
+    folder: Path
+    card: Card
+    texts: frozenset[str]
+
+    def has_seen(self, text: str) -> bool:
+        """Whether it was trained on a text, or on one of the same words."""
+        return fingerprint(text) in self.texts
+
+
+def fingerprints(texts: Iterable[str]) -> frozenset[str]:
+    """What texts are recognised by."""
+    return frozenset(map(fingerprint, texts))
+
+
+def write_trained(
+    folder: Path, card: Card, texts: frozenset[str], weights: Sequence[Path]
+) -> Trained:
+    """Write card and texts beside the weights; the card comes last and makes the folder whole."""
+    write_whole(folder / TEXTS, "".join(f"{one}\n" for one in sorted(texts)).encode())
+    files = [*weights, folder / TEXTS]
+    sums = {path.relative_to(folder).as_posix(): checksum(path) for path in files}
+    card = replace(card, checksums=sums)
+    told = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=2)
+    write_whole(folder / CARD, told + b"\n")
+    return Trained(folder, card, texts)
+
+
+def read_trained(folder: Path, *, model: str, task: str) -> Trained:
+    """What lies in a folder, every file as it was written."""
+    train = f"`harness train {model} --task {task} --data DIR` trains it"
+    path = folder / CARD
+    if not path.is_file():
+        raise ModelError(
+            f"model {model} is not trained for task {task} ({path} is missing); {train}"
+        )
+    try:
+        card = msgspec.json.decode(path.read_bytes(), type=Card)
+        found = {name: checksum(folder / name) for name in card.checksums}
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{folder}: damaged ({error}); {train} again") from error
+    if changed := [name for name in found if found[name] != card.checksums[name]]:
+        raise ModelError(f"{folder}: {changed[0]} is not the file of its card; {train} again")
+    return Trained(folder, card, frozenset((folder / TEXTS).read_text("utf-8").split()))
+
+
+def checksum(path: Path) -> str:
+    """The sha256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_fit(trained: Trained, labels: Sequence[str], samples: Sequence[Sample]) -> None:
+    """Refuse a task of other labels, and texts that are mostly those it was trained on.
+
+    `samples` are those that are asked about. A few such texts are told of: released splits share
+    some.
+    """
+    card = trained.card
+    if sorted(card.labels) != sorted(labels):
+        raise SpecError(
+            f"{trained.folder}: trained for the labels {', '.join(card.labels)}, and the task has "
+            f"{', '.join(labels)}; train it for this task"
+        )
+    seen = sum(trained.has_seen(shown(sample)) for sample in samples)
+    told = f"model {card.model} was trained on {seen} of these {len(samples)} texts"
+    if 2 * seen > len(samples):
+        raise SpecError(
+            f"{told}: what it makes of them says nothing; evaluate on other data, such as the "
+            "development split"
+        )
+    if seen:
+        _log.warning("%s, by their words: their answers say %s", told, TRAINED_ON)

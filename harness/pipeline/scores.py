@@ -1,0 +1,328 @@
+"""Verdicts to scores: means by group and decoding, with cluster intervals and what is missing.
+
+The value of a verdict is the judge's headline metric; every detail it gives is a metric too.
+Verdicts that different snapshots stand behind never share a row.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from harness.core import Score
+from harness.parts import Reason, digest
+from harness.pipeline import choice_scores, costs
+from harness.pipeline import class_scores as classification
+from harness.pipeline import detection_scores as detection
+from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
+from harness.stats.intervals import mean_interval
+from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.storage.score_table import ScoreRow
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One judge's verdict on one response; `is_other`: of other snapshots than its scores are."""
+
+    row: Row
+    verdict: VerdictRow
+    is_other: bool = False
+
+    @property
+    def snapshots(self) -> tuple[str, str]:
+        """The snapshots of the model under test and of the judge model; empty where unknown."""
+        return self.row.served or "", self.verdict.served or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The readings behind some scores: one variant or pool, one or all decodings and groups."""
+
+    variant: str
+    decoding: str
+    group: str
+    readings: tuple[Reading, ...]
+    details: tuple[str, ...] = ()
+    has_choices: bool = False
+    is_pool: bool = False
+    implicitness: ImplicitnessSpec | None = None
+    classes: ClassesSpec | None = None
+
+    @property
+    def pairs(self) -> list[tuple[Row, VerdictRow]]:
+        """Each row with its verdict."""
+        return [(part.row, part.verdict) for part in self.readings]
+
+
+def score_rows(run: RunFile, rows: Sequence[Row]) -> list[ScoreRow]:
+    """The scores of a run by every judge that has read it."""
+    return [
+        ScoreRow(
+            task=run.run.task,
+            model=run.model.name,
+            score=score,
+            chance=_chance(run, block, judge=judge, metric=score.metric),
+            cost_usd=cost if score.group == block.group else None,
+            signature=signature(
+                run,
+                judge,
+                variant=score.variant,
+                decoding=score.decoding,
+                snapshots=snapshots,
+            ),
+        )
+        for judge in run.judges
+        for snapshots, readings in by_snapshot(rows, judge)
+        for block in blocks(readings, run.task)
+        for cost in [_cost(block, judge)]
+        for score in block_scores(block, judge, seed=run.run.seed)
+    ]
+
+
+def pools(task: TaskSpec) -> dict[str, tuple[str, ...]]:
+    """The pools of a task and the variants in each."""
+    named = dict.fromkeys(spec.pool for spec in task.variants.values() if spec.pool)
+    return {
+        pool: tuple(name for name, spec in task.variants.items() if spec.pool == pool)
+        for pool in named
+    }
+
+
+def block_scores(block: Block, judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
+    """Every score of one judge in one block: its metric, and each detail its verdicts have."""
+    for metric in (judge.metric, *block.details):
+        values = [_value(part.verdict, judge, metric) for part in block.readings]
+        yield _mean(block, judge, metric=metric, values=values, seed=seed)
+    if not block.has_choices:
+        return
+    if block.is_pool:
+        values = choice_scores.permuted(block.pairs)
+        yield _mean(block, judge, metric=choice_scores.PERMUTED, values=values, seed=seed)
+    for metric, (value, counted) in choice_scores.over_all(block.pairs).items():
+        yield _whole(block, judge, metric=metric, value=value, counted=counted)
+    if block.implicitness is not None and block.group == ALL:
+        yield from _detected(block, judge, block.implicitness, seed=seed)
+    if block.classes is not None and block.group == ALL:
+        found = classification.numbers(block.pairs, block.classes, everything=ALL, seed=str(seed))
+        yield from (_numbered(block, judge, group, number) for group, number in found)
+
+
+def _detected(
+    block: Block, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
+) -> Iterator[Score]:
+    """Hits, false alarms and what goes with them, of all readings and of each bin."""
+    held = detection.answered(block.pairs, spec)
+    for part in detection.parts(held, spec, everything=ALL):
+        for metric in detection.RATES:
+            places = detection.kind(part, held, is_positive=metric == detection.HITS)
+            if detection.is_enough(part, places, held, spec.least):
+                values = [held[at].flagged for at in places]
+                some = _some(block, part.group, places)
+                yield _mean(some, judge, metric=metric, values=values, seed=seed)
+        for found in detection.numbers(part, held, spec, seed=str(seed)):
+            yield _numbered(block, judge, part.group, found)
+
+
+def _numbered(block: Block, judge: JudgeEntry, group: str, found: detection.Number) -> Score:
+    """The score of a number of several readings together."""
+    inside = set(found.counted)
+    score = _whole(
+        _some(block, group, found.planned),
+        judge,
+        metric=found.metric,
+        value=found.value,
+        counted=[at in inside for at in found.planned],
+    )
+    return replace(score, low=found.low, high=found.high)
+
+
+def _some(block: Block, group: str, places: Sequence[int]) -> Block:
+    """The readings of a block at some places, as a group."""
+    return replace(block, group=group, readings=tuple(block.readings[at] for at in places))
+
+
+def headline_label(labels: Sequence[str]) -> str:
+    """The name of several decodings taken together: T0.3 and T0.5 make T0.3+0.5."""
+    return "+".join([labels[0], *(label.removeprefix("T") for label in labels[1:])])
+
+
+def signature(
+    run: RunFile, judge: JudgeEntry, *, variant: str, decoding: str, snapshots: tuple[str, str]
+) -> str:
+    """The recipe of a score in one line: task, data, variant, model, decoding, judge, version."""
+    served, judged_by = snapshots
+    name, way = judge.recipe.split("|")
+    words = run.variants.get(variant) or digest(
+        [run.variants[member] for member in pools(run.task)[variant]]
+    )
+    limit = "all" if run.run.limit is None else run.run.limit
+    version = "+".join(filter(None, (run.model.revision, served))) or "unknown"
+    fields = (
+        f"{run.run.task}:{words[:8]}",
+        f"data:{run.data.label},{limit}",
+        variant,
+        f"{run.model.name}:{run.model.kind}@{version}",
+        f"{decoding},n{run.run.decodings[0].n},s{run.run.seed}",
+        f"{name}@{judged_by or judge.asks}" if judge.asks or judged_by else name,
+        way,
+        f"v{run.version}",
+    )
+    # A snapshot's name is a server's to choose: it ends neither the field nor the line.
+    return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
+
+
+def blocks(readings: Sequence[Reading], task: TaskSpec) -> Iterator[Block]:
+    """Each variant under each decoding and, last, under all of them; each group after `all`.
+
+    A pool, all of whose variants must be there, comes after the variants.
+    """
+    found = dict.fromkeys(reading.row.variant for reading in readings)
+    details = {name for part in readings for name in part.verdict.detail}
+    whole = {name: members for name, members in pools(task).items() if set(members) <= set(found)}
+    for variant in (*found, *whole):
+        members = whole.get(variant, (variant,))
+        chosen = [reading for reading in readings if reading.row.variant in members]
+        for block in _of_variant(variant, chosen):
+            held = tuple(sorted(filter(partial(_is_known, block), details)))
+            yield replace(
+                block,
+                details=held,
+                has_choices=task.has_choices,
+                is_pool=variant in whole,
+                implicitness=task.implicitness,
+                classes=task.classes,
+            )
+
+
+def _is_known(block: Block, metric: str) -> bool:
+    """Whether a metric has a meaning in a block: what is said of a kind of choice that none of
+    its samples has does not.
+    """
+    is_of_choice = metric.startswith((choice_scores.PLACE, *choice_scores.LABELLED))
+    return not is_of_choice or any(metric in part.verdict.detail for part in block.readings)
+
+
+def _of_variant(variant: str, members: Sequence[Reading]) -> Iterator[Block]:
+    labels = list(dict.fromkeys(reading.row.decoding for reading in members))
+    groups = sorted({reading.row.sample.group for reading in members} - {ALL})
+    sets = [(label, [r for r in members if r.row.decoding == label]) for label in labels]
+    sets += [(headline_label(labels), list(members))] if len(labels) > 1 else []
+    for label, chosen in sets:
+        yield Block(variant, label, ALL, tuple(chosen))
+        for group in groups:
+            part = tuple(reading for reading in chosen if reading.row.sample.group == group)
+            yield Block(variant, label, group, part)
+
+
+def _mean(
+    block: Block,
+    judge: JudgeEntry,
+    *,
+    metric: str,
+    values: Sequence[float | None],
+    seed: int,
+) -> Score:
+    """The mean of a value for each reading, with its interval."""
+    pairs = list(zip(values, block.readings, strict=True))
+    held = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
+    interval = mean_interval([v for v, _ in held], [c for _, c in held], seed=str(seed))
+    return Score(
+        judge=judge.name,
+        variant=block.variant,
+        decoding=block.decoding,
+        group=block.group,
+        metric=metric,
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        n=interval.n,
+        clusters=interval.clusters,
+        missing=_missing([part.verdict for value, part in pairs if value is None]),
+    )
+
+
+def _whole(
+    block: Block,
+    judge: JudgeEntry,
+    *,
+    metric: str,
+    value: float | None,
+    counted: Sequence[bool],
+) -> Score:
+    """A value of all readings together, which has no interval."""
+    pairs = list(zip(counted, block.readings, strict=True))
+    held = [part for is_counted, part in pairs if is_counted]
+    return Score(
+        judge=judge.name,
+        variant=block.variant,
+        decoding=block.decoding,
+        group=block.group,
+        metric=metric,
+        value=value,
+        low=None,
+        high=None,
+        n=len(held),
+        clusters=len({part.row.sample.cluster for part in held}),
+        missing=_missing([part.verdict for is_counted, part in pairs if not is_counted]),
+    )
+
+
+def _missing(verdicts: Sequence[VerdictRow]) -> dict[Reason, int]:
+    lost = Counter(verdict.reason or Reason.UNSUPPORTED for verdict in verdicts)
+    return {reason: lost[reason] for reason in Reason}
+
+
+def _chance(run: RunFile, block: Block, *, judge: JudgeEntry, metric: str) -> float | None:
+    """What a blind answer gets on a metric, null where nobody knows.
+
+    With choices it is that of the samples behind the value; of all where there is no value.
+    """
+    if run.task.has_choices:
+        held = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
+        return choice_scores.chance(held) if metric.startswith("accuracy") else None
+    return run.chance if metric == judge.metric else None
+
+
+def _cost(block: Block, judge: JudgeEntry) -> float | None:
+    """What the calls behind a block cost, each once; null where one of them does not tell."""
+    own = [part for part in block.readings if not part.is_other]
+    answers = costs.merged(costs.answer_calls(part.row, judge) for part in own)
+    replies = costs.merged(costs.judge_calls(part.verdict) for part in own)
+    return costs.cost_of({**answers, **replies}).cost_usd
+
+
+def _value(verdict: VerdictRow, judge: JudgeEntry, metric: str) -> float | None:
+    return verdict.value if metric == judge.metric else verdict.detail.get(metric)
+
+
+def by_snapshot(
+    rows: Sequence[Row], judge: JudgeEntry
+) -> Iterator[tuple[tuple[str, str], list[Reading]]]:
+    """The readings once for each pair of snapshots, those of other pairs set to missing."""
+    readings = [Reading(r, r.verdicts[judge.name]) for r in rows if judge.name in r.verdicts]
+    known = sorted({part.snapshots for part in readings if part.verdict.value is not None})
+    if len(known) < 2:
+        yield known[0] if known else _heard(readings), readings
+        return
+    for snapshots in known:
+        yield snapshots, [_only(reading, snapshots) for reading in readings]
+
+
+def _heard(readings: Sequence[Reading]) -> tuple[str, str]:
+    """The snapshots behind readings without any value, where there is one of each kind."""
+    tested, asked = ({part.snapshots[place] for part in readings} - {""} for place in range(2))
+    return (
+        min(tested) if len(tested) == 1 else "",
+        min(asked) if len(asked) == 1 else "",
+    )
+
+
+def _only(reading: Reading, snapshots: tuple[str, str]) -> Reading:
+    if reading.verdict.value is None or reading.snapshots == snapshots:
+        return reading
+    lost = Reason.UNSUPPORTED
+    other = replace(reading.verdict, value=None, reason=lost, detail={}, shares=())
+    return Reading(reading.row, other, is_other=True)

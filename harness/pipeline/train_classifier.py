@@ -1,0 +1,201 @@
+"""Tables of labelled texts to trained classifiers, each in a folder of its own.
+
+Reads the files a column map names for training, trains what a model's YAML says, and writes weights
+and card. Nothing here evaluates: the run does, on other texts.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from msgspec import structs
+
+from harness.core import Sample
+from harness.data.readers.labelled_table import LABEL, MADE
+from harness.errors import SpecError
+from harness.implicitness.bins import as_told
+from harness.models.encoders.embedded import embedded
+from harness.models.labels import shown
+from harness.models.local.linear import check_classes, fit, save_head
+from harness.models.local.trained import Card, Trained, fingerprints, write_trained
+from harness.pipeline.classifiers import recipe, trained_folder, vectors_folder
+from harness.specs.models import ClassifierSpec, SklearnSpec
+from harness.specs.schema import nearest
+from harness.specs.tables import TableSpec
+from harness.specs.tasks import TaskSpec
+from harness.storage.runs import DataEntry
+from harness.workspace import Workspace
+
+_log = logging.getLogger(__name__)
+EVERY = "all"
+Told = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """What to train: a model on a task's table, with rows made by some methods, or none.
+
+    `table` is another column map than the task's, `out` another folder than the one below results.
+    """
+
+    model: str
+    task: str
+    table: str | None = None
+    augment: tuple[str, ...] = ()
+    seed: int = 0
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Texts to learn from: each with the place of its label, from 0."""
+
+    texts: tuple[str, ...]
+    places: tuple[int, ...]
+    labels: tuple[str, ...]
+    rows: dict[str, int]
+    made: dict[str, int]
+    data: DataEntry
+    column: str
+
+
+def train(space: Workspace, options: TrainOptions, progress: Told) -> Trained:
+    """Train a model for a task and keep it; of one seed on one machine's CPU the same, bit for bit.
+
+    Sums on a GPU may differ in their last digits from one training to the next.
+    """
+    task = as_told(
+        space.registry.task(options.task), name=options.task, table=options.table, scorer=None
+    )
+    spec = space.registry.model_spec(options.model)
+    if not isinstance(spec, SklearnSpec | ClassifierSpec):
+        raise SpecError(
+            f"model {options.model} is not trained here; name one of kind sklearn or classifier"
+        )
+    if isinstance(spec, ClassifierSpec) and spec.labels:
+        raise SpecError(
+            f"model {options.model} is used as it is: `labels` says so; leave that out to train it"
+        )
+    lesson = read_lesson(space, options, task)
+    check_classes(lesson.labels, lesson.places)
+    folder = options.out or trained_folder(
+        space.results, spec, name=options.model, task=options.task
+    )
+    match spec:
+        case SklearnSpec():
+            return _fit(space, options, spec, lesson, (folder, progress))
+        case ClassifierSpec():
+            return _tune(options, spec, lesson, (folder, progress))
+
+
+def read_lesson(space: Workspace, options: TrainOptions, task: TaskSpec) -> Lesson:
+    """The texts that a task's table has for training, made ones by the chosen methods alone."""
+    if task.made_of is not None:
+        raise SpecError(
+            f"task {options.task} was made of {task.made_of}, and what is trained for that one "
+            f"answers both: `harness train {options.model} --task {task.made_of}`"
+        )
+    if task.data.map is None:
+        raise SpecError(f"task {options.task} reads no table of labelled texts to train on")
+    table = space.table(task.data.map)
+    samples, data = space.training(task.data, _whole(table, options.augment))
+    kept = _chosen(samples, table, options.augment)
+    labels = tuple(task.data.choices)
+    names = [sample.references[LABEL][0] for sample in kept]
+    made = Counter(_method(sample, table) for sample in kept if MADE in sample.flags)
+    return Lesson(
+        texts=tuple(map(shown, kept)),
+        places=tuple(map(labels.index, names)),
+        labels=labels,
+        rows=dict(Counter(names)),
+        made={str(name): count for name, count in sorted(made.items(), key=str)},
+        data=data,
+        column=table.text,
+    )
+
+
+def _whole(table: TableSpec, augment: Sequence[str]) -> TableSpec:
+    """The map with or without made rows; their originals, which only scores need, are not found."""
+    rule = table.originals
+    if augment and (rule is None or rule.column not in table.keep.values()):
+        raise SpecError(
+            "--augment: the column map does not say which rows were made of others; give it "
+            "`originals`, and name that column in `keep`"
+        )
+    told = rule and structs.replace(rule, with_made=bool(augment), likeness=None)
+    return structs.replace(table, originals=told)
+
+
+def _chosen(samples: Sequence[Sample], table: TableSpec, augment: Sequence[str]) -> list[Sample]:
+    """The originals and the rows made by the methods of these names."""
+    known = sorted({str(_method(one, table)) for one in samples if MADE in one.flags})
+    if unknown := [name for name in augment if name not in (EVERY, *known)]:
+        raise SpecError(f"--augment: no method {unknown[0]!r}{nearest(unknown[0], known)}")
+    is_all = EVERY in augment
+    return [
+        one for one in samples if MADE not in one.flags or is_all or _method(one, table) in augment
+    ]
+
+
+def _method(sample: Sample, table: TableSpec) -> str | None:
+    """How a row was made; null where nothing tells."""
+    rule = table.originals
+    names = [name for name, column in table.keep.items() if rule and column == rule.column]
+    return sample.references.get(names[0], (None,))[0] if names else None
+
+
+def _fit(
+    space: Workspace,
+    options: TrainOptions,
+    spec: SklearnSpec,
+    lesson: Lesson,
+    where: tuple[Path, Told],
+) -> Trained:
+    """Train a linear classifier on vectors, and keep it."""
+    folder, progress = where
+    encoder = space.registry.encoder(spec.encoder)
+    rows = embedded(lesson.texts, encoder, vectors_folder(space), progress)
+    head = fit(rows, lesson.places, spec, seed=options.seed)
+    weights = save_head(head, folder)
+    packages = {name: version(name) for name in ("scikit-learn", "numpy")}
+    card = _card(options, "sklearn", words=recipe(spec, encoder), lesson=lesson, versions=packages)
+    return write_trained(folder, card, fingerprints(lesson.texts), [weights])
+
+
+def _tune(
+    options: TrainOptions, spec: ClassifierSpec, lesson: Lesson, where: tuple[Path, Told]
+) -> Trained:
+    """Train all of a sequence classifier, and keep it."""
+    from harness.models.local.fine_tuning import Examples, tune
+
+    folder, progress = where
+    examples = Examples(lesson.texts, lesson.places, lesson.labels)
+    tuned = tune(examples, spec, folder, seed=options.seed, progress=progress)
+    packages = {name: version(name) for name in ("transformers", "torch")}
+    packages |= {"base": tuned.base}
+    card = _card(options, "classifier", words=recipe(spec), lesson=lesson, versions=packages)
+    return write_trained(folder, card, fingerprints(lesson.texts), tuned.files)
+
+
+def _card(
+    options: TrainOptions, kind: str, *, words: str, lesson: Lesson, versions: dict[str, str]
+) -> Card:
+    """The card without the checksums of what is not written yet."""
+    return Card(
+        model=options.model,
+        kind=kind,
+        task=options.task,
+        labels=lesson.labels,
+        recipe=words,
+        seed=options.seed,
+        data=lesson.data.label,
+        files=lesson.data.files,
+        text=lesson.column,
+        rows=lesson.rows,
+        made=lesson.made,
+        checksums={},
+        versions=versions,
+    )

@@ -1,0 +1,293 @@
+"""A text to one that a perturbation's word lists make of it, or to none where they change nothing.
+
+What is drawn depends on the generator alone. Grammar goes as far as capitals, a or an, and where
+a list says its words may stand; nothing here reads a file or asks a model.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+
+from harness.specs.perturbations import (
+    DegreeSpec,
+    InsertSpec,
+    LocalSpec,
+    NamesSpec,
+    RandomSpec,
+    SwapSpec,
+    WordNetSpec,
+)
+from harness.text.dedup import normal
+from harness.text.words import Piece, agreeing, cased, joined, pieces_of, starts_sentence
+
+Synonyms = Callable[[str], Sequence[str]]
+_ARTICLES = ("a", "an")
+_ASKING = ("what", "why", "how", "where", "when", "who", "which", "whose")
+
+
+def changed(text: str, spec: LocalSpec, draw: Random, *, wordnet: Synonyms) -> str | None:
+    """The text as a perturbation makes it; null where it finds nothing to change."""
+    pieces, end = pieces_of(text)
+    match spec:
+        case InsertSpec():
+            found = _inserted(pieces, spec, draw)
+        case DegreeSpec():
+            found = _graded(pieces, spec, draw)
+        case SwapSpec():
+            found = _swapped(pieces, spec, draw)
+        case NamesSpec():
+            found = _renamed(pieces, spec, draw)
+        case RandomSpec():
+            found = _at_random(pieces, spec, draw)
+        case WordNetSpec():
+            found = _looked_up(pieces, wordnet, draw)
+    if found is None:
+        return None
+    made = joined(found, end)
+    return None if normal(made) == normal(text) else made
+
+
+def _inserted(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[Piece] | None:
+    """One adverb in one of the places that take one."""
+    words = [at for at, piece in enumerate(pieces) if piece.is_word]
+    middle = list(_behind_auxiliaries(pieces, spec))
+    known = {*spec.start, *spec.middle, *spec.end}
+    ways = ["middle"] * bool(middle) + ["start"] * _opens(pieces, spec)
+    ways += ["end"] * bool(words and pieces[words[-1]].plain not in known)
+    if not ways:
+        return None
+    match draw.choice(ways):
+        case "middle":
+            at = draw.choice(middle)
+            return [*pieces[:at], Piece(" ", draw.choice(spec.middle)), *pieces[at:]]
+        case "start":
+            first, adverb = pieces[0], draw.choice(spec.start)
+            small = first.word[0].lower() + first.word[1:]
+            is_small = first.plain in spec.small and not first.word[1:].isupper()
+            rest = Piece(" ", small if is_small else first.word)
+            opening = Piece(first.space, cased(adverb, first.word[0]))
+            return [opening, Piece("", ","), rest, *pieces[1:]]
+        case _:
+            at = words[-1] + 1
+            added = [Piece("", ","), Piece(" ", draw.choice(spec.end))]
+            return [*pieces[:at], *added, *pieces[at:]]
+
+
+def _opens(pieces: Sequence[Piece], spec: InsertSpec) -> bool:
+    """Whether an adverb can open the text: its first word stays as it is, or is made small."""
+    if not pieces or not pieces[0].is_word:
+        return False
+    first = pieces[0]
+    is_settled = first.word[0].islower() or first.plain.split("'")[0] == "i"
+    return (is_settled or first.plain in spec.small) and first.plain not in spec.start
+
+
+def _behind_auxiliaries(pieces: Sequence[Piece], spec: InsertSpec) -> Iterator[int]:
+    """The places behind auxiliaries where an adverb can stand; in a question there is none."""
+    for at in range(1, len(pieces) - 1):
+        follower = pieces[at + 1]
+        is_asking = starts_sentence(pieces, at) or pieces[at - 1].plain in _ASKING
+        is_free = follower.is_word and follower.plain not in (*spec.not_before, *spec.middle)
+        if pieces[at].plain in spec.after and is_free and not is_asking:
+            yield at + 1
+
+
+def _graded(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[Piece] | None:
+    """A degree modifier for another one; without any, one before an adjective."""
+    before = {at for at, piece in enumerate(pieces) if piece.plain in spec.adjectives}
+    spans = [
+        (at, end, others)
+        for at, end, others in _expressions(pieces, (*spec.groups, *spec.anywhere))
+        if any(others[0] in group for group in spec.anywhere) or end in before
+    ]
+    if spans:
+        return _exchanged(pieces, *draw.choice(spans), draw=draw)
+    free = [
+        at
+        for at in sorted(before)
+        if at and (pieces[at - 1].plain in spec.behind or _is_between(pieces, at))
+    ]
+    if not free:
+        return None
+    at = draw.choice(free)
+    modifier = draw.choice(spec.groups[0])
+    modifier = modifier.upper() if _is_shouted(pieces[at]) else modifier
+    return agreeing([*pieces[:at], Piece(" ", modifier), *pieces[at:]], at)
+
+
+def _is_between(pieces: Sequence[Piece], at: int) -> bool:
+    """Whether an adjective stands between an indefinite article and a further word."""
+    is_followed = at + 1 < len(pieces) and pieces[at + 1].is_word
+    return pieces[at - 1].plain in _ARTICLES and is_followed
+
+
+def _is_shouted(piece: Piece) -> bool:
+    return len(piece.word) > 1 and piece.word.isupper()
+
+
+def _swapped(pieces: list[Piece], spec: SwapSpec, draw: Random) -> list[Piece] | None:
+    """One expression for another of its group."""
+    stops = set(spec.not_before)
+    spans = [
+        (at, end, others)
+        for at, end, others in _expressions(pieces, spec.groups)
+        if end == len(pieces) or pieces[end].plain not in stops
+    ]
+    return _exchanged(pieces, *draw.choice(spans), draw=draw) if spans else None
+
+
+def _expressions(
+    pieces: Sequence[Piece], groups: Sequence[Sequence[str]]
+) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Where an expression of a group stands: from, to, and what it may be exchanged for."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for group in groups:
+        for said in group:
+            others = tuple(other for other in group if other != said)
+            known.setdefault(tuple(said.casefold().split()), others)
+    longest = max(map(len, known), default=0)
+    plain = [piece.plain for piece in pieces]
+    at = 0
+    while at < len(pieces):
+        ends = range(min(at + longest, len(pieces)), at, -1)
+        end = next((end for end in ends if tuple(plain[at:end]) in known), None)
+        if end is not None:
+            yield at, end, known[tuple(plain[at:end])]
+        at = end or at + 1
+
+
+def _exchanged(
+    pieces: list[Piece], at: int, end: int, others: tuple[str, ...], *, draw: Random
+) -> list[Piece]:
+    """The pieces with one of the others in the place of those from `at` to `end`."""
+    old, new = pieces[at], draw.choice(others)
+    like = old.word
+    if _is_shouted(old) and not all(_is_shouted(piece) for piece in pieces[at:end]):
+        like = old.word[0]
+    word = new if old.plain == "i" else cased(new, like)
+    return agreeing([*pieces[:at], Piece(old.space, word), *pieces[end:]], at)
+
+
+def _renamed(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Piece] | None:
+    """One name for an invented one of its kind, wherever it stands."""
+    named = list(_names(pieces, spec))
+    if not named:
+        return None
+    name, pool = draw.choice(named)
+    there = {piece.word for piece in pieces}
+    new = draw.choice([word for word in pool if word.split()[0] not in there])
+    found, at = list[Piece](), 0
+    while at < len(pieces):
+        run = pieces[at : at + len(name)]
+        if tuple(_base(piece) for piece in run) == name:
+            ending = run[-1].word[len(_base(run[-1])) :]
+            found = agreeing([*found, Piece(run[0].space, new + ending)], len(found))
+            at += len(name)
+        else:
+            found.append(pieces[at])
+            at += 1
+    return found
+
+
+def _names(
+    pieces: Sequence[Piece], spec: NamesSpec
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The names whose kind is told, each with the invented ones of that kind."""
+    at = 0
+    while at < len(pieces):
+        end = at
+        while end < len(pieces) and _is_capitalised(pieces[end], spec):
+            end += 1
+        if end == at:
+            at += 1
+            continue
+        follower = pieces[end].plain if end < len(pieces) else ""
+        if follower not in spec.not_before and (pool := _pool(pieces, at, end, spec=spec)):
+            start = at + (_base(pieces[at]).casefold() in spec.titles)
+            yield tuple(_base(piece) for piece in pieces[start:end]), pool
+        at = end
+
+
+def _is_capitalised(piece: Piece, spec: NamesSpec) -> bool:
+    word = _base(piece)
+    is_title = word[0].isupper() and (word[1:].islower() or len(word) == 1)
+    return piece.is_word and is_title and word.casefold() not in spec.not_names and len(word) > 1
+
+
+def _pool(pieces: Sequence[Piece], at: int, end: int, *, spec: NamesSpec) -> tuple[str, ...] | None:
+    """The invented names of the kind that the surroundings of a run of capitals tell."""
+    words = [_base(piece).casefold() for piece in pieces[at:end]]
+    before = pieces[at - 1].plain if at else ""
+    if before == "." and at > 1:  # "Dr. Smith"
+        before = pieces[at - 2].plain
+    if len(words) > 1 and words[-1] in spec.ends:
+        return spec.organisations
+    if words[0] in spec.titles:
+        return spec.people if len(words) > 1 else None
+    if before in spec.titles or words[0] in spec.known_people:
+        return spec.people
+    is_whole = end == len(pieces) or not pieces[end].is_word
+    is_whole = is_whole or pieces[end].plain in spec.places_before
+    return spec.places if before in spec.near and is_whole else None
+
+
+def _base(piece: Piece) -> str:
+    """A word without the ending of a possessive."""
+    return piece.word[:-2] if piece.plain.endswith("'s") and len(piece.word) > 2 else piece.word
+
+
+def _at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list[Piece] | None:
+    """An operation of EDA on a share of the words."""
+    words = [at for at, piece in enumerate(pieces) if piece.is_word]
+    if len(words) < 2:
+        return None
+    count = max(1, round(spec.share * len(words)))
+    match spec.operation:
+        case "deletion":
+            gone = {at for at in words if draw.random() < spec.share} or {draw.choice(words)}
+            kept = [piece for at, piece in enumerate(pieces) if at not in gone]
+            kept[:1] = [replace(piece, space=pieces[0].space) for piece in kept[:1]]
+            return kept if len(gone) < len(words) else None
+        case "swap":
+            found = list(pieces)
+            for _ in range(count):
+                one, other = draw.sample(words, 2)
+                found[one], found[other] = (
+                    replace(found[one], word=found[other].word),
+                    replace(found[other], word=found[one].word),
+                )
+            return found
+        case _:
+            return _with_synonyms(pieces, spec, draw, count=count)
+
+
+def _with_synonyms(
+    pieces: list[Piece], spec: RandomSpec, draw: Random, *, count: int
+) -> list[Piece] | None:
+    """Synonyms of some words in their places, or put in anywhere."""
+    spans = [span for span in _expressions(pieces, spec.groups) if span[1] == span[0] + 1]
+    chosen = sorted(draw.sample(spans, min(count, len(spans))), reverse=True)
+    if not chosen:
+        return None
+    found = list(pieces)
+    for at, end, others in chosen:
+        if spec.operation == "synonyms":
+            found = _exchanged(found, at, end, others, draw=draw)
+        else:
+            place = draw.randrange(1, len(found) + 1)
+            added = Piece(" ", draw.choice(others))
+            found = agreeing([*found[:place], added, *found[place:]], place)
+    return found
+
+
+def _looked_up(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> list[Piece] | None:
+    """One word for a synonym that WordNet gives it."""
+    known: Mapping[int, Sequence[str]] = {
+        at: others
+        for at, piece in enumerate(pieces)
+        if piece.is_word and (others := wordnet(piece.plain))
+    }
+    if not known:
+        return None
+    at = draw.choice(sorted(known))
+    return _exchanged(pieces, at, at + 1, tuple(known[at]), draw=draw)

@@ -1,0 +1,239 @@
+"""Pure text to a value, or to the reason why there is none.
+
+One small anchored function a grammar. Nothing here searches prose for a lone letter, evaluates
+text, or guesses; what does not follow the grammar is unparsed.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+from unicodedata import normalize
+
+from harness.parts import Reason
+from harness.text.cleanup import without_lead_in
+
+# An optional lead-in, an optional opening mark, then the number; "1.5", "12" and "1st" are others.
+_OPTION = re.compile(
+    r"(?:(?:the )?(?:answer|option|choice|response)(?: is)?)? ?[:#]? ?(?:option ?)?"
+    r"[*_`\"'(\[]{0,3}([0-9]+)(?![^\W_]|[.,][0-9])",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(r"(?:the |my )?(?:answer|option|choice|response)(?: is)? ")
+_NUMBER = re.compile(r"(?<![0-9.,])([0-9]+)(?![0-9]|[.,][0-9])")
+
+# Ratings in free text: a number, perhaps "of" the highest; a colon, perhaps after the scale.
+_RATING = (
+    r"[\"'(\[]{0,2}([0-9]+)(?:\.0+)?(?: ?(?:/|out of) ?([0-9]+))?"
+    r"(?![^\W_]|[.,/][0-9]|\.? ?-? ?[0-9])"
+)
+_COLON = r"(?: ?\([^()]{0,20}\))? ?[:=] ?"
+_MORE = re.compile(r"[)\]\"']* ?(?:or|to|and|-|\u2013|/) ?[0-9]", re.IGNORECASE)
+_AFTER_LABEL = re.compile(_RATING)
+_LABEL = re.compile(rf"\b(?:rating|score){_COLON}", re.IGNORECASE)
+_OPENING = re.compile(
+    rf"(?:- )?(?:(?:[0-9]+[.)] )?[a-z]+(?: [a-z]+){{0,2}}{_COLON})?{_RATING}", re.IGNORECASE
+)
+_CLOSING = re.compile(rf"[.!?\"'] [a-z]+{_COLON}{_RATING}\W*\Z", re.IGNORECASE)
+
+
+# How replies that decline to answer open; what a cap of a few tokens leaves of them is enough.
+_REGRET = r"(?:(?:i'm|i am) (?:so |very )?sorry|sorry|i apologi[sz]e|my apologies)"
+_UNWILLING = (
+    r"i (?:(?:can't|cannot|can not|could not|couldn't|won't|will not|am unable|am not able)"
+    r"|(?:don't|do not) feel comfortable|must decline|decline|refuse)"
+    r"|i'm (?:unable|not able|not comfortable|not going to)|as an ai"
+)
+_REFUSAL = re.compile(rf"(?:{_REGRET}|unfortunately (?:{_UNWILLING})|{_UNWILLING})(?![\w'])")
+_NO_BUT_REFUSED = re.compile(
+    r"no (?:(?:i'm|i am) sorry )?(?:but )?i(?:'m| am)? "
+    r"(?:can't|cannot|can not|won't|will not|unable to|not able to) "
+    r"(?:answer|assist|help|judge|provide|comply|engage|evaluate|assess|say|do that|fulfill)(?!\w)"
+)
+
+_NO_I = re.compile(r"no (?:i|i'm|i am|sorry|but i)\Z")
+
+
+class Grammar(Protocol):
+    """A way of reading a rating on a scale."""
+
+    def __call__(self, text: str, *, low: int, high: int) -> float | Reason:
+        """The rating, a whole number from `low` to `high`."""
+
+
+def option_number(text: str, count: int) -> int | Reason:
+    """The option, 1 to `count`, that a reply opens with.
+
+    A reply that goes on to name another option has not chosen: it is unparsed.
+    """
+    words = " ".join(text.split())  # long runs of spaces would be costly to match
+    if not words:
+        return Reason.EMPTY
+    match, options = _OPTION.match(words), {str(number) for number in range(1, count + 1)}
+    if match is None or match[1] not in options:
+        return Reason.UNPARSED
+    if options.intersection(_NUMBER.findall(words, match.end())) - {match[1]}:
+        return Reason.UNPARSED
+    return int(match[1])
+
+
+def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
+    """The place, from 1, of the choice whose words a reply opens with, whole and in their order.
+
+    Case, white space and marks around it aside, and a lead-in such as "The answer is". Where one
+    choice begins with the words of another the longer counts; a reply that goes on to name another
+    choice has not chosen, nor has one that opens with words that two choices share.
+    """
+    if not text.strip():
+        return Reason.EMPTY
+    plain = [_plain(choice) for choice in choices]
+    words = _plain(text)
+    own = _opening(words, plain)
+    if own is None and (lead := _LEAD.match(words)):
+        words = words[lead.end() :]
+        own = _opening(words, plain)
+    if own is None or plain.count(own) > 1:
+        return Reason.UNPARSED
+    rest = f"{words[len(own) :]} "
+    if any(f" {choice} " in rest for choice in plain if choice != own):
+        return Reason.UNPARSED
+    return plain.index(own) + 1
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a reply opens by declining to answer: "I'm sorry", "I can't", "No, I cannot help".
+
+    For replies that should be one of a few words; a sentence about oneself may open so as well.
+    """
+    words = _plain(text)
+    return bool(_REFUSAL.match(words) or _NO_BUT_REFUSED.match(words))
+
+
+def is_cut_no(text: str) -> bool:
+    """Whether a reply that was cut leaves open if it says no or declines: "No, I"."""
+    return bool(_NO_I.match(_plain(text)))
+
+
+def _opening(words: str, choices: Sequence[str]) -> str | None:
+    """The longest of the choices that some words open with; null where they open with none."""
+    found = [choice for choice in choices if choice and f"{words} ".startswith(f"{choice} ")]
+    return max(found, key=len) if found else None
+
+
+def _plain(text: str) -> str:
+    """The words of a text, in small letters, with single spaces and no marks between them."""
+    straight = normalize("NFKC", text).casefold().replace("\u2019", "'")
+    return " ".join(re.findall(r"[\w'-]*\w", straight))
+
+
+def rating(text: str, *, low: int, high: int) -> float | Reason:
+    """The `score` of the JSON object that a reply is, fences, or has prose around.
+
+    Of several such objects with the same keys the last one counts; where their keys differ, one
+    may quote the text that was rated, and they must agree. An object that cannot be read leaves
+    the whole reply unread, since what follows may stand inside it. 4.0 is the whole number 4.
+    """
+    if not text.strip():
+        return Reason.EMPTY
+    try:
+        found = [part for part in _objects(text) if "score" in part]
+    except (ValueError, RecursionError):
+        return Reason.UNPARSED
+    scores = [_on_scale(part["score"], low, high) for part in found]
+    is_one_form = len({frozenset(part) for part in found}) == 1
+    return scores[-1] if scores and (is_one_form or len(set(scores)) == 1) else Reason.UNPARSED
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Every JSON object of a text that stands in no other; a broken one is an error."""
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_once, parse_constant=_refused)
+    found, place = [], text.find("{")
+    while place >= 0:
+        part, end = decoder.raw_decode(text, place)
+        found.append(part)
+        place = text.find("{", end)
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is given twice")
+    return dict(pairs)
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _on_scale(value: object, low: int, high: int) -> float | Reason:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Reason.UNPARSED
+    is_rating = low <= value <= high and float(value).is_integer()
+    return float(value) if is_rating else Reason.UNPARSED
+
+
+def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
+    """The rating that free text states: after its last "Rating:" or "Score:", or opening it.
+
+    Without such a label the reply may also open or close with a label of its own, as in
+    "Coherence: 2". A number that is no whole one, is off the scale, has another one beside it
+    or stands in a sentence is none.
+    """
+    words = " ".join(re.sub(r"[*_`]+", "", text).split())
+    if not words:
+        return Reason.EMPTY
+    labels = list(_LABEL.finditer(words))
+    if labels:
+        match = _AFTER_LABEL.match(words, labels[-1].end())
+    else:
+        match = _OPENING.match(words) or _CLOSING.search(words)
+    if match is None or match[2] not in (None, str(high)) or _MORE.match(words, match.end()):
+        return Reason.UNPARSED
+    return _whole_on_scale(match[1], low, high)
+
+
+def first_digit(text: str, *, low: int, high: int) -> float | Reason:
+    """The first digit after the last "rating:", or of a reply that has none, if on the scale.
+
+    How the scripts of Chiang and Lee (2023, "A Closer Look into Automatic Evaluation Using Large
+    Language Models") read their replies, which their numbers rest on: "2.5" is 2, and so is a
+    year. They set the mention "1-3" aside. For those replies alone: it fishes in prose.
+    """
+    if not text.strip():
+        return Reason.EMPTY
+    rest = text.lower().replace("\n", " ").replace("1-3", " ").rsplit("rating:", 1)[-1]
+    match = re.search("[0-9]", rest)
+    return _whole_on_scale(match[0], low, high) if match else Reason.UNPARSED
+
+
+def _whole_on_scale(digits: str, low: int, high: int) -> float | Reason:
+    return float(digits) if digits in map(str, range(low, high + 1)) else Reason.UNPARSED
+
+
+STATED: Mapping[str, Grammar] = {"strict": stated_rating, "first_digit": first_digit}
+
+
+def whole(text: str) -> str:
+    """The answer as it stands, without surrounding white space."""
+    return text.strip()
+
+
+def first_paragraph(text: str) -> str:
+    """The answer up to its first blank line; blank lines before it do not count."""
+    return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
+
+
+CUTS: Mapping[str, Callable[[str], str]] = {
+    "none": whole,
+    "blank_line": first_paragraph,
+    "lead_in": without_lead_in,
+}
+
+
+def closing_yes_no(text: str) -> bool | Reason:
+    """Whether a reply ends in a line that is yes or no and nothing else."""
+    lines = [line.strip().strip("*_`\"'.! ").casefold() for line in text.splitlines()]
+    said = [line for line in lines if line]
+    if not said:
+        return Reason.EMPTY
+    return {"yes": True, "no": False}.get(said[-1], Reason.UNPARSED)
