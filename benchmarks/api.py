@@ -237,7 +237,7 @@ class Seen:
 
 def measure(way: str, job: Job, stub: Any) -> Seen:  # noqa: ANN401 - tests/ is not a package
     """Run one way in a process of its own; all questions must have been answered."""
-    from stub_script import Script
+    from support.stub_script import Script
 
     stub.configure(Script(delay_s=float(os.environ["DELAY_S"])))
     start = time.monotonic()
@@ -257,7 +257,7 @@ def measure(way: str, job: Job, stub: Any) -> Seen:  # noqa: ANN401 - tests/ is 
 
 def compare(calls: int, concurrency: int, *, ways: list[str], rounds: int) -> None:
     """Print a table of the ways for so many calls."""
-    from stub_server import StubProcess
+    from support.stub_server import StubProcess
 
     found: list[dict[str, Seen]] = []
     with StubProcess() as stub:

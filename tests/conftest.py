@@ -4,8 +4,8 @@ import signal
 from pathlib import Path
 
 import pytest
-import toy as toy_module
-from toy import Toy
+from support import toy as toy_module
+from support.toy import Toy
 
 # Begun in the background of a script, this process ignores interrupts, and so would all it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

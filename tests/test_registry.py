@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 import yaml
 from msgspec import structs
-from toy import MODEL, PRICES, Toy
+from support.toy import MODEL, PRICES, Toy
 
 from harness.errors import ModelError, SpecError
 from harness.models.client.pricing import Price

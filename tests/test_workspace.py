@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from toy import SAMPLES, Toy, lines
+from support.toy import SAMPLES, Toy, lines
 
 from harness.errors import DataError, SpecError
 from harness.specs.tasks import ReferenceChoiceSpec

@@ -18,7 +18,7 @@ from harness.text.prompts import without_controls
 class Once(logging.Filter):
     """Lets what is said of data through once a command: several models read the same data."""
 
-    of = ("harness.workspace", "harness.data", "harness.implicitness")
+    of = ("harness.workspace", "harness.data", "harness.implicitness.bins")
 
     def __init__(self) -> None:
         """Nothing has been said yet."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
-from toy import Toy
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import Toy
 
 from harness.cli import main
 from harness.cli.app import outcome

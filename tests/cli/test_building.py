@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
+from support.stub_script import Script
+from support.stub_server import StubServer
 
 from harness.cli import main
 from harness.data.readers.samples_jsonl import read

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
-from toy import MODEL, Toy
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import MODEL, Toy
 
 
 def test_list_shows_the_names_of_the_home_beside_those_that_ship(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from stub_server import StubServer
-from toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
+from support.stub_server import StubServer
+from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
 
 from harness.cli import main
 from harness.storage.runs import Row, RunFolder

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from stub_server import StubServer
-from toy import SAMPLES, Toy
+from support.stub_server import StubServer
+from support.toy import SAMPLES, Toy
 
 from harness.cli import main
 

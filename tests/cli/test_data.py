@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from stub_server import StubServer
-from toy import Toy, lines
+from support.stub_server import StubServer
+from support.toy import Toy, lines
 
 from harness.cli import main
 from harness.storage.score_table import read_table

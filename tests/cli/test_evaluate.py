@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
-from toy import DECODINGS, MODEL, SAMPLES, Toy
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import DECODINGS, MODEL, SAMPLES, Toy
 
 from harness.cli import main
 from harness.storage.score_table import read_table

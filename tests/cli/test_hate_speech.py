@@ -9,9 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from impscore_heads import random_head
-from stub_server import StubServer
-from toy import Toy
+from support.impscore_heads import random_head
+from support.stub_server import StubServer
+from support.toy import Toy
 
 from harness.cli import main
 from harness.cli.run_details import put_details

@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
-import stored_choices
 from msgspec import json
-from posed_files import write
-from quiz import Quiz
-from rated_files import Desk, answered
+from support import stored_choices
+from support.posed_files import write
+from support.quiz import Quiz
+from support.rated_files import Desk, answered
 
 from harness.cli import main
 from harness.registry import Registry, shipped_home

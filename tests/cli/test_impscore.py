@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from impscore_heads import random_head, random_scorer
-from toy import Toy
+from support.impscore_heads import random_head, random_scorer
+from support.toy import Toy
 
 from harness.cli import main
 from harness.implicitness.head import save_head

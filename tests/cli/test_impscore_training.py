@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from training_pairs import invented, write
+from support.training_pairs import invented, write
 
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
-from toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
 
 from harness.cli import main
 from harness.cli.money import cost_line, usd

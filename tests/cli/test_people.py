@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from toy import Toy
+from support.toy import Toy
 
 from harness.cli import main
 

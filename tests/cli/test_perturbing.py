@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
-from toy import Toy, build
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import Toy, build
 
 from harness.cli import main
 

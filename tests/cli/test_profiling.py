@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from impscore_heads import random_head
+from support.impscore_heads import random_head
 
 from harness.cli import main
 from harness.implicitness.head import save_head

@@ -4,9 +4,9 @@ import csv
 import json
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
-from toy import Toy
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import Toy
 
 HOSTILE = "=HYPERLINK(1)\x1b[31m\x9b2J never yes\x07"
 KEY = "sk-planted-3141592653589793"

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from toy import Toy
+from support.toy import Toy
 
 from harness.cli import main
 

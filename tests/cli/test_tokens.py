@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from toy import Toy
+from support.toy import Toy
 
 from harness.cli import main
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
-from toy import DECODINGS, PRICES, SAMPLES, Toy, lines
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import DECODINGS, PRICES, SAMPLES, Toy, lines
 
 from harness.storage.score_table import read_table
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from released_layouts import write_dialogues, write_parquet
-from toy import Toy
+from support.released_layouts import write_dialogues, write_parquet
+from support.toy import Toy
 
 from harness.cli import main
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from math import log
 
 import pytest
-from choice_cases import LABELS, Scores, case, judge, judged, sample, scores, spec
 from msgspec import structs
+from support.choice_cases import LABELS, Scores, case, judge, judged, sample, scores, spec
 
 from harness.core import Response
 from harness.judges.gold import NORMALISED

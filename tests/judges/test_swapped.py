@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from toy import Toy
+from support.toy import Toy
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_llm2vec import LLAMA_3, TinyLlm2Vec, build_tiny_llm2vec
+from support.tiny_llm2vec import LLAMA_3, TinyLlm2Vec, build_tiny_llm2vec
 
 from harness.models.encoders.llm2vec import Llm2Vec
 from harness.models.vectors import Vectors

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from choice_cases import CHOICES, sample
+from support.choice_cases import CHOICES, sample
 
 from harness.core import Request, Response, Sample
 from harness.data.choices import laid_out

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import quiz as quiz_module
-from quiz import Quiz, value
+from support import quiz as quiz_module
+from support.quiz import Quiz, value
 
 from harness.core import Run, Sample
 from harness.data.readers.samples_jsonl import read

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from rating_tables import BARREN, table_pair
+from support.rating_tables import BARREN, table_pair
 
 from harness.stats.against_people import pearson_against, tau_against
 from harness.stats.comparison import Statistic, permutation_test

@@ -7,7 +7,7 @@ from typing import get_args
 import krippendorff
 import numpy as np
 import pytest
-from rating_tables import BARREN, NAN, rater_table
+from support.rating_tables import BARREN, NAN, rater_table
 
 from harness.stats.agreement import (
     Scale,

@@ -5,8 +5,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from rating_tables import BARREN, NAN, rater_table
 from scipy import stats
+from support.rating_tables import BARREN, NAN, rater_table
 
 from harness.stats.annotator import Alignment, AnnotatorTest, annotator_test
 from harness.stats.estimate import Estimate, Floats, Gap

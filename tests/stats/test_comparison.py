@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from rating_tables import BARREN, NAN, table_pair
 from scipy import stats
+from support.rating_tables import BARREN, NAN, table_pair
 
 from harness.stats.comparison import (
     Alternative,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from rating_tables import AUTO_GPT4, AUTO_GPT4_GT, BARREN, BERT_F1, MOS, NAN, table_pair
 from scipy import stats
+from support.rating_tables import AUTO_GPT4, AUTO_GPT4_GT, BARREN, BERT_F1, MOS, NAN, table_pair
 
 from harness.stats.correlation import (
     Coefficient,

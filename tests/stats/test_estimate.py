@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from rating_tables import NAN
+from support.rating_tables import NAN
 
 from harness.stats.estimate import (
     Bounds,

@@ -6,7 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from rating_tables import BARREN, documents_of, rater_table, table_pair
+from support.rating_tables import BARREN, documents_of, rater_table, table_pair
 
 from harness.stats.agreement import Scale, alpha, cohen_kappa
 from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from rating_tables import BARREN, NAN, documents_of, table_pair
+from support.rating_tables import BARREN, NAN, documents_of, table_pair
 
 from harness.stats.estimate import Estimate, Floats, Gap
 from harness.stats.ties import (

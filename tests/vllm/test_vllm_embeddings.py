@@ -15,7 +15,7 @@ import pytest
 from in_process import answers, embed, failure_of, merged, model, written_adapter
 from posed import OURS, loaded, tokenizer
 from served import served
-from toy import Toy
+from support.toy import Toy
 
 from harness.core import Response
 from harness.models.encoders.encoders import PACKAGE, MiniLM, package_folder

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from in_process import answers, model
 from posed import loaded, tokenizer
-from toy import Toy
+from support.toy import Toy
 
 from harness.core import Model, Request
 from harness.models.anthropic.model import AnthropicModel

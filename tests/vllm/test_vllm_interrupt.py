@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from served import ONE_THREAD
-from toy import Toy
+from support.toy import Toy
 
 pytest_plugins = ["vllm_fixtures"]
 pytestmark = pytest.mark.vllm

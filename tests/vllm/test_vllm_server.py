@@ -7,7 +7,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from toy import Toy
+from support.toy import Toy
 
 from harness.cli import main
 

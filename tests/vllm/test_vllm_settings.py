@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from in_process import answers, model, written_adapter
 from posed import OURS, asked, by_forward_pass, loaded
-from toy import Toy
+from support.toy import Toy
 
 from harness.core import Request
 from harness.models.local.vllm_model import VllmModel

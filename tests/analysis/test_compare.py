@@ -1,0 +1,302 @@
+"""The rows of a comparison: tables, differences and tests beside sums done by hand."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from scipy import stats
+from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, sample, stored, words_task
+
+from harness.analysis.compare import (
+    ComparisonRow,
+    Method,
+    comparison_name,
+    comparison_rows,
+    comparison_text,
+)
+from harness.analysis.pairings import Question, between, within
+from harness.analysis.panels import StoredRun
+from harness.pipeline.scores import score_rows
+from harness.stats.comparison import holm
+from harness.storage.runs import JudgeEntry
+
+QUICK = Method(draws=200)
+# Of eight items: know right in 0-5, and a tie at 7; act right in 0-1, a tie at 5, missing at 6.
+KNOW, ACT = [0.9] * 6 + [0.1, 0.5], "110000.1"
+
+
+def know_and_act(act: str = ACT, *more: str) -> list[ComparisonRow]:
+    """The rows of eight choices against as many responses at one or more temperatures."""
+    levels = {("base", f"T0.{n}", "near"): line for n, line in enumerate((act, *more), 3)}
+    words = stored(words_task(), levels)
+    return comparison_rows(between(chosen([KNOW, KNOW]), words, Question()).found, QUICK)
+
+
+def counts(row: ComparisonRow) -> tuple[int | None, ...]:
+    return row.both, row.only_a, row.only_b, row.neither, row.ties
+
+
+def within_rows(
+    gaps: bool = True, judges: Sequence[JudgeEntry] = (NEAR,), **levels: str
+) -> list[ComparisonRow]:
+    """The rows within a run at one temperature; a level's judge stands behind two underscores."""
+    found = {
+        (name.split("__")[0], "T0.3", name.partition("__")[2].replace("_", "-") or "near"): line
+        for name, line in levels.items()
+    }
+    run = stored(words_task() if gaps else words_task(gaps={}), found, judges=judges)
+    return comparison_rows(within(run, Question()).found, QUICK)
+
+
+def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
+    row = know_and_act("11000=.1")[0]
+
+    assert counts(row) == (2, 3, 0, 0, 2)
+    assert (row.items, row.n, row.missing_a, row.missing_b) == (8, 7, 0, 1)
+
+
+def test_a_difference_counts_a_tie_half_as_accuracy_does() -> None:
+    row = know_and_act("11000=.1")[0]
+
+    assert (row.mean_a, row.mean_b) == (6.5 / 7, 3.5 / 7)
+    assert row.value == pytest.approx(3 / 7)
+
+
+@pytest.mark.parametrize(("group", "expected"), [("all", 84), ("even", 42), ("odd", 42)])
+def test_counts_add_up_to_the_items(group: str, expected: int) -> None:
+    letters = "10=." * 21
+    first, second = (
+        stored(words_task(), {("base", "T0.3", "near"): line}, model=replace(MODEL, name=name))
+        for name, line in (("ant", letters), ("bee", letters[::-1]))
+    )
+    rows = comparison_rows(between(first, second, Question()).found, QUICK)
+    [row] = [row for row in rows if row.group == group]
+
+    lost = row.items - row.n
+    assert (row.items, sum(count or 0 for count in counts(row)) + lost) == (expected, expected)
+    assert max(row.missing_a, row.missing_b) <= lost <= row.missing_a + row.missing_b
+
+
+MODEL = stored(words_task(), {("base", "T0.3", "near"): "1"}).file.model
+
+
+def test_the_exact_p_is_of_the_discordant_items() -> None:
+    row = know_and_act("11000000")[0]
+
+    assert counts(row) == (2, 4, 0, 1, 1)
+    assert (row.p_exact, row.p_mid) == (stats.binomtest(0, 4).pvalue, 1 / 16)
+    assert row.p_permutation == 2 / 32  # the tie is a fifth coin, and all five point one way
+
+
+def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> None:
+    levels = {("base", "T0.3", "near"): "1=0011", ("cot5", "T0.3", "near"): "111=01"}
+    run = stored(words_task(), levels)
+    scores = {
+        row.score.variant: row.score.value
+        for row in score_rows(run.file, run.rows)
+        if (row.score.group, row.score.metric) == ("all", "accuracy")
+    }
+
+    row = comparison_rows(within(run, Question()).found, QUICK)[0]
+    assert (row.mean_a, row.mean_b) == (scores["cot5"], scores["base"])
+    assert row.value == pytest.approx((scores["cot5"] or 0) - (scores["base"] or 0))
+
+
+def test_decodings_taken_together_have_a_permutation_test_and_no_exact_one() -> None:
+    *_, row = [row for row in know_and_act("11000000", "11100000") if row.group == "all"]
+
+    assert row.decoding_b == "T0.3+0.4"
+    assert (row.items, row.clusters, row.p_exact, row.p_mid) == (16, 8, None, None)
+    assert row.p_permutation is not None
+    assert row.reason == "no exact test: decodings of one sample are not independent"
+
+
+def test_samples_of_one_cluster_have_no_exact_test() -> None:
+    samples = [sample(n, cluster=f"c{n // 2}") for n in range(6)]
+    levels = {("base", "T0.3", "near"): "110000", ("cot5", "T0.3", "near"): "111111"}
+    run = stored(words_task(), levels, samples=samples)
+
+    row = comparison_rows(within(run, Question()).found, QUICK)[0]
+    assert (row.clusters, row.p_exact, row.p_permutation) == (3, None, 0.5)
+    assert "samples of one cluster are not independent" in (row.reason or "")
+
+
+def test_the_interval_draws_clusters_whole() -> None:
+    lines = {"base": "1111000011110000", "cot5": "0000111100001111"}
+    spread = []
+    for size in (1, 4):
+        samples = [sample(n, cluster=f"c{n // size:02}") for n in range(16)]
+        levels = {(name, "T0.3", "near"): line for name, line in lines.items()}
+        run = stored(words_task(), levels, samples=samples)
+        row = comparison_rows(within(run, Question()).found, Method())[0]
+        spread.append((row.high or 0) - (row.low or 0))
+
+    assert spread[1] > 1.5 * spread[0]
+
+
+def test_holm_corrects_the_exact_p_over_the_groups_alone() -> None:
+    rows = within_rows(base="0000000010101010", cot5="1111111110101111")
+    overall, *groups = rows
+
+    assert [row.group for row in rows] == ["all", "even", "odd"]
+    assert (overall.p_exact is not None, overall.p_holm) == (True, None)
+    assert [row.p_holm for row in groups] == list(holm([row.p_exact for row in groups]))
+    assert groups[1].p_exact != groups[1].p_holm
+
+
+def test_holm_corrects_the_permutation_p_where_no_exact_test_holds() -> None:
+    rows = know_and_act("11000000", "11100000")
+    groups = [row for row in rows if row.decoding_b == "T0.3+0.4" and row.group != "all"]
+
+    assert [row.p_holm for row in groups] == list(holm([row.p_permutation for row in groups]))
+
+
+def test_verdicts_that_are_no_right_or_wrong_have_a_difference_and_no_table() -> None:
+    f1 = replace(NEAR, metric="mean_f1")
+    runs = []
+    for name, shift in (("ant", 0.0), ("bee", 0.25)):
+        levels = {("base", "T0.3", "near"): "10=1"}
+        run = stored(words_task(gaps={}), levels, judges=(f1,), model=replace(MODEL, name=name))
+        rows = [
+            replace(
+                row,
+                verdicts={
+                    n: replace(v, value=(v.value or 0) + shift) for n, v in row.verdicts.items()
+                },
+            )
+            for row in run.rows
+        ]
+        runs.append(StoredRun(run.file, rows))
+
+    row = comparison_rows(between(runs[0], runs[1], Question()).found, QUICK)[0]
+    assert (row.value, row.n, row.p_permutation) == (-0.25, 4, 2 / 16)
+    assert counts(row) == (None,) * 5
+    assert row.reason == "no interval: constant; no exact test: verdicts are not right or wrong"
+
+
+def test_nothing_read_by_both_is_missing_and_not_zero() -> None:
+    row = within_rows(base="11..", cot5="..00")[0]
+
+    assert (row.value, row.low, row.p_exact, row.p_permutation, row.mean_a) == (None,) * 5
+    assert (row.n, row.items, row.missing_a, row.missing_b) == (0, 4, 2, 2)
+    assert row.reason == "too few; no exact test: no sample is right or wrong in both"
+
+
+def test_two_readings_that_never_differ_have_p_one_and_no_interval() -> None:
+    row = within_rows(base="1100", cot5="1100")[0]
+
+    assert (row.value, row.p_exact, row.p_mid, row.p_permutation) == (0, 1, None, 1)
+    assert (row.low, row.reason) == (None, "no interval: constant")
+
+
+# Intentions and responses
+
+
+def relations(intentions: str, responses: str) -> dict[str, ComparisonRow]:
+    rows = within_rows(
+        gaps=False, judges=(NEAR, THOUGHT), cot0__near_thought=intentions, cot0=responses
+    )
+    return {row.statistic: row for row in rows if row.group == "all"}
+
+
+def test_responses_are_told_by_whether_the_intention_was_right() -> None:
+    found = relations("1111000000=.", "111010000011")
+
+    values = {name: row.value for name, row in found.items()}
+    assert values["right_given_right"] == 3 / 4
+    assert values["right_given_wrong"] == 1 / 6
+    assert values["phi"] == pytest.approx((3 * 5 - 1 * 1) / (4 * 6 * 4 * 6) ** 0.5)
+    assert counts(found["phi"]) == (3, 1, 1, 5, 1)
+
+
+def test_each_share_has_the_number_of_items_it_is_of() -> None:
+    found = relations("1111000000=.", "111010000011")
+
+    sizes = {name: row.n for name, row in found.items()}
+    assert sizes == {"right_given_right": 4, "right_given_wrong": 6, "phi": 10}
+    assert (found["phi"].missing_a, found["phi"].items) == (1, 12)
+
+
+def test_where_every_intention_is_right_the_other_share_and_phi_are_missing() -> None:
+    found = relations("1111", "1100")
+
+    assert found["right_given_right"].value == 0.5
+    assert [found[name].value for name in ("right_given_wrong", "phi")] == [None, None]
+    assert found["phi"].reason == "constant"
+
+
+def test_intentions_and_responses_are_told_by_group_too() -> None:
+    rows = within_rows(gaps=False, judges=(NEAR, THOUGHT), cot0__near_thought="1010", cot0="1100")
+
+    assert {row.group for row in rows} == {"all", "even", "odd"}
+    assert {row.statistic for row in rows} == {"right_given_right", "right_given_wrong", "phi"}
+
+
+# Tables and their names
+
+
+def test_the_table_has_a_column_a_field_and_empty_cells_for_what_is_missing() -> None:
+    rows = know_and_act("11000=.1")
+    [line, *_] = csv.DictReader(io.StringIO(comparison_text(rows)))
+
+    assert (line["comparison"], line["statistic"]) == ("know_versus_act", "difference")
+    assert float(line["value"]) == rows[0].value
+    assert (line["p_holm"], line["n"]) == ("", "7")
+    assert line["signature_b"].startswith("toy:9f31c2ab|data:d1f3,all|base|small:scripted@r1|T0.3,")
+
+
+def test_a_name_that_looks_like_a_formula_is_made_safe() -> None:
+    rows = [replace(row, model_a="=1+1", group="@b") for row in know_and_act()]
+
+    text = comparison_text(rows)
+    assert "'=1+1" in text
+    assert ",'@b," in text
+
+
+def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
+    levels = {("base", "T0.3", "near"): "1100101", ("cot5", "T0.3", "near"): "1111001"}
+    run = stored(words_task(), levels)
+    turned = StoredRun(run.file, run.rows[::-1])
+
+    texts = [
+        comparison_text(
+            sorted(comparison_rows(within(part, Question()).found, QUICK), key=lambda r: r.group)
+        )
+        for part in (run, turned)
+    ]
+    assert texts[0] == texts[1]
+
+
+DIFFERENT = [
+    (Question(), Method(seed=1)),
+    (Question(), Method(draws=10)),
+    (Question(judge_b="near"), Method()),
+    (Question(judge_a="near"), Method()),
+    (Question(intention_judge="near"), Method()),
+]
+
+
+@pytest.mark.parametrize(("question", "method"), DIFFERENT)
+def test_another_question_about_the_same_runs_has_a_file_of_its_own(
+    question: Question, method: Method
+) -> None:
+    files = [
+        chosen([[0.9], [0.8]]).file,
+        stored(words_task(), {("base", "T0.3", "near"): "1"}).file,
+    ]
+    plain = comparison_name(files, Question(), Method())
+
+    assert plain == f"{files[0].digest[:16]}-{files[1].digest[:16]}.csv"
+    assert comparison_name(files, question, method) not in (
+        plain,
+        comparison_name(files[:1], question, method),
+    )
+
+
+def test_each_signature_names_the_judge_of_its_side() -> None:
+    row = know_and_act()[0]
+
+    assert f"|{GOLD.recipe}|" in row.signature_a
+    assert "|near:00|minilm|" in row.signature_b

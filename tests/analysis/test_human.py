@@ -1,0 +1,228 @@
+"""Ratings meet the verdicts they are of: the right variant, recipe, document and system."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.rated_runs import (
+    ANN,
+    BOB,
+    FAR,
+    MODELS,
+    NEAR,
+    SAMPLES,
+    group_runs,
+    judged,
+    ratings,
+    run,
+    runs,
+)
+
+from harness.analysis.match_ratings import Question, panels, stored_runs, unread
+from harness.analysis.panels import Panel, StoredRun
+from harness.core import Sample
+from harness.data.ratings import Rating
+from harness.errors import DataError, SpecError, StoreError
+from harness.storage.runs import ModelEntry
+
+BASE = Question(variants=("base",))
+
+
+def only(found: list[Panel]) -> Panel:
+    """The one panel there is."""
+    [panel] = found
+    return panel
+
+
+def test_cells_are_samples_by_models() -> None:
+    panel = only(panels(runs(near=NEAR), ratings(ann=ANN, bob=BOB), BASE))
+
+    assert (panel.documents, panel.systems, panel.raters) == (SAMPLES, MODELS, ("ann", "bob"))
+    assert panel.clusters == ("c0", "c0", "c1", "c1")
+    assert np.array_equal(panel.judges[0].values, NEAR)
+    assert np.array_equal(panel.ratings, np.stack([ANN, BOB], axis=2))
+
+
+def test_a_missing_verdict_and_a_blank_rating_are_no_zeros() -> None:
+    near = [[None, *NEAR[0][1:]], *NEAR[1:]]
+    ann = [[*ANN[0][:2], None], *ANN[1:]]
+
+    panel = only(panels(runs(near=near), ratings(ann=ann), BASE))
+
+    assert np.argwhere(np.isnan(panel.judges[0].values)).tolist() == [[0, 0]]
+    assert np.argwhere(np.isnan(panel.ratings)).tolist() == [[0, 2, 0]]
+
+
+def test_the_headline_is_the_mean_over_decodings_that_have_a_value() -> None:
+    cool, hot = ([2.0, None, 1.0, None], [4.0, 3.0, 1.0, None])
+    first = run("ant", {"near": cool})
+    both = StoredRun(first.file, [*first.rows, *run("ant", {"near": hot}, decoding="T0.5").rows])
+
+    panel = only(panels([both], ratings(ann=ANN), BASE))
+
+    assert panel.judges[0].values[:, 0].tolist()[:3] == [3.0, 3.0, 1.0]
+    assert np.isnan(panel.judges[0].values[3, 0])
+    assert panel.decodings == ("T0.3", "T0.5")
+
+
+def test_ratings_of_one_decoding_are_compared_with_that_decoding() -> None:
+    first = run("ant", {"near": [1.0, 2.0, 3.0, 4.0]})
+    both = StoredRun(
+        first.file, [*first.rows, *run("ant", {"near": [5.0] * 4}, decoding="T0.5").rows]
+    )
+
+    panel = only(panels([both], ratings("base@T0.5", ann=ANN), Question()))
+
+    assert panel.documents[0] == "s1@T0.5"
+    assert panel.judges[0].values[:, 0].tolist() == [5.0] * 4
+
+
+def test_a_scale_that_names_a_variant_goes_with_that_variant_alone() -> None:
+    made = [replace(r, file=r.file, rows=r.rows) for r in runs(near=NEAR)]
+    other = [
+        StoredRun(r.file, [*r.rows, *(replace(row, variant="cot3") for row in r.rows)])
+        for r in made
+    ]
+
+    found = panels(other, ratings("cot3", ann=ANN), Question())
+
+    assert [(panel.variant, panel.scale) for panel in found] == [("cot3", "cot3")]
+
+
+def test_another_scale_goes_with_every_variant_chosen() -> None:
+    other = [
+        StoredRun(r.file, [*r.rows, *(replace(row, variant="cot3") for row in r.rows)])
+        for r in runs(near=NEAR)
+    ]
+
+    found = panels(other, ratings("fluency", ann=ANN), Question(variants=("base", "cot3")))
+
+    assert [(panel.variant, panel.scale) for panel in found] == [
+        ("base", "fluency"),
+        ("cot3", "fluency"),
+    ]
+
+
+def test_two_scales_are_never_averaged() -> None:
+    found = panels(runs(near=NEAR), ratings("a", ann=ANN) + ratings("b", ann=BOB), BASE)
+
+    assert [panel.scale for panel in found] == ["a", "b"]
+
+
+def test_where_systems_are_groups_each_runs_model_is_a_judge() -> None:
+    made = [Rating("toy", f"{d}-{s}", "", "ann", 1.0, "base") for d in SAMPLES for s in MODELS]
+
+    panel = only(panels(group_runs(one=NEAR, two=FAR), made, Question()))
+
+    assert [(judge.judge, judge.model) for judge in panel.judges] == [
+        ("stated", "one"),
+        ("stated", "two"),
+    ]
+    assert (panel.documents, panel.systems) == (SAMPLES, MODELS)
+    assert np.array_equal(panel.judges[1].values, FAR)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: replace(file, version="9"),
+        lambda file: replace(file, data=replace(file.data, label="other")),
+        lambda file: replace(file, run=replace(file.run, seed=1)),
+        lambda file: replace(file, variants={**file.variants, "base": "0" * 64}),
+    ],
+)
+def test_runs_of_another_recipe_are_not_set_side_by_side(change: object) -> None:
+    *same, other = runs(near=NEAR)
+    changed = StoredRun(change(other.file), other.rows)  # type: ignore[operator]  # a function
+
+    found = panels([*same, changed], ratings(ann=ANN), BASE)
+
+    assert sorted(panel.systems for panel in found) == [("ant", "bee"), ("cat",)]
+
+
+def test_a_judge_of_two_recipes_or_snapshots_is_two_judges() -> None:
+    first, *others = runs(near=NEAR)
+    rows = [replace(row, verdicts={"near": judged(1.0, "snap-2")}) for row in first.rows]
+
+    panel = only(panels([StoredRun(first.file, rows), *others], ratings(ann=ANN), BASE))
+
+    assert [judge.recipe.split("|")[2] for judge in panel.judges] == ["near:00", "near:00@snap-2"]
+    assert np.isnan(panel.judges[0].values[:, 0]).all()
+
+
+def test_of_two_runs_of_one_model_the_fuller_counts() -> None:
+    first, *others = runs(near=NEAR)
+    short = StoredRun(replace(first.file, digest="ff"), first.rows[:1])
+
+    panel = only(panels([short, first, *others], ratings(ann=ANN), BASE))
+
+    assert np.array_equal(panel.judges[0].values, NEAR)
+
+
+def test_two_versions_of_one_model_are_refused() -> None:
+    first, *others = runs(near=NEAR)
+    other = StoredRun(replace(first.file, model=ModelEntry("ant", "vllm", "x", None)), first.rows)
+
+    with pytest.raises(StoreError, match="two versions of model ant"):
+        panels([first, other, *others], ratings(ann=ANN), BASE)
+
+
+def test_ratings_that_match_nothing_are_counted() -> None:
+    strange = [
+        Rating("toy", "s99", "ant", "ann", 1.0, "q"),
+        Rating("toy", "s1", "x", "ann", 1, "q"),
+    ]
+
+    panel = only(panels(runs(near=NEAR), [*ratings("q", ann=ANN), *strange], BASE))
+
+    assert (panel.unmatched, panel.offered) == (2, 14)
+
+
+@pytest.mark.parametrize(("sample", "model"), [("s99", "ant"), ("s1", "x")])
+def test_where_asked_an_unknown_sample_or_model_is_an_error(sample: str, model: str) -> None:
+    strange = Rating("toy", sample, model, "ann", 1.0, "q", "r.csv:7")
+
+    with pytest.raises(DataError, match=f"r.csv:7: .*sample '{sample}' by model '{model}'"):
+        panels(runs(near=NEAR), [strange], replace(BASE, is_strict=True))
+
+
+def test_only_the_judges_asked_for_are_compared() -> None:
+    question = replace(BASE, judges=("far",))
+
+    panel = only(panels(runs(near=NEAR, far=FAR), ratings(ann=ANN), question))
+
+    assert [judge.judge for judge in panel.judges] == ["far"]
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (Question(judges=("neer",)), "no run was read by judge 'neer'; did you mean near"),
+        (Question(variants=("bse",)), "no variant 'bse'; did you mean base"),
+        (Question(variants=("think",)), "no run of variant think"),
+    ],
+)
+def test_what_is_not_there_is_named(question: Question, message: str) -> None:
+    with pytest.raises((SpecError, StoreError), match=message):
+        panels(runs(near=NEAR), ratings(ann=ANN), question)
+
+
+def test_no_run_of_a_task_says_so() -> None:
+    with pytest.raises(StoreError, match="no run of task 'toy'"):
+        stored_runs([], "toy")
+
+
+def test_ratings_of_a_variant_nobody_ran_are_counted() -> None:
+    assert unread(runs(near=NEAR), ratings("think", ann=ANN) + ratings("q", ann=ANN)) == 12
+
+
+def test_a_document_may_be_a_cluster_of_samples() -> None:
+    [made] = group_runs(one=NEAR)
+    rows = [
+        replace(row, sample=Sample(row.sample.id, {}, group="g", cluster="c")) for row in made.rows
+    ]
+    people = [Rating("toy", row.sample.id, "", "ann", 1.0, "base") for row in rows]
+
+    panel = only(panels([StoredRun(made.file, rows)], people, Question()))
+
+    assert panel.judges[0].values.tolist() == [[pytest.approx(np.mean(NEAR))]]

@@ -1,0 +1,228 @@
+"""Stored runs to the bins and curves of a table, and to a picture."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from support.hate_rows import constant, planted, run_of, stored, text
+
+from harness.analysis.curves import (
+    CurveRow,
+    curve_name,
+    curve_rows,
+    curve_text,
+    names,
+    picture,
+    together,
+)
+from harness.analysis.panels import StoredRun
+from harness.errors import StoreError
+from harness.parts import Reason
+from harness.pipeline.scores import score_rows
+from harness.storage.runs import DataEntry, Row
+
+PLANTED = planted()
+
+
+def some(rows: Sequence[CurveRow], rate: str, shape: str) -> list[CurveRow]:
+    return [row for row in rows if (row.rate, row.shape) == (rate, shape)]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[CurveRow]:
+    return curve_rows(stored(PLANTED), "gold")
+
+
+@pytest.mark.parametrize("shape", ["logistic", "isotonic falling"])
+def test_a_planted_monotone_model_is_recovered_by_its_curve(
+    found: list[CurveRow], shape: str
+) -> None:
+    rows = some(found, "tpr", shape)
+
+    at = np.array([row.at for row in rows], dtype=float)
+    value = np.array([row.value for row in rows], dtype=float)
+    truth = 1 / (1 + np.exp(-(2 - 2 * at)))
+    inside = (at > 0.1) & (at < 1.9)  # at its ends an isotonic curve follows single texts
+    assert np.abs(value - truth)[inside].max() < 0.15
+    assert (np.diff(value) <= 1e-12).all()
+    assert all(row.low is not None and row.high is not None for row in rows)
+
+
+def test_the_band_holds_the_planted_curve_nearly_everywhere(found: list[CurveRow]) -> None:
+    rows = some(found, "tpr", "logistic")
+
+    truth = [1 / (1 + np.exp(-(2 - 2 * (row.at or 0)))) for row in rows]
+    held = [
+        (row.low or 0) <= share <= (row.high or 1) for row, share in zip(rows, truth, strict=True)
+    ]
+    assert sum(held) >= 0.9 * len(held)
+
+
+def test_bins_are_those_of_the_scores(found: list[CurveRow]) -> None:
+    scored = {
+        row.score.group: (row.score.value, row.score.low, row.score.high, row.score.n)
+        for row in score_rows(run_of(PLANTED), PLANTED)
+        if row.score.metric == "fpr" and row.score.group.startswith("implicitness [")
+    }
+
+    rows = some(found, "fpr", "bin")
+
+    assert [(r.value, r.low, r.high, r.n) for r in rows] == list(scored.values())
+
+
+def test_a_bin_with_too_few_texts_is_told_of_without_a_value() -> None:
+    rows = [*constant(1.0), text("x", is_hateful=True, at=1.9, said=1.0)]
+
+    last = some(curve_rows(stored(rows), "gold"), "tpr", "bin")[-1]
+
+    assert (last.at, last.value, last.n) == (1.75, None, 1)
+    assert last.note.startswith("too few")
+
+
+def test_a_constant_answer_has_no_logistic_curve_and_says_why() -> None:
+    rows = curve_rows(stored(constant(1.0)), "gold")
+
+    [row] = some(rows, "tpr", "logistic")
+    assert (row.value, row.note) == (None, "constant")
+    assert {row.value for row in some(rows, "tpr", "isotonic flat")} == {1.0}
+
+
+def test_a_judge_that_has_not_read_a_run_has_no_rows() -> None:
+    assert curve_rows(stored(constant(1.0)), "other") == []
+
+
+def test_the_table_has_a_line_a_row(found: list[CurveRow]) -> None:
+    lines = list(csv.DictReader(io.StringIO(curve_text(found))))
+
+    assert len(lines) == len(found)
+    assert lines[0]["rate"] == "tpr"
+    assert float(lines[0]["value"]) == found[0].value
+
+
+def by(model: str, rows: Sequence[CurveRow]) -> list[CurveRow]:
+    """The rows as another model's."""
+    return [replace(r, model=model, signature=r.signature.replace("small", model)) for r in rows]
+
+
+def test_the_name_of_the_files_tells_what_is_in_them(found: list[CurveRow]) -> None:
+    other = by("other", found)
+
+    assert curve_name(found) == curve_name(list(reversed(found)))
+    assert curve_name(found) != curve_name([*found, *other])
+
+
+def test_the_picture_has_both_rates_and_every_model(found: list[CurveRow]) -> None:
+    other = by("other <model>", found)
+
+    root = ElementTree.fromstring(picture([*found, *other]))
+
+    said = {element.text for element in root.iter() if element.tag.endswith("text")}
+    assert {"TPR (hits)", "FPR (false alarms)", "small", "other <model>"} <= said
+
+
+# Several runs
+
+
+FLAT = constant(1.0)
+
+
+def measured(label: str, rows: Sequence[Row] = FLAT, source: str = "toy") -> StoredRun:
+    return stored(rows, data=DataEntry(source, "released", label, {}))
+
+
+def written(run: StoredRun) -> StoredRun:
+    """The run, its answers written."""
+    return StoredRun(run.file, [replace(row, decoding="T0") for row in run.rows])
+
+
+def limited() -> StoredRun:
+    run = stored(FLAT)
+    return StoredRun(replace(run.file, run=replace(run.file.run, limit=40)), run.rows)
+
+
+def served(*snapshots: str) -> StoredRun:
+    """A run that these snapshots answered by turns."""
+    count = len(snapshots)
+    return stored([replace(r, served=snapshots[n % count]) for n, r in enumerate(FLAT)])
+
+
+def laid(*runs: StoredRun) -> list[CurveRow]:
+    return together([curve_rows(run, "gold") for run in runs])
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (written(stored(FLAT)), ["small, logprob", "small, T0"]),
+        (measured("e4b7"), ["small, data d1f3", "small, data e4b7"]),
+        (measured("e4b7", source="toxigen"), ["small, toy", "small, toxigen"]),
+        (limited(), ["small, all samples", "small, 40 samples"]),
+        (served("s1"), ["small, a1b2c3d", "small, a1b2c3d+s1"]),
+    ],
+)
+def test_runs_that_differ_are_never_one_series(other: StoredRun, expected: list[str]) -> None:
+    rows = laid(stored(FLAT), other)
+
+    assert list(names(rows).values()) == expected
+    bins = [(row.signature, row.rate, row.shape, row.at) for row in rows]
+    assert len(set(bins)) == len(bins)
+    legend = [e.text for e in ElementTree.fromstring(picture(rows)).iter() if e.text in expected]
+    assert legend == expected
+
+
+def test_each_snapshot_that_answered_has_bins_of_its_own() -> None:
+    rows = laid(served("s1", "s2", "s2", "s1"))
+
+    assert [name.rpartition("+")[2] for name in names(rows).values()] == ["s1", "s2"]
+    counts = [row.n for row in some(rows, "tpr", "bin")]
+    assert sum(counts) == 20  # hateful texts, each once
+
+
+def test_a_run_that_is_named_twice_is_told_once() -> None:
+    assert laid(stored(FLAT), stored(FLAT)) == laid(stored(FLAT))
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (stored(constant(0.0)), "one signature and other numbers"),
+        (measured("d1f3+near@77ab"), "near@77ab, whose scales differ"),
+        (measured("d1f3+column"), "the column of data d1f3"),
+    ],
+)
+def test_runs_that_no_picture_can_hold_are_refused(other: StoredRun, told: str) -> None:
+    with pytest.raises(StoreError, match=told):
+        laid(stored(FLAT), other)
+
+
+def test_columns_of_two_tables_are_two_scales() -> None:
+    one, other = measured("aa+column"), measured("bb+column")
+
+    assert laid(one, written(one))
+    with pytest.raises(StoreError, match="the column of data aa and the column of data bb"):
+        laid(one, other)
+
+
+def test_two_tasks_are_refused() -> None:
+    run = stored(FLAT)
+    other = StoredRun(replace(run.file, run=replace(run.file.run, task="other")), run.rows)
+
+    with pytest.raises(StoreError, match="of tasks other and toy"):
+        laid(run, other)
+
+
+def test_points_of_one_bin_stand_side_by_side(found: list[CurveRow]) -> None:
+    root = ElementTree.fromstring(picture([*found, *by("other", found)]))
+
+    dots = [part for part in root.iter() if part.tag.endswith("circle")]
+    assert len({part.get("cx") for part in dots}) == len(dots)
+
+
+def test_a_run_without_an_answer_has_bins_without_values() -> None:
+    rows = laid(stored([text("t", is_hateful=True, at=0.1, said=Reason.FAILED)]))
+
+    assert {row.value for row in rows} == {None}

@@ -1,0 +1,179 @@
+"""Profiles of texts beside plain numpy, and what has no score."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from weakref import ref
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from support.impscore_heads import Telling, random_scorer, telling_scorer
+
+from harness.analysis.profile import (
+    ALL,
+    Profile,
+    ProfileRow,
+    Sampling,
+    picture,
+    profile,
+    profile_text,
+)
+from harness.errors import DataError
+from harness.implicitness.formula import Distance, Form
+from harness.models.vectors import Vectors
+
+SCORER = random_scorer()
+TEXTS = [f"The {word} ferry waits for tea {at}." for at, word in enumerate("abcdefghij")]
+
+
+def profiled(
+    texts: Sequence[object], labels: Sequence[object] | None = None, **sampling: int
+) -> Profile:
+    return profile(texts, labels, SCORER, sampling=Sampling(**sampling))
+
+
+def row(texts: Sequence[object]) -> ProfileRow:
+    return profiled(texts).rows[0]
+
+
+def test_numbers_are_those_of_the_scores() -> None:
+    values = np.array([one.value for one in SCORER.score(TEXTS)], dtype=float)
+
+    found = row(TEXTS)
+
+    assert found.n == 10
+    assert found.mean == pytest.approx(values.mean(), abs=1e-5)
+    assert found.sd == pytest.approx(values.std(ddof=1), abs=1e-5)
+    assert (found.least, found.most) == pytest.approx((values.min(), values.max()), abs=1e-5)
+    assert (found.q25, found.median) == pytest.approx(np.quantile(values, [0.25, 0.5]), abs=1e-5)
+    assert found.bins == tuple(np.histogram(values, np.arange(0, 2.1, 0.25))[0])
+
+
+def test_all_pairs_are_taken_where_there_are_few() -> None:
+    pairs = [(TEXTS[i], TEXTS[j]) for i in range(10) for j in range(i)]
+    apart = [one.value for one in SCORER.distances(pairs)]
+
+    found = row(TEXTS)
+
+    assert found.pairs == 45
+    assert found.distance_mean == pytest.approx(np.mean(np.array(apart, float)), abs=1e-5)
+    assert found.distance_sd == pytest.approx(np.std(np.array(apart, float), ddof=1), abs=1e-5)
+
+
+def test_of_many_pairs_so_many_are_drawn_by_the_seed_and_in_no_order() -> None:
+    one, same = profiled(TEXTS, pairs=20, seed=1), profiled(TEXTS[::-1], pairs=20, seed=1)
+    other = profiled(TEXTS, pairs=20, seed=2)
+
+    assert one.rows[0].pairs == 20
+    assert sorted(one.distances[0]) == sorted(same.distances[0])
+    assert sorted(one.distances[0]) != sorted(other.distances[0])
+
+
+def test_no_pair_is_of_one_text_and_none_is_drawn_twice() -> None:
+    (apart,) = profiled(TEXTS, pairs=44).distances
+
+    assert len(set(apart.tolist())) == 44
+    assert apart.min() > 0
+
+
+def test_equal_texts_are_never_paired() -> None:
+    found = row(["the same"] * 5 + ["another"])
+
+    assert (found.n, found.different, found.pairs) == (6, 2, 1)
+    assert (found.distance_mean or 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        *((None, "absent"), ("", "empty"), (" \u200b", "empty"), ("a\0b", "nul")),
+        *((3, "not_text"), (2.5, "not_text")),
+    ],
+)
+def test_a_text_without_a_score_is_counted_and_never_zero(text: object, reason: str) -> None:
+    found = row([*TEXTS, text])
+
+    assert (found.texts, found.n, found.missing) == (11, 10, 1)
+    assert getattr(found, f"missing_{reason}") == 1
+    assert (sum(found.bins), found.mean) == (10, row(TEXTS).mean)
+
+
+@pytest.mark.parametrize("text", ["\U0001f600", "\u0645\u0631\u062d\u0628\u0627", "tea " * 2500])
+def test_odd_texts_are_scored(text: str) -> None:
+    assert row([text]).n == 1
+
+
+@pytest.mark.parametrize(("texts", "n"), [([None, ""], 0), (["tea"], 1)])
+def test_what_too_few_texts_cannot_tell_is_null(texts: list[object], n: int) -> None:
+    found = profiled(texts)
+
+    assert (found.rows[0].n, found.rows[0].sd, found.rows[0].distance_mean) == (n, None, None)
+    assert (found.rows[0].mean is None) == (n == 0)
+    assert ",," in profile_text(found.rows)
+    ElementTree.fromstring(picture(found, title="few"))
+
+
+def test_each_label_has_a_row_and_a_missing_one_too() -> None:
+    labels = ["b", "a", None, "", 1, "all", *"aaaa"]
+
+    found = profiled(TEXTS, labels).rows
+
+    told = {part.label: part.n for part in found}
+    assert told == {ALL: 10, "(no label)": 2, "1": 1, "a": 5, "all (a label)": 1, "b": 1}
+
+
+def test_a_column_of_texts_is_no_column_of_labels() -> None:
+    with pytest.raises(DataError, match="30 different values"):
+        profiled(["tea"] * 30, [f"label {at}" for at in range(30)])
+
+
+def test_values_of_euclidean_scorers_beyond_two_are_counted_outside() -> None:
+    wide = random_scorer(form=Form(implicitness=Distance.EUCLIDEAN))
+
+    found = profile(TEXTS, None, wide, sampling=Sampling()).rows[0]
+
+    assert found.outside > 0
+    assert sum(found.bins) + found.outside == found.n
+
+
+def test_each_different_text_is_encoded_once() -> None:
+    told: list[int] = []
+
+    profile(
+        TEXTS * 3, None, SCORER, sampling=Sampling(), progress=lambda done, _: told.append(done)
+    )
+
+    assert told == [10]
+
+
+@dataclass(frozen=True)
+class Watched(Telling):
+    """An encoder that counts, at each call, how many of its arrays somebody still holds."""
+
+    given: list["ref[Vectors]"] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        self.held.append(sum(rows() is not None for rows in self.given))
+        rows = super().encode(texts)
+        self.given.append(ref(rows))
+        return rows
+
+
+def test_vectors_of_one_part_of_the_texts_are_held_at_a_time() -> None:
+    encoder, texts = Watched(), [f"{at / 4096:.6f}" for at in range(4096)]
+
+    found = profile(texts, None, replace(telling_scorer(), encoder=encoder), sampling=Sampling(50))
+
+    assert encoder.held == [0, 1, 1, 1]
+    assert found.rows[0].mean == pytest.approx(np.mean([float(text) for text in texts]), abs=1e-5)
+    assert found.rows[0].pairs == 50
+
+
+def test_the_picture_names_labels_and_is_the_same_each_time() -> None:
+    drawn = [picture(profiled(TEXTS, list("<b" * 5)), title="a & b") for _ in range(2)]
+
+    assert drawn[0] == drawn[1]
+    texts = "".join(ElementTree.fromstring(drawn[0]).itertext())
+    assert "< (5)" in texts
+    assert "a & b, by random@" in texts

@@ -1,0 +1,318 @@
+"""What recomputations make of small files in the released layouts, beside sums done by hand."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from support.released_layouts import (
+    write_csv,
+    write_dialogues,
+    write_json,
+    write_people,
+    write_rounds,
+    write_split,
+    write_stories,
+)
+
+from harness.analysis.published import (
+    emphasized_talk,
+    hu2022,
+    intent_resolution,
+    ishate,
+    ludwig,
+    statistics,
+    topical_chat,
+)
+from harness.errors import DataError
+from harness.stats.agreement import alpha
+
+ANSWERS = [("Yes", "YYYYY"), ("No", "YYYYY"), ("No", "NNNNY"), ("Yes", "YYNNN")]
+TRAIN = [
+    ("Go away!", "I", "orig"),
+    ("go away", "I", "eda"),
+    ("Leave now.", "S", "aav"),
+    ("bad words", "E", "orig"),
+    ("a nice day", "N", "orig"),
+]
+
+
+def by_name(found: Mapping[str, float | None], names: str) -> list[float | None]:
+    return [found[name] for name in names.split()]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("contexts", 3),
+        ("items", 3),
+        ("implications", 6),
+        ("items_with_two_implications", 1),
+        ("items_with_three_implications", 1),
+        ("items_with_repeated_implications", 1),
+        ("items_echoed", 2),  # "red chair" in "on a red chair", "here" in "there"
+        ("contexts_of_0_fragments", 1),
+        ("contexts_not_of_two_fragments", 2),
+        ("minimal_pairs", 1),
+        ("fragments_overwritten", 1),
+        ("fragments_kept", 2),
+        ("contexts_of_1_turns", 2),
+        ("share_of_items_of_two_turns_or_fewer", 1),
+        ("words_per_fragment", 4 / 3),
+        ("marks_several", 1),  # "he" is in "he", in "he" and in "here"
+        ("marks_inside_a_word", 1),
+        ("marks_wrong", 1),
+        ("ambiguous", 1),
+    ],
+)
+def test_dialogues_are_counted(tmp_path: Path, name: str, value: float) -> None:
+    write_dialogues(tmp_path)
+
+    assert emphasized_talk.counts(tmp_path)[name] == pytest.approx(value)
+
+
+def test_ranks_are_those_of_the_printed_columns() -> None:
+    people, other = [1.0, 2, 3, 4], [1.0, 2, 4, 3]  # rho 1 - 6 x 2 / (4 x 15) = .8
+
+    found = emphasized_talk.ranking(
+        {"MOS": people, "BERTf1": people, "auto-gpt4-gt": other, "auto-gpt4": people[::-1]}
+    )
+
+    assert found["auto_gpt4_gt_spearman"] == pytest.approx(0.8)
+    assert by_name(found, "bertf1_discordant auto_gpt4_gt_discordant auto_gpt4_discordant") == [
+        0,
+        1,
+        6,
+    ]
+    assert found["auto_gpt4_permutation_p"] == pytest.approx(2 / 24)
+
+
+def test_quotation_marks_are_counted_and_their_guesser_scored(tmp_path: Path) -> None:
+    write_stories(
+        tmp_path,
+        [
+            ("irony", '"Yes, take it."', "No."),
+            ("irony", "Yes.", '"No, do not."'),
+            ("maxims", "Yes.", "No."),
+        ],
+    )
+
+    found = intent_resolution.counts(tmp_path)
+
+    assert by_name(found, "items items_irony items_maxims items_metaphor") == [3, 2, 1, 0]
+    assert by_name(found, "quoted_true quoted_literal quoted_true_only") == [1, 1, 1]
+    assert by_name(found, "accuracy_quoted accuracy_quoted_maxims") == [0.5, 0.5]
+    assert found["accuracy_shorter"] == pytest.approx(1 / 3)
+    assert found["unspaced_prefixes"] == 0
+
+
+def test_people_s_readings_are_scored_against_the_gold_answer(tmp_path: Path) -> None:
+    write_people(tmp_path, ANSWERS)
+
+    found = ludwig.people(tmp_path)
+
+    assert by_name(found, "items unanimous four_to_one three_to_two") == [4, 2, 1, 1]
+    assert by_name(found, "majority_against_gold unanimous_against_gold") == [2, 1]
+    assert found["annotator_accuracy"] == pytest.approx(11 / 20)
+    assert found["majority_accuracy"] == pytest.approx(1 / 2)
+
+
+def test_an_answer_other_than_yes_and_no_is_refused(tmp_path: Path) -> None:
+    write_people(tmp_path, ANSWERS)
+    path = tmp_path / "human_eval_151-300.csv"
+    path.write_text(path.read_text("utf-8").replace("Yes", "Maybe", 1), "utf-8")
+
+    with pytest.raises(DataError, match=r"151-300\.csv:2: Annotator 1 says 'Maybe'"):
+        ludwig.people(tmp_path)
+
+
+def test_kappa_and_alpha_of_a_round_are_those_by_hand(tmp_path: Path) -> None:
+    # Implicit: 3 of 4 alike, chance 1/2 x 3/4 + 1/2 x 1/4 = 1/2, so kappa 1/2.
+    write_rounds(tmp_path, [("I", "I"), ("I", "I"), ("E", "I"), ("E", "E")])
+
+    found = ishate.agreement(tmp_path)
+
+    assert by_name(found, "round_1_kappa_implicit round_3_kappa_implicit") == pytest.approx(
+        [0.5] * 2
+    )
+    assert found["round_2_alpha_nominal"] == pytest.approx(1 - 7 * 2 / (2 * 5 * 3))
+    assert by_name(found, "round_1_kappa_subtle sources round_1_messages") == [None, 2, 4]
+
+
+def test_ordinal_alpha_takes_implicitness_for_more_than_subtlety(tmp_path: Path) -> None:
+    write_rounds(tmp_path, [("I", "X"), ("E", "E"), ("S", "S"), ("X", "E")])
+
+    found = ishate.agreement(tmp_path)["round_1_alpha_ordinal"]
+
+    assert found == alpha([[2, 1], [0, 0], [3, 3], [1, 0]], "ordinal").value
+
+
+def test_a_round_has_two_annotators(tmp_path: Path) -> None:
+    write_rounds(tmp_path, [("I", "I", "I"), ("E", "E", "E")])  # type: ignore[list-item]  # one too many
+
+    with pytest.raises(DataError, match="3 annotators, not 2"):
+        ishate.agreement(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rows", 3),
+        ("not_hateful", 1),
+        ("explicit", 1),
+        ("implicit", 1),
+        ("subtle", 0),
+        ("not_subtle", 2),
+        ("from_wsf", 3),
+        ("from_ihc", 0),
+        ("implicit_wsf", 1),
+        ("property_irony", 1),
+        ("rows_with_augmented", 5),
+        ("implicit_with_augmented", 3),
+        ("implicit_augmented", 2),
+        ("with_an_implicit_layer", 4),
+        ("implicit_eda", 1),
+        ("explicit_with_augmented", 1),
+        ("subtle_with_augmented", 1),
+        ("subtle_aav", 1),
+        ("subtle_eda", 0),
+        ("implicit_duplicates", 1),  # "Go away!" and "go away"
+    ],
+)
+def test_originals_and_augmented_rows_are_counted(tmp_path: Path, name: str, value: int) -> None:
+    write_split(tmp_path, "train", TRAIN)
+
+    assert ishate.train_split(tmp_path)[name] == value
+
+
+def test_originals_are_counted_over_all_splits(tmp_path: Path) -> None:
+    write_split(tmp_path, "train", TRAIN)
+    write_split(tmp_path, "dev", [("GO, away", "I", ""), ("leave now", "S", "")])
+    write_split(tmp_path, "test", [("more words", "E", "")])
+
+    found = ishate.originals(tmp_path)
+
+    assert by_name(found, "rows explicit implicit subtle") == [6, 2, 3, 1]
+    assert ishate.test_split(tmp_path)["rows"] == 1
+    assert ishate.leakage(tmp_path)["dev_in_train"] == 1
+
+
+@pytest.mark.parametrize("content", [b"no parquet", b""])
+def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "ishate_dev.parquet.gzip").write_bytes(content)
+
+    with pytest.raises(DataError, match="not a Parquet file"):
+        ishate.dev_split(tmp_path)
+
+
+def rated(source: str, system: str, value: float) -> dict[str, object]:
+    return {
+        "source": source,
+        "system_id": system,
+        "system_output": f"{system} to {source}",
+        "context": "a fact",
+        "scores": {"coherence": value},
+    }
+
+
+def test_replies_are_correlated_with_people_where_they_can_be_read(tmp_path: Path) -> None:
+    items = [rated(s, m, v) for s in ("a", "b") for m, v in (("x", 1), ("y", 2), ("z", 3))]
+    write_json(tmp_path / "topical_chat.json", items)
+    said = [["1"], ["2", "2"], ["Rating: 3"], ["3"], ["none"], ["1", "neither"]]
+    judged = [{**item, "all_responses": texts} for item, texts in zip(items, said, strict=True)]
+    write_json(tmp_path / "replies.json", judged)
+
+    found = topical_chat.correlations(tmp_path, attribute="coherence", replies="replies.json")
+
+    assert found["replies"] == 5
+    assert found["tau_b"] == pytest.approx(0)  # of 1 and -1
+    assert found["pearson"] == pytest.approx(0)
+
+
+def test_a_reply_to_nothing_rated_is_refused(tmp_path: Path) -> None:
+    write_json(tmp_path / "topical_chat.json", [rated("a", "x", 1)])
+    write_json(tmp_path / "replies.json", [{**rated("b", "x", 1), "all_responses": ["1"]}])
+
+    with pytest.raises(DataError, match="does not hold"):
+        topical_chat.correlations(tmp_path, attribute="coherence", replies="replies.json")
+
+
+def write_hu(folder: Path) -> None:
+    """Two items a phenomenon; people know the first, the model all first orders of the options."""
+    for name in hu2022.PHENOMENA.values():
+        people = [(1, 1, 1), (1, 2, 0), (2, 1, 1), (2, 2, 1)]
+        columns = ("pKey", "itemNum", "Correct")
+        write_csv(folder / f"human_data/fj/Human_{name}.csv", columns, people)
+    for path in hu2022.answer_files("toy"):
+        seed = int(path.partition("_seed")[2][0])
+        is_first, order = seed == 0, "[1, 2]" if seed == 0 else "[2, 1]"
+        shares = "{'1': 0.9, '2': 0.1}" if is_first else "{'1': 0.5, '2': 0.5}"
+        asked = (shares, order, 1 if is_first else 2)
+        rows = [(1, seed, 1, is_first, 0.9, *asked), (2, seed, 2, is_first, 0.2, *asked)]
+        answers = ("item_id", "seed", "answer", "correct", "prob_true_answer", "distribution")
+        places = ("randomized_option_order", "randomized_true_answer")
+        write_csv(folder / path, (*answers, *places), rows)
+    for path in hu2022.prompt_files():
+        write_csv(folder / path, ("item_id",), [(1,), (2,)])
+
+
+@pytest.mark.parametrize(
+    ("compute", "values"),
+    [
+        (hu2022.prompts, {"items": 14, "items_irony": 2, "rows_without_stories": 50}),
+        (hu2022.people, {"participants": 2, "answers": 28, "accuracy_irony": 0.75}),
+        (
+            lambda folder: hu2022.answers(folder, model="toy"),
+            {"rows": 70, "accuracy": 0.2, "answers_of_one": 35, "accuracy_irony": 0.2},
+        ),
+        # One order of five is right; over all of them the right option has 2.9 of 5.
+        (
+            lambda folder: hu2022.answers(folder, model="toy"),
+            {"swing_irony": 100.0, "gain_irony": 80.0},
+        ),
+        (
+            lambda folder: hu2022.answers_and_people(folder, model="toy"),
+            {"pearson_irony": 1.0, "largest": 1.0},
+        ),
+    ],
+)
+def test_stored_answers_are_counted_by_phenomenon(
+    tmp_path: Path,
+    compute: Callable[[Path], Mapping[str, float | None]],
+    values: Mapping[str, float],
+) -> None:
+    write_hu(tmp_path)
+
+    found = compute(tmp_path)
+
+    assert {name: found[name] for name in values} == pytest.approx(values)
+
+
+@pytest.mark.parametrize("cell", ["[1", "(1, 2)", "__import__('os')"])
+def test_a_stored_list_that_is_none_is_refused(tmp_path: Path, cell: str) -> None:
+    write_hu(tmp_path)
+    path = tmp_path / hu2022.answer_files("toy")[0]
+    path.write_text(path.read_text("utf-8").replace("[1, 2]", cell), "utf-8")
+
+    with pytest.raises(DataError, match="randomized_option_order holds no list"):
+        hu2022.answers(tmp_path, model="toy")
+
+
+@pytest.mark.parametrize("cell", ["nan", "much"])
+def test_a_stored_answer_that_is_no_number_is_refused(tmp_path: Path, cell: str) -> None:
+    write_hu(tmp_path)
+    path = tmp_path / hu2022.PEOPLE[0]
+    write_csv(path, ("pKey", "itemNum", "Correct"), [(1, 1, cell)])
+
+    with pytest.raises(DataError, match=f"Correct says '{cell}'"):
+        hu2022.people(tmp_path)
+
+
+def test_one_sided_and_two_sided_williams_are_of_their_own_inputs() -> None:
+    vectors = {"gold": [1.0, 2, 3, 4], "first_metric": [1.0, 2, 3, 5]}
+    vectors |= {"second_metric": [2.0, 1, 3, 4], "correlations": [0.5, 0.5, 0.1], "n": [50]}
+
+    found = statistics.williams(vectors)
+
+    assert by_name(found, "t_of_correlations p_of_correlations") == pytest.approx([0, 1])
+    assert found["second_r"] == pytest.approx(0.8)
+    assert 0 < (found["one_sided_p"] or 0) < 0.5

@@ -1,0 +1,110 @@
+"""What becomes of a published number: ok, differs, known, lost, or no data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.released_layouts import write_dialogues
+
+from harness.analysis.verify import Cell, Status, verify
+from harness.errors import SpecError
+from harness.specs.published import GoldenSpec
+from harness.specs.schema import check
+
+CELL = {"table": "t", "cell": "c", "recompute": "emphasized_talk", "value": "items", "published": 3}
+NAMED = {"known_difference": "counted otherwise", "found": 3}
+
+
+def golden(cell: dict[str, Any], **rest: object) -> GoldenSpec:
+    content = {"paper": "p", "about": "a", "cells": [{**CELL, **cell}], **rest}
+    spec: GoldenSpec = check(content, GoldenSpec, where="toy.yaml")
+    return spec
+
+
+def only(cell: dict[str, Any], folder: Path | None) -> Cell:
+    """The one cell, with this folder as that of every source."""
+    (found,) = verify({"toy": golden(cell)}, lambda _: folder)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cell", "status", "reason"),
+    [
+        ({}, Status.OK, None),
+        ({"published": 4}, Status.DIFFERS, None),
+        ({"published": 4, "tolerance": 1.0}, Status.OK, None),
+        ({"published": 4, **NAMED}, Status.KNOWN, "counted otherwise"),
+        ({"published": 4, **NAMED, "found": 5}, Status.DIFFERS, None),
+        (NAMED, Status.OK, None),
+        ({"value": "words_per_fragment", "published": "1.33"}, Status.OK, None),
+        ({"value": "words_per_fragment", "published": "1.330"}, Status.DIFFERS, None),
+    ],
+)
+def test_a_cell_is_judged_by_its_last_digit_and_by_what_is_known(
+    tmp_path: Path, cell: dict[str, Any], status: Status, reason: str | None
+) -> None:
+    write_dialogues(tmp_path)
+
+    found = only(cell, tmp_path)
+
+    assert (found.status, found.reason) == (status, reason)
+
+
+def test_half_a_unit_away_still_rounds_to_the_printed_number() -> None:
+    cell = {"recompute": "tie_calibration", "value": "with_ties_accuracy", "published": "0.50"}
+    inputs = {"metric": [1, 2], "without_ties": [1, 2], "with_ties": [1, 2]}
+
+    (found,) = verify({"toy": golden({**cell, "tolerance": 0.5}, inputs=inputs)}, lambda _: None)
+
+    assert (found.recomputed, found.difference, found.status) == (1.0, 0.5, Status.OK)
+
+
+def test_what_nobody_can_recompute_says_why() -> None:
+    found = only({"recompute": "none", "value": None, "reason": "not released"}, None)
+
+    assert (found.status, found.reason) == (Status.LOST, "not released")
+    assert (found.recomputed, found.difference) == (None, None)
+
+
+@pytest.mark.parametrize(("has_folder", "named"), [(False, "no folder"), (True, "data.json")])
+def test_a_cell_without_its_file_has_no_data(tmp_path: Path, has_folder: bool, named: str) -> None:
+    found = only({}, tmp_path if has_folder else None)
+
+    assert found.status == Status.NO_DATA
+    assert named in (found.reason or "")
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def drop_an_implication(path: Path) -> None:
+    path.write_text(path.read_text("utf-8").replace(', "not on a table"', ""), "utf-8")
+
+
+@pytest.mark.parametrize("tamper", [truncate, drop_an_implication])
+def test_a_file_that_was_tampered_with_differs(
+    tmp_path: Path, tamper: Callable[[Path], None]
+) -> None:
+    write_dialogues(tmp_path)
+    tamper(tmp_path / "data.json")
+
+    assert only({"value": "implications", "published": 6}, tmp_path).status == Status.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("cell", "named"),
+    [
+        ({"recompute": "emphasised_talk"}, "did you mean emphasized_talk"),
+        ({"value": "item"}, "did you mean items"),
+        ({"recompute": "williams", "value": "first_r"}, "needs an input 'correlations'"),
+    ],
+)
+def test_an_unknown_name_is_the_user_s_mistake(
+    tmp_path: Path, cell: dict[str, Any], named: str
+) -> None:
+    write_dialogues(tmp_path)
+
+    with pytest.raises(SpecError, match=named):
+        only(cell, tmp_path)

@@ -1,0 +1,134 @@
+"""People's ratings are read strictly, named by their lines, and written so that they come back."""
+
+from pathlib import Path
+
+import pytest
+from support.sketches import HOSTILE
+
+from harness.data.ratings import Conversion, Rating, Target, from_wide, ratings_text, read_ratings
+from harness.errors import DataError
+
+HEAD = "task,sample_id,model,rater,value,scale"
+KEYS = {"r1": Target("toy", "s1", "ant", "base"), "r2": Target("toy", "s2", "bee", "base")}
+
+
+def written(folder: Path, *lines: str) -> Path:
+    """A file of these lines."""
+    path = folder / "ratings.csv"
+    path.write_text("\n".join(lines), "utf-8")
+    return path
+
+
+def test_a_blank_value_is_missing_and_no_zero(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, HEAD, "toy,s1,ant,ann,,q", "toy,s1,ant,bob,0,q", "toy,s1,ant,cy,-1.5,q"
+    )
+
+    assert [rating.value for rating in read_ratings(path)] == [None, 0.0, -1.5]
+
+
+@pytest.mark.parametrize("value", ["good", "nan", "inf", "1,5", "4/5"])
+def test_a_value_that_is_no_number_is_named_with_its_line(tmp_path: Path, value: str) -> None:
+    path = written(tmp_path, HEAD, "toy,s1,ant,ann,3,q", f'toy,s2,ant,ann,"{value}",q')
+
+    with pytest.raises(DataError, match=rf"ratings.csv:3: rating '{value}' is not a number"):
+        read_ratings(path)
+
+
+def test_a_rating_given_twice_is_an_error_that_names_both_lines(tmp_path: Path) -> None:
+    path = written(tmp_path, HEAD, "toy,s1,ant,ann,3,q", "toy,s1,bee,ann,3,q", "toy,s1,ant,ann,4,q")
+
+    with pytest.raises(DataError, match=r"csv:4: rater 'ann' has rated .* at .*csv:2"):
+        read_ratings(path)
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["toy,s2,ant,ann,3,q", "toy,s1,bee,ann,3,q", "toy,s1,ant,bob,3,q", "toy,s1,ant,ann,3,p"],
+)
+def test_what_differs_in_sample_model_rater_or_scale_is_no_repeat(
+    tmp_path: Path, other: str
+) -> None:
+    assert len(read_ratings(written(tmp_path, HEAD, "toy,s1,ant,ann,3,q", other))) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [(",s1,ant,ann,3,q", "task"), ("toy,,ant,ann,3,q", "sample_id"), ("toy,s1,ant, ,3,q", "rater")],
+)
+def test_a_rating_without_task_sample_or_rater_is_refused(
+    tmp_path: Path, line: str, name: str
+) -> None:
+    with pytest.raises(DataError, match=f"csv:2: no {name}"):
+        read_ratings(written(tmp_path, HEAD, line))
+
+
+def test_a_file_without_a_column_names_it(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no column 'scale'"):
+        read_ratings(written(tmp_path, "task,sample_id,model,rater,value", "toy,s1,ant,ann,3"))
+
+
+@pytest.mark.parametrize("word", ["=1+1", "-x", "@me", "'quoted'", "+49", 'a "b", c', HOSTILE[3]])
+def test_what_is_written_is_formula_safe_and_comes_back(tmp_path: Path, word: str) -> None:
+    made = [Rating("toy", f"{word}1", word, word, 2.5, word), Rating("toy", "s", "", "b", None, "")]
+    path = written(tmp_path, ratings_text(made))
+
+    assert read_ratings(path) == made
+    assert not any(cell.startswith(("=", "@", "+")) for cell in path.read_text("utf-8").split(","))
+
+
+def test_a_wide_table_gives_a_rating_for_each_column_of_a_rater(tmp_path: Path) -> None:
+    path = written(tmp_path, "sample_id,model,ann,bob", "s1,ant,3,4", "s2,ant,,5")
+
+    found = from_wide(path, Conversion(task="toy", scale="base"))
+
+    assert [(r.sample_id, r.rater, r.value) for r in found] == [
+        ("s1", "ann", 3.0),
+        ("s1", "bob", 4.0),
+        ("s2", "ann", None),
+        ("s2", "bob", 5.0),
+    ]
+    assert {(r.task, r.model, r.scale) for r in found} == {("toy", "ant", "base")}
+
+
+def test_columns_of_raters_can_be_chosen_and_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "sample_id,model,note,x", "s1,ant,fine,3")
+
+    [found] = from_wide(path, Conversion(task="toy", raters={"x": "ann"}))
+
+    assert (found.rater, found.value) == ("ann", 3.0)
+
+
+def test_words_count_as_the_numbers_they_are_said_to_stand_for(tmp_path: Path) -> None:
+    path = written(tmp_path, "sample_id,ann", "s1,yes", "s2,no")
+
+    found = from_wide(path, Conversion(task="toy", words={"yes": 1.0, "no": 0.0}))
+
+    assert [rating.value for rating in found] == [1.0, 0.0]
+
+
+def test_a_rated_sheet_is_restored_by_its_key(tmp_path: Path) -> None:
+    path = written(tmp_path, "row,topic,answer,ann", "r2,tea,yes,4", "r1,rain,no,2")
+
+    found = from_wide(path, Conversion(keys=KEYS))
+
+    assert found == [
+        Rating("toy", "s2", "bee", "ann", 4.0, "base"),
+        Rating("toy", "s1", "ant", "ann", 2.0, "base"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "how", "message"),
+    [
+        (("row,answer,ann", "r9,yes,4"), Conversion(keys=KEYS), "'r9' is not in the key"),
+        (("sample_id,ann", "s1,4"), Conversion(raters={"bo": "bo"}), "no column 'bo'"),
+        (("sample_id,model", "s1,ant"), Conversion(task="toy"), "no column of a rater"),
+        (("sample_id,ann", "s1,4"), Conversion(), "no task"),
+    ],
+)
+def test_a_table_that_cannot_be_understood_says_what_is_missing(
+    tmp_path: Path, lines: tuple[str, ...], how: Conversion, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        from_wide(written(tmp_path, *lines), how)

@@ -1,0 +1,145 @@
+"""Evaluations: figures checked by hand, missing items counted and never zero."""
+
+import pytest
+from support.impscore_heads import random_head, random_scorer, telling_scorer
+
+from harness.implicitness.evaluate import Measured, Metric, evaluate
+from harness.implicitness.items import Choice, Items, Pair, Ranking
+from harness.implicitness.scorer import Scorer
+from harness.models.encoders.encoders import CharNgrams
+
+
+def ranking(*sentences: object, topic: str = "t", levels: tuple[float, ...] = ()) -> Ranking:
+    graded = levels or tuple(float(n) for n in range(len(sentences)))
+    return Ranking(topic, sentences, graded)
+
+
+def measured(items: Items, metric: Metric) -> Measured:
+    found = evaluate(items, telling_scorer())
+    return next(one for one in found.measured if one.metric == metric)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "tau", "rho", "ordered", "ends"),
+    [
+        (("0.1", "0.2", "0.3", "0.4"), 1, 1, 1, 1),
+        (("0.4", "0.3", "0.2", "0.1"), -1, -1, 0, 0),
+        # One swap of neighbours: (5 - 1) / 6; rho = 1 - 6 * 2 / (4 * 15).
+        (("0.1", "0.3", "0.2", "0.4"), 4 / 6, 0.8, 5 / 6, 1),
+        # 2, 3, 4, 1: concordant 3 of 6; rho = 1 - 6 * 12 / 60.
+        (("0.2", "0.3", "0.4", "0.1"), 0, -0.2, 3 / 6, 0),
+        # A tie of scores: tau-b = 5 / sqrt(5 * 6); ranks 1.5, 1.5, 3, 4.
+        (("0.1", "0.1", "0.3", "0.4"), 5 / 30**0.5, 0.9486832980505138, 5.5 / 6, 1),
+    ],
+)
+def test_figures_of_a_ranking_are_those_worked_out_by_hand(
+    sentences: tuple[str, ...], tau: float, rho: float, ordered: float, ends: float
+) -> None:
+    found = evaluate(Items(rankings=(ranking(*sentences),)), telling_scorer())
+
+    values = {one.metric: one.value for one in found.measured}
+    expected = {"tau": tau, "rho": rho, "ordered": ordered, "ends": ends}
+    assert values == pytest.approx(expected, abs=1e-9)
+
+
+def test_equal_levels_are_no_pair_to_be_ordered() -> None:
+    tied = ranking("0.1", "0.2", "0.3", levels=(1, 1, 2))
+
+    assert measured(Items(rankings=(tied,)), "ordered").value == 1
+    assert measured(Items(rankings=(tied,)), "tau").value == pytest.approx(2 / 6**0.5)
+
+
+def test_means_are_over_items_and_intervals_over_topics() -> None:
+    up, down = ranking("0.1", "0.2", topic="a"), ranking("0.2", "0.1", topic="b")
+
+    found = measured(Items(rankings=(up, up, down, up)), "tau")
+
+    assert (found.value, found.n, found.topics, found.missing) == (0.5, 4, 2, 0)
+    assert found.low is not None
+    assert found.low < 0.5
+
+
+@pytest.mark.parametrize("broken", [("0.1", ""), ("0.1", None), ("0.1", 5), ("0.1", "0\0")])
+def test_a_ranking_with_a_flagged_sentence_is_missing_and_no_zero(
+    broken: tuple[object, ...],
+) -> None:
+    items = Items(rankings=(ranking("0.1", "0.2"), ranking(*broken)))
+
+    found = evaluate(items, telling_scorer())
+
+    assert [(one.value, one.n, one.missing) for one in found.measured] == [(1, 1, 1)] * 4
+    assert (found.rankings[1].scores[1], found.rankings[1].tau) == (None, None)
+
+
+@pytest.mark.parametrize("metric", ["tau", "rho", "ordered", "ends"])
+def test_all_right_is_no_certainty(metric: Metric) -> None:
+    # Eight topics without a fault: a share of .025 ** (1 / 8) or more (Clopper & Pearson).
+    rankings = tuple(ranking("0.1", "0.2", "0.4", topic=f"t{n}") for n in range(8))
+
+    found = measured(Items(rankings=rankings), metric)
+
+    share = 0.025 ** (1 / 8)
+    assert (found.value, found.high) == (1, 1)
+    assert found.low == pytest.approx(2 * share - 1 if metric in ("tau", "rho") else share)
+
+
+def test_scores_that_are_all_equal_have_no_tau() -> None:
+    found = measured(Items(rankings=(ranking("0.1", "0.1"),)), "tau")
+
+    assert (found.value, found.n, found.missing) == (None, 0, 1)
+
+
+def test_pairs_are_right_where_the_implicit_one_scores_higher() -> None:
+    pairs = (Pair("a", "0.9", "0.1"), Pair("b", "0.1", "0.9"), Pair("c", "0.5", "0.5"))
+
+    found = measured(Items(pairs=(*pairs, Pair("d", "0.5", None))), "pairs")
+
+    assert (found.value, found.n, found.missing, found.chance) == (0.5, 3, 1, 0.5)
+
+
+def test_choices_are_right_where_the_nearest_in_meaning_is_the_answer() -> None:
+    options = ("0.9", "0.2", "1.5")
+    choices = (
+        Choice("a", "0.1", options, 1),
+        Choice("b", "0.1", options, 0),
+        Choice("c", "0.1", ("0.2", "0.2"), 0),
+        Choice("d", "0.1", ("0.2", ""), 0),
+    )
+
+    found = measured(Items(choices=choices), "closest")
+
+    assert (found.value, found.n, found.missing) == ((1 + 0 + 0.5) / 3, 3, 1)
+    assert found.chance == pytest.approx((1 / 3 + 1 / 3 + 1 / 2 + 1 / 2) / 4)
+
+
+def test_the_same_seed_gives_the_same_intervals_and_the_scorer_is_named() -> None:
+    items = Items(rankings=tuple(ranking(f"a{n}", "b", f"c{n}", topic=f"t{n}") for n in range(9)))
+
+    first, again, other = (evaluate(items, random_scorer(), seed=seed) for seed in (1, 1, 2))
+
+    assert first == again
+    assert first.scorer == random_scorer().signature
+    assert first.measured != other.measured
+
+
+def test_kinds_of_items_that_are_not_there_are_not_measured() -> None:
+    found = evaluate(Items(pairs=(Pair("a", "0.9", "0.1"),)), telling_scorer())
+
+    assert [one.metric for one in found.measured] == ["pairs"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "count"), [((), None), (["Other."], 0), (["One."], 3), (["one", "Five!"], 4)]
+)
+def test_items_with_a_sentence_that_the_scorer_was_trained_on_are_counted(
+    seen: tuple[str, ...], count: int | None
+) -> None:
+    items = Items(
+        rankings=(ranking("One.", "Two.", None), ranking("Four.", "Five.")),
+        pairs=(Pair("a", "Six.", "ONE"),),
+        choices=(Choice("a", "Seven.", ("Eight.", "One."), 0),),
+    )
+
+    found = evaluate(items, Scorer("random", random_head(seen=seen), CharNgrams()))
+
+    assert (found.trained_on, found.items) == (count, 4)

@@ -1,0 +1,167 @@
+"""Samples that say how implicit they are, by a scorer, by a column, or not at all."""
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec import structs
+from support.hate_rows import SPEC, task
+from support.sketches import task as texts
+from support.standin_scorer import Said, Standin
+
+from harness.core import Sample
+from harness.errors import DataError, SpecError
+from harness.implicitness.bins import as_told, overlap_line, placed
+from harness.specs.tasks import ImplicitnessSpec, TaskSpec
+from harness.storage.runs import DataEntry
+from harness.text.dedup import fingerprint
+
+DATA = DataEntry("toys", "released", "d1f3", {"a.csv": "00"})
+
+
+def sample(name: str, text: str, **references: str) -> Sample:
+    held = {key: (value,) for key, value in references.items()}
+    return Sample(name, {"text": text}, held, ("yes", "no"), "yes")
+
+
+def measured(
+    *samples: Sample, by: Standin | None = None, spec: ImplicitnessSpec | None = SPEC
+) -> tuple[tuple[Sample, ...], str]:
+    found, data = placed(samples, DATA, spec=spec, scorer=lambda name: by or Standin())
+    return found, data.label
+
+
+def test_a_scorers_value_and_signature_stand_by_the_samples() -> None:
+    found, label = measured(sample("a", "abcde"))
+
+    assert found[0].references["implicitness"] == ("0.5",)
+    assert label == "d1f3+standin@00112233"
+
+
+def test_a_text_without_a_measure_is_flagged_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    found, _ = measured(sample("a", "abcde"), sample("b", ""))
+
+    assert (found[1].references, found[1].flags) == ({}, ("implicitness_empty",))
+    assert "1 of 2 texts have no implicitness" in caplog.text
+
+
+def test_values_beyond_the_published_bins_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    measured(sample("a", "x" * 20), sample("b", "x" * 21))
+
+    assert "1 of 2 values by standin@00112233 lie outside 0 to 2" in caplog.text
+
+
+@pytest.mark.parametrize("scorer", ["standin", "column"])
+def test_a_tables_own_column_goes_before_the_tasks_scorer(scorer: str) -> None:
+    scorer_used = Standin()
+    spec = structs.replace(SPEC, scorer=scorer)
+
+    found, label = measured(sample("a", "abc", implicitness="1.25"), by=scorer_used, spec=spec)
+
+    assert (found[0].references["implicitness"], label) == (("1.25",), "d1f3+column")
+    assert scorer_used.heard == []
+
+
+def test_a_scorer_that_is_asked_for_goes_before_the_column() -> None:
+    told = as_told(task(), name="toy", table=None, scorer="standin").implicitness
+
+    found, label = measured(sample("a", "abc", implicitness="1.25"), spec=told)
+
+    assert (found[0].references["implicitness"], label) == (("0.3",), "d1f3+standin@00112233")
+
+
+def test_a_column_that_is_not_there_is_told_with_its_key() -> None:
+    with pytest.raises(DataError, match="no column of implicitness; name it in the column map"):
+        measured(sample("a", "abc"), spec=structs.replace(SPEC, scorer="column"))
+
+
+@pytest.mark.parametrize("spec", [None, structs.replace(SPEC, scorer="none")])
+def test_nothing_is_measured_where_nothing_is_asked_for(spec: ImplicitnessSpec | None) -> None:
+    held = sample("a", "abc")
+
+    assert measured(held, spec=spec) == ((held,), "d1f3")
+
+
+def test_a_tables_own_column_counts_for_nothing_where_none_is_asked_for() -> None:
+    spec = structs.replace(SPEC, scorer="none")
+
+    found, label = measured(sample("a", "abc", implicitness="1.25", level="1"), spec=spec)
+
+    assert (found[0].references, label) == ({"level": ("1",)}, "d1f3")
+
+
+def test_texts_the_scorer_was_trained_on_are_flagged_and_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    trained = Standin(seen=frozenset({fingerprint("The kettle boils.")}))
+
+    found, _ = measured(sample("a", "the KETTLE boils!"), sample("b", "It rains."), by=trained)
+
+    assert [one.flags for one in found] == [("scorer_trained_on",), ()]
+    assert "scorer standin@00112233 was trained on 1 of the 2 texts" in caplog.text
+    assert "leave them out" in caplog.text
+
+
+def test_of_texts_it_was_not_trained_on_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    measured(sample("a", "It rains."))
+
+    assert caplog.text == ""
+
+
+def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    held, data = placed(
+        [sample("a", "It rains.")], DATA, spec=SPEC, scorer=lambda name: Standin(seen=frozenset())
+    )
+
+    assert (held[0].flags, data.is_training_known) == ((), False)
+    assert "nobody knows which texts scorer standin@00112233 was trained on" in caplog.text
+
+
+def test_what_a_run_knows_of_the_overlap_can_be_told_again() -> None:
+    trained = Standin(seen=frozenset({fingerprint("It rains.")}))
+    samples = [sample("a", "It rains."), sample("b", "It pours.")]
+
+    held, data = placed(samples, DATA, spec=SPEC, scorer=lambda name: trained)
+
+    # A sample has a row a variant: it counts once.
+    assert "trained on 1 of the 2 texts" in overlap_line(data, [*held, *held])
+    assert overlap_line(DATA, samples) == ""
+
+
+def test_no_more_digits_are_kept_than_a_batch_leaves_alone() -> None:
+    class Noisy(Standin):
+        def score(self, texts: Sequence[object]) -> list[Said]:
+            return [Said(0.123456789) for _ in texts]
+
+    assert measured(sample("a", "x"), by=Noisy())[0][0].references["implicitness"] == ("0.123457",)
+
+
+TABLE = structs.replace(
+    task(),
+    data=structs.replace(
+        task().data, reader="labelled_table", map="toys", choices={"hateful": "yes"}
+    ),
+)
+
+
+def test_another_map_and_scorer_take_the_place_of_the_tasks() -> None:
+    told = as_told(TABLE, name="toy", table="mine.yaml", scorer="other")
+
+    assert told.data.map == "mine.yaml"
+    assert told.implicitness is not None
+    assert (told.implicitness.scorer, told.implicitness.prefers_column) == ("other", False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "table", "scorer", "told"),
+    [
+        (texts(), "toys", None, "--map toys: task toy reads no table"),
+        (texts(), None, "other", "--scorer other: task toy tells nothing against implicitness"),
+    ],
+)
+def test_what_a_task_has_no_use_for_is_refused(
+    spec: TaskSpec, table: str | None, scorer: str | None, told: str
+) -> None:
+    with pytest.raises(SpecError, match=told):
+        as_told(spec, name="toy", table=table, scorer=scorer)

@@ -1,0 +1,234 @@
+"""Heads from pairs and recipes: figures by hand, cards, ablations, and nothing tested on itself."""
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from support.impscore_heads import telling_scorer
+from support.training_pairs import invented
+
+pytest.importorskip("torch")
+
+from msgspec import structs
+
+from harness.analysis.plots import HEIGHT
+from harness.errors import DataError
+from harness.implicitness.ablation import (
+    COLUMNS,
+    DRAWN,
+    SWEPT,
+    Origin,
+    Row,
+    Setting,
+    picture,
+    trials,
+    tried,
+)
+from harness.implicitness.examples import embed, examples
+from harness.implicitness.formula import FORMS
+from harness.implicitness.head import Head
+from harness.implicitness.metrics import Figures, figures, word_presence
+from harness.implicitness.pairs import TrainingPair, data_digest, with_negatives
+from harness.implicitness.splits import split
+from harness.implicitness.train import Data, make_head
+from harness.models.encoders.encoders import CharNgrams
+from harness.specs.encoders import CharNgramsSpec
+from harness.specs.implicitness import RecipeSpec, SettingsSpec
+from harness.text.dedup import fingerprint
+
+QUICK = SettingsSpec(features=4, epochs=4)
+RECIPE = RecipeSpec(about="A test's.", encoder=CharNgramsSpec(), settings=QUICK, members=2)
+
+
+def made(recipe: RecipeSpec = RECIPE) -> Head:
+    return make_head(
+        "mine", Data("invented", invented()), recipe, encoder=CharNgrams(), progress=print
+    )
+
+
+def test_a_card_says_what_a_head_was_made_of() -> None:
+    head = made()
+
+    assert head.card is not None
+    assert (head.card.data, head.card.data_digest) == ("invented", data_digest(invented()))
+    assert head.card.seeds == (0, 1)
+    assert "52 pairs to learn from, 8 to choose the epoch by, 4 to test on" in head.card.split
+    assert head.card.settings["features"] == 4
+    assert set(head.card.metrics) == {
+        *(f"test {name}" for name in ("implicitness", "pragmatics", "tau", "rho", "words")),
+        *("test pairs", "test graded"),
+    }
+
+
+def test_the_same_data_and_recipe_give_the_same_head() -> None:
+    one, other = made(), made()
+
+    assert (one.digest, one.card, one.seen) == (other.digest, other.card, other.seen)
+    assert made(structs.replace(RECIPE, seed=5)).digest != one.digest
+
+
+def test_a_head_has_seen_what_it_learned_of_and_nothing_else() -> None:
+    parts = split(invented(), seed=0)
+
+    seen = made().seen
+
+    known = {t for pair in (*parts.train, *parts.validation) for t in pair.sentences}
+    assert seen == {fingerprint(text) for text in known}
+    assert seen.isdisjoint(fingerprint(text) for pair in parts.test for text in pair.sentences)
+
+
+def test_folds_are_measured_for_each_seed() -> None:
+    card = made(
+        structs.replace(RECIPE, members=1, split=(1, 0, 0), folds=4, fold_seeds=(0, 1))
+    ).card
+
+    assert card is not None
+    assert card.metrics["folds implicitness"] == 1
+    assert card.metrics["folds tau sd"] is not None
+    assert "test tau" not in card.metrics
+
+
+def test_a_sentence_is_encoded_once() -> None:
+    pairs = with_negatives(invented(), 0)
+
+    embedded = embed(pairs, CharNgrams())
+
+    assert len(embedded.vectors) == len({text for pair in pairs for text in pair.sentences})
+    for text, place in embedded.places.items():
+        np.testing.assert_array_equal(embedded.vectors[place], CharNgrams().encode([text])[0])
+
+
+def test_levels_teach_all_orders_of_two() -> None:
+    pair = TrainingPair(implicit="i", explicit="e", levels=("a", "b", "c"), negative=("i", "x"))
+    embedded = embed([pair], CharNgrams())
+
+    found = examples([pair], embedded)
+
+    order = {place: text for text, place in embedded.places.items()}
+    told = [
+        (order[m], order[n], int(s)) for (m, n), s in zip(found.orders, found.steps, strict=True)
+    ]
+    assert sorted(told) == [("b", "a", 1), ("c", "a", 2), ("c", "b", 1)]
+    assert [order[place] for place in found.pairs[0]] == ["i", "e", "i", "x"]
+
+
+def test_figures_are_those_worked_out_by_hand() -> None:
+    # A sentence's score is the number it says; of the pragmatic distance more is said below.
+    pairs = [
+        TrainingPair(implicit="0.9", explicit="0.1", levels=("0.1", "0.3", "0.2", "0.4")),
+        TrainingPair(implicit="0.2", explicit="0.5", levels=("0.1", "0.2", "0.3", "0.4")),
+        TrainingPair(implicit="0.5", explicit="0.50"),
+    ]
+    scorer = telling_scorer()
+
+    found = figures(scorer.head, pairs, embed(pairs, scorer.encoder))
+
+    assert found.implicitness == pytest.approx(1.5 / 3)
+    assert found.tau == pytest.approx((4 / 6 + 1) / 2)
+    assert found.rho == pytest.approx((0.8 + 1) / 2)
+    assert (found.pragmatics, found.words) == (None, None)
+
+
+def test_word_presence_adds_up_what_each_word_told() -> None:
+    known = [
+        TrainingPair(implicit="one wonders", explicit="I demand"),
+        TrainingPair(implicit="one hopes", explicit="one demands"),
+    ]
+
+    told = word_presence(known)
+
+    assert told("one") == pytest.approx(np.log(3 / 2))
+    assert told("Wonders, one!") == pytest.approx(np.log(2 / 1) + np.log(3 / 2))
+    assert told("unheard of") == 0
+
+
+def test_an_ablation_tries_each_form_and_each_value() -> None:
+    found = trials(QUICK)
+
+    assert len(found) == 12 + 6 + 5 + 4
+    assert {trial.settings.form for trial in found[:12]} == set(FORMS)
+    for trial in found[12:]:
+        assert getattr(trial.settings, trial.setting) == float(trial.value)
+        assert (
+            structs.replace(trial.settings, **{trial.setting: getattr(QUICK, trial.setting)})
+            == QUICK
+        )
+
+
+def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
+    pairs, recipe = invented(), structs.replace(RECIPE, settings=structs.replace(QUICK, epochs=1))
+    parts = split(pairs, seed=0)
+
+    rows = [
+        *tried(parts, embed(pairs, CharNgrams()), recipe, runs=2, progress=lambda done, of: None)
+    ]
+
+    assert len(rows) == 2 * len(trials(QUICK))
+    assert {row.seed for row in rows} == {0, 1}
+    # The published form is among the twelve, and stands for its own value in each sweep.
+    same = [row.figures for row in rows if row.value in ("p2s cosine euclidean", "0.5", "0.7")]
+    assert len({repr(row) for row in same}) > 1
+    drawn = picture(rows)
+    assert all(f"({name})" in drawn for name in SWEPT)
+    assert drawn.count("<circle") == 2 * len(trials(QUICK)) * len(DRAWN)
+
+
+def trial(setting: Setting, value: str, tau: float | None) -> Row:
+    return Row(setting, value, seed=0, epoch=1, figures=Figures(0.9, 0.7, tau, tau))
+
+
+SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for value in values]
+
+
+def test_the_forms_have_a_panel_of_their_own() -> None:
+    forms = [trial("form", "p2s cosine euclidean", 0.4), trial("form", "third cosine cosine", 0.3)]
+
+    said = {e.text for e in ElementTree.fromstring(picture([*forms, *SWEEP])).iter()}
+
+    assert {"p2s", "third", "cos", "euc"} <= said
+    assert any((text or "").startswith("form: direction") for text in said)
+
+
+def test_a_tau_below_zero_stands_within_the_axes() -> None:
+    root = ElementTree.fromstring(picture([trial("form", "p2s cosine cosine", -0.8), *SWEEP]))
+
+    heights = [float(e.get("cy") or 0) for e in root.iter() if e.tag.endswith("circle")]
+
+    assert 34 < min(heights) < max(heights) < HEIGHT - 46
+
+
+def test_a_figure_that_is_missing_is_not_drawn() -> None:
+    missing = [replace(row, figures=Figures(0.9, None, None, None)) for row in SWEEP]
+
+    assert picture(missing).count("<circle") == len(SWEEP)
+
+
+@pytest.mark.parametrize(("tau", "is_named"), [(0.5, True), (None, False)])
+def test_the_legend_names_what_is_drawn(tau: float | None, is_named: bool) -> None:
+    rows = [trial(row.setting, row.value, tau) for row in SWEEP]
+    rows.append(trial("form", "p2s cosine cosine", tau))
+
+    assert (">tau</text>" in picture(rows)) == is_named
+
+
+def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
+    one, other = (
+        Origin.of("mine.csv", pairs, recipe=("small", RECIPE), encoder=CharNgrams())
+        for pairs in (invented(), invented(2))
+    )
+
+    assert dict(zip(COLUMNS, SWEEP[0].cells(one), strict=True)) == {
+        **{"setting": "margin", "value": "0.1", "seed": 0, "kept_epoch": 1},
+        **{"implicitness": 0.9, "pragmatics": 0.7, "tau": 0.5, "rho": 0.5},
+        **{"data": one.data, "recipe": one.recipe, "encoder": one.encoder},
+    }
+    assert one.data == f"mine.csv@{data_digest(invented())[:8]}" != other.data
+    assert (one.recipe.partition("@")[0], one.encoder.partition("@")[0]) == ("small", "char-ngrams")
+
+
+def test_too_few_groups_are_told() -> None:
+    with pytest.raises(DataError, match="cannot be split"):
+        make_head(
+            "x", Data("x", invented(1)), RECIPE, encoder=CharNgrams(), progress=lambda *told: None
+        )

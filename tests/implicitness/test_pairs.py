@@ -1,0 +1,171 @@
+"""Tables of pairs are read as they are, and negatives come from where they may."""
+
+import re
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+from support.training_pairs import invented, table
+
+from harness.errors import DataError
+from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs, with_negatives
+from harness.storage.layouts import Layout
+from harness.storage.table_files import read_table
+
+RELEASED = (
+    "pos_implicit,pos_explicit,neg_implicit,neg_explicit,source\n"
+    '"Nice of you, really.",You are late.,"Nice of you, really.",The soup is cold.,office\n'
+)
+
+
+def test_the_released_layout_is_read_as_it_is() -> None:
+    found = read_pairs(read_table("all.csv", RELEASED.encode(), Layout.CSV), where="all.csv")
+
+    assert found == [
+        TrainingPair(
+            implicit="Nice of you, really.",
+            explicit="You are late.",
+            source="office",
+            negative=("Nice of you, really.", "The soup is cold."),
+        )
+    ]
+
+
+def test_the_released_layout_needs_no_source() -> None:
+    lines = [line.rsplit(",", 1)[0] for line in RELEASED.splitlines()]
+
+    (found,) = read_pairs(
+        read_table("all.csv", "\n".join(lines).encode(), Layout.CSV), where="all.csv"
+    )
+
+    assert (found.source, found.group) == (None, None)
+
+
+def test_our_layout_draws_and_splits_by_topic() -> None:
+    row = {"topic": "tea", "intention": "warn", "implicit": "Blow first.", "explicit": "It is hot."}
+
+    (found,) = read_pairs(table(row | {"levels": ["a", "b", "c"]}), where="x")
+
+    assert (found.source, found.group, found.meaning) == ("tea", "tea", "warn")
+    assert found.levels == ("a", "b", "c")
+
+
+def test_the_column_of_groups_can_be_named() -> None:
+    row: dict[str, object] = {"implicit": "a", "explicit": "b", "topic": "t", "message": "m1"}
+
+    (found,) = read_pairs(table(row), where="x", group="message")
+
+    assert (found.group, found.source) == ("m1", "t")
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"text": "a"}, "there must be implicit and explicit"),
+        ({"implicit": "a", "explicit": None}, "row 1: explicit is None"),
+        ({"implicit": "a", "explicit": "  "}, "row 1: explicit is '  '"),
+        ({"implicit": "a", "explicit": 3}, "row 1: explicit is 3; give a sentence"),
+        ({"implicit": "a\0", "explicit": "b"}, "row 1: implicit is"),
+        ({"implicit": "a", "explicit": "b", "levels": ["c"]}, "no list of two sentences"),
+        ({"implicit": "a", "explicit": "b", "levels": ["c", 4]}, "levels is 4"),
+    ],
+)
+def test_a_row_that_is_no_pair_is_told(row: dict[str, object], told: str) -> None:
+    with pytest.raises(DataError, match=re.escape(told)):
+        read_pairs(table(row), where="x")
+
+
+def test_blank_cells_of_csv_are_absent_ones() -> None:
+    data = b"implicit,explicit,levels,topic,intention,source\na,b,, ,,\n"
+
+    found = read_pairs(read_table("a.csv", data, Layout.CSV), where="a.csv")
+
+    assert found == [TrainingPair(implicit="a", explicit="b")]
+
+
+@pytest.mark.parametrize(
+    ("column", "field"),
+    [("group", "group"), ("source", "source"), ("intention", "meaning"), ("topic", "group")],
+)
+def test_numbers_name_groups_and_the_like(column: str, field: str) -> None:
+    row: dict[str, object] = {"implicit": "a", "explicit": "b"}
+
+    found = read_pairs(table(*(row | {column: n} for n in (17, 17.0, 17.5, None))), where="x")
+
+    assert [getattr(pair, field) for pair in found] == ["17", "17", "17.5", None]
+
+
+def test_numbers_of_parquet_name_groups_too() -> None:
+    topics = [17.0, None, float("nan")]
+    columns = {"implicit": [*"abc"], "explicit": [*"def"], "topic": topics}
+    out = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(columns), out)
+
+    found = read_pairs(
+        read_table("x", out.getvalue().to_pybytes(), Layout.PARQUET), where="x", group="topic"
+    )
+
+    assert [pair.group for pair in found] == ["17", None, None]
+
+
+def test_what_names_no_group_is_told() -> None:
+    row: dict[str, object] = {"implicit": "a", "explicit": "b", "topic": ["t"]}
+
+    with pytest.raises(DataError, match=r"row 1: topic is \['t'\]; give a text or a number"):
+        read_pairs(table(row), where="x")
+
+
+def test_an_unknown_column_of_groups_is_told() -> None:
+    with pytest.raises(DataError, match="no column 'message'; there are implicit, explicit"):
+        read_pairs(table({"implicit": "a", "explicit": "b"}), where="x", group="message")
+
+
+def test_a_negative_is_of_the_same_source_and_of_another_meaning() -> None:
+    pairs = invented()
+    of = {pair.explicit: pair for pair in pairs}
+
+    for pair in with_negatives(pairs, 0):
+        assert pair.negative is not None
+        other = of[pair.negative[1]]
+        assert pair.negative[0] == pair.implicit
+        assert (other.source, other.meaning != pair.meaning) == (pair.source, True)
+
+
+def test_given_negatives_stay() -> None:
+    pair = TrainingPair(implicit="a", explicit="b", negative=("c", "d"))
+
+    assert with_negatives([pair], 0) == [pair]
+
+
+def test_negatives_depend_on_the_seed_and_not_on_the_order() -> None:
+    pairs = invented(each=8)
+
+    drawn = with_negatives(pairs, 0)
+
+    assert with_negatives(pairs[::-1], 0) == drawn[::-1]
+    assert with_negatives(pairs, 1) != drawn
+
+
+def test_a_source_with_one_meaning_draws_from_all() -> None:
+    alone = TrainingPair(implicit="It is late.", explicit="Go home.", source="lonely", meaning="go")
+
+    (found, *_) = with_negatives([alone, *invented(2)], 0)
+
+    assert found.negative is not None
+    assert found.negative[1] in {pair.explicit for pair in invented(2)}
+
+
+def test_pairs_of_one_meaning_alone_have_no_negatives() -> None:
+    pairs = [
+        TrainingPair(implicit=side, explicit=f"{side}!", source="s", meaning="m") for side in "ab"
+    ]
+
+    with pytest.raises(DataError, match="no pair of another meaning"):
+        with_negatives(pairs, 0)
+
+
+def test_the_digest_is_of_what_pairs_say() -> None:
+    pairs = invented()
+
+    assert data_digest(pairs) == data_digest(invented())
+    assert data_digest(pairs) != data_digest(pairs[1:])

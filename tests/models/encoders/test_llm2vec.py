@@ -1,0 +1,298 @@
+"""LLM2Vec checkpoints on today's transformers: what a row is made of, and what names it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support.tiny_llm2vec import TinyLlm2Vec, build_tiny_llm2vec
+
+from harness.errors import ModelError, SpecError
+from harness.models.encoders.encoders import Encoder
+from harness.models.encoders.instructions import SEPARATOR
+from harness.models.encoders.llm2vec import Llm2Vec, Llm2VecPackage
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+TEXTS = ["Could you close the window?", "", "It is cold.", "It was hot. " * 40, "窗户", "Yes."]
+TALE = "She said it was cold"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyLlm2Vec:
+    pytest.importorskip("peft")
+    return build_tiny_llm2vec(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny: TinyLlm2Vec) -> Llm2Vec:
+    return on_cpu(tiny.mntp, tiny.supervised)
+
+
+def on_cpu(base: str, *adapters: str, **options: Any) -> Llm2Vec:  # noqa: ANN401  # passed on
+    return Llm2Vec(base, adapters, device="cpu", **options)
+
+
+def states(encoder: Llm2Vec, text: str) -> "Tensor":
+    """The last states of a text's tokens, as encoding it leaves them."""
+    seen: list[Tensor] = []
+    norm: Module = encoder._model.norm  # type: ignore[assignment]  # a Llama's last layer
+    hook = norm.register_forward_hook(lambda *call: seen.append(call[2][0]))
+    encoder.encode([text])
+    hook.remove()
+    return seen[0]
+
+
+def test_a_later_token_changes_the_states_of_earlier_ones(encoder: Llm2Vec) -> None:
+    hot, cold = states(encoder, f"{TALE}!"), states(encoder, f"{TALE}?")
+
+    assert hot.shape == cold.shape
+    assert (hot - cold).abs().max(dim=1).values.min() > 1e-4
+
+
+def test_the_same_weights_attend_backwards_only_when_asked_plainly(encoder: Llm2Vec) -> None:
+    """The control: without our mask the network is causal, so the rule above tests the mask."""
+    ids = [encoder._preparation.read(f"{TALE}{end}").ids for end in "!?"]
+    import torch
+
+    with torch.inference_mode():
+        hot, cold = (encoder._model(input_ids=torch.tensor([one]))[0][0] for one in ids)
+
+    assert (hot - cold).abs().max(dim=1).values[:-2].max() == 0
+
+
+@pytest.mark.parametrize("instruction", ["", "Tell what the speaker means:"])
+def test_a_row_is_the_mean_of_text_and_turn_end_without_the_instruction(
+    tiny: TinyLlm2Vec, instruction: str
+) -> None:
+    encoder = on_cpu(tiny.mntp, tiny.supervised, instruction=instruction)
+    # One token a byte: the tiny vocabulary has no pair of figures. The end of the turn is one more.
+    mean = states(encoder, "1234")[-5:].mean(dim=0)
+
+    row = encoder.encode(["1234"])[0]
+    assert np.abs(row - (mean / mean.norm()).numpy()).max() < 1e-6
+
+
+def test_an_instruction_is_read_though_not_pooled(tiny: TinyLlm2Vec, encoder: Llm2Vec) -> None:
+    instructed = on_cpu(tiny.mntp, tiny.supervised, instruction="Tell what the speaker means:")
+
+    assert np.abs(instructed.encode(TEXTS) - encoder.encode(TEXTS)).max() > 1e-3
+
+
+def test_rows_have_length_one_even_for_the_empty_text(encoder: Llm2Vec) -> None:
+    rows = encoder.encode([*TEXTS, "\ud800"])
+
+    assert rows.dtype == np.float32
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(len(rows)), abs=1e-6)
+
+
+def test_rows_do_not_depend_on_the_order_of_the_texts(encoder: Llm2Vec) -> None:
+    assert (encoder.encode(TEXTS) == encoder.encode(TEXTS[::-1])[::-1]).all()
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
+def test_rows_move_by_float_noise_only_beside_other_texts(
+    tiny: TinyLlm2Vec, encoder: Llm2Vec, batch_tokens: int
+) -> None:
+    alone = np.array([encoder.encode([text])[0] for text in TEXTS])
+
+    batched = on_cpu(tiny.mntp, tiny.supervised, batch_tokens=batch_tokens)
+
+    assert np.abs(batched.encode(TEXTS) - alone).max() < 1e-5
+
+
+def test_each_adapter_changes_the_rows(tiny: TinyLlm2Vec) -> None:
+    stacks = [
+        (tiny.base,),
+        (tiny.mntp,),
+        (tiny.base, tiny.supervised),
+        (tiny.mntp, tiny.supervised),
+    ]
+
+    rows = [on_cpu(*stack).encode(TEXTS) for stack in stacks]
+
+    for at, one in enumerate(rows):
+        assert all(np.abs(one - other).max() > 1e-3 for other in rows[:at])
+
+
+def test_a_base_with_its_own_adapter_is_that_adapter_on_the_base_it_names(
+    tiny: TinyLlm2Vec, encoder: Llm2Vec
+) -> None:
+    spelled_out = on_cpu(tiny.base, tiny.mntp, tiny.supervised)
+
+    assert (spelled_out.encode(TEXTS) == encoder.encode(TEXTS)).all()
+    assert spelled_out.digest == encoder.digest
+
+
+def test_half_precision_is_near_the_full_one(tiny: TinyLlm2Vec, encoder: Llm2Vec) -> None:
+    rows = on_cpu(tiny.mntp, tiny.supervised, dtype="bfloat16").encode(TEXTS)
+
+    assert (rows * encoder.encode(TEXTS)).sum(axis=1).min() > 0.99
+
+
+# --- names and digests ---
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"instruction": "Say:"}, {"max_length": 256}, {"dtype": "bfloat16"}, {"adapters": ()}],
+    ids=str,
+)
+def test_what_changes_vectors_changes_the_digest(
+    tiny: TinyLlm2Vec, encoder: Llm2Vec, changes: dict[str, Any]
+) -> None:
+    options = {"adapters": (tiny.supervised,), "device": "cpu"} | changes
+
+    assert Llm2Vec(tiny.mntp, **options).digest != encoder.digest
+
+
+def test_the_order_of_adapters_changes_the_digest(tiny: TinyLlm2Vec) -> None:
+    one, other = (tiny.mntp, tiny.supervised), (tiny.supervised, tiny.mntp)
+
+    assert on_cpu(tiny.base, *one).digest != on_cpu(tiny.base, *other).digest
+
+
+def test_the_turn_of_the_model_it_was_trained_on_changes_the_digest(
+    tiny: TinyLlm2Vec, tmp_path: Path
+) -> None:
+    other = build_tiny_llm2vec(tmp_path, trained_on="some/base")
+
+    assert on_cpu(other.base).digest != on_cpu(tiny.base).digest
+
+
+def test_the_turn_is_found_in_an_adapter_whose_base_was_moved(
+    tiny: TinyLlm2Vec, tmp_path: Path
+) -> None:
+    plain = build_tiny_llm2vec(tmp_path, trained_on="")
+    path = Path(plain.supervised) / "adapter_config.json"
+    named = {"base_model_name_or_path": "meta-llama/Meta-Llama-3-8B-Instruct"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | named))
+
+    rows = on_cpu(plain.base, plain.supervised).encode(TEXTS)
+
+    assert (rows == on_cpu(tiny.base, tiny.supervised).encode(TEXTS)).all()
+
+
+@pytest.mark.parametrize("options", [{"batch_tokens": 8}, {"revision": "main"}], ids=str)
+def test_what_changes_float_noise_only_keeps_the_digest(
+    tiny: TinyLlm2Vec, encoder: Llm2Vec, options: dict[str, Any]
+) -> None:
+    assert on_cpu(tiny.mntp, tiny.supervised, **options).digest == encoder.digest
+
+
+def test_a_copied_adapter_is_the_same_and_a_retrained_one_is_not(
+    tiny: TinyLlm2Vec, encoder: Llm2Vec, tmp_path: Path
+) -> None:
+    copy = copytree(tiny.supervised, tmp_path / "a@b")
+    assert on_cpu(tiny.mntp, str(copy)).digest == encoder.digest
+
+    path = copy / "adapter_model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+
+    assert on_cpu(tiny.mntp, str(copy)).digest != encoder.digest
+
+
+def test_a_digest_opens_no_weights_and_no_text_opens_nothing(tiny: TinyLlm2Vec) -> None:
+    encoder = on_cpu(tiny.mntp)
+
+    assert len(encoder.encode([])) == 0
+    assert "_stack" not in vars(encoder)
+    assert len(encoder.digest) == 64
+    assert "_model" not in vars(encoder)
+
+
+def test_both_engines_meet_the_protocol_and_share_the_name() -> None:
+    encoders: list[Encoder] = [Llm2Vec("base"), Llm2VecPackage("base")]
+
+    assert {one.name for one in encoders} == {"llm2vec"}
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("module", "encoder", "line"),
+    [
+        (
+            "peft",
+            "Llm2Vec",
+            'need peft, not installed here; run: pip install "pragmatics-harness[local]"',
+        ),
+        ("llm2vec", "Llm2VecPackage", "pragmatics-harness[llm2vec]"),
+    ],
+)
+def test_a_missing_package_names_the_install_line(
+    tiny: TinyLlm2Vec, module: str, encoder: str, line: str
+) -> None:
+    code = (
+        f"import sys; sys.modules[{module!r}] = None\n"
+        f"from harness.models.encoders.llm2vec import {encoder}\n"
+        f"{encoder}({tiny.mntp!r}).encode(['a'])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "ModelError" in done.stderr
+    assert line in done.stderr
+
+
+def test_importing_the_module_imports_no_heavy_package() -> None:
+    heavy = "{'torch', 'transformers', 'peft'}"
+    code = f"import sys, harness.models.encoders.llm2vec; print({heavy} & set(sys.modules))"
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+    assert printed.stdout.decode().strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [({"instruction": f"a {SEPARATOR}"}, "leave it out"), ({"max_length": 0}, "give 1 or more")],
+)
+def test_an_option_that_cannot_work_is_refused(options: dict[str, Any], fact: str) -> None:
+    with pytest.raises(SpecError, match=fact):
+        Llm2Vec("base", **options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact"),
+    [
+        ({"target_modules": ["q_proj"]}, "weights of the adapter and of the model do not meet"),
+        ({"r": 2}, "cannot be loaded"),
+    ],
+)
+def test_an_adapter_that_does_not_fit_is_refused(
+    tiny: TinyLlm2Vec, tmp_path: Path, changes: dict[str, Any], fact: str
+) -> None:
+    path = copytree(tiny.supervised, tmp_path / "adapter") / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    with pytest.raises(ModelError, match=fact):
+        on_cpu(tiny.base, str(path.parent)).encode(["a"])
+
+
+def test_an_adapter_of_another_kind_is_refused(tiny: TinyLlm2Vec, tmp_path: Path) -> None:
+    settings = {"peft_type": "IA3", "base_model_name_or_path": tiny.base}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+
+    with pytest.raises(ModelError, match="IA3 adapter; give a LoRA adapter"):
+        on_cpu(tiny.base, str(tmp_path)).encode(["a"])
+
+
+def test_a_base_that_is_no_llama_is_refused(tiny: TinyLlm2Vec, tmp_path: Path) -> None:
+    path = copytree(tiny.base, tmp_path / "base") / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "mistral"}))
+
+    with pytest.raises(ModelError, match="is a mistral; LLM2Vec here runs Llamas"):
+        on_cpu(str(path.parent)).encode(["a"])
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such folder"):
+        on_cpu(str(tmp_path / "nothing")).encode(["a"])

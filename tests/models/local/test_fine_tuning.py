@@ -1,0 +1,132 @@
+"""Sequence classifiers trained and run on a tiny random checkpoint, from end to end."""
+
+from pathlib import Path
+
+import pytest
+from support.tables_of_talk import Talk, build
+from support.tiny_mpnet import write_mpnet
+
+from harness.errors import HarnessError, ModelError
+from harness.models.labels import Questions
+from harness.models.local.sequence_classifier import SequenceClassifier
+from harness.models.local.trained import Trained
+from harness.pipeline.train_classifier import TrainOptions, train
+from harness.specs.models import ClassifierSpec
+from harness.storage.runs import Row
+
+FAST = "epochs: 40, learning_rate: 0.002, batch: 4, max_tokens: 40, device: cpu"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_mpnet(tmp_path_factory.mktemp("base"), is_normalised=False)
+
+
+@pytest.fixture
+def toy(tmp_path: Path, base: Path) -> Talk:
+    made = build(tmp_path)
+    made.model("tiny", f"{{kind: classifier, model: '{base}', {FAST}}}")
+    return made
+
+
+def trained(toy: Talk, **changes: object) -> Trained:
+    options = TrainOptions("tiny", "talk", **changes)  # type: ignore[arg-type]  # its own fields
+    return train(toy.space, options, lambda *_: None)
+
+
+def evaluated(toy: Talk) -> list[Row]:
+    assert toy.harness("run", "--task", "talk", "--model", "tiny") == 0
+    return toy.run.read_rows()
+
+
+def test_the_settings_are_those_of_the_paper_where_nothing_else_is_said() -> None:
+    spec = ClassifierSpec(model="x")
+
+    assert (spec.epochs, spec.learning_rate, spec.batch, spec.weight_decay) == (4, 2e-5, 32, 0.01)
+
+
+def test_what_was_trained_is_evaluated_like_any_model(toy: Talk) -> None:
+    assert toy.harness("train", "tiny", "--task", "talk") == 0
+
+    verdicts = [row.verdicts["gold"] for row in evaluated(toy)]
+
+    assert sum(verdict.value or 0 for verdict in verdicts) >= 10  # of 12; by chance 4
+    assert all(sum(verdict.shares) == pytest.approx(1) for verdict in verdicts)
+
+
+def test_one_seed_gives_the_same_weights_and_another_other_ones(toy: Talk) -> None:
+    cards = [
+        trained(toy, seed=seed, out=toy.folder / str(at)).card for at, seed in enumerate("001")
+    ]
+    sums = [card.checksums["checkpoint/model.safetensors"] for card in cards]
+
+    assert sums[0] == sums[1] != sums[2]
+
+
+def test_training_leaves_the_callers_draws_alone(toy: Talk) -> None:
+    import torch
+
+    torch.manual_seed(3)
+    expected = torch.rand(1).item()
+    torch.manual_seed(3)
+    trained(toy)
+
+    assert torch.rand(1).item() == expected
+
+
+def test_training_again_takes_the_place_of_what_was_trained(toy: Talk) -> None:
+    first, second = trained(toy), trained(toy, seed=1)
+
+    assert first.card.digest != second.card.digest
+    assert sorted(path.name for path in second.folder.iterdir()) == [
+        "card.json",
+        "checkpoint",
+        "texts.txt",
+    ]
+
+
+def test_a_loss_that_breaks_ends_the_training(toy: Talk, base: Path) -> None:
+    toy.model("tiny", f"{{kind: classifier, model: '{base}', learning_rate: 1.0e+30, batch: 2}}")
+
+    with pytest.raises(ModelError, match="learning_rate"):
+        trained(toy)
+
+
+def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk) -> None:
+    folder = trained(toy).folder / "checkpoint"
+    toy.model("tiny", f"{{kind: classifier, model: '{folder}', labels: {_labels('non')}}}")
+
+    verdicts = [row.verdicts["gold"] for row in evaluated(toy)]
+
+    assert sum(verdict.value or 0 for verdict in verdicts) >= 10
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        ("{open: open}", "name the checkpoint's label for each"),
+        (None, "no label 'LABEL_9'"),
+        ("{open: LABEL_1, non: LABEL_1}", "label 'LABEL_1' for more than one label of the task"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(
+    toy: Talk, capsys: pytest.CaptureFixture[str], labels: str | None, named: str
+) -> None:
+    folder = trained(toy).folder / "checkpoint"
+    said = labels or _labels("LABEL_9")
+    toy.model("tiny", f"{{kind: classifier, model: '{folder}', labels: {said}}}")
+
+    assert toy.harness("run", "--task", "talk", "--model", "tiny") == 2
+    assert named in capsys.readouterr().err
+
+
+def _labels(first: str) -> str:
+    return f"{{non: {first}, open: open, hidden: hidden}}"
+
+
+def test_a_head_that_is_not_in_the_checkpoint_is_no_classifier(toy: Talk, base: Path) -> None:
+    spec = ClassifierSpec(model=str(base), labels={"a": "LABEL_0", "b": "LABEL_1"})
+    model = SequenceClassifier("tiny", spec, Questions(("a", "b"), {}, {}, frozenset()), None)
+
+    with pytest.raises(HarnessError, match="train it first"):
+        _ = model._reader

@@ -1,0 +1,156 @@
+"""What a tokenizer makes of choices, counted by hand on small tokenizers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.tokenizer_families import built
+
+from harness.core import Request
+from harness.errors import ModelError
+from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.token_report import TokenReport, open_tokenizer, token_report
+from harness.parts import Decoding, Message, Mode
+from harness.specs.models import TransformersSpec
+
+TURNS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+
+
+def asked(context: str, *choices: str, sample_id: str = "one") -> Request:
+    return Request(
+        sample_id=sample_id,
+        variant="base",
+        step="answer",
+        model="nobody",
+        messages=(Message("user", context),),
+        decoding=Decoding(max_tokens=1),
+        mode=Mode.CHOOSE,
+        choices=choices,
+    )
+
+
+NUMBERS, WORDS = asked("Answer:", " 1", " 2"), asked("She is un", "happy", "able")
+
+
+def counts(report: TokenReport) -> tuple[int, ...]:
+    return report.choices, report.differing, report.spanning, report.single, report.ungiven
+
+
+@pytest.mark.parametrize(
+    ("family", "expected", "bos", "longest"),
+    [
+        ("gpt2", (4, 1, 2, 3, 0), (0,), 2),
+        ("llama3", (4, 1, 2, 1, 0), (1,), 3),
+        ("llama2", (4, 4, 2, 1, 0), (1,), 3),
+        ("metaspace-never", (4, 1, 2, 3, 0), (1,), 3),
+        ("bert", (4, 2, 2, 3, 0), (1,), 3),
+    ],
+)
+def test_choices_are_counted_that_are_other_tokens_apart_or_share_one_with_the_context(
+    family: str, expected: tuple[int, ...], bos: tuple[int, ...], longest: int
+) -> None:
+    report = token_report([NUMBERS, WORDS], built(family), is_chat=False)
+
+    assert (report.requests, *counts(report)) == (2, *expected)
+    assert (report.bos_counts, report.longest_context) == (bos, longest)
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        ([" 1", " 2"], (1, 1.0, 1)),
+        ([" He wants tea", " 1"], (1, 2.0, 3)),
+        ([" He wants tea now", " tea", " He is"], (1, 2.0, 4)),
+    ],
+)
+def test_tokens_a_choice_are_the_scored_ones(
+    choices: list[str], expected: tuple[int, float, int]
+) -> None:
+    report = token_report([asked("So:", *choices)], built("gpt2"), is_chat=False)
+
+    assert (report.fewest, report.median, report.most) == expected
+
+
+def test_the_longest_context_is_that_of_any_choice() -> None:
+    requests = [asked("So:", " 1"), asked("She is un", " 1"), asked("So", " 1")]
+
+    report = token_report(requests, built("metaspace-never"), is_chat=False)
+
+    assert report.longest_context == len(["<s>", "She", "▁is", "▁un"])
+
+
+def test_a_space_that_ends_the_context_spans_where_it_is_in_the_choices_token() -> None:
+    trailing = [asked("Answer: ", "1"), asked("So:", " 1")]
+
+    assert token_report(trailing, built("gpt2"), is_chat=False).spanning == 1
+    assert token_report(trailing, built("llama2"), is_chat=False).spanning == 0
+
+
+def test_a_request_that_several_samples_share_counts_once() -> None:
+    same = replace(NUMBERS, sample_id="two", model="nobody#two")
+
+    assert token_report([NUMBERS, same], built("gpt2"), is_chat=False).choices == 2
+
+
+def test_requests_without_choices_are_left_out() -> None:
+    written = replace(NUMBERS, mode=Mode.GENERATE, choices=())
+
+    assert token_report([written, WORDS], built("gpt2"), is_chat=False).requests == 1
+    with pytest.raises(ValueError, match="needs requests with choices"):
+        token_report([written], built("gpt2"), is_chat=False)
+
+
+@pytest.mark.parametrize(("family", "ungiven"), [("gpt2", 2), ("llama2", 0)])
+def test_choices_with_no_token_before_them_are_counted(family: str, ungiven: int) -> None:
+    report = token_report([asked("", " 1", " 2")], built(family), is_chat=False)
+
+    assert report.ungiven == ungiven
+
+
+def test_examples_show_choices_that_are_other_tokens_apart_first() -> None:
+    first, second, third = token_report([NUMBERS, WORDS], built("gpt2"), is_chat=False).examples
+
+    assert (first.given, first.scored, first.apart) == (
+        ("She", "Ġis"),
+        ("Ġunhappy",),
+        ("Ġun", "happy"),
+    )
+    assert (second.choice, second.scored, second.apart) == ("able", *[("Ġun", "able")] * 2)
+    assert third.choice == " 1"
+
+
+def test_blanks_in_the_names_of_tokens_are_visible() -> None:
+    tokenizer = built("gpt2")
+    tokenizer.add_tokens(["tea\nor now"])
+
+    report = token_report([asked("So:", " tea\nor now")], tokenizer, is_chat=False)
+
+    assert report.examples[0].scored == ("Ġ", "tea\\nor\u2423now")
+
+
+def test_in_chat_form_a_choice_stands_behind_the_template() -> None:
+    report = token_report([NUMBERS], built("gpt2", TURNS), is_chat=True)
+
+    assert [(part.choice, part.given[-1]) for part in report.examples] == [("1", "]"), ("2", "]")]
+
+
+def test_a_template_that_refuses_the_turns_is_named_with_the_sample() -> None:
+    refusing = built("gpt2", "{{ raise_exception('users only') }}")
+
+    with pytest.raises(ModelError, match=r"turns of sample one: users only; set `choice_prompt"):
+        token_report([NUMBERS], refusing, is_chat=True)
+
+
+def test_the_tokenizer_of_a_folder_is_opened_without_its_weights(tmp_path: Path) -> None:
+    folder = build_tiny_llama(tmp_path)
+    (folder / "model.safetensors").unlink()
+
+    tokenizer = open_tokenizer(TransformersSpec(model=str(folder)), tmp_path)
+
+    assert token_report([NUMBERS], tokenizer, is_chat=False).choices == 2
+
+
+def test_the_tokenizer_of_a_checkpoint_to_be_built_is_that_of_the_build(tmp_path: Path) -> None:
+    spec = TransformersSpec(model="tiny-random", build="tiny-llama")
+
+    assert open_tokenizer(spec, tmp_path).convert_ids_to_tokens([0]) == ["<s>"]

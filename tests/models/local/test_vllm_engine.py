@@ -1,0 +1,83 @@
+"""The vLLM back end where vLLM is not needed: what it is, and what is said without it."""
+
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from harness.core import Model, Request
+from harness.errors import ModelError
+from harness.models.local.vllm_model import VllmModel
+from harness.parts import Decoding, Message, Mode, Reason
+from harness.specs.models import VllmSpec
+
+without_vllm = pytest.mark.skipif(
+    "vllm" in packages_distributions(), reason="vLLM is installed here"
+)
+
+
+def model(tmp_path: Path, pooling: Literal["mean"] | None = None) -> VllmModel:
+    spec = VllmSpec(model="tiny-random", build="tiny-llama", pooling=pooling)
+    return VllmModel("tiny", spec, tmp_path)
+
+
+def request(mode: Mode) -> Request:
+    words = (Message("user", "Hello."),)
+    return Request("s", "base", "answer", "m", words, Decoding(), mode, (" 1", " 2"))
+
+
+def test_it_is_a_model(tmp_path: Path) -> None:
+    one: Model = model(tmp_path)
+
+    assert (one.name, one.kind) == ("tiny", "vllm")
+    assert one.modes == {Mode.GENERATE, Mode.CHOOSE}
+    assert model(tmp_path, "mean").modes == {Mode.EMBED}
+
+
+@without_vllm
+@pytest.mark.parametrize("mode", [Mode.GENERATE, Mode.CHOOSE])
+def test_without_vllm_it_names_what_would_work(tmp_path: Path, mode: Mode) -> None:
+    words = r"kind vllm.*--backend transformers .*--backend server .*pip install .*\[vllm\]"
+
+    with pytest.raises(ModelError, match=words):
+        list(model(tmp_path).answer([request(mode)]))
+    with pytest.raises(ModelError, match=words):
+        print(model(tmp_path).identity)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "mode", "able"),
+    [
+        (None, Mode.EMBED, "choose, generate"),
+        (None, Mode.CHOOSE_TOKEN, "choose, generate"),
+        ("mean", Mode.GENERATE, "embed"),
+        ("mean", Mode.CHOOSE, "embed"),
+    ],
+)
+def test_what_it_cannot_do_is_unsupported(
+    tmp_path: Path, pooling: Literal["mean"] | None, mode: Mode, able: str
+) -> None:
+    [response] = model(tmp_path, pooling).answer([request(mode)])
+
+    assert response.failure is not None
+    assert response.failure.reason is Reason.UNSUPPORTED
+    assert response.failure.message == f"tiny: cannot {mode}; it can {able}"
+
+
+def test_nothing_to_answer_opens_nothing(tmp_path: Path) -> None:
+    one = model(tmp_path)
+
+    assert list(one.answer([])) == []
+    one.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_the_back_end_imports_no_heavy_package() -> None:
+    code = "import sys, harness.models.local.vllm_model; print(*sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert not {"torch", "transformers", "tokenizers", "vllm"} & {*done.stdout.split()}

@@ -1,0 +1,616 @@
+"""The OpenAI back end, with the real client library against a scripted server on loopback."""
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubProcess, StubServer
+
+from harness.core import Model, Request, Response
+from harness.errors import ModelError
+from harness.models.client.endpoint import Server
+from harness.models.client.retry import Refused, Transient
+from harness.models.openai.errors import SETTINGS, translated
+from harness.models.openai.model import OpenAIModel
+from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
+from harness.specs.models import OpenAISpec
+
+KEY = "sk-a-key-nobody-may-see"
+# fault: why there is no answer (None: there is one), and a word of the message or of the text
+FAULTS: dict[str, tuple[Reason | None, str]] = {
+    "429": (Reason.FAILED, "429"),
+    "429-date": (Reason.FAILED, "429"),
+    "408": (Reason.FAILED, "408"),
+    "409": (Reason.FAILED, "409"),
+    "500": (Reason.FAILED, "500"),
+    "529": (Reason.FAILED, "529"),
+    "cut": (Reason.FAILED, "the connection was closed before the reply had ended"),
+    "garbled-head": (Reason.FAILED, "Bad status line"),
+    "long-header": (Reason.FAILED, "8190 bytes"),
+    "late": (Reason.FAILED, "no answer within"),
+    "malformed": (Reason.FAILED, "not JSON"),
+    "non-utf8": (Reason.FAILED, "not JSON"),
+    "html": (Reason.FAILED, "not JSON"),
+    "no-choices": (Reason.FAILED, "no choices"),
+    "empty-choices": (Reason.FAILED, "no choices"),
+    "error-200": (Reason.FAILED, "upstream is busy"),
+    "finish=error": (Reason.FAILED, "did not come to its end (finish_reason error)"),
+    "finish=abort": (Reason.FAILED, "(finish_reason abort)"),
+    "finish=cancelled": (Reason.FAILED, "(finish_reason cancelled)"),
+    "finish=insufficient_system_resource": (Reason.FAILED, "insufficient_system_resource"),
+    "not-text": (Reason.FAILED, "message.content"),
+    "400": (Reason.FAILED, "400"),
+    "413": (Reason.FAILED, "413"),
+    "422": (Reason.FAILED, "422"),
+    "400-filter": (Reason.FILTERED, "400"),
+    "finish=content_filter": (Reason.FILTERED, "content filter"),
+    "content-filter": (Reason.FILTERED, "content filter"),
+    "refusal": (Reason.REFUSED, "rather not"),
+    "reasoned-away": (Reason.TRUNCATED, "after 12 tokens, 12 of them of reasoning: give it more"),
+    "length": (None, ""),
+    **{f"finish={word}": (None, "The ") for word in ("", "eos", "end_turn", "STOP", "tool_calls")},
+    "mislabelled": (None, "The "),
+    "null": (None, ""),
+    "huge": (None, "so so"),
+    "surrogate": (None, "emoji: \ufffd"),
+}
+PASSING = [
+    name for name, (_, word) in FAULTS.items() if word in ("429", "500", "529", "408", "409")
+]
+PASSING += ["cut", "malformed", "non-utf8", "html", "no-choices", "empty-choices", "error-200"]
+PASSING += ["garbled-head", "long-header"]
+
+
+def request(words: str, **changes: Any) -> Request:  # noqa: ANN401 - fields of Request
+    blank = Request("s", "base", "answer", "m", (Message("user", words),), Decoding())
+    return replace(blank, **changes)
+
+
+def model(stub: StubServer | StubProcess, **spec: Any) -> OpenAIModel:  # noqa: ANN401 - its fields
+    settings: dict[str, Any] = {
+        "model": "stub-model",
+        "base_url": stub.url,
+        "key_env": "STUB_KEY",
+        "attempts": 2,
+    }
+    return OpenAIModel("stub", OpenAISpec(**(settings | spec)), {"STUB_KEY": KEY})
+
+
+def failure_of(response: Response) -> tuple[Reason | None, str]:
+    assert response.failure is not None
+    return response.failure.reason, response.failure.message
+
+
+@pytest.fixture
+def stub() -> Iterator[StubServer]:
+    with StubServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lasting() -> dict[str, Response]:
+    """What each fault comes to when every attempt meets it."""
+    requests = {name: request(f"<{name}>", decoding=Decoding(n=2)) for name in FAULTS}
+    late = requests.pop("late")
+    with StubServer(Script(faults={f"<{n}>": (n,) * 2 for n in FAULTS}, late_s=0.4)) as server:
+        responses = list(model(server, concurrency=40).answer(requests.values()))
+        responses += model(server, attempts=1, timeout_s=0.1).answer([late])
+    names = {asked.key: name for name, asked in (requests | {"late": late}).items()}
+    return {names[response.key]: response for response in responses}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Response]) -> None:
+    reason, word = FAULTS[fault]
+    response = lasting[fault]
+
+    assert (response.failure.reason if response.failure else None) == reason
+    assert word in (response.failure.message if response.failure else (response.texts or ("",))[0])
+
+
+UNTOLD_TWICE = replace(UNCHARGED, unanswered=2)
+CHARGES: dict[str, Usage] = {
+    **dict.fromkeys(("429", "500", "400"), UNCHARGED),
+    **dict.fromkeys(("cut", "garbled-head", "malformed", "error-200"), UNTOLD_TWICE),
+    "late": replace(UNCHARGED, unanswered=1),  # one attempt alone
+    "empty-choices": Usage(2, 24),  # two replies a call, of six tokens each
+    "not-text": Usage(1, 12),
+}
+
+
+@pytest.mark.parametrize("fault", CHARGES)
+def test_a_fault_tells_what_its_attempts_were_charged(
+    fault: str, lasting: Mapping[str, Response]
+) -> None:
+    """Nothing where they ended in an error status; unknown where a reply broke off."""
+    assert lasting[fault].usage == CHARGES[fault]
+
+
+def test_a_passing_fault_is_outlived() -> None:
+    faults = {f"<{name}>": (name,) for name in PASSING}
+    requests = [request(f"<{name}>") for name in PASSING]
+    with StubServer(Script(faults=faults)) as server:
+        responses = list(model(server).answer(requests))
+
+    stats = server.stats()
+    assert [r.failure for r in responses] == [None] * len(PASSING)
+    assert (stats["requests"], stats["early_retries"]) == (2 * len(PASSING), 0)
+
+
+def test_a_late_answer_is_dropped_and_asked_for_again() -> None:
+    with StubServer(Script(faults={"": ("late",)}, late_s=0.6)) as server:
+        [response] = model(server, timeout_s=0.3, attempts=6).answer([request("slow")])
+
+    assert response.failure is None
+    assert (server.stats()["answered"], server.stats()["repeats"]) == (1, {})
+
+
+def test_two_thousand_requests_through_a_bad_network_are_answered_once_each() -> None:
+    requests = [request(f"question {number}") for number in range(2000)]
+    shares = {"429": 0.05, "500": 0.03, "cut": 0.01}
+    with StubProcess() as stub:
+        stub.configure(Script(shares=shares, retry_after_s=0.05))
+        responses = list(model(stub, concurrency=100, attempts=6).answer(requests))
+        stats = stub.stats()
+
+    assert sorted(r.key for r in responses) == sorted(r.key for r in requests)
+    assert all(r.failure is None for r in responses)
+    assert (stats["answered"], stats["repeats"], stats["early_retries"]) == (2000, {}, 0)
+    assert stats["requests"] > 2100
+    assert stats["in_flight_max"] <= 100
+
+
+def test_closing_early_leaves_the_rest_unasked(stub: StubServer) -> None:
+    responses = model(stub, concurrency=4).answer(request(f"q {n}") for n in range(1000))
+
+    next(responses)
+    del responses
+
+    assert stub.stats()["requests"] <= 13
+
+
+def test_what_is_sent_is_what_was_asked_for(stub: StubServer) -> None:
+    decoding = Decoding(temperature=0.5, max_tokens=7, n=3, seed=11)
+    words = (Message("system", "Be brief."), Message("user", "Hello"))
+
+    [response] = model(stub).answer([request("", messages=words, decoding=decoding)])
+
+    assert response.texts is not None
+    assert len(set(response.texts)) == 3
+    assert stub.bodies == [
+        {
+            "model": "stub-model",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hello"},
+            ],
+            "max_tokens": 7,
+            "temperature": 0.5,
+            "n": 3,
+            "seed": 11,
+        }
+    ]
+
+
+def test_a_spec_leaves_out_and_adds_what_its_server_wants(stub: StubServer) -> None:
+    spec = {"token_field": "max_completion_tokens", "extra_body": {"top_k": 4}}
+    bare = model(stub, sends_temperature=False, sends_seed=False, **spec)
+
+    list(bare.answer([request("Hello", decoding=Decoding(seed=3))]))
+
+    assert set(stub.bodies[0]) == {"model", "messages", "max_completion_tokens", "top_k"}
+
+
+def test_a_server_of_one_reply_a_call_is_asked_as_often_each_time_with_another_seed() -> None:
+    asked = request("two words", decoding=Decoding(0.7, n=3, seed=11))
+    with StubServer(Script(faults={"": ("n-ignored",) * 9})) as stub:
+        [response] = model(stub, sends_n=False).answer([asked])
+
+    assert (len(response.texts or ()), response.usage.completion_tokens) == (3, 18)
+    assert [body["seed"] for body in stub.bodies] == [11, 12, 13]
+    assert ["n" in body for body in stub.bodies] == [False] * 3
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_server_that_ignores_n_stops_the_run_and_what_was_paid_is_told(count: int) -> None:
+    asked = [request(str(n), decoding=Decoding(0.7, n=3)) for n in range(count)]
+    with StubServer(Script(faults={"": ("n-ignored",)})) as stub:
+        told = model(stub, concurrency=1).answer(asked)
+        first = next(told)
+        with pytest.raises(ModelError, match=r"3 answers .* and 1 came: .* set sends_n: false"):
+            next(told)
+
+    assert failure_of(first)[0] == Reason.FAILED
+    assert (first.usage.completion_tokens, stub.stats()["requests"]) == (6, 1)
+
+
+@pytest.mark.parametrize("fault", ["finish=content_filter", "refusal", "reasoned-away"])
+def test_of_several_replies_those_without_an_answer_are_told_beside_the_others(fault: str) -> None:
+    asked = request("x", decoding=Decoding(0.7, n=3))
+    with StubServer(Script(faults={"": ("", fault, "")})) as stub:
+        [response] = model(stub, sends_n=False).answer([asked])
+
+    assert (len(response.texts or ()), len(response.lost)) == (2, 1)
+    assert (response.failure, response.usage.completion_tokens) == (None, 18)
+
+
+def test_several_replies_of_which_one_never_came_are_a_failure_that_tells_what_was_paid() -> None:
+    asked = request("x", decoding=Decoding(0.7, n=3))
+    with StubServer(Script(faults={"": ("", "finish=error", "")})) as stub:
+        [response] = model(stub, sends_n=False).answer([asked])
+
+    assert failure_of(response)[0] == Reason.FAILED
+    assert (response.usage.completion_tokens, stub.stats()["requests"]) == (12, 2)
+
+
+def test_a_reasoning_model_has_room_beside_the_answer_and_is_told_how_much_to_reason(
+    stub: StubServer,
+) -> None:
+    spec = {"reasoning_effort": "low", "reasoning_max_tokens": 1000, "sends_temperature": False}
+
+    list(model(stub, **spec).answer([request("Hello", decoding=Decoding(max_tokens=40))]))
+
+    assert stub.bodies[0]["max_tokens"] == 1040
+    assert stub.bodies[0]["reasoning_effort"] == "low"
+
+
+@pytest.mark.parametrize(("field", "setting"), SETTINGS.items())
+def test_a_field_the_model_does_not_take_stops_the_run_with_what_to_set(
+    field: str, setting: str
+) -> None:
+    script = Script(faults={"": (f"400-unsupported_parameter={field}",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match=f"set {setting} for 'stub-m"):
+        list(model(stub).answer([request("x")]))
+
+
+@pytest.mark.parametrize("status", ["400", "404"])
+def test_a_model_that_is_asked_by_the_other_api_alone_stops_the_run_with_that(status: str) -> None:
+    script = Script(faults={"": (f"{status}-only supported in v1/responses",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match="set api: responses for"):
+        list(model(stub).answer([request("x")]))
+
+
+@pytest.mark.parametrize("fault", ["400-unsupported_parameter=seat", "400-else=temperature"])
+def test_another_field_that_is_not_taken_fails_its_item_alone(fault: str) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert failure_of(response)[0] == Reason.FAILED
+
+
+SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
+
+
+def test_a_server_is_asked_to_hold_each_of_several_replies_to_a_schema(stub: StubServer) -> None:
+    asked = request("Rate this.", schema=SCHEMA, decoding=Decoding(n=3))
+
+    [response] = model(stub).answer([asked])
+
+    form = {"name": "reply", "strict": True, "schema": SCHEMA}
+    assert stub.bodies[0]["response_format"] == {"type": "json_schema", "json_schema": form}
+    assert len(response.texts or ()) == 3
+
+
+@pytest.mark.parametrize(("schema", "can"), [(None, True), (SCHEMA, False), (None, False)])
+def test_no_schema_is_sent_where_none_is_asked_for_or_known(
+    stub: StubServer, schema: Mapping[str, Any] | None, can: bool
+) -> None:
+    list(model(stub, is_structured_output=can).answer([request("x", schema=schema)]))
+
+    assert "response_format" not in stub.bodies[0]
+
+
+@pytest.mark.parametrize("status", ["400", "422"])
+def test_a_server_that_refuses_schemas_stops_the_run_with_a_remedy(status: str) -> None:
+    script = Script(faults={"": (f"{status}-response_format",)})
+    with StubServer(script) as stub, pytest.raises(ModelError, match="is_structured_output: false"):
+        list(model(stub).answer([request("x", schema=SCHEMA)]))
+
+
+@pytest.mark.parametrize(("schema", "is_hinted"), [(SCHEMA, True), (None, False)])
+def test_a_refusal_that_names_no_cause_fails_the_item_alone(
+    schema: Mapping[str, Any] | None, is_hinted: bool
+) -> None:
+    with StubServer(Script(faults={"": ("400",)})) as stub:
+        [response] = model(stub).answer([request("x", schema=schema)])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.FAILED
+    assert ("is_structured_output" in message) == is_hinted
+
+
+def test_a_response_tells_tokens_snapshot_and_stop(stub: StubServer) -> None:
+    [response] = model(stub).answer([request("two words")])
+
+    assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (2, 6)
+    assert (response.served, response.stop) == ("stub-model", "stop")
+
+
+def test_an_answer_cut_at_its_length_still_counts(lasting: Mapping[str, Response]) -> None:
+    assert lasting["length"].stop == "length"
+    assert lasting["null"].texts == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("word", "stop"), [("model_length", "length"), ("max_tokens", "length"), ("eos", "eos")]
+)
+def test_a_server_has_its_own_words_for_the_end_of_an_answer(word: str, stop: str) -> None:
+    with StubServer(Script(faults={"": (f"finish={word}",)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert (response.stop, response.failure) == (stop, None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "count"), [("reasoned-away", 12), ("reasoned", 4), ("details-odd", None), ("", None)]
+)
+def test_tokens_of_reasoning_are_counted_among_those_of_the_completion(
+    fault: str, count: int | None
+) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("two words")])
+
+    usage = response.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (2, 6, count)
+
+
+def test_what_was_paid_for_a_reply_without_an_answer_is_told(
+    lasting: Mapping[str, Response],
+) -> None:
+    names = ("refusal", "content-filter", "reasoned-away", "finish=error")
+    used = [lasting[name].usage for name in names]
+
+    assert [usage.completion_tokens for usage in used] == [12] * 4
+
+
+def test_a_blank_that_was_written_is_an_answer_though_it_was_cut() -> None:
+    script = Script(replies={"": ("\n",)}, faults={"": ("length",)})
+    with StubServer(script) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert (response.texts, response.stop) == (("\n",), "length")
+
+
+def test_a_mode_a_server_lacks_is_unsupported(stub: StubServer) -> None:
+    [response] = model(stub).answer([request("x", mode=Mode.CHOOSE)])
+
+    assert failure_of(response)[0] == Reason.UNSUPPORTED
+    assert stub.stats()["requests"] == 0
+
+
+def embedding(text: str) -> Request:
+    return request(text, mode=Mode.EMBED)
+
+
+def test_an_embedding_has_one_vector_its_tokens_and_its_snapshot(stub: StubServer) -> None:
+    first, again, other = sorted(
+        model(stub).answer([embedding("two words"), embedding("two words"), embedding("three")]),
+        key=lambda response: response.usage.prompt_tokens or 0,
+        reverse=True,
+    )
+
+    assert first.vectors is not None
+    assert len(first.vectors[0]) == 8
+    assert (first.vectors, first.usage.prompt_tokens, first.served) == (
+        again.vectors,
+        2,
+        "stub-model",
+    )
+    assert other.vectors != first.vectors
+
+
+def test_an_embedding_is_asked_for_in_numbers_and_with_the_extra_body(stub: StubServer) -> None:
+    list(model(stub, extra_body={"dimensions": 8}).answer([embedding("Hello")]))
+
+    assert stub.bodies == [
+        {"model": "stub-model", "input": "Hello", "encoding_format": "float", "dimensions": 8}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "word"),
+    [
+        ("nan-vector", "vector of 2 numbers is not finite"),
+        ("zero-vector", "vector of 2 numbers is empty or all zeros"),
+        ("empty-vector", "vector of 0 numbers"),
+        ("text-vector", "not an embedding: Expected `float`"),
+        ("no-data", "sent no data"),
+        ("malformed", "not JSON"),
+        ("500", "500"),
+        ("429", "429"),
+    ],
+)
+def test_an_embedding_that_is_none_is_a_failure(fault: str, word: str) -> None:
+    with StubServer(Script(faults={"": (fault,) * 9})) as stub:
+        [response] = model(stub, attempts=2).answer([embedding("x")])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.FAILED
+    assert word in message
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "cut", "malformed", "no-data"])
+def test_a_passing_fault_of_an_embedding_is_outlived(fault: str) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub, attempts=3).answer([embedding("x")])
+
+    assert response.vectors is not None
+
+
+def test_a_finished_run_needs_neither_key_nor_server() -> None:
+    nowhere = OpenAISpec(model="m", base_url="http://127.0.0.1:9/v1")
+
+    assert list(OpenAIModel("m", nowhere, {}).answer([])) == []
+
+
+@pytest.mark.parametrize("environ", [{}, {"STUB_KEY": "  "}, {"STUB_KEY": "sk-\u2013"}])
+def test_a_missing_or_mangled_key_is_named_by_its_variable(environ: dict[str, str]) -> None:
+    with StubServer() as stub:
+        keyless = OpenAIModel(
+            "m", OpenAISpec(model="m", base_url=stub.url, key_env="STUB_KEY"), environ
+        )
+
+        with pytest.raises(ModelError, match="STUB_KEY"):
+            list(keyless.answer([request("x")]))
+
+    assert stub.stats()["model_lists"] == 0
+
+
+def test_a_key_is_sent_without_the_space_around_it() -> None:
+    with StubServer(Script(key=KEY)) as stub:
+        spec = OpenAISpec(model="m", base_url=stub.url, key_env="STUB_KEY")
+        spaced = OpenAIModel("m", spec, {"STUB_KEY": f"{KEY}\n"})
+
+        [response] = spaced.answer([request("x")])
+
+    assert response.failure is None
+
+
+@pytest.mark.parametrize("script", [Script(key="another"), Script(faults={"": ("401",)})])
+def test_a_key_the_server_echoes_is_masked(script: Script) -> None:
+    with StubServer(script) as stub, pytest.raises(ModelError, match="401") as caught:
+        list(model(stub).answer([request("x")]))
+
+    assert "[STUB_KEY]" in str(caught.value)
+    assert KEY not in str(caught.getrepr(chain=True))
+
+
+@pytest.mark.parametrize(
+    ("fault", "count"),
+    [("key-told", 2), ("key-stop", 1)],  # text and snapshot; the word for the end
+)
+def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept(fault: str, count: int) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert repr(response).count("[STUB_KEY]") == count
+    assert KEY not in repr(response)
+
+
+@pytest.mark.parametrize(
+    ("fault", "remedy"),
+    [
+        ("401", "check the key in STUB_KEY"),
+        ("403", "check that the key in STUB_KEY may use model 'stub-model'"),
+        ("404", "check that there is a model 'stub-model', or set base_url"),
+        ("429-quota", "account"),
+        ("402", "see the account's credit"),
+        ("500-Only one completion choice is allowed", "set sends_n: false for 'stub-model'"),
+    ],
+)
+def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:
+    with StubServer(Script(faults={"": (fault,)})) as stub:
+        with pytest.raises(ModelError, match=remedy):
+            list(model(stub, concurrency=1).answer(request(str(n)) for n in range(100)))
+
+        assert stub.stats()["requests"] == 1
+
+
+@pytest.mark.parametrize("status", ["401", "403"])
+def test_a_server_that_wants_a_key_where_none_is_named_has_one_named(status: str) -> None:
+    with StubServer(Script(faults={"": (status,)})) as stub:
+        wanting = OpenAIModel("m", OpenAISpec(model="m", base_url=stub.url, key_env=None), {})
+        with pytest.raises(ModelError, match=r"name the variable .*, now null, in .*m\.yaml"):
+            list(wanting.answer([request("x")]))
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_where_no_server_is_the_error_says_what_to_set(free_port: int) -> None:
+    url = f"http://127.0.0.1:{free_port}/v1"
+    spec = OpenAISpec(model="m", base_url=url, base_url_env="STUB_URL", key_env=None)
+
+    with pytest.raises(ModelError, match=r"no server at .*start it, or set base_url or STUB_URL"):
+        list(OpenAIModel("m", spec, {}).answer([request("x")]))
+
+
+RESTRICTED = "401-You have insufficient permissions. Missing scopes: api.model.read."
+
+
+@pytest.mark.parametrize("status", [403, RESTRICTED, 404, 500, 429])
+def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None:
+    with StubServer(Script(models_status=status)) as stub:
+        [response] = model(stub).answer([request("x")])
+
+    assert response.failure is None
+
+
+def test_the_server_is_looked_at_once(stub: StubServer) -> None:
+    one = model(stub)
+
+    list(one.answer([request("x")]))
+    list(one.answer([request("y")]))
+
+    assert stub.stats()["model_lists"] == 1
+
+
+def test_the_environment_overrides_the_base_url(stub: StubServer) -> None:
+    spec = OpenAISpec(model="m", base_url_env="STUB_URL", key_env=None)
+
+    [response] = OpenAIModel("m", spec, {"STUB_URL": stub.url}).answer([request("x")])
+
+    assert response.failure is None
+
+
+def test_auto_takes_the_one_model_there_is() -> None:
+    with StubServer(Script(models=({"id": "tiny", "root": "maker/tiny"},))) as stub:
+        auto = model(stub, model="auto")
+        [response] = auto.answer([request("x")])
+
+    assert auto.identity == "openai|tiny|root=maker/tiny"
+    assert response.served == "tiny"
+    assert stub.stats()["model_lists"] == 1
+
+
+@pytest.mark.parametrize(
+    ("models", "words"), [((), "has 0: none"), (({"id": "b"}, {"id": "a"}), "has 2: a, b")]
+)
+def test_auto_needs_exactly_one_model(models: Sequence[Mapping[str, Any]], words: str) -> None:
+    with StubServer(Script(models=tuple(models))) as stub, pytest.raises(ModelError, match=words):
+        print(model(stub, model="auto").identity)
+
+
+def test_it_is_a_model() -> None:
+    one: Model = OpenAIModel("any", OpenAISpec(model="m"), {})
+
+    assert (one.name, one.kind, one.revision) == ("any", "openai", None)
+    assert one.modes == {Mode.GENERATE, Mode.EMBED, Mode.CHOOSE_TOKEN}
+
+
+def library_errors() -> dict[str, type[Exception]]:
+    """Every exception class the client library raises."""
+    import openai
+
+    found, queue = {}, [openai.OpenAIError]
+    while queue:
+        kind = queue.pop()
+        queue += kind.__subclasses__()
+        found[kind.__name__] = kind
+    return {name: kind for name, kind in found.items() if kind.__module__.startswith("openai")}
+
+
+STATUS = {"APIStatusError": 418, "InternalServerError": 500, "OAuthError": 401}
+
+
+@pytest.mark.parametrize("name", library_errors())
+def test_every_exception_of_the_library_is_translated(name: str) -> None:
+    kind = library_errors()[name]
+    error = kind.__new__(kind)
+    error.args = (f"trouble with {KEY}",)
+    status = STATUS.get(name) or getattr(kind, "status_code", 500)
+    reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
+    vars(error).update(status_code=status, body=None, message=error.args[0], response=reply)
+
+    became = translated(error, Server("http://h/v1", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
+
+    assert type(became) in (Transient, Refused, ModelError)
+    assert KEY not in str(became)
+    assert "[K]" in str(became)

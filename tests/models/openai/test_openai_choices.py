@@ -1,0 +1,361 @@
+"""Choices through the real client library, against a scripted server on loopback."""
+
+from collections.abc import Iterator, Mapping
+from math import exp, fsum, log
+from typing import Any
+
+import pytest
+from support.stub_script import Script, logprob_of, tokens_of
+from support.stub_server import StubServer
+
+from harness.core import Request, Response
+from harness.errors import ModelError
+from harness.models.openai.model import OpenAIModel
+from harness.parts import UNCHARGED, ChoiceScore, Decoding, Message, Mode, Reason, Usage
+from harness.specs.models import OpenAISpec
+
+STORY = "Ben\u2019s aunt says it is cold.\nAnswer:"
+ONE = Decoding(max_tokens=1)
+
+
+def request(
+    *choices: str, mode: Mode = Mode.CHOOSE, words: str = STORY, system: str = ""
+) -> Request:
+    turns = (*([Message("system", system)] if system else []), Message("user", words))
+    return Request("s", "base", "answer", "m", turns, ONE, mode, choices)
+
+
+def listing(*choices: str, words: str = STORY) -> Request:
+    return request(*choices, mode=Mode.CHOOSE_TOKEN, words=words)
+
+
+def model(stub: StubServer, choices: str = "echo", **spec: Any) -> OpenAIModel:  # noqa: ANN401 - its fields
+    settings: dict[str, Any] = {"model": "stub-model", "base_url": stub.url, "key_env": None}
+    return OpenAIModel("stub", OpenAISpec(**settings, choices=choices, **spec), {})  # type: ignore[arg-type]  # a Literal
+
+
+def faulty(fault: str, **script: Any) -> StubServer:  # noqa: ANN401 - fields of Script
+    """A server with a fault for all that has <x> in it: not for the probe."""
+    return StubServer(Script(faults={"<x>": (fault,) * 9}, **script))
+
+
+def failure_of(response: Response) -> tuple[Reason, str]:
+    assert response.failure is not None
+    return response.failure.reason, response.failure.message
+
+
+def scores_of(response: Response) -> tuple[ChoiceScore, ...]:
+    assert response.choice_scores is not None, response.failure
+    return response.choice_scores
+
+
+def summed(context: str, choice: str, scored: int) -> float:
+    """The sum that the stub's own rule gives for the last tokens of a prompt."""
+    tokens = tokens_of(context + choice)
+    ends = range(len(tokens) - scored + 1, len(tokens) + 1)
+    return fsum(logprob_of(tokens[:end]) for end in ends)
+
+
+@pytest.fixture
+def stub() -> Iterator[StubServer]:
+    with StubServer() as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("words", "choices", "tokens", "spanned"),
+    [
+        (STORY, (" 1", " 2"), (1, 1), 0),
+        (STORY, (" He wants tea", " He\u2019d go \u2013 home"), (3, 7), 0),
+        (f"{STORY} ", ("1", "2"), (1, 1), 1),
+        ("She is un", ("happy", "able now"), (1, 2), 3),
+        ("One", (" two", "!"), (1, 1), 0),
+    ],
+)
+def test_a_choice_is_the_sum_of_its_own_tokens(
+    stub: StubServer, words: str, choices: tuple[str, ...], tokens: tuple[int, ...], spanned: int
+) -> None:
+    [response] = model(stub).answer([request(*choices, words=words)])
+
+    scores = scores_of(response)
+    wanted = [summed(words, choice, count) for choice, count in zip(choices, tokens, strict=True)]
+    assert [score.logprob for score in scores] == pytest.approx(wanted)
+    assert tuple(score.tokens for score in scores) == tokens
+    assert [score.bytes for score in scores] == [len(choice.encode()) for choice in choices]
+    assert {(score.spanned, score.is_bound) for score in scores} == {(spanned, False)}
+
+
+def test_all_choices_of_a_request_are_one_call_behind_the_plain_text(stub: StubServer) -> None:
+    list(model(stub).answer([request(" 1", " 2", system="Read.", words="Go:")]))
+
+    assert stub.bodies[-1] == {
+        "model": "stub-model",
+        "prompt": ["Read.\nGo: 1", "Read.\nGo: 2"],
+        "max_tokens": 1,
+        "temperature": 0.0,
+        "echo": True,
+        "logprobs": 1,
+    }
+    assert stub.stats()["requests"] == 2
+
+
+def test_a_response_tells_tokens_and_snapshot(stub: StubServer) -> None:
+    [response] = model(stub).answer([request(" 1", " 2")])
+
+    assert (response.usage.prompt_tokens, response.served) == (9, "stub-model")
+
+
+@pytest.mark.parametrize("fault", ["undrawn", "trimmed"])
+def test_what_else_a_server_tells_does_not_change_a_score(fault: str) -> None:
+    words = "One <x> Answer:"
+    asked = request(" He wants tea", " now", words=words)
+    with faulty(fault, has_tokenizer=True) as server:
+        [response] = model(server).answer([asked])
+
+    wanted = [summed(words, " He wants tea", 3), summed(words, " now", 1)]
+    assert [score.logprob for score in scores_of(response)] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("fault", "has_tokenizer", "fact"),
+    [
+        ("trimmed", False, "do not spell the prompt, and it has no /tokenize"),
+        ("mangled", False, "do not spell the prompt, and it has no /tokenize"),
+        ("mangled", True, "and neither do those of /tokenize"),
+        ("trimmed-unmarked", True, "and neither do those of /tokenize"),
+        ("cut-tokens", False, "do not spell the prompt"),
+        ("cut-tokens", True, "do not spell the prompt"),
+    ],
+)
+def test_tokens_that_do_not_spell_the_prompt_are_unsupported_and_not_guessed(
+    fault: str, has_tokenizer: bool, fact: str
+) -> None:
+    with faulty(fault, has_tokenizer=has_tokenizer) as server:
+        [response] = model(server).answer([request(" 1", " 2", words="Here <x>:")])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.UNSUPPORTED
+    assert fact in message
+    assert "serve the model with vLLM" in message
+
+
+@pytest.mark.parametrize(
+    ("fault", "fact"),
+    [
+        ("no-logprobs", "no log-probabilities of the prompt"),
+        ("no-echo", "no log-probabilities of the prompt"),
+        ("cut-logprobs", "log-probabilities for"),
+        ("null-logprob", "None for its log-probability"),
+        ("nan-logprob", "nan for its log-probability"),
+        ("odds", "0.5 for its log-probability"),
+        ("n-ignored", "2 prompts were sent in one call and 1 came back"),
+        ("no-choices", "sent no choices"),
+        ("malformed", "not JSON"),
+        ("400", "400"),
+    ],
+)
+def test_a_reply_that_lacks_a_number_is_a_failure(fault: str, fact: str) -> None:
+    with faulty(fault) as server:
+        [response] = model(server, attempts=1).answer([request(" 1", " 2", words="<x>:")])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.FAILED
+    assert fact in message
+
+
+@pytest.mark.parametrize(
+    ("way", "asked", "fault", "usage"),
+    [
+        ("echo", request(" 1", " 2", words="<x>:"), "no-logprobs", Usage(9, 2)),
+        ("echo", request(" 1", " 2", words="<x>:"), "400", UNCHARGED),
+        ("echo", request(" 1", " ", words="<x>:"), "", UNCHARGED),  # never sent
+        ("top_logprobs", listing("1", "2", words="<x>"), "no-logprobs", Usage(1, 6)),
+        ("top_logprobs", listing("1", "one or two", words="<x>"), "", UNCHARGED),
+    ],
+)
+def test_a_reply_that_no_number_is_read_from_was_charged_all_the_same(
+    way: str, asked: Request, fault: str, usage: Usage
+) -> None:
+    with faulty(fault) as server:
+        [response] = model(server, way, attempts=1).answer([asked])
+
+    assert response.failure is not None
+    assert response.usage == usage
+
+
+@pytest.mark.parametrize(
+    ("words", "choices", "fact"),
+    [("", (" 1", " 2"), "nothing stands before"), (STORY, (" 1", " "), "without a word")],
+)
+def test_what_nothing_can_score_is_unsupported(
+    stub: StubServer, words: str, choices: tuple[str, ...], fact: str
+) -> None:
+    [response] = model(stub).answer([request(*choices, words=words)])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.UNSUPPORTED
+    assert fact in message
+
+
+UNFIT = ["no-logprobs", "no-echo", "cut-logprobs", "null-logprob", "n-ignored", "404", "400", "501"]
+
+
+@pytest.mark.parametrize("fault", [*UNFIT, "trimmed"])
+def test_a_server_that_does_not_echo_is_refused_before_the_first_request(fault: str) -> None:
+    asked = [request(f" {n}", " no") for n in range(40)]
+    with StubServer(Script(faults={"": (fault,) * 9})) as server:
+        with pytest.raises(ModelError, match=r"cannot score choices.*choices: top_logprobs"):
+            list(model(server).answer(asked))
+
+        assert {tuple(body["prompt"]) for body in server.bodies} <= {
+            ("One, two, three", "One, two, four")
+        }
+
+
+@pytest.mark.parametrize("fault", ["no-logprobs", "400", "404", "422"])
+def test_a_server_that_tells_no_next_tokens_is_refused_before_the_first_request(fault: str) -> None:
+    with StubServer(Script(faults={"": (fault,) * 9})) as server:
+        with pytest.raises(ModelError, match=r"cannot score choices.*choices: echo"):
+            list(model(server, "top_logprobs").answer(listing(f"{n}", "no") for n in range(40)))
+
+        assert server.stats()["requests"] == 1
+
+
+@pytest.mark.parametrize(("fault", "way"), [("500", "echo"), ("malformed", "top_logprobs")])
+def test_a_passing_fault_of_the_probe_is_outlived(fault: str, way: str) -> None:
+    asked = request("1", "2") if way == "echo" else listing("1", "2")
+    with StubServer(Script(faults={"One, two": (fault,)})) as server:
+        [response] = model(server, way).answer([asked])
+
+    assert len(scores_of(response)) == 2
+
+
+@pytest.mark.parametrize("status", ["401", "403"])
+def test_a_refused_key_is_told_as_such_by_the_probe(status: str) -> None:
+    script = Script(faults={"": (status,) * 9}, models_status=500)
+    told = f"answered {status}.*name the variable that holds a key as key_env"
+    with StubServer(script) as server, pytest.raises(ModelError, match=told):
+        list(model(server).answer([request("1", "2")]))
+
+
+def test_a_server_is_probed_once(stub: StubServer) -> None:
+    one = model(stub, concurrency=8)
+
+    list(one.answer(request(f" {n}", " no") for n in range(20)))
+    list(one.answer([request(" yes", " no")]))
+
+    assert stub.stats()["requests"] == 22
+
+
+@pytest.mark.parametrize(
+    ("choices", "modes"),
+    [
+        ("none", set()),
+        ("echo", {Mode.CHOOSE}),
+        ("top_logprobs", {Mode.CHOOSE_TOKEN}),
+    ],
+)
+def test_what_a_server_tells_is_what_it_can_be_asked(choices: str, modes: set[Mode]) -> None:
+    with StubServer() as server:
+        one = model(server, choices)
+        answers = list(one.answer([request("1", "2"), listing("1", "2")]))
+
+    assert one.modes == {Mode.GENERATE, Mode.EMBED} | modes
+    assert sum(answer.choice_scores is not None for answer in answers) == len(modes)
+
+
+NEXTS = {"1": log(0.5), " 1": log(0.25), "2": log(0.1), "Answer": log(0.01)}
+
+
+@pytest.mark.parametrize(
+    ("nexts", "expected"),
+    [
+        (NEXTS, [(log(0.75), False), (log(0.1), False), (log(0.01), True)]),
+        ({"\n": -0.1, " 3": -4.0}, [(-4.0, True), (-4.0, True), (-4.0, False)]),
+        ({"12": -0.1, "1": -0.5}, [(-0.5, False), (-0.5, True), (-0.5, True)]),
+    ],
+)
+def test_a_choice_of_one_token_counts_with_and_without_its_space(
+    nexts: Mapping[str, float], expected: list[tuple[float, bool]]
+) -> None:
+    with StubServer(Script(nexts=nexts)) as server:
+        [response] = model(server, "top_logprobs").answer([listing(" 1", " 2", " 3")])
+
+    scores = scores_of(response)
+    assert [score.is_bound for score in scores] == [is_bound for _, is_bound in expected]
+    assert [score.logprob for score in scores] == pytest.approx([value for value, _ in expected])
+    assert {(score.tokens, score.bytes, score.spanned) for score in scores} == {(1, 2, 0)}
+
+
+def test_probabilities_of_choices_told_are_not_above_one(stub: StubServer) -> None:
+    [response] = model(stub, "top_logprobs").answer([listing(" 1", " 2")])
+
+    assert sum(exp(score.logprob) for score in scores_of(response)) <= 1
+
+
+def test_the_likeliest_tokens_are_asked_for_by_the_chat(stub: StubServer) -> None:
+    list(model(stub, "top_logprobs", extra_body={"top_k": 0}).answer([listing(" 1", " 2")]))
+
+    assert stub.bodies[-1] == {
+        "model": "stub-model",
+        "messages": [{"role": "user", "content": STORY}],
+        "max_tokens": 1,
+        "temperature": 0.0,
+        "logprobs": True,
+        "top_logprobs": 20,
+        "top_k": 0,
+    }
+
+
+def test_a_model_is_told_how_much_to_reason_when_it_chooses(stub: StubServer) -> None:
+    quiet = model(stub, "top_logprobs", reasoning_effort="none", sends_temperature=False)
+
+    list(quiet.answer([listing(" 1", " 2")]))
+
+    assert stub.bodies[-1]["reasoning_effort"] == "none"
+    assert "temperature" not in stub.bodies[-1]
+
+
+def test_choices_none_of_which_is_told_are_unparsed_and_the_tokens_named(stub: StubServer) -> None:
+    [response] = model(stub, "top_logprobs").answer([listing(" yes", " no")])
+
+    reason, message = failure_of(response)
+    assert reason == Reason.UNPARSED
+    assert "likeliest first tokens: '1', ' 2', 'A'" in message
+
+
+@pytest.mark.parametrize("choice", [" He wants tea", "not so", " ", ""])
+def test_choices_that_are_not_one_token_are_unsupported_before_they_are_sent(
+    stub: StubServer, choice: str
+) -> None:
+    [response] = model(stub, "top_logprobs").answer([listing(" 1", choice)])
+
+    assert failure_of(response)[0] == Reason.UNSUPPORTED
+    assert stub.stats()["requests"] == 1  # the probe
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "fact"),
+    [
+        ("no-logprobs", Reason.FAILED, "no log-probabilities of next tokens"),
+        ("content-filter", Reason.FILTERED, "content filter"),
+        ("refusal", Reason.REFUSED, "rather not"),
+        ("html", Reason.FAILED, "not JSON"),
+    ],
+)
+def test_a_chat_reply_without_likeliest_tokens_has_its_reason(
+    fault: str, reason: Reason, fact: str
+) -> None:
+    with faulty(fault) as server:
+        [response] = model(server, "top_logprobs", attempts=1).answer(
+            [listing("1", "2", words="<x>")]
+        )
+
+    assert failure_of(response)[0] == reason
+    assert fact in failure_of(response)[1]
+
+
+@pytest.mark.parametrize("nexts", [{}, {"1": 0.9, "2": 0.1}, {"1": float("nan")}])
+def test_likeliest_tokens_that_are_none_are_refused(nexts: Mapping[str, float]) -> None:
+    with StubServer(Script(nexts=nexts)) as server, pytest.raises(ModelError, match="cannot score"):
+        list(model(server, "top_logprobs").answer([listing("1", "2")]))

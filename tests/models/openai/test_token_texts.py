@@ -1,0 +1,132 @@
+"""Token texts against hand-set places, and against what the tokenizers of each family say."""
+
+import pytest
+from support.tokenizer_families import EXACT, FAMILIES, built
+
+from harness.models.boundary import choice_starts
+from harness.models.local.choice_tokens import choice_tokens
+from harness.models.openai.token_texts import Places, are_alike, places, spellings, written
+from harness.parts import Message
+
+PROMPTS = {
+    "Answer:": [" 1", " 2"],
+    "Answer: ": ["1", "2"],
+    "She is un": ["happy", "able"],
+    "“He wants tea.” Answer:": [" He\u2019s happy", " She wants tea now"],
+    "Answer:\n": ["He is", "\u2019s tea"],
+    "He is (é): ": ["é", "“tea”"],
+}
+
+
+@pytest.mark.parametrize(
+    ("texts", "prompt", "expected"),
+    [
+        (["He", " is"], "He is", [(0, 2), (2, 5)]),
+        (["<s>", "He", " is"], "He is", [(0, 0), (0, 2), (2, 5)]),
+        (["<s>", " He", " is"], "He is", [(0, 0), (0, 2), (2, 5)]),
+        (["a", "", "", "\u2019", "s"], "a\u2019s", [(0, 1), (1, 2), (1, 2), (1, 2), (2, 3)]),
+        (["", "", "\u2019"], "\u2019", [(0, 1), (0, 1), (0, 1)]),
+        (["<s>", "", "He"], "He", [(0, 0), (0, 2), (0, 2)]),
+        (["He", "is"], "He is", None),
+        (["is"], "He is", None),
+        (["He", " is", "</s>"], "He is", None),
+        (["He", " is", ""], "He is", None),
+        (["He", " \ufffd", "\ufffd"], "He \u2019", None),
+        (["He", " is", "half an emoji: \ud83d"], "He is", None),
+    ],
+)
+def test_texts_have_places_only_where_they_spell_the_prompt(
+    texts: list[str], prompt: str, expected: Places | None
+) -> None:
+    assert places(written(texts), prompt) == expected
+
+
+@pytest.mark.parametrize(
+    ("pieces", "prompt", "expected"),
+    [
+        (["He", "Ġis"], "He is", [(0, 2), (2, 5)]),
+        (["Ġ", "â", "Ģ", "Ļ", "s"], " \u2019s", [(0, 1), (1, 2), (1, 2), (1, 2), (2, 3)]),
+        (["<|end|>", "Ċ", "Ã©"], "\né", [(0, 0), (0, 1), (1, 2)]),
+        (["<s>", "▁He", "▁is"], "He is", [(0, 0), (0, 2), (2, 5)]),
+        (["▁He", "<0xE2>", "<0x80>", "<0x99>"], "He\u2019", [(0, 2), (2, 3), (2, 3), (2, 3)]),
+        (["▁He", "<0x0A>", "▁▁", "é"], "He\n  é", [(0, 2), (2, 3), (3, 5), (5, 6)]),
+        (["He", "Ġwas"], "He is", None),
+    ],
+)
+def test_pieces_of_a_vocabulary_are_read_by_bytes_or_as_sentencepiece(
+    pieces: list[str], prompt: str, expected: Places | None
+) -> None:
+    found = [places(tokens, prompt) for tokens in spellings(pieces)]
+
+    assert next((each for each in found if each), None) == expected
+
+
+@pytest.mark.parametrize(
+    ("pieces", "texts", "expected"),
+    [
+        (["▁He", "▁is"], ["He", "is"], True),
+        (["▁He", "▁is"], ["He", "is", "now"], True),
+        (["▁He", "<0xE2>"], ["He", "\ufffd"], True),
+        (["▁He", "▁is"], ["", ""], True),
+        (["<s>", "▁He", "▁is"], ["He", "is", "now"], False),
+        (["▁He", "▁is"], ["He"], False),
+        (["▁He"], ["He", "is", "now"], False),
+        (["▁He", "▁is"], ["He", "was"], False),
+    ],
+)
+def test_pieces_and_texts_are_held_together_only_where_they_agree(
+    pieces: list[str], texts: list[str], expected: bool
+) -> None:
+    assert are_alike(spellings(pieces)[1], texts) == expected
+
+
+def told(family: str, prompt: str) -> tuple[list[str], list[str]]:
+    """A prompt's tokens as a server tells their texts, and as its vocabulary writes them."""
+    tokenizer = built(family)
+    ids: list[int] = tokenizer(prompt)["input_ids"]
+    texts = [str(tokenizer.decode([t], clean_up_tokenization_spaces=False)) for t in ids]
+    return texts, list(tokenizer.convert_ids_to_tokens(ids))
+
+
+def starts(spelled: list[list[bytes]], context: str, choices: list[str]) -> object:
+    """Where choices start by what their tokens spell, null where one does not spell its prompt."""
+    found = [places(t, context + choice) for t, choice in zip(spelled, choices, strict=True)]
+    known = [each for each in found if each]
+    if len(known) < len(choices):
+        return None
+    return choice_starts(known, len(context), tokens=spelled)
+
+
+def by_tokenizer(family: str, context: str, choices: list[str]) -> object:
+    tokens = choice_tokens([Message("user", context)], choices, built(family), is_chat=False)
+    return tokens.firsts, tokens.spanned
+
+
+@pytest.mark.parametrize("context", PROMPTS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_texts_give_the_places_of_the_tokenizer_itself_or_none(family: str, context: str) -> None:
+    choices = PROMPTS[context]
+    spelled = [written(told(family, context + choice)[0]) for choice in choices]
+
+    found = starts(spelled, context, choices)
+    assert found in (None, by_tokenizer(family, context, choices))
+
+
+ADDS_NOTHING_BEHIND = [name for name in EXACT if name not in ("t5", "llama2-adds-eos")]
+
+
+@pytest.mark.parametrize("context", PROMPTS)
+@pytest.mark.parametrize("family", ADDS_NOTHING_BEHIND)
+def test_pieces_give_the_places_of_the_tokenizer_itself(family: str, context: str) -> None:
+    choices = PROMPTS[context]
+    ways = zip(*(spellings(told(family, context + c)[1]) for c in choices), strict=True)
+
+    found = [at for spelled in ways if (at := starts(list(spelled), context, choices))]
+    assert found[:1] == [by_tokenizer(family, context, choices)]
+
+
+@pytest.mark.parametrize("family", ["t5", "llama2-adds-eos"])
+def test_a_marker_behind_the_prompt_leaves_no_places(family: str) -> None:
+    pieces = told(family, "Answer: 1")[1]
+
+    assert [places(tokens, "Answer: 1") for tokens in spellings(pieces)] == [None, None]

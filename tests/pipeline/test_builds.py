@@ -1,0 +1,140 @@
+"""Data-making jobs: what each question may see, what is kept, what is left out."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.sketches import Talker
+
+from harness.core import Request, Response, Sample
+from harness.errors import SpecError
+from harness.parts import Reason
+from harness.pipeline.build import Built, build, line
+from harness.registry import Registry, shipped_home
+from harness.specs.transforms import BuildSpec
+from harness.text.parsers import closing_yes_no
+from harness.text.prompts import Prompts
+
+REGISTRY = Registry((shipped_home(),), {}, Path("no cache"))
+PROMPTS: Prompts = REGISTRY.prompts
+STORY = Sample(
+    "s1",
+    fields={
+        name: f"<{name}>" for name in ("context", "prefix", "utterance", "speaker", "listener")
+    },
+    references={"true_intention": ("<true>",), "literal_intention": ("<literal>",)},
+)
+MEANINGS = Sample("s2", {"turn": "Tea."}, {"implication": ("Only tea.", "Nothing but tea.")})
+ALONE = Sample("s3", {"turn": "Tea."}, {"implication": ("Only tea.",)})
+# what may stand in the question of each step of the chains
+SEEN = {
+    "turn1_literal": {"<speaker>", "<listener>", "<literal>"},
+    "turn1_true": {"<speaker>", "<listener>", "<context>", "<true>"},
+    "turn2_literal": {"<speaker>", "<listener>", "(turn1_literal)"},
+    "turn2_true": {"<speaker>", "<listener>", "(turn1_true)"},
+}
+
+
+def made(
+    folder: Path,
+    job: str,
+    *samples: Sample,
+    say: Callable[[Request], str | Response] = lambda asked: f"({asked.step})",
+) -> tuple[Built, Talker]:
+    talker = Talker(say)
+    with talker.desk(folder) as desk:
+        spec: BuildSpec = REGISTRY.build_spec(job)
+        return build(samples, spec, prompts=PROMPTS, desk=desk, seed=0), talker
+
+
+@pytest.mark.parametrize("step", SEEN)
+def test_each_link_of_a_chain_is_made_from_what_it_may_see(tmp_path: Path, step: str) -> None:
+    _, talker = made(tmp_path, "chains", STORY)
+
+    (asked,) = [part for part in talker.heard if part.step == step]
+    words = {*STORY.fields.values(), "<true>", "<literal>", *(f"({name})" for name in SEEN)}
+    assert {word for word in words if word in asked.messages[0].content} == SEEN[step]
+
+
+def test_a_chain_becomes_references_with_their_provenance(tmp_path: Path) -> None:
+    built, _ = made(tmp_path, "chains", STORY)
+
+    (said,) = [line(draft) for draft in built.finished]
+    assert said["references"]["turn2_true"] == ("(turn2_true)",)
+    assert said["references"]["true_intention"] == ("<true>",)
+    assert said["provenance"]["turn1_true"].template.startswith("build/turn1_true@")
+
+
+def test_a_job_repeated_asks_nothing_and_makes_the_same(tmp_path: Path) -> None:
+    first, _ = made(tmp_path, "chains", STORY)
+    second, talker = made(tmp_path, "chains", STORY)
+
+    assert talker.heard == []
+    assert second == first
+
+
+@pytest.mark.parametrize(("verdict", "kept", "dropped"), [("yes", 1, 0), ("No.", 0, 1)])
+def test_meanings_are_kept_only_where_they_are_found_close(
+    tmp_path: Path, verdict: str, kept: int, dropped: int
+) -> None:
+    built, _ = made(
+        tmp_path, "agreement", MEANINGS, say=lambda _: f"They differ little.\n{verdict}"
+    )
+
+    assert (len(built.finished), built.dropped) == (kept, dropped)
+
+
+def test_one_meaning_alone_is_kept_unasked(tmp_path: Path) -> None:
+    built, talker = made(tmp_path, "agreement", ALONE)
+
+    assert talker.heard == []
+    assert [draft.sample for draft in built.finished] == [ALONE]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [("", Reason.EMPTY), ("Yes, they are close, I think", Reason.UNPARSED)],
+)
+def test_a_reply_that_cannot_be_read_leaves_the_sample_out_and_is_counted(
+    tmp_path: Path, said: str, reason: Reason
+) -> None:
+    built, _ = made(tmp_path, "agreement", MEANINGS, ALONE, say=lambda _: said)
+
+    assert built.missing == {reason: 1}
+    assert [draft.sample.id for draft in built.finished] == ["s3"]
+
+
+def test_a_failed_call_ends_a_chain_with_its_reason(tmp_path: Path) -> None:
+    built, talker = made(
+        tmp_path, "chains", STORY, say=lambda asked: Response.failed(asked.key, Reason.FILTERED, "")
+    )
+
+    assert built.missing == {Reason.FILTERED: 1}
+    assert [asked.step for asked in talker.heard] == ["turn1_literal"]
+
+
+def test_a_sample_without_what_a_step_sees_is_refused_before_a_call(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"s2 has no field or reference 'speaker'"):
+        made(tmp_path, "chains", MEANINGS)
+
+
+def test_a_reference_that_is_there_is_not_replaced(tmp_path: Path) -> None:
+    built, _ = made(tmp_path, "chains", STORY)
+
+    with pytest.raises(SpecError, match="has the reference 'turn1_literal' already"):
+        made(tmp_path, "chains", built.finished[0].sample)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("yes", True),
+        ("They are alike.\n\n**Yes.**\n", True),
+        ("no", False),
+        ("Yes and no", Reason.UNPARSED),
+        ("no\nbecause they differ", Reason.UNPARSED),
+        (" \n", Reason.EMPTY),
+    ],
+)
+def test_a_verdict_is_the_last_line_alone(text: str, expected: bool | Reason) -> None:
+    assert closing_yes_no(text) is expected

@@ -1,0 +1,151 @@
+"""What many choices show together: several orders of a sample, confidence, favourites."""
+
+from random import Random
+
+import pytest
+from support.choice_cases import chosen, lost, sample, shared
+
+from harness.core import Sample
+from harness.parts import Reason
+from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, Read, chance, over_all, permuted
+from harness.stats.calibration import calibration_error
+from harness.storage.runs import Row, VerdictRow
+
+
+def reads(*parts: tuple[VerdictRow, str] | tuple[VerdictRow, str, Sample]) -> list[Read]:
+    """Rows of verdicts, each under a variant."""
+    rows: list[Row] = [chosen(*part) for part in parts]
+    return [(row, row.verdicts["gold"]) for row in rows]
+
+
+def orders(*shares: tuple[float, ...], of: Sample | None = None) -> list[Read]:
+    """One row an order, with these probabilities of the sample's choices."""
+    held = of or sample()
+    return reads(*((shared(*part), f"order{n}", held) for n, part in enumerate(shares)))
+
+
+@pytest.mark.parametrize(
+    ("shares", "credit"),
+    [
+        # Means .4, .35 and .25: right, though one order of the two is wrong.
+        ([(0.6, 0.3, 0.1), (0.2, 0.4, 0.4)], 1.0),
+        # Means .367, .4 and .233: wrong, though two orders of three are right.
+        ([(0.5, 0.3, 0.2), (0.5, 0.2, 0.3), (0.1, 0.7, 0.2)], 0.0),
+        # A model that goes by the place alone, .7 to .3: each choice has .5.
+        ([(0.7, 0.3), (0.3, 0.7)], 0.5),
+        ([(1 / 3, 1 / 3, 1 / 3)], 1 / 3),
+        ([(0.4, 0.4, 0.2), (0.4, 0.4, 0.2)], 0.5),
+        ([(0.2, 0.4, 0.4)], 0.0),
+    ],
+)
+def test_a_samples_orders_are_averaged_choice_by_choice(
+    shares: list[tuple[float, ...]], credit: float
+) -> None:
+    of = sample(("a", "b", "c")[: len(shares[0])])
+
+    assert permuted(orders(*shares, of=of)) == [credit] * len(shares)
+
+
+def test_averaging_probabilities_is_not_averaging_what_is_right() -> None:
+    found = orders((0.5, 0.3, 0.2), (0.5, 0.2, 0.3), (0.1, 0.7, 0.2))
+    by_order = [float(max(v.shares) == v.shares[0]) for _, v in found]
+
+    assert sum(by_order) / 3 == pytest.approx(2 / 3)
+    assert permuted(found) == [0.0] * 3
+
+
+def test_a_sample_that_lacks_an_order_has_no_average_and_others_keep_theirs() -> None:
+    other = sample(name="s2", gold=1)
+    found = reads(
+        (shared(0.2, 0.8, 0.0), "order0"),
+        (lost(), "order1"),
+        (VerdictRow(1.0, detail={"chosen_place_1": 1.0}), "order2"),
+        (shared(0.9, 0.1, 0.0), "order3"),
+    )
+    whole = reads((shared(0.2, 0.8, 0.0), "order0", other))
+
+    assert permuted([*found, *whole]) == [None, None, None, None, 1.0]
+
+
+def test_samples_are_averaged_apart() -> None:
+    other = sample(name="s2", gold=1)
+    found = reads(
+        (shared(0.6, 0.4, 0.0), "order0"),
+        (shared(0.6, 0.4, 0.0), "order0", other),
+        (shared(0.3, 0.7, 0.0), "order1"),
+        (shared(0.7, 0.3, 0.0), "order1", other),
+    )
+
+    # s1: .45 to .55 and its first is right; s2: .65 to .35 and its second is right.
+    assert permuted(found) == [0.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_rows_changes_nothing(seed: int) -> None:
+    draw, of = Random(9), sample()
+    found = orders(*((draw.random(), draw.random(), draw.random()) for _ in range(5)), of=of)
+    mixed = Random(seed).sample(found, 5)
+
+    assert permuted(found) == permuted(mixed)
+
+
+def test_confidence_is_that_of_the_likeliest_choice_and_its_own_credit() -> None:
+    found = reads(
+        (shared(0.9, 0.1, 0.0), "order0"),  # right
+        (shared(0.2, 0.8, 0.0), "order1"),  # wrong
+        (shared(0.5, 0.5, 0.0), "order2"),  # half right
+        (lost(), "order3"),
+    )
+
+    error, counted = over_all(found)[CALIBRATION]
+
+    assert error == calibration_error([0.9, 0.8, 0.5], [1.0, 0.0, 0.5])
+    assert error == pytest.approx((0.1 + 0.8 + 0.0) / 3)
+    assert counted == [True, True, True, False]
+
+
+def test_confidence_does_not_borrow_the_credit_of_another_normalisation() -> None:
+    # By its headline this response is wrong, while the probabilities make the right one likeliest.
+    [read] = reads((shared(0.9, 0.1, 0.0, value=0.0), "order0"))
+
+    assert over_all([read])[CALIBRATION][0] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("places", "share"),
+    [((1, 1, 1, 1), 1.0), ((1, 1, 2, 3), 0.5), ((3, 3, 3, 1), 0.75), ((1, 2, 3), 1 / 3)],
+)
+def test_the_favourite_is_the_place_chosen_most_often(
+    places: tuple[int, ...], share: float
+) -> None:
+    found = reads(*((shared(0.5, 0.3, 0.2, place=p), f"order{n}") for n, p in enumerate(places)))
+
+    assert over_all(found)[FAVOURITE] == (share, [True] * len(places))
+
+
+def test_a_tie_favours_no_place() -> None:
+    thirds = {f"chosen_place_{place}": 1 / 3 for place in (1, 2, 3)}
+    found = reads(*((VerdictRow(1 / 3, detail=thirds), f"order{n}") for n in range(4)))
+
+    assert over_all(found)[FAVOURITE][0] == pytest.approx(1 / 3)
+
+
+def test_a_missing_choice_favours_nothing_and_is_not_counted() -> None:
+    found = reads((shared(0.5, 0.3, 0.2, place=2), "order0"), (lost(Reason.UNPARSED), "order1"))
+
+    assert over_all(found)[FAVOURITE] == (1.0, [True, False])
+
+
+def test_without_any_choice_there_is_neither_favourite_nor_calibration() -> None:
+    found = reads((lost(), "order0"), (lost(), "order1"))
+
+    assert over_all(found) == {CALIBRATION: (None, [False] * 2), FAVOURITE: (None, [False] * 2)}
+    assert permuted(found) == [None, None]
+
+
+def test_chance_is_the_mean_of_one_over_the_number_of_choices() -> None:
+    two, four = sample(("a", "b")), sample(("a", "b", "c", "d"), name="s2")
+
+    found = reads((shared(0.5, 0.5), "order0", two), (lost(), "order0", four))
+
+    assert chance(found) == (1 / 2 + 1 / 4) / 2

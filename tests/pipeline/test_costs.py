@@ -1,0 +1,157 @@
+"""What calls came to is added up once a call, and what nobody tells is never zero."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from support.sketches import JUDGE, right, row, run_file
+
+from harness.parts import UNCHARGED, Reason, Superseded, Usage
+from harness.pipeline.costs import answer_calls, cost_of, judge_calls, run_costs
+from harness.pipeline.scores import score_rows
+from harness.storage.runs import Row, StepRow, VerdictRow
+from harness.storage.score_table import ScoreRow
+
+ASKING = replace(JUDGE, asks="judge-m")
+CENT, TWO, UNTOLD = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)
+
+
+def steps(**usages: Usage) -> tuple[StepRow, ...]:
+    """A step for each usage, named as its key is."""
+    return tuple(StepRow(name, name, (), text="so", usage=usage) for name, usage in usages.items())
+
+
+def asked(**usages: Usage) -> VerdictRow:
+    """A verdict on replies to questions of these keys."""
+    return VerdictRow(1.0, keys=tuple(usages), usages=tuple(usages.values()))
+
+
+def answered(verdict: VerdictRow | None = None, name: str = "s1", **usages: Usage) -> Row:
+    return row(verdict or right(1.0), name, steps=steps(**usages))
+
+
+def scored(*rows: Row, **changes: object) -> list[ScoreRow]:
+    return score_rows(run_file(len(rows), **changes), rows)
+
+
+@pytest.mark.parametrize(
+    ("usages", "whole", "told"),
+    [
+        ({"a": CENT, "b": TWO}, (30, 11, 0.03), Usage(30, 11, 0.03)),
+        ({"a": CENT, "b": UNTOLD}, (40, None, None), Usage(40, 5, 0.01)),
+        ({"a": UNTOLD}, (30, None, None), Usage(30, None, None)),
+        ({"a": Usage(3, 4)}, (3, 4, None), Usage(3, 4, None)),
+        ({"a": Usage(0, 0, 0.0)}, (0, 0, 0.0), Usage(0, 0, 0.0)),
+    ],
+)
+def test_a_sum_is_whole_only_where_every_call_tells(
+    usages: dict[str, Usage], whole: tuple[float | None, ...], told: Usage
+) -> None:
+    found = cost_of(usages)
+
+    assert (found.prompt_tokens, found.completion_tokens, found.cost_usd) == whole
+    assert (found.calls, found.told) == (len(usages), told)
+
+
+def test_calls_that_broke_off_are_counted_and_no_sum_is_whole_beside_them() -> None:
+    earlier = (Superseded(replace(UNCHARGED, unanswered=2), Reason.FAILED),)
+
+    found = cost_of({"a": replace(CENT, unanswered=1, superseded=earlier), "b": TWO})
+
+    assert (found.unanswered, found.cost_usd, found.prompt_tokens) == (3, None, None)
+    assert found.told.prompt_tokens == 30
+    assert found.told.cost_usd == pytest.approx(0.03)
+
+
+def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
+    earlier = (Superseded(TWO, Reason.REFUSED), Superseded(UNTOLD, Reason.FAILED))
+
+    found = cost_of({"a": replace(CENT, superseded=earlier)})
+
+    assert (found.calls, found.cost_usd, found.prompt_tokens) == (3, None, 60)
+    assert found.told.cost_usd == pytest.approx(0.03)
+
+
+@pytest.mark.parametrize(
+    ("step", "keys"), [(None, ["thought", "response"]), ("thought", ["thought"])]
+)
+def test_a_judge_of_an_earlier_step_rests_on_the_calls_up_to_it(
+    step: str | None, keys: list[str]
+) -> None:
+    one = answered(thought=CENT, response=TWO)
+
+    assert list(answer_calls(one, replace(JUDGE, step=step))) == keys
+
+
+def test_a_row_costs_its_answers_and_the_questions_of_its_own_judge() -> None:
+    verdicts = {"near": asked(q1=CENT, q2=CENT), "other": asked(q3=TWO)}
+    one = replace(answered(a=CENT, b=TWO), verdicts=verdicts)
+
+    found = scored(one, judges=(ASKING, replace(ASKING, name="other")))
+
+    assert [r.cost_usd for r in found] == pytest.approx([0.05, 0.05])
+
+
+def test_a_call_that_cells_share_is_paid_once_in_a_row_and_once_in_a_run() -> None:
+    rows = [answered(asked(q=TWO), f"s{n}", neutral=CENT, **{f"own{n}": CENT}) for n in range(3)]
+
+    [found] = scored(*rows, judges=(ASKING,))
+
+    assert found.cost_usd == pytest.approx(0.04 + 0.02)
+    assert run_costs(rows, (ASKING,)).total.calls == 5
+
+
+def test_rows_of_parts_and_of_wholes_each_tell_their_own() -> None:
+    one = answered(None, "s1", a=CENT)
+    rows = [replace(one, decoding="T0.3"), replace(answered(None, "s2", b=TWO), decoding="T0.5")]
+
+    found = {r.score.decoding: r.cost_usd for r in scored(*rows)}
+
+    assert found == pytest.approx({"T0.3": 0.01, "T0.5": 0.02, "T0.3+0.5": 0.03})
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        asked(q1=CENT, q2=Usage(4, 5)),
+        VerdictRow(1.0, keys=("q1",)),  # written before rows told
+    ],
+)
+def test_a_row_with_a_call_of_unknown_cost_has_no_cost(verdict: VerdictRow) -> None:
+    [found] = scored(answered(verdict, a=CENT), judges=(ASKING,))
+
+    assert found.cost_usd is None
+
+
+def test_a_row_of_one_snapshot_does_not_cost_what_another_did() -> None:
+    verdicts = [replace(asked(**{f"q{n}": CENT}), served=f"j-{n}") for n in range(2)]
+    rows = [answered(part, f"s{n}", **{f"a{n}": TWO}) for n, part in enumerate(verdicts)]
+
+    found = scored(*rows, judges=(ASKING,))
+
+    assert [r.cost_usd for r in found] == pytest.approx([0.03, 0.03])
+
+
+def test_a_run_tells_its_answers_from_its_judges_and_counts_what_these_share_once() -> None:
+    judges = (ASKING, replace(ASKING, name="other"), replace(JUDGE, name="local"))
+    verdicts = {"near": asked(q=CENT), "other": asked(q=CENT, r=TWO), "local": right(1.0)}
+
+    found = run_costs([replace(answered(a=CENT), verdicts=verdicts)], judges)
+
+    assert found.answers.cost_usd == 0.01
+    assert {name: cost.cost_usd for name, cost in found.judges.items()} == {
+        "near": 0.01,
+        "other": 0.03,
+    }
+    assert found.total.cost_usd == 0.04
+
+
+def test_rows_that_do_not_tell_yet_are_still_read() -> None:
+    whole = answered(asked(q=CENT), a=CENT)
+    old = msgspec.to_builtins(whole)
+    del old["steps"][0]["usage"], old["verdicts"]["near"]["usages"]
+
+    found = msgspec.convert(old, Row)
+
+    assert answer_calls(found) == {"a": Usage()}
+    assert judge_calls(found.verdicts["near"]) == {"q": Usage()}

@@ -1,0 +1,121 @@
+"""What a run would ask is foreseen as far as stored answers tell, and no call is made."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.sketches import Talker, failure, plan, task
+
+from harness.core import Request, Response
+from harness.models.client.cached import Desk, Retry, Terms
+from harness.parts import Reason
+from harness.pipeline import stages as pipeline
+from harness.pipeline.plan import Plan
+from harness.pipeline.preview import Course, foresee, planned
+from harness.specs.tasks import StepSpec, VariantSpec
+
+THINK = ("think",)
+
+
+def courses(folder: Path, *topics: str, desk: Desk | None = None) -> list[Course]:
+    return foresee(plan(folder, *topics, variants=THINK), desk)
+
+
+def after(folder: Path, say: Callable[[Request], str | Response], retry: Retry = "failed") -> Desk:
+    """The desk that is left where a model said this to the first step about tea."""
+    talker = Talker(say)
+    first = planned(made := tea(folder), made.cells[0])[0]
+    with talker.desk(folder) as desk:
+        desk.answer([first], stage="answers")
+    return replace(talker.desk(folder), terms=Terms(retry=retry))
+
+
+def tea(folder: Path) -> Plan:
+    return plan(folder, "tea", variants=THINK)
+
+
+def words(course: Course) -> list[tuple[str, str]]:
+    """The last turn of each call, at its longest and at its shortest."""
+    return [
+        (call.longest.messages[-1].content, call.shortest.messages[-1].content)
+        for call in course.calls
+    ]
+
+
+def test_what_shows_an_answer_not_drawn_yet_is_open_and_has_a_length_at_most_and_at_least(
+    tmp_path: Path,
+) -> None:
+    [course] = courses(tmp_path, "tea")
+
+    assert [call.is_open for call in course.calls] == [False, True]
+    long, short = words(course)[1]
+    assert len(long) == len("You thought: \nNow answer about tea.") + 4 * 9  # max_tokens: 9
+    assert short.startswith("You thought: (thought ")
+    assert len(short) < len(long)
+
+
+def test_a_stored_answer_takes_the_place_of_what_stands_in_for_it(tmp_path: Path) -> None:
+    desk = after(tmp_path, lambda _: "It is cold.\n\nMore.")
+
+    [course] = foresee(tea(tmp_path), desk)
+
+    assert words(course)[1] == ("You thought: It is cold.\nNow answer about tea.",) * 2
+    assert not course.calls[1].is_open
+
+
+@pytest.mark.parametrize(
+    ("say", "retry", "steps"),
+    [
+        (lambda _: " ", "failed", 1),
+        (lambda asked: failure(asked), "none", 1),
+        (lambda asked: failure(asked), "failed", 2),
+        (lambda asked: Response.failed(asked.key, Reason.REFUSED, "no"), "failed", 1),
+        (lambda asked: Response.failed(asked.key, Reason.REFUSED, "no"), "all", 2),
+    ],
+)
+def test_a_course_ends_where_no_answer_will_come(
+    tmp_path: Path, say: Callable[[Request], str | Response], retry: Retry, steps: int
+) -> None:
+    [course] = foresee(tea(tmp_path), after(tmp_path, say, retry))
+
+    assert len(course.calls) == steps
+
+
+def test_all_is_foreseen_just_as_it_is_then_asked(tmp_path: Path) -> None:
+    talker, made = Talker(), plan(tmp_path, "tea", "rain", variants=("plain", "think"))
+    with talker.desk(tmp_path) as desk:
+        pipeline.answer(made, desk)
+
+    found = foresee(made, desk)
+
+    asked = {call.longest.key for course in found for call in course.calls}
+    assert asked == {request.key for request in talker.heard}
+    assert not any(course.is_open for course in found)
+
+
+def test_two_cells_never_share_what_stands_in_for_their_answers(tmp_path: Path) -> None:
+    found = courses(tmp_path, "tea", "rain")
+
+    assert len({course.calls[1].longest.key for course in found}) == 2
+
+
+def test_what_is_stored_of_a_later_step_does_not_tell_an_earlier_one(tmp_path: Path) -> None:
+    names = {"thought": "think", "aside": "plain", "response": "then"}
+    steps = tuple(StepSpec(name=name, template=f"toy/{file}") for name, file in names.items())
+    spec = task(variants={"think": VariantSpec(about="", steps=steps)})
+    made = plan(tmp_path, "tea", variants=THINK, spec=spec)
+    with Talker().desk(tmp_path) as desk:
+        desk.answer([planned(made, made.cells[0])[1]], stage="answers")
+
+    [course] = foresee(made, desk)
+
+    assert [call.is_open for call in course.calls] == [False, False, True]
+
+
+def test_nothing_is_asked(tmp_path: Path) -> None:
+    talker = Talker()
+
+    courses(tmp_path, desk=talker.desk(tmp_path))
+
+    assert talker.heard == []

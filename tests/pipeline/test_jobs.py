@@ -1,0 +1,284 @@
+"""What a command comes to: run folders, verdicts kept, evidence missed."""
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import DECODINGS, SAMPLES, Toy
+
+from harness.errors import HarnessError, SpecError, StoreError
+from harness.parts import Reason
+from harness.pipeline import run as jobs
+from harness.pipeline.rows import Lost
+from harness.pipeline.run import RunOptions
+from harness.storage.runs import Row, RunFolder
+
+ANSWERS = SAMPLES * DECODINGS
+BASE = RunOptions("toy", "oracle", variants=("base",))
+
+
+def test_the_controls_bound_a_judge(toy: Toy) -> None:
+    best = jobs.run(toy.space(), BASE)
+    worst = jobs.run(toy.space(), replace(BASE, model="literal"))
+
+    assert (best.scores[0].score.value, worst.scores[0].score.value) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("variants", "chosen"),
+    [
+        ((), ("base", "think")),
+        (("think", "base"), ("base", "think")),
+        (("all",), ("base", "think")),
+        (("base", "all"), ("base", "think")),
+        (("think",), ("think",)),
+    ],
+)
+def test_variants_are_those_named_in_the_order_of_the_task(
+    toy: Toy, variants: tuple[str, ...], chosen: tuple[str, ...]
+) -> None:
+    ready = jobs.prepare(toy.space(), replace(BASE, variants=variants))
+
+    assert ready.plan.run.variants == chosen
+
+
+@pytest.mark.parametrize(
+    ("options", "is_same"),
+    [
+        (replace(BASE, judges=("near", "near")), True),
+        (replace(BASE, judges=("near", "choice")), True),
+        (replace(BASE, seed=1), False),
+        (replace(BASE, limit=2), False),
+        (replace(BASE, variants=("think",)), False),
+        (replace(BASE, model="literal"), False),
+    ],
+)
+def test_the_digest_of_a_run_covers_all_but_its_judges(
+    toy: Toy, options: RunOptions, is_same: bool
+) -> None:
+    digests = {jobs.prepare(toy.space(), part).file.digest for part in (BASE, options)}
+
+    assert (len(digests) == 1) == is_same
+
+
+def test_a_judge_named_twice_sits_once(toy: Toy) -> None:
+    ready = jobs.prepare(toy.space(), replace(BASE, judges=("near", "near")))
+
+    assert len(ready.seats) == 1
+
+
+def test_the_run_folder_is_named_by_task_model_and_digest(toy: Toy) -> None:
+    done = jobs.run(toy.space(), BASE)
+
+    place = done.folder.path.relative_to(toy.results)
+    assert place.parts == ("runs", "toy", "oracle", done.file.digest[:16])
+    assert done.folder.read() == done.file
+
+
+def test_missing_verdicts_are_counted_by_judge_and_reason(toy: Toy) -> None:
+    with StubServer(reply=lambda _: "neither") as stub:
+        environ = {"HARNESS_SERVER_URL": stub.url}
+        done = jobs.run(toy.space(environ), replace(BASE, judges=("choice",)))
+
+    assert done.missing == Counter({Lost("choice", True, Reason.UNPARSED): ANSWERS})
+
+
+def test_answers_lost_from_the_ledger_are_told_with_the_remedy(toy: Toy) -> None:
+    done = jobs.run(toy.space(), BASE)
+    shutil.rmtree(toy.results / "calls")
+
+    with pytest.raises(StoreError, match=f"{ANSWERS} responses .* copy its folder back"):
+        jobs.read(toy.space(), done.folder)
+
+
+def test_replies_lost_from_the_ledger_are_told_with_the_remedy(toy: Toy) -> None:
+    with StubServer(Script(replies={"": ("1",)})) as stub:
+        space = toy.space({"HARNESS_SERVER_URL": stub.url})
+        done = jobs.run(space, replace(BASE, judges=("choice",)))
+    shutil.rmtree(toy.results / "calls/umpire")
+
+    with pytest.raises(StoreError, match="replies to judge choice are not in the calls ledger"):
+        jobs.read(toy.space(), done.folder)
+
+
+def test_a_run_folder_moved_elsewhere_is_still_read(toy: Toy) -> None:
+    done = jobs.run(toy.space(), BASE)
+    moved = done.folder.path.rename(toy.folder / "moved")
+
+    assert jobs.read(toy.space(), RunFolder(moved)).changes == ()
+
+
+def test_rebuilt_files_are_the_same_bytes(toy: Toy) -> None:
+    jobs.run(toy.space(), BASE)
+    before = toy.bytes()
+    shutil.rmtree(toy.results / "runs")
+    jobs.run(toy.space(), BASE)
+
+    assert toy.bytes() == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        replace(BASE, judge_model="umpire"),
+        replace(BASE, variants=("bas",)),
+        replace(BASE, task="tyo"),
+        replace(BASE, judges=("naer",)),
+        replace(BASE, model="alpha", backend="server"),
+    ],
+    ids=["unused judge model", "variant", "task", "judge", "back end"],
+)
+def test_a_mistake_is_told_before_anything_is_asked_or_written(
+    toy: Toy, options: RunOptions
+) -> None:
+    with pytest.raises(SpecError):
+        jobs.run(toy.space(), options)
+
+    assert not toy.results.exists()
+
+
+def test_a_broken_template_of_a_judge_is_told_before_the_model_is_asked(toy: Toy) -> None:
+    toy.edit("prompts/judges/choice.user.j2", "option_1", "option_one")
+    options = replace(BASE, model="alpha", judges=("choice",))
+
+    with pytest.raises(HarnessError, match="option_one"):
+        jobs.run(toy.space(), options)
+    assert not toy.results.exists()
+
+
+def test_a_judge_altered_since_keeps_its_stored_verdicts(toy: Toy) -> None:
+    done = jobs.run(toy.space(), BASE)
+    before = toy.bytes()
+    toy.edit(
+        "configs/judges/near.yaml", "accept: right, reject: wrong", "accept: wrong, reject: right"
+    )
+
+    reread = jobs.read(toy.space(), done.folder)
+
+    assert (len(reread.changes), reread.altered) == (ANSWERS, ("judge near",))
+    assert toy.bytes() == before
+
+
+# Judges of an earlier step
+
+THOUGHT = """
+    about: By spelling, what was thought.
+    kind: cosine
+    encoder: {kind: char-ngrams}
+    step: thought
+    options: {accept: right, reject: wrong}
+"""
+BOTH = replace(BASE, variants=("base", "think"), judges=("near", "near-thought"))
+
+
+@pytest.fixture
+def thoughtful(toy: Toy) -> Toy:
+    """A toy with a judge of thoughts; its oracle thinks the wrong thing and says the right one."""
+    toy.write("configs/judges/near-thought.yaml", THOUGHT)
+    toy.edit("tasks/toy.yaml", "oracle: {thought: [right]", "oracle: {thought: [wrong]")
+    return toy
+
+
+def verdicts(rows: Sequence[Row], judge: str) -> dict[str, set[float | None]]:
+    """What a judge makes of the rows of each variant; nothing where it has read none."""
+    found: dict[str, set[float | None]] = {row.variant: set() for row in rows}
+    for row in rows:
+        found[row.variant] |= {v.value for name, v in row.verdicts.items() if name == judge}
+    return found
+
+
+def test_a_judge_of_a_step_reads_that_step_and_no_row_without_it(thoughtful: Toy) -> None:
+    rows = jobs.run(thoughtful.space(), BOTH).folder.read_rows()
+
+    assert verdicts(rows, "near") == {"base": {1.0}, "think": {1.0}}
+    assert verdicts(rows, "near-thought") == {"base": set(), "think": {0.0}}
+
+
+def test_a_judge_of_a_step_has_scores_of_the_variants_with_that_step_alone(
+    thoughtful: Toy,
+) -> None:
+    scores = [row.score for row in jobs.run(thoughtful.space(), BOTH).scores]
+
+    found = {score.variant for score in scores if score.judge == "near-thought"}
+    assert found == {"think"}
+    assert {
+        score.n for score in scores if (score.judge, score.group) == ("near-thought", "all")
+    } == {
+        SAMPLES,
+        ANSWERS,
+    }
+
+
+def test_a_judge_of_a_step_can_be_sent_later_and_is_remembered_with_its_step(
+    thoughtful: Toy,
+) -> None:
+    space = thoughtful.space()
+    first = jobs.run(space, replace(BOTH, judges=("near",)))
+
+    done = jobs.judge(space, first.folder, ["near-thought"])
+
+    assert {entry.name: entry.step for entry in done.file.judges} == {
+        "near": None,
+        "near-thought": "thought",
+    }
+    assert verdicts(done.folder.read_rows(), "near-thought") == {"base": set(), "think": {0.0}}
+
+
+def test_an_asking_judge_of_a_step_is_shown_that_step_alone(thoughtful: Toy) -> None:
+    choice = (thoughtful.home / "configs/judges/choice.yaml").read_text("utf-8")
+    thoughtful.write("configs/judges/choice-thought.yaml", f"{choice}\nstep: thought")
+    with StubServer(reply=lambda _: "1") as stub:
+        space = thoughtful.space({"HARNESS_SERVER_URL": stub.url})
+        done = jobs.run(space, replace(BOTH, judges=("choice-thought",)))
+        asked = [body["messages"][-1]["content"] for body in stub.bodies]
+
+    assert len(asked) == 2 * SAMPLES  # both orders; the thoughts of both decodings are one
+    assert all(text.startswith("Judge never ") for text in asked)
+    assert not done.missing
+
+
+def test_verdicts_on_a_step_are_read_anew_from_that_step(thoughtful: Toy) -> None:
+    space = thoughtful.space()
+    done = jobs.run(space, BOTH)
+    rows = [
+        replace(row, verdicts={name: replace(v, value=0.25) for name, v in row.verdicts.items()})
+        for row in done.folder.read_rows()
+    ]
+    done.folder.write(done.file, rows)
+
+    reread = jobs.read(space, done.folder)
+
+    changed = Counter((c.judge, c.row.variant, c.after.value) for c in reread.changes)
+    assert changed == {
+        ("near", "base", 1.0): ANSWERS,
+        ("near", "think", 1.0): ANSWERS,
+        ("near-thought", "think", 0.0): ANSWERS,
+    }
+    assert not any(reread.stale.values())
+    assert jobs.read(space, done.folder).changes == ()
+
+
+def test_a_judge_of_a_step_that_no_variant_has_is_refused_before_anything_is_asked(
+    thoughtful: Toy,
+) -> None:
+    thoughtful.edit("configs/judges/near-thought.yaml", "step: thought", "step: thoughts")
+
+    with pytest.raises(SpecError, match=r"near-thought reads step 'thoughts'.*mean thought\?"):
+        jobs.run(thoughtful.space(), BOTH)
+    assert not thoughtful.results.exists()
+
+
+def test_a_judge_of_a_step_that_no_variant_has_is_not_sent_to_a_stored_run(
+    thoughtful: Toy,
+) -> None:
+    thoughtful.edit("configs/judges/near-thought.yaml", "step: thought", "step: thoughts")
+    done = jobs.run(thoughtful.space(), replace(BOTH, judges=("near",)))
+    before = thoughtful.bytes()
+
+    with pytest.raises(SpecError, match="reads step 'thoughts'"):
+        jobs.judge(thoughtful.space(), done.folder, ["near-thought"])
+    assert thoughtful.bytes() == before

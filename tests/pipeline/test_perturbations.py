@@ -1,0 +1,203 @@
+"""Samples to perturbed ones: what goes over, what is counted, and what a model writes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.sketches import task
+
+from harness.core import Request, Response, Sample
+from harness.data.choices import order_of
+from harness.data.readers.labelled_table import IMPLICITNESS
+from harness.errors import SpecError
+from harness.models.client.cached import Desk
+from harness.models.scripted import ScriptedModel
+from harness.parts import Failure, Reason
+from harness.pipeline.perturb import (
+    BY,
+    FROM,
+    KEEPS,
+    ORIGINAL,
+    Plan,
+    Writer,
+    field_of,
+    line,
+    perturbed,
+    perturbed_task,
+)
+from harness.registry import Registry, shipped_home
+from harness.specs.perturbations import PerturbationSpec
+from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.ledger import Ledger
+from harness.text.prompts import Prompts
+
+REGISTRY = Registry((shipped_home(),), {}, Path())
+TEXTS = ("The ferry is late.", "Tea!", "I think it is big.")
+
+
+def specs(*names: str) -> Mapping[str, PerturbationSpec]:
+    return {name: REGISTRY.perturbation_spec(name) for name in names}
+
+
+def samples(*texts: str) -> list[Sample]:
+    return [
+        Sample(
+            f"s{at}",
+            {"text": text, "title": "Harbour"},
+            references={IMPLICITNESS: ("0.5",), "label": ("fine",)},
+            choices=("yes", "no", "perhaps"),
+            gold="yes",
+            group="harbour",
+            cluster=f"c{at // 2}",
+        )
+        for at, text in enumerate(texts)
+    ]
+
+
+def quiz() -> TaskSpec:
+    steps = (StepSpec(name="answer", template="quiz/number"),)
+    variants = {
+        f"order{n}": VariantSpec(about="", steps=steps, choice=ChoiceSpec(order=n))
+        for n in range(2)
+    }
+    return task(variants=variants, default_variants=tuple(variants), judges=("gold",))
+
+
+def made(*names: str, seed: int = 0) -> list[Sample]:
+    """The perturbed samples alone."""
+    plan = Plan("text", specs(*names), seed)
+    return perturbed(samples(*TEXTS), quiz(), plan, writer=None)[0][len(TEXTS) :]
+
+
+def test_a_perturbed_sample_is_its_original_with_another_text() -> None:
+    original, found = samples(*TEXTS)[0], made("adverbs")[0]
+
+    assert (found.id, found.group, found.cluster) == ("s0~adverbs", "adverbs", "c0")
+    assert found.fields["text"] != original.fields["text"]
+    assert found.fields["title"] == "Harbour"
+    assert (found.choices, found.gold) == (original.choices, original.gold)
+    assert found.references[FROM] == ("s0",)
+    assert (found.references[BY], found.references[KEEPS]) == (("adverbs",), ("yes",))
+
+
+def test_originals_go_with_them_under_their_own_ids() -> None:
+    found, _ = perturbed(samples(*TEXTS), quiz(), Plan("text", specs("adverbs")), writer=None)
+
+    assert found[:3] == [replace(part, group=ORIGINAL) for part in samples(*TEXTS)]
+
+
+def test_what_was_measured_of_the_original_text_is_not_said_of_another() -> None:
+    assert all(IMPLICITNESS not in part.references for part in made("adverbs"))
+
+
+def test_choices_stand_in_the_order_of_the_original() -> None:
+    by_id = {part.id: part for part in samples(*TEXTS)}
+
+    for found in made("adverbs"):
+        original = by_id[found.references[FROM][0]]
+        assert [order_of(found, n) for n in (0, 1)] == [order_of(original, n) for n in (0, 1)]
+
+
+def test_texts_that_cannot_be_changed_are_counted_and_left_out() -> None:
+    found, counts = perturbed(
+        samples(*TEXTS, ""), quiz(), Plan("text", specs("adjectives", "eda_deletion")), writer=None
+    )
+
+    assert [(c.changed, c.unchanged) for c in counts] == [(1, 3), (2, 2)]
+    assert [c.keeps_meaning for c in counts] == [True, False]
+    assert len(found) == 4 + 1 + 2
+
+
+def test_the_same_seed_makes_the_same_samples_in_any_order() -> None:
+    plan = Plan("text", specs("adverbs", "eda_swap"), 3)
+    backwards, _ = perturbed(samples(*TEXTS)[::-1], quiz(), plan, writer=None)
+
+    assert {p.id: p.fields for p in made("adverbs", "eda_swap", seed=3)} == {
+        p.id: p.fields for p in backwards if BY in p.references
+    }
+
+
+def test_the_new_task_knows_what_it_was_made_of() -> None:
+    found = perturbed_task(quiz(), name="quiz_perturbed", of="quiz", about="")
+    again = perturbed_task(found, name="quiz_twice", of="quiz_perturbed", about="")
+
+    assert (found.made_of, again.made_of) == ("quiz", "quiz")
+    assert found.data.files == ()
+
+
+def test_groups_that_word_prompts_stay() -> None:
+    plan = Plan("text", specs("adverbs"))
+    worded = task(phrases=("phenomenon",))
+
+    found, _ = perturbed(samples(*TEXTS), worded, plan, writer=None)
+
+    assert {part.group for part in found} == {"harbour"}
+
+
+def test_what_is_perturbed_is_not_perturbed_again() -> None:
+    with pytest.raises(SpecError, match="perturb its original"):
+        perturbed(made("adverbs"), quiz(), Plan("text", specs("adverbs")), writer=None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted", "found"),
+    [
+        ({"text": "a", "story": "longer"}, None, "text"),
+        ({"turn": "a", "story": "longer"}, None, "story"),
+        ({"turn": "a", "story": "longer"}, "turn", "turn"),
+    ],
+)
+def test_the_field_is_the_one_named_or_text_or_the_longest(
+    fields: dict[str, str], wanted: str | None, found: str
+) -> None:
+    assert field_of([Sample("s", fields)], wanted) == found
+
+
+def test_a_field_that_no_sample_has_is_refused() -> None:
+    with pytest.raises(SpecError, match="no field 'storey'; did you mean story"):
+        field_of([Sample("s", {"story": "a"})], "storey")
+
+
+def test_a_line_leaves_out_blank_references() -> None:
+    assert line(Sample("s", {}, {"a": ("", "x"), "b": (" ",)}))["references"] == {"a": ("x",)}
+
+
+def writer(folder: Path, reply: str | Reason) -> Writer:
+    """A desk whose model says one thing, whatever it is asked."""
+
+    def answered(request: Request) -> Response:
+        if isinstance(reply, Reason):
+            return Response(request.key, failure=Failure(reply, "scripted"))
+        return Response(request.key, (reply,))
+
+    desk = Desk(ScriptedModel("m", answered), Ledger(folder), lambda *_: None)
+    return Writer(desk, Prompts([shipped_home() / "prompts"]))
+
+
+@pytest.mark.parametrize(
+    ("reply", "counts"),
+    [
+        ("The boat comes late.", (2, 0, {})),
+        ("the FERRY, is late", (1, 1, {})),  # the same words
+        ("I'm sorry, I can't help with that.", (0, 0, {Reason.REFUSED: 2})),
+        ("", (0, 0, {Reason.EMPTY: 2})),
+        (Reason.FILTERED, (0, 0, {Reason.FILTERED: 2})),
+    ],
+)
+@pytest.mark.parametrize("name", ["generation", "back_translation"])
+def test_what_a_model_does_not_write_is_missing_by_reason(
+    tmp_path: Path, name: str, reply: str | Reason, counts: tuple[int, int, dict[Reason, int]]
+) -> None:
+    two = samples("The ferry is late.", "The tea is cold.")
+
+    with (asked := writer(tmp_path, reply)).desk:
+        found, (one,) = perturbed(two, quiz(), Plan("text", specs(name)), writer=asked)
+
+    assert (one.changed, one.unchanged, dict(one.missing)) == counts
+    assert len(found) == 2 + one.changed
+
+
+def test_a_perturbation_that_asks_needs_a_model() -> None:
+    with pytest.raises(SpecError, match="name one with --model"):
+        perturbed(samples(*TEXTS), quiz(), Plan("text", specs("generation")), writer=None)

@@ -1,0 +1,607 @@
+"""Every stage is planned minus stored: nothing is asked twice, and nothing missing is judged."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from support.sketches import HOSTILE, Talker, failure, plan, reply, request, run_file, task
+
+from harness.core import Case, Request, Response, Sample, Verdict
+from harness.errors import SpecError, StoreError
+from harness.models.client.cached import Desk
+from harness.models.scripted import ScriptedModel
+from harness.parts import ChoiceScore, Decoding, Message, Reason
+from harness.pipeline import rows as evidence
+from harness.pipeline.stages import Judged, Trial, answer, ask, questions, read, seen
+from harness.specs.tasks import DecodingSpec
+from harness.storage.ledger import Ledger
+from harness.storage.runs import RunFolder
+
+BOTH = ("plain", "think")
+
+
+@dataclass
+class Asker:
+    """A judge that asks twice about each answer and wants to hear "good" both times."""
+
+    name: str = "asker"
+    metric: str = "accuracy"
+    recipe: str = "asker:00|twice"
+    cases: list[Case] = field(default_factory=list)
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        """One question in each of two wordings."""
+        assert response.texts is not None, "a judge is asked about answers only"
+        words = [f"{word} {response.texts[0]} on {sample.fields['topic']}?" for word in "AB"]
+        said = [(Message("user", text),) for text in words]
+        return tuple(Request(sample.id, "asker", "q", "j@1", m, Decoding()) for m in said)
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        """The share of good replies, or the reason of the first that failed."""
+        self.cases += cases
+        return [self._verdict(case) for case in cases]
+
+    def _verdict(self, case: Case) -> Verdict:
+        bad = [part.failure for part in case.replies if part.failure]
+        if bad:
+            return Verdict(case.response.key, self.name, None, bad[0].reason, bad[0].message)
+        heard = [(part.texts or ("",))[0] == "good" for part in case.replies]
+        return Verdict(case.response.key, self.name, sum(heard) / len(heard))
+
+
+def said_of(topic: str, text: str, *, step: str = "") -> Callable[[Request], str]:
+    """A model that says `text` where a prompt is about `topic`, at one step or at all."""
+
+    def say(asked: Request) -> str:
+        is_meant = topic in asked.messages[-1].content and step in asked.step
+        return text if is_meant else f"On {asked.step}."
+
+    return say
+
+
+def failing_on(topic: str, reason: Reason = Reason.REFUSED) -> Callable[[Request], str | Response]:
+    """A model that has no answer where a prompt is about `topic`."""
+
+    def say(asked: Request) -> str | Response:
+        fails = topic in asked.messages[-1].content
+        return Response.failed(asked.key, reason, "no") if fails else "Fine."
+
+    return say
+
+
+def texts(trials: Sequence[Trial]) -> list[str | None]:
+    return [part.response.texts[0] if part.response.texts else None for part in trials]
+
+
+# Answering
+
+
+def test_each_cell_is_asked_once_and_answered_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    talker = Talker(lambda asked: asked.messages[-1].content.upper())
+
+    trials = answer(plan(tmp_path, "tea", "rain"), talker.desk(tmp_path))
+
+    assert texts(trials) == ["SAY SOMETHING ABOUT TEA.", "SAY SOMETHING ABOUT RAIN."]
+    assert [(t.sample.id, t.variant, t.decoding) for t in trials] == [
+        ("s1", "plain", "T0"),
+        ("s2", "plain", "T0"),
+    ]
+
+
+def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
+    talker, planned = Talker(), plan(tmp_path, variants=BOTH)
+
+    first = answer(planned, talker.desk(tmp_path))
+    count = len(talker.heard)
+    second = answer(planned, talker.desk(tmp_path))
+
+    assert (count, len(talker.heard)) == (9, 9)  # 3 topics: 3 plain, 3 thoughts, 3 after them
+    assert second == first
+
+
+def test_only_what_is_new_in_a_plan_is_asked(tmp_path: Path) -> None:
+    talker = Talker()
+    answer(plan(tmp_path, "tea", "rain"), talker.desk(tmp_path))
+
+    answer(plan(tmp_path, "tea", "rain", "snow"), talker.desk(tmp_path))
+
+    assert talker.prompts[2:] == ["Say something about snow."]
+
+
+def test_another_model_shares_no_answer(tmp_path: Path) -> None:
+    talker, planned = Talker(), plan(tmp_path, "tea")
+    answer(planned, talker.desk(tmp_path))
+
+    answer(replace(planned, identity="m@2"), talker.desk(tmp_path))
+
+    assert [asked.model for asked in talker.heard] == ["m@1", "m@2"]
+
+
+def test_only_what_failed_is_asked_again(tmp_path: Path) -> None:
+    planned, good = plan(tmp_path), Talker()
+    bad = Talker(failing_on("rain", Reason.FAILED))
+
+    first = answer(planned, bad.desk(tmp_path))
+    second = answer(planned, good.desk(tmp_path))
+
+    assert texts(first) == ["Fine.", None, "Fine."]
+    assert good.prompts == ["Say something about rain."]
+    assert texts(second) == ["Fine.", "On response.", "Fine."]
+
+
+def test_what_was_refused_is_not_asked_again(tmp_path: Path) -> None:
+    planned, good = plan(tmp_path), Talker()
+    answer(planned, Talker(failing_on("rain", Reason.REFUSED)).desk(tmp_path))
+
+    again = answer(planned, good.desk(tmp_path))
+
+    assert (texts(again), good.prompts) == (["Fine.", None, "Fine."], [])
+
+
+def test_what_fails_again_tells_its_latest_reason(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "rain")
+    answer(planned, Talker(failing_on("rain", Reason.FAILED)).desk(tmp_path))
+
+    [trial] = answer(planned, Talker(failing_on("rain", Reason.FILTERED)).desk(tmp_path))
+
+    assert trial.response.failure is not None
+    assert trial.response.failure.reason is Reason.FILTERED
+
+
+def test_a_model_that_breaks_down_loses_nothing_that_came_before(tmp_path: Path) -> None:
+    def say(asked: Request) -> str:
+        if "snow" in asked.messages[-1].content:
+            raise RuntimeError("a bug of ours")
+        return "Fine."
+
+    with (
+        pytest.raises(RuntimeError, match="a bug of ours"),
+        Talker(say).desk(tmp_path) as desk,
+    ):
+        answer(plan(tmp_path), desk)
+    talker = Talker()
+    trials = answer(plan(tmp_path), talker.desk(tmp_path))
+
+    assert talker.prompts == ["Say something about snow."]
+    assert texts(trials) == ["Fine.", "Fine.", "On response."]
+
+
+def test_nothing_is_asked_where_nothing_can_be_stored(tmp_path: Path) -> None:
+    (tmp_path / "calls").symlink_to(tmp_path / "a disk that is not there")
+    talker = Talker()
+
+    with pytest.raises(StoreError, match="--results"):
+        answer(plan(tmp_path), talker.desk(tmp_path))
+
+    assert talker.heard == []
+
+
+@pytest.mark.parametrize(("stored", "missing"), [(0, 3), (1, 2), (2, 1)])
+def test_offline_a_missing_call_is_an_error_with_its_count(
+    tmp_path: Path, stored: int, missing: int
+) -> None:
+    topics, talker = ("tea", "rain", "snow"), Talker()
+    if stored:
+        answer(plan(tmp_path, *topics[:stored]), Talker().desk(tmp_path))
+
+    with pytest.raises(StoreError, match=f"{missing} of 3 calls are not stored; .*--offline"):
+        answer(plan(tmp_path, *topics), talker.desk(tmp_path, is_offline=True))
+
+    assert talker.heard == []
+
+
+def test_offline_a_stored_failure_stands_and_is_not_asked_again(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "tea", "rain")
+    failing = Talker(
+        lambda asked: failure(asked) if "tea" in asked.messages[0].content else reply(asked)
+    )
+    first = answer(planned, failing.desk(tmp_path))
+
+    again = answer(planned, Talker().desk(tmp_path, is_offline=True))
+
+    assert again == first
+
+
+def test_offline_what_is_stored_is_enough(tmp_path: Path) -> None:
+    planned = plan(tmp_path, variants=BOTH)
+    first = answer(planned, Talker().desk(tmp_path))
+
+    assert answer(planned, Talker().desk(tmp_path, is_offline=True)) == first
+
+
+def test_a_template_with_an_unknown_slot_is_refused_before_the_first_call(tmp_path: Path) -> None:
+    planned, talker = plan(tmp_path, variants=BOTH), Talker()
+    (tmp_path / "prompts" / "toy" / "then.user.j2").write_text("{{ topik }}", "utf-8")
+
+    with pytest.raises(SpecError, match="slot 'topik' is not defined here"):
+        answer(planned, talker.desk(tmp_path))
+
+    assert talker.heard == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_that_come_in_any_order_reach_their_own_samples(tmp_path: Path, seed: int) -> None:
+    class Shuffled(ScriptedModel):
+        """Answers in another order than it was asked."""
+
+        def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+            asked = list(requests)
+            return map(self.reply, Random(seed).sample(asked, len(asked)))
+
+    model = Shuffled("m", lambda asked: reply(asked, asked.messages[-1].content))
+    desk = Desk(model, Ledger(tmp_path / "calls"), lambda *_: None)
+
+    trials = answer(plan(tmp_path, *"abcdefgh"), desk)
+
+    assert texts(trials) == [f"Say something about {topic}." for topic in "abcdefgh"]
+
+
+def test_samples_of_one_prompt_share_one_greedy_answer(tmp_path: Path) -> None:
+    talker = Talker()
+
+    trials = answer(plan(tmp_path, "tea", "tea", "rain"), talker.desk(tmp_path))
+
+    assert len(talker.heard) == 2
+    assert [trial.sample.id for trial in trials] == ["s1", "s2", "s3"]
+    assert texts(trials) == ["On response."] * 3
+
+
+def test_samples_of_one_prompt_are_drawn_each_for_itself(tmp_path: Path) -> None:
+    warm = task(decodings=(DecodingSpec(temperature=0.5, max_tokens=30),))
+    talker = Talker(lambda asked: str(asked.decoding.seed))
+
+    trials = answer(plan(tmp_path, "tea", "tea", spec=warm), talker.desk(tmp_path))
+
+    assert len(talker.heard) == len(set(texts(trials))) == 2
+    assert {trial.decoding for trial in trials} == {"T0.5"}
+
+
+def test_progress_counts_what_is_stored_and_then_each_call(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int, int]] = []
+    answer(plan(tmp_path, "tea"), Talker().desk(tmp_path))
+    desk = replace(Talker().desk(tmp_path), progress=lambda *step: told.append(step))
+
+    answer(plan(tmp_path, "tea", "rain", "snow"), desk)
+
+    assert told == [("answers, step 1", n, 3, 0) for n in (1, 2, 3)]
+
+
+# Cutting
+
+
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        ("Fine.", "Fine."),
+        ("  Fine.\n", "Fine."),
+        ("One.\n\nTwo.", "One."),
+        ("\n\nOne.\n  \nTwo.", "One."),
+        ("One.\nTwo.", "One.\nTwo."),
+    ],
+)
+def test_judges_see_the_answer_as_the_task_cuts_it(tmp_path: Path, said: str, seen: str) -> None:
+    [trial] = answer(plan(tmp_path, "tea"), Talker(lambda _: said).desk(tmp_path))
+
+    assert texts([trial]) == [seen]
+    assert trial.taken[0].response.texts == (said,)
+
+
+@pytest.mark.parametrize("blank", ["", " \n\n\t", "\u2003"])
+def test_a_blank_answer_is_missing_as_empty(tmp_path: Path, blank: str) -> None:
+    [trial] = answer(plan(tmp_path, "tea"), Talker(lambda _: blank).desk(tmp_path))
+
+    assert trial.response.failure is not None
+    assert trial.response.failure.reason is Reason.EMPTY
+    assert trial.taken[0].response.texts == (blank,)
+
+
+def test_an_answer_cut_at_max_tokens_still_counts(tmp_path: Path) -> None:
+    talker = Talker(lambda asked: replace(reply(asked, "Half a"), stop="length"))
+
+    [trial] = answer(plan(tmp_path, "tea"), talker.desk(tmp_path))
+
+    assert (trial.response.texts, trial.response.stop) == (("Half a",), "length")
+
+
+def test_an_answer_without_texts_is_handed_on_as_it_came(tmp_path: Path) -> None:
+    scored = (ChoiceScore(-1.5, 2, 7),)
+    talker = Talker(lambda asked: Response(asked.key, choice_scores=scored))
+
+    [trial] = answer(plan(tmp_path, "tea"), talker.desk(tmp_path))
+
+    assert trial.response.choice_scores == scored
+
+
+# Steps
+
+
+def test_the_second_step_is_shown_the_first_as_the_task_cuts_it(tmp_path: Path) -> None:
+    talker = Talker(said_of("tea", " A hint.\n\nMore talk.", step="thought"))
+
+    [trial] = answer(plan(tmp_path, "tea", variants=("think",)), talker.desk(tmp_path))
+
+    assert talker.prompts == [
+        "What is meant by tea?",
+        "You thought: A hint.\nNow answer about tea.",
+    ]
+    assert [part.step for part in trial.taken] == ["thought", "response"]
+    assert texts([trial]) == ["On response."]
+
+
+def test_each_step_has_its_own_cap(tmp_path: Path) -> None:
+    talker = Talker()
+
+    answer(plan(tmp_path, "tea", variants=("think",)), talker.desk(tmp_path))
+
+    assert [asked.decoding.max_tokens for asked in talker.heard] == [9, 30]
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_failed_first_step_makes_the_cell_missing_and_ends_it(
+    tmp_path: Path, reason: Reason
+) -> None:
+    talker = Talker(failing_on("rain", reason))
+
+    trials = answer(plan(tmp_path, "tea", "rain", variants=("think",)), talker.desk(tmp_path))
+
+    assert trials[1].response.failure is not None
+    assert trials[1].response.failure.reason is reason
+    assert trials[1].response.failure.message == "step thought: no"
+    assert [asked.sample_id for asked in talker.heard] == ["s1", "s2", "s1"]
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n\n"])
+def test_a_blank_first_step_makes_the_cell_missing_and_ends_it(tmp_path: Path, blank: str) -> None:
+    talker = Talker(said_of("tea", blank, step="thought"))
+
+    [trial] = answer(plan(tmp_path, "tea", variants=("think",)), talker.desk(tmp_path))
+
+    assert trial.response.failure is not None
+    assert trial.response.failure.reason is Reason.EMPTY
+    assert trial.response.failure.message == "step thought: the answer is blank"
+    assert len(talker.heard) == 1
+
+
+def test_a_failed_last_step_is_told_in_its_own_words(tmp_path: Path) -> None:
+    talker = Talker(failing_on("You thought"))
+
+    [trial] = answer(plan(tmp_path, "tea", variants=("think",)), talker.desk(tmp_path))
+
+    assert trial.response == Response.failed(trial.taken[1].key, Reason.REFUSED, "no")
+
+
+def test_first_steps_that_failed_are_asked_again_and_then_go_on(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "tea", "rain", variants=("think",))
+    answer(planned, Talker(failing_on("rain", Reason.FAILED)).desk(tmp_path))
+    talker = Talker()
+
+    trials = answer(planned, talker.desk(tmp_path))
+
+    assert [(asked.sample_id, asked.step) for asked in talker.heard] == [
+        ("s2", "thought"),
+        ("s2", "response"),
+    ]
+    assert texts(trials) == ["Fine.", "On response."]
+
+
+# Judging
+
+
+def judged(folder: Path, judge: Asker, *topics: str, model: Talker, oracle: Talker) -> list[Judged]:
+    """Verdicts on what `model` says, by what `oracle` tells the judge."""
+    trials = answer(plan(folder, *topics), model.desk(folder))
+    return ask(trials, judge, oracle.desk(folder / "judge"))
+
+
+def test_a_judges_replies_reach_the_answers_they_are_about(tmp_path: Path) -> None:
+    oracle = Talker(lambda asked: "good" if "tea" in asked.messages[-1].content else "bad")
+
+    found = judged(tmp_path, Asker(), "rain", "tea", "snow", model=Talker(), oracle=oracle)
+
+    assert [part.verdict.value for part in found] == [0.0, 1.0, 0.0]
+    assert [len(part.keys) for part in found] == [2, 2, 2]
+    assert [reply.key for part in found for reply in part.replies] == [
+        key for part in found for key in part.keys
+    ]
+
+
+def test_a_judge_is_neither_asked_nor_read_about_a_missing_answer(tmp_path: Path) -> None:
+    judge, oracle = Asker(), Talker(lambda _: "good")
+
+    found = judged(tmp_path, judge, "tea", "rain", model=Talker(failing_on("rain")), oracle=oracle)
+
+    assert [case.sample.id for case in judge.cases] == ["s1"]
+    assert {asked.sample_id for asked in oracle.heard} == {"s1"}
+    assert (found[1].keys, found[1].replies) == ((), ())
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_missing_answer_has_a_verdict_of_its_own_reason(tmp_path: Path, reason: Reason) -> None:
+    model = Talker(failing_on("rain", reason))
+
+    [found] = judged(tmp_path, Asker(), "rain", model=model, oracle=Talker())
+
+    assert (found.verdict.value, found.verdict.reason) == (None, reason)
+    assert (found.verdict.note, found.verdict.judge) == ("no", "asker")
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_judge_reads_why_it_got_no_reply(tmp_path: Path, reason: Reason) -> None:
+    oracle = Talker(failing_on("B Fine", reason))
+
+    [found] = judged(tmp_path, Asker(), "tea", model=Talker(lambda _: "Fine."), oracle=oracle)
+
+    assert (found.verdict.value, found.verdict.reason) == (None, reason)
+
+
+def test_a_judge_is_asked_once_though_the_command_is_repeated(tmp_path: Path) -> None:
+    model, oracle = Talker(), Talker(lambda _: "good")
+
+    found = [judged(tmp_path, Asker(), "tea", model=model, oracle=oracle) for _ in range(2)]
+
+    assert found[0] == found[1]
+    assert (len(model.heard), len(oracle.heard)) == (1, 2)
+
+
+def test_stored_replies_can_be_read_again_without_a_call(tmp_path: Path) -> None:
+    trials = answer(plan(tmp_path, "tea", "rain"), Talker(failing_on("rain")).desk(tmp_path))
+    first = ask(trials, Asker(), Talker(lambda _: "good").desk(tmp_path / "judge"))
+    keys = [part.keys for part in first]
+    stored = Ledger(tmp_path / "judge" / "calls").find([key for part in keys for key in part])
+
+    assert read(trials, Asker(), keys=keys, replies=stored) == first
+
+
+def test_a_judge_that_asks_nothing_needs_no_model(tmp_path: Path) -> None:
+    @dataclass
+    class Counter(Asker):
+        """A judge that computes."""
+
+        def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+            """No question."""
+            return ()
+
+        def _verdict(self, case: Case) -> Verdict:
+            return Verdict(case.response.key, self.name, float(len((case.response.texts or ())[0])))
+
+    trials = answer(plan(tmp_path, "tea"), Talker().desk(tmp_path))
+
+    [found] = ask(trials, Counter(), None)
+
+    assert (found.verdict.value, found.keys) == (12.0, ())
+
+
+def test_questions_are_the_same_each_time(tmp_path: Path) -> None:
+    trials = answer(plan(tmp_path, "tea", "rain"), Talker(failing_on("rain")).desk(tmp_path))
+
+    first, second = questions(trials, Asker()), questions(trials, Asker())
+
+    assert first == second
+    assert [len(part) for part in first] == [2, 0]
+
+
+# Earlier steps
+
+
+def test_a_judge_of_no_step_sees_the_trial_as_it_is(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "tea", variants=BOTH)
+
+    for trial in answer(planned, Talker().desk(tmp_path)):
+        assert seen(trial, None, task=planned.task) is trial
+
+
+def test_a_judge_of_a_step_sees_what_that_step_came_to_as_the_task_cuts_it(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "tea", variants=("think",))
+    talker = Talker(said_of("tea", " A hint.\n\nMore.", step="thought"))
+    [trial] = answer(planned, talker.desk(tmp_path))
+
+    viewed = seen(trial, "thought", task=planned.task)
+
+    assert viewed is not None
+    assert (viewed.response.texts, viewed.response.key) == (("A hint.",), trial.taken[0].key)
+    assert (viewed.sample, viewed.variant, viewed.taken) == (
+        trial.sample,
+        trial.variant,
+        trial.taken[:1],
+    )
+
+
+def test_a_trial_whose_variant_lacks_the_step_is_not_seen(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "tea", variants=BOTH)
+    trials = answer(planned, Talker().desk(tmp_path))
+
+    assert [seen(part, "thought", task=planned.task) is None for part in trials] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("topic", "texts", "reason"),
+    [("What is meant", None, Reason.REFUSED), ("You thought", ("Fine.",), None)],
+    ids=["the step itself", "a later step"],
+)
+def test_a_step_is_missing_where_it_failed_and_not_where_a_later_one_did(
+    tmp_path: Path, topic: str, texts: tuple[str, ...] | None, reason: Reason | None
+) -> None:
+    planned = plan(tmp_path, "tea", variants=("think",))
+    [trial] = answer(planned, Talker(failing_on(topic)).desk(tmp_path))
+
+    viewed = seen(trial, "thought", task=planned.task)
+
+    assert viewed is not None
+    assert viewed.response.texts == texts
+    assert (viewed.response.failure and viewed.response.failure.reason) == reason
+    assert trial.response.failure is not None
+
+
+# Whole runs
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_answer_is_the_same_now_and_when_read_again(tmp_path: Path, text: str) -> None:
+    planned = plan(tmp_path, "tea", variants=BOTH)
+
+    first = answer(planned, Talker(lambda _: text).desk(tmp_path))
+    second = answer(planned, Talker().desk(tmp_path, is_offline=True))
+
+    assert second == first
+    assert all(trial.response.texts for trial in first)
+
+
+def write(folder: Path, trials: Sequence[Trial]) -> bytes:
+    """What samples.jsonl holds after these trials are judged and written."""
+    found = ask(trials, Asker(), Talker(lambda _: "good").desk(folder / "judge"))
+    rows = [
+        replace(evidence.row(trial), verdicts={"asker": evidence.verdict_row(part)})
+        for trial, part in zip(trials, found, strict=True)
+    ]
+    RunFolder(folder / "run").write(run_file(len(rows)), rows)
+    return (folder / "run" / "samples.jsonl").read_bytes()
+
+
+def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
+    talker = Talker(failing_on("snow"))
+    planned = plan(tmp_path, "tea", "rain", "snow", HOSTILE[1], variants=BOTH)
+
+    written = [write(tmp_path, answer(planned, talker.desk(tmp_path))) for _ in range(2)]
+
+    assert written[0] == written[1]
+    assert written[0].count(b"\n") == 8
+
+
+@pytest.mark.parametrize("stop", range(1, 9))
+def test_a_run_that_was_stopped_anywhere_ends_in_the_same_bytes(tmp_path: Path, stop: int) -> None:
+    planned = plan(tmp_path, variants=BOTH)
+    whole = write(tmp_path / "whole", answer(planned, Talker().desk(tmp_path / "whole")))
+    before, after = Talker(), Talker()
+    before.say = lambda asked: f"On {asked.step}." if len(before.heard) <= stop else _stop()
+
+    with pytest.raises(KeyboardInterrupt), before.desk(tmp_path / "torn") as desk:
+        answer(planned, desk)
+    resumed = write(tmp_path / "torn", answer(planned, after.desk(tmp_path / "torn")))
+
+    assert resumed == whole
+    assert len(after.heard) == 9 - stop
+
+
+def _stop() -> str:
+    raise KeyboardInterrupt
+
+
+def test_a_desk_asks_for_each_key_once_and_answers_by_key(tmp_path: Path) -> None:
+    talker, asked = Talker(), [request("a"), request("b"), request("a")]
+
+    with talker.desk(tmp_path) as desk:
+        found = desk.answer(asked, stage="answers")
+
+    assert talker.prompts == ["a", "b"]
+    assert found == {part.key: reply(part, "On response.") for part in asked}
+
+
+def test_a_desk_hands_on_a_failure_as_it_came(tmp_path: Path) -> None:
+    asked = request()
+
+    with Talker(lambda part: failure(part, "no route")).desk(tmp_path) as desk:
+        found = desk.answer([asked], stage="answers")
+
+    assert found == {asked.key: failure(asked, "no route")}

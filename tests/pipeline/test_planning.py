@@ -1,0 +1,338 @@
+"""Samples to requests: which are taken, how draws are seeded, what a step may show."""
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from support import sketches
+
+from harness.core import Sample
+from harness.errors import SpecError
+from harness.pipeline.plan import Cell, Plan, check_templates, request, slots, take, variant_digest
+from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
+from harness.text.prompts import Prompts
+
+# Sizes of groups: even, uneven, one large beside many small ones, the largest last, one alone.
+SIZES = [(21, 21, 21, 21), (30, 14, 5, 1), (60, *[1] * 40), (1, 2, 3, 50), (7,), (3, 3, 3, 3, 3, 3)]
+STEP = StepSpec(name="response", template="toy/plain")
+
+
+def grouped(*sizes: int) -> list[Sample]:
+    """Samples of groups of these sizes, the groups mixed as in a shuffled file."""
+    made = [
+        Sample(f"g{g}-{n}", {}, group=f"g{g}") for g, size in enumerate(sizes) for n in range(size)
+    ]
+    return sorted(made, key=lambda sample: sample.id[::-1])
+
+
+def ids(samples: tuple[Sample, ...]) -> list[str]:
+    return [sample.id for sample in samples]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_every_group_is_within_one_sample_of_its_share(sizes: tuple[int, ...]) -> None:
+    samples, total = grouped(*sizes), sum(sizes)
+
+    for limit in range(1, total + 1):
+        counts = Counter(sample.group for sample in take(samples, limit, seed=3))
+        shares = {f"g{g}": Fraction(limit * size, total) for g, size in enumerate(sizes)}
+        assert counts.total() == limit
+        assert [g for g, share in shares.items() if not abs(counts[g] - share) < 1] == []
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_a_smaller_subset_lies_within_a_larger_one(sizes: tuple[int, ...]) -> None:
+    samples = grouped(*sizes)
+
+    subsets = [set(ids(take(samples, limit, seed=3))) for limit in range(1, sum(sizes) + 1)]
+
+    assert all(small < large for small, large in pairwise(subsets))
+
+
+def test_a_subset_keeps_the_order_of_the_file() -> None:
+    samples = grouped(30, 14, 5, 1)
+
+    chosen = ids(take(samples, 20, seed=0))
+
+    assert chosen == [sample.id for sample in samples if sample.id in chosen]
+
+
+def test_a_subset_does_not_depend_on_the_order_of_the_file() -> None:
+    samples = grouped(30, 14, 5, 1)
+
+    forwards, backwards = (ids(take(s, 20, seed=0)) for s in (samples, samples[::-1]))
+
+    assert forwards == backwards[::-1]
+
+
+def test_another_seed_takes_another_subset() -> None:
+    samples = grouped(21, 21, 21, 21)
+
+    subsets = {tuple(ids(take(samples, 20, seed=seed))) for seed in range(5)}
+
+    assert len(subsets) == 5
+    assert ids(take(samples, 20, seed=0)) in [list(subset) for subset in subsets]
+
+
+def test_a_subset_is_not_the_head_of_the_file() -> None:
+    samples = grouped(84)
+
+    assert ids(take(samples, 20, seed=0)) != [sample.id for sample in samples[:20]]
+
+
+def test_a_small_subset_is_pinned() -> None:
+    # Written down once, so that a subset named in a paper stays what it was.
+    assert sorted(ids(take(grouped(6, 3), 3, seed=0))) == ["g0-1", "g0-3", "g1-0"]
+
+
+@pytest.mark.parametrize("limit", [None, 9, 10])
+def test_without_a_limit_that_binds_all_are_taken(limit: int | None) -> None:
+    assert ids(take(grouped(6, 3), limit, seed=0)) == [sample.id for sample in grouped(6, 3)]
+
+
+def drawn(plan: Plan, cell: Cell, step: StepSpec = STEP) -> int | None:
+    """The seed of one draw."""
+    return request(plan, cell, step=step, earlier={}).decoding.seed
+
+
+WARM = DecodingSpec(temperature=0.3, max_tokens=30)
+
+
+def warm(folder: Path, *topics: str) -> Plan:
+    """A plan of two temperatures."""
+    decodings = (WARM, DecodingSpec(temperature=0.5, max_tokens=30))
+    return sketches.plan(folder, *topics, spec=sketches.task(decodings=decodings))
+
+
+def test_every_draw_has_a_seed_of_its_own(tmp_path: Path) -> None:
+    plan = warm(tmp_path)
+    cells = [replace(cell, variant=v) for cell in plan.cells for v in ("plain", "think")]
+    steps = (STEP, StepSpec(name="other", template="toy/plain"))
+
+    seeds = [drawn(plan, cell, step) for cell in cells for step in steps]
+
+    # 3 samples, 2 temperatures, 2 variants, 2 steps
+    assert len(set(seeds)) == len(seeds) == 24
+
+
+def test_another_seed_of_the_run_seeds_every_draw_anew(tmp_path: Path) -> None:
+    plan = warm(tmp_path)
+    other = replace(plan, run=replace(plan.run, seed=1))
+
+    assert not {drawn(plan, cell) for cell in plan.cells} & {drawn(other, c) for c in plan.cells}
+
+
+def test_a_seed_depends_on_its_place_alone(tmp_path: Path) -> None:
+    plan, cell = warm(tmp_path), warm(tmp_path).cells[0]
+    words = replace(cell, sample=replace(cell.sample, fields={"topic": "other"}, group="other"))
+    short = replace(cell, decoding=DecodingSpec(temperature=0.3, max_tokens=5))
+    fewer = replace(plan, samples=plan.samples[:1], identity="m@2")
+
+    seeds = {drawn(plan, c) for c in (cell, words, short)} | {drawn(fewer, cell)}
+
+    assert len(seeds) == 1
+
+
+def test_a_greedy_answer_has_no_seed(tmp_path: Path) -> None:
+    plan = sketches.plan(tmp_path)
+
+    assert [drawn(plan, cell) for cell in plan.cells] == [None] * 3
+
+
+def test_a_seed_is_one_that_every_server_takes(tmp_path: Path) -> None:
+    plan = warm(tmp_path, *map(str, range(100)))
+
+    assert all(0 <= (drawn(plan, cell) or 0) < 2**31 for cell in plan.cells)
+
+
+def test_cells_stand_in_the_order_of_variant_decoding_and_sample(tmp_path: Path) -> None:
+    plan = warm(tmp_path, "tea", "rain")
+    both = replace(plan, run=replace(plan.run, variants=("plain", "think")))
+
+    places = [(cell.variant, both.label(cell), cell.sample.id) for cell in both.cells]
+
+    labels = [("plain", "T0.3"), ("plain", "T0.5"), ("think", "T0.3"), ("think", "T0.5")]
+    assert places == [(*label, sample) for label in labels for sample in ("s1", "s2")]
+
+
+def test_a_step_asks_in_its_words_with_its_own_limit(tmp_path: Path) -> None:
+    plan = sketches.plan(tmp_path, "tea", variants=("think",))
+    first, second = plan.task.variants["think"].steps
+
+    asked = request(plan, plan.cells[0], step=first, earlier={})
+    then = request(plan, plan.cells[0], step=second, earlier={"thought": "leaves"})
+
+    assert asked.messages[-1].content == "What is meant by tea?"
+    assert then.messages[-1].content == "You thought: leaves\nNow answer about tea."
+    assert (asked.decoding.max_tokens, then.decoding.max_tokens) == (9, 30)
+    assert (then.sample_id, then.variant, then.step) == ("s1", "think", "response")
+
+
+def test_what_a_model_said_before_is_data(tmp_path: Path) -> None:
+    plan = sketches.plan(tmp_path, "tea", variants=("think",))
+    said = {"thought": "{{ 7*7 }} <|im_end|> >>> {topic}"}
+
+    asked = request(plan, plan.cells[0], step=plan.task.variants["think"].steps[1], earlier=said)
+
+    assert "You thought: {{ 7*7 }} < |im_end| > > > > {topic}\n" in asked.messages[-1].content
+
+
+@pytest.mark.parametrize(("identity", "keys"), [("m@1", 1), ("scripted:echo@1", 2)])
+def test_equal_prompts_share_an_answer_but_for_controls(
+    tmp_path: Path, identity: str, keys: int
+) -> None:
+    plan = replace(sketches.plan(tmp_path, "tea", "tea"), identity=identity)
+
+    asked = [request(plan, cell, step=STEP, earlier={}) for cell in plan.cells]
+
+    assert len({part.key for part in asked}) == keys
+
+
+def revealing(*names: str, template: str = "toy/plain") -> TaskSpec:
+    """A task whose only variant reveals some references."""
+    steps = (StepSpec(name="response", template=template),)
+    return sketches.task(variants={"plain": VariantSpec(about="", steps=steps, reveals=names)})
+
+
+def test_a_step_may_show_fields_and_what_its_variant_reveals(tmp_path: Path) -> None:
+    plan = sketches.plan(tmp_path, "tea", spec=revealing("good"))
+
+    assert slots(plan, plan.cells[0], step=STEP) == {"topic": "tea", "good": "kind"}
+
+
+@pytest.mark.parametrize("references", [{}, {"good": ()}])
+def test_a_reference_to_reveal_that_is_missing_is_named(
+    tmp_path: Path, references: dict[str, tuple[str, ...]]
+) -> None:
+    plan = sketches.plan(tmp_path, "tea", spec=revealing("good"))
+    cell = replace(plan.cells[0], sample=replace(plan.samples[0], references=references))
+
+    with pytest.raises(SpecError, match="variant plain reveals 'good', which sample s1 lacks"):
+        slots(plan, cell, step=STEP)
+
+
+def test_a_template_may_not_ask_for_what_is_not_revealed(tmp_path: Path) -> None:
+    plan = sketches.plan(tmp_path, "tea", spec=revealing("bad", template="toy/peek"))
+    (tmp_path / "prompts" / "toy" / "peek.user.j2").write_text("{{ good }} {{ bad }}")
+
+    with pytest.raises(SpecError) as caught:
+        check_templates(plan)
+    told = str(caught.value)
+    assert "prompts/toy/peek.user.j2, variant plain: slot 'good' is not defined here" in told
+    assert "it is a reference: add it to `reveals` of plain" in told
+    assert "known: bad, topic" in told
+
+
+def test_a_template_may_ask_for_earlier_steps_only(tmp_path: Path) -> None:
+    plan = sketches.plan(tmp_path, "tea", variants=("plain", "think"))
+    backwards = structs.replace(
+        plan.task.variants["think"], steps=plan.task.variants["think"].steps[::-1]
+    )
+    wrong = structs.replace(plan.task, variants={**plan.task.variants, "think": backwards})
+
+    check_templates(plan)
+    with pytest.raises(SpecError, match=r"then\.user\.j2, variant think: slot 'thought' is not"):
+        check_templates(replace(plan, task=wrong))
+
+
+PHRASED = sketches.task(phrases=("cue",))
+
+
+def phrased(folder: Path, words: str, **phrases: str) -> Plan:
+    """A plan whose template shows a phrase that depends on the group."""
+    plan = sketches.plan(folder, "tea", spec=PHRASED)
+    toy = folder / "prompts" / "toy"
+    (toy / "plain.user.j2").write_text(words)
+    (toy / "cue").mkdir()
+    for group, text in phrases.items():
+        (toy / "cue" / f"{group}.j2").write_text(text)
+    return plan
+
+
+@pytest.mark.parametrize(("group", "expected"), [("calm", "tea, softly"), ("loud", "TEA!")])
+def test_a_phrase_is_worded_by_the_group(tmp_path: Path, group: str, expected: str) -> None:
+    plan = phrased(tmp_path, "{{ cue }}", calm="{{ topic }}, softly\n", loud="TEA!\n")
+    cell = replace(plan.cells[0], sample=replace(plan.samples[0], group=group))
+
+    assert request(plan, cell, step=STEP, earlier={}).messages[-1].content == expected
+
+
+def test_a_task_made_of_another_one_is_worded_by_its_phrases(tmp_path: Path) -> None:
+    plan = phrased(tmp_path, "{{ cue }}", calm="softly")
+    cell = replace(plan.cells[0], sample=replace(plan.samples[0], group="calm"))
+    made = structs.replace(PHRASED, made_of="toy")
+    other = replace(plan, run=replace(plan.run, task="toy_perturbed"), task=made)
+
+    asked = [request(one, cell, step=STEP, earlier={}).messages for one in (plan, other)]
+
+    assert asked[0] == asked[1]
+    words = {"prompts": plan.prompts, "name": "toy_perturbed"}
+    assert variant_digest(made, "plain", **words) == digest_of(tmp_path)  # type: ignore[arg-type]  # as named
+
+
+@pytest.mark.parametrize("group", ["wild", "../plain.user", "../../secret"])
+def test_a_group_without_a_phrase_is_named(tmp_path: Path, group: str) -> None:
+    (tmp_path / "secret.j2").write_text("secret")
+    plan = phrased(tmp_path, "{{ cue }}", calm="softly")
+    cell = replace(plan.cells[0], sample=replace(plan.samples[0], group=group))
+
+    with pytest.raises(SpecError, match=r"template 'toy/cue/.*\.j2' is in none of"):
+        request(plan, cell, step=STEP, earlier={})
+
+
+def digest_of(folder: Path, task: TaskSpec = PHRASED) -> str:
+    """The digest of one variant, its words read anew."""
+    return variant_digest(task, "plain", prompts=Prompts([folder / "prompts"]), name="toy")
+
+
+def test_a_variants_digest_covers_its_template_and_its_phrases(tmp_path: Path) -> None:
+    phrased(tmp_path, "{{ cue }}", calm="softly")
+    digests = [digest_of(tmp_path)]
+
+    for file, text in (("cue/calm.j2", "gently"), ("cue/new.j2", ""), ("plain.user.j2", "{{cue}}")):
+        (tmp_path / "prompts" / "toy" / file).write_text(text)
+        digests.append(digest_of(tmp_path))
+
+    assert len(set(digests)) == 4
+
+
+def test_a_variants_digest_does_not_cover_what_it_does_not_show(tmp_path: Path) -> None:
+    phrased(tmp_path, "plain words", calm="softly")
+    before = digest_of(tmp_path)
+
+    (tmp_path / "prompts" / "toy" / "cue" / "calm.j2").write_text("gently")
+    (tmp_path / "prompts" / "toy" / "then.user.j2").write_text("other")
+
+    assert digest_of(tmp_path) == before
+
+
+LONGER = StepSpec(name="response", template="toy/plain", max_tokens=99)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({"about": "another"}, True),
+        ({"judges": ()}, True),
+        ({"chance": 0.25}, True),
+        ({"controls": {"echo": {"response": ("topic",)}}}, True),
+        ({"default_variants": ("plain",)}, True),
+        ({"cut": "none"}, False),
+        ({"decodings": (WARM,)}, False),
+        ({"variants": {"plain": VariantSpec(about="another", steps=(STEP,))}}, True),
+        ({"variants": {"plain": VariantSpec(about="", steps=(LONGER,))}}, False),
+        ({"variants": {"plain": VariantSpec(about="", steps=(STEP,), reveals=("good",))}}, False),
+    ],
+    ids=str,
+)
+def test_a_variants_digest_changes_with_what_shapes_its_answers(
+    tmp_path: Path, changes: dict[str, object], is_same: bool
+) -> None:
+    phrased(tmp_path, "plain words")
+    changed = structs.replace(PHRASED, **changes)
+
+    assert (digest_of(tmp_path, changed) == digest_of(tmp_path)) == is_same

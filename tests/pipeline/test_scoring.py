@@ -1,0 +1,307 @@
+"""Verdicts to scores: every planned response is counted once, as a value or under a reason."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+from random import Random
+
+import pytest
+from support.sketches import JUDGE, lost, right, row, rows, run_file
+
+from harness.parts import Reason
+from harness.pipeline.scores import headline_label, score_rows
+from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.storage.score_table import ScoreRow
+
+EMPTY, REFUSED = Reason.EMPTY, Reason.REFUSED
+
+
+def table(judged: Sequence[Row], **changes: object) -> list[ScoreRow]:
+    return score_rows(run_file(len(judged), **changes), judged)
+
+
+def one(found: Sequence[ScoreRow], **wanted: str) -> ScoreRow:
+    """The only row whose score has these fields."""
+    [row] = [r for r in found if all(getattr(r.score, k) == v for k, v in wanted.items())]
+    return row
+
+
+def at(decoding: str, values: Sequence[float | Reason], **changes: object) -> list[Row]:
+    return rows(values, decoding=decoding, **changes)
+
+
+def in_groups(**values: Sequence[float | Reason]) -> list[Row]:
+    return [r for group, part in values.items() for r in rows(part, group=group)]
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "n"),
+    [
+        ([1.0, 0.0, 1.0, 1.0], 0.75, 4),
+        ([1.0, EMPTY, 0.5], 0.75, 2),
+        ([EMPTY, 0.0], 0.0, 1),
+        ([EMPTY, REFUSED], None, 0),
+    ],
+)
+def test_a_missing_verdict_is_counted_and_is_not_a_zero(
+    values: Sequence[float | Reason], value: float | None, n: int
+) -> None:
+    [found] = table(rows(values))
+
+    assert (found.score.value, found.score.n) == (value, n)
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_missing_verdict_is_counted_under_its_reason(reason: Reason) -> None:
+    [found] = table(rows([1.0, reason, reason, 0.0]))
+
+    assert found.score.missing == {name: 2 if name is reason else 0 for name in Reason}
+
+
+def test_n_and_missing_make_up_what_was_planned_in_every_row() -> None:
+    draw = Random(1)
+    judged = [
+        row(draw.choice([right(1.0, margin=0.2), right(0.0), lost(EMPTY), lost(REFUSED)]), f"s{n}")
+        for n in range(60)
+    ]
+    judged = [
+        replace(r, decoding=d, served=s) for r in judged for d, s in (("T0.3", "a"), ("T0.5", "b"))
+    ]
+
+    found = table(judged, model=replace(run_file().model, revision=None))
+
+    planned = {"T0.3": 60, "T0.5": 60, "T0.3+0.5": 120}
+    counts = [(r.score.n + sum(r.score.missing.values()), r.score.decoding) for r in found]
+    assert len(counts) == 12  # two snapshots, three decodings, two metrics
+    assert all(count == planned[decoding] for count, decoding in counts)
+
+
+def test_a_group_that_is_all_missing_has_no_value_and_says_why() -> None:
+    found = one(table(in_groups(irony=[1.0, 0.0], maxims=[EMPTY, REFUSED])), group="maxims").score
+
+    assert (found.value, found.low, found.high) == (None, None, None)
+    assert (found.n, found.clusters) == (0, 0)
+    assert {k: v for k, v in found.missing.items() if v} == {EMPTY: 1, REFUSED: 1}
+
+
+def test_groups_stand_after_the_overall_row_in_alphabetical_order() -> None:
+    found = table(in_groups(maxims=[0.0], irony=[1.0, 1.0]))
+
+    assert [(r.score.group, r.score.value) for r in found] == [
+        ("all", 2 / 3),
+        ("irony", 1.0),
+        ("maxims", 0.0),
+    ]
+
+
+def test_the_headline_is_the_mean_over_both_temperatures() -> None:
+    found = table([*at("T0.3", [1.0, 1.0, 0.0]), *at("T0.5", [0.0, 0.0, EMPTY])])
+
+    assert [(r.score.decoding, r.score.value, r.score.n) for r in found] == [
+        ("T0.3", 2 / 3, 3),
+        ("T0.5", 0.0, 2),
+        ("T0.3+0.5", 0.4, 5),
+    ]
+
+
+def test_a_sample_answered_twice_is_one_cluster() -> None:
+    found = table([*at("T0.3", [1.0, 0.0]), *at("T0.5", [0.0, 1.0])])
+
+    assert [(r.score.n, r.score.clusters) for r in found] == [(2, 2), (2, 2), (4, 2)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [(["T0.3"], "T0.3"), (["T0.3", "T0.5"], "T0.3+0.5"), (["T0", "T0.5", "T1"], "T0+0.5+1")],
+)
+def test_decodings_taken_together_are_named_after_all_of_them(labels: list[str], name: str) -> None:
+    assert headline_label(labels) == name
+
+
+def test_each_detail_of_a_verdict_is_a_metric_of_its_own() -> None:
+    judged = [row(right(1.0, margin=0.5, consistency=1.0)), row(right(0.0, margin=0.25), "s2")]
+
+    found = {r.score.metric: r.score for r in table(judged)}
+
+    assert list(found) == ["accuracy", "consistency", "margin"]
+    assert [(s.value, s.n) for s in found.values()] == [(0.5, 2), (1.0, 1), (0.375, 2)]
+    assert found["consistency"].missing[Reason.UNSUPPORTED] == 1
+
+
+def test_every_group_has_the_same_metrics_though_one_has_no_verdicts() -> None:
+    judged = [row(right(1.0, margin=0.5), group="irony"), row(lost(EMPTY), "s2", group="maxims")]
+
+    found = one(table(judged), group="maxims", metric="margin").score
+
+    assert (found.value, found.n, found.missing[EMPTY]) == (None, 0, 1)
+
+
+def test_chance_stands_beside_the_headline_metric_alone() -> None:
+    found = table([row(right(1.0, margin=0.5))])
+
+    assert {r.score.metric: r.chance for r in found} == {"accuracy": 0.5, "margin": None}
+
+
+def test_each_judge_has_rows_of_its_own() -> None:
+    far = JudgeEntry("far", "mean_rating", "far:00|rubric")
+    judged = [row(right(1.0), verdicts={"near": right(1.0), "far": right(4.0)})]
+
+    found = table(judged, judges=(JUDGE, far))
+
+    assert [(r.score.judge, r.score.metric, r.score.value) for r in found] == [
+        ("near", "accuracy", 1.0),
+        ("far", "mean_rating", 4.0),
+    ]
+
+
+def test_a_signature_is_the_recipe_in_one_line() -> None:
+    [found] = table(rows([1.0]))
+
+    assert found.signature == (
+        "toy:9f31c2ab|data:d1f3,all|base|small:scripted@a1b2c3d|T0.3,n1,s0|near:0011aabb|minilm|v0.1.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"run": replace(run_file().run, task="other")}, "other:9f31c2ab"),
+        ({"variants": {"base": "77" * 32}}, "toy:77777777"),
+        ({"data": replace(run_file().data, label="sample")}, "data:sample,all"),
+        ({"run": replace(run_file().run, limit=20)}, "data:d1f3,20"),
+        ({"model": replace(run_file().model, name="big")}, "big:scripted@a1b2c3d"),
+        ({"model": replace(run_file().model, kind="vllm")}, "small:vllm@a1b2c3d"),
+        ({"model": replace(run_file().model, revision="b2")}, "small:scripted@b2"),
+        ({"model": replace(run_file().model, revision=None)}, "small:scripted@unknown"),
+        ({"run": replace(run_file().run, seed=7)}, "T0.3,n1,s7"),
+        ({"judges": (replace(JUDGE, recipe="near:77|minilm"),)}, "near:77"),
+        ({"judges": (replace(JUDGE, recipe="near:00|both-orders"),)}, "both-orders"),
+        ({"version": "0.2.0"}, "v0.2.0"),
+    ],
+)
+def test_whatever_changes_a_score_changes_its_signature(
+    changes: dict[str, object], part: str
+) -> None:
+    [plain], [found] = table(rows([1.0])), table(rows([1.0]), **changes)
+
+    fields = found.signature.split("|")
+    assert part in fields
+    assert part not in plain.signature.split("|")
+    assert len(fields) == 8
+
+
+def test_variant_and_decoding_stand_in_the_signature() -> None:
+    judged = [*at("T0.3", [1.0], variant="cot3"), *at("T0.5", [1.0], variant="cot3")]
+
+    found = [r.signature.split("|") for r in table(judged)]
+
+    assert [parts[2] for parts in found] == ["cot3"] * 3
+    assert [parts[4] for parts in found] == ["T0.3,n1,s0", "T0.5,n1,s0", "T0.3+0.5,n1,s0"]
+    assert {parts[0] for parts in found} == {"toy:77ab01ce"}
+
+
+def test_two_snapshots_of_the_judge_never_share_a_row() -> None:
+    verdicts = [VerdictRow(1.0, served="j-1"), VerdictRow(0.0, served="j-2"), lost(REFUSED)]
+
+    found = table([row(verdict, f"s{n}") for n, verdict in enumerate(verdicts)])
+
+    assert [(r.score.value, r.score.n) for r in found] == [(1.0, 1), (0.0, 1)]
+    assert [r.signature.split("|")[5] for r in found] == ["near:0011aabb@j-1", "near:0011aabb@j-2"]
+    for other in found:
+        assert other.score.missing[REFUSED] == other.score.missing[Reason.UNSUPPORTED] == 1
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "field"),
+    [
+        ([VerdictRow(1.0)], "near:0011aabb@judge-m"),
+        ([lost(REFUSED)], "near:0011aabb@judge-m"),
+        ([VerdictRow(1.0, served="j-1")], "near:0011aabb@j-1"),
+        ([replace(lost(REFUSED), served="j-1")], "near:0011aabb@j-1"),
+        (
+            [VerdictRow(1.0, served="j-1"), replace(lost(REFUSED), served="j-2")],
+            "near:0011aabb@j-1",
+        ),
+    ],
+)
+def test_a_judges_model_stands_in_the_signature_by_its_snapshot_or_else_its_name(
+    verdicts: list[VerdictRow], field: str
+) -> None:
+    judged = [row(verdict, f"s{n}") for n, verdict in enumerate(verdicts)]
+
+    found = table(judged, judges=(replace(JUDGE, asks="judge-m"),))
+
+    assert {r.signature.split("|")[5] for r in found} == {field}
+
+
+def test_unreadable_verdicts_leave_the_snapshot_of_the_model_in_the_signature() -> None:
+    judged = [row(lost(REFUSED), f"s{n}", served="m-1") for n in range(2)]
+
+    [found] = table(judged, model=replace(run_file().model, revision=None))
+
+    assert found.signature.split("|")[3] == "small:scripted@m-1"
+
+
+@pytest.mark.parametrize("revision", [None, "a1b2c3d"])
+def test_two_snapshots_of_the_model_never_share_a_row(revision: str | None) -> None:
+    judged = [row(right(v), f"s{v}", served=s) for v, s in ((1.0, "m-1"), (0.0, "m-2"))]
+    model: RunFile = run_file(model=replace(run_file().model, revision=revision))
+
+    found = score_rows(model, judged)
+
+    assert [(r.score.value, r.score.n) for r in found] == [(1.0, 1), (0.0, 1)]
+    assert len({r.signature for r in found}) == 2
+    assert len({r.recipe for r in found}) == 1
+
+
+def test_a_failed_response_does_not_make_a_snapshot_of_its_own() -> None:
+    judged = [row(right(1.0), served="m-1"), row(lost(Reason.FAILED), "s2", served=None)]
+
+    [found] = table(judged, model=replace(run_file().model, revision=None))
+
+    assert found.signature.split("|")[3] == "small:scripted@m-1"
+    assert (found.score.n, found.score.missing[Reason.FAILED]) == (1, 1)
+
+
+def test_a_snapshots_name_cannot_add_a_field_to_a_signature() -> None:
+    [found] = table([row(VerdictRow(1.0, served="j|1\n"), served="m|1")])
+
+    assert len(found.signature.split("|")) == 8
+    assert "\n" not in found.signature
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_trials_changes_no_number(seed: int) -> None:
+    judged = [
+        row(right(Random(n).random(), margin=Random(n).random() / 3), f"s{n}", group="ab"[n % 2])
+        for n in range(40)
+    ]
+    shuffled = Random(seed).sample(judged, len(judged))
+
+    assert table(shuffled) == table(judged)
+
+
+@pytest.mark.parametrize("order", list(permutations(("T0.3", "T0.5", "T1"))))
+def test_decodings_keep_the_order_of_the_plan(order: tuple[str, ...]) -> None:
+    found = table([r for label in order for r in at(label, [1.0, 0.0])])
+
+    assert [r.score.decoding for r in found] == [*order, headline_label(order)]
+
+
+def test_another_seed_draws_another_interval_around_the_same_mean() -> None:
+    values = [(n / 40) ** 2 for n in range(40)]
+    other = replace(run_file().run, seed=1)
+    mean = sum(n * n for n in range(40)) / 40**3
+
+    [first], [second] = table(rows(values)), table(rows(values), run=other)
+
+    assert first.score.value == second.score.value == pytest.approx(mean)
+    assert (first.score.low, first.score.high) != (second.score.low, second.score.high)
+    assert first.score.low is not None
+    assert first.score.high is not None
+    assert first.score.low < mean < first.score.high
+
+
+def test_no_verdicts_at_all_is_a_row_and_no_judge_is_none() -> None:
+    assert table(rows([EMPTY]))[0].score.value is None
+    assert table(rows([1.0]), judges=()) == []

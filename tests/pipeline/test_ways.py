@@ -1,0 +1,133 @@
+"""How choices are answered: exactly where a model can, otherwise only as one asks for."""
+
+from collections.abc import Iterable
+from itertools import combinations
+
+import pytest
+from msgspec import structs
+from support import sketches
+from support.choice_cases import task, variants
+
+from harness.errors import SpecError
+from harness.parts import Mode
+from harness.pipeline.answer_modes import Way, answered_by, label
+from harness.pipeline.plan import SCORING, decodings
+from harness.specs.tasks import DecodingSpec, TaskSpec
+
+CHOOSE, TOKEN, WRITE, EMBED = Mode.CHOOSE, Mode.CHOOSE_TOKEN, Mode.GENERATE, Mode.EMBED
+WRITTEN = DecodingSpec(temperature=0.7, max_tokens=12)
+
+
+def asked(
+    modes: Iterable[Mode], wanted: Way | None = None, spec: TaskSpec | None = None
+) -> TaskSpec:
+    return answered_by(spec or task(), frozenset(modes), wanted, model="some-model")
+
+
+@pytest.mark.parametrize(
+    ("modes", "wanted", "mode", "name"),
+    [
+        ((CHOOSE, TOKEN, WRITE), None, CHOOSE, "logprob"),
+        ((CHOOSE, WRITE), None, CHOOSE, "logprob"),
+        ((TOKEN, WRITE), None, TOKEN, "top_logprobs"),
+        ((TOKEN,), None, TOKEN, "top_logprobs"),
+        ((CHOOSE, TOKEN, WRITE), "logprob", CHOOSE, "logprob"),
+        ((CHOOSE, TOKEN, WRITE), "top_logprobs", TOKEN, "top_logprobs"),
+        ((CHOOSE, TOKEN, WRITE), "written", WRITE, "written"),
+        ((WRITE,), "written", WRITE, "written"),
+    ],
+)
+def test_choices_are_answered_as_exactly_as_a_model_can_or_as_one_asks(
+    modes: tuple[Mode, ...], wanted: Way | None, mode: Mode, name: str
+) -> None:
+    found = asked(modes, wanted)
+
+    assert found.mode is mode
+    assert label(found, found.decodings[0]) == name
+
+
+def test_no_model_writes_its_choices_unasked() -> None:
+    for size in (1, 2, 3, 4):
+        for modes in combinations((CHOOSE, TOKEN, WRITE, EMBED), size):
+            if not {CHOOSE, TOKEN} & set(modes):
+                with pytest.raises(SpecError):
+                    asked(modes)
+            else:
+                assert asked(modes).mode is not WRITE
+
+
+@pytest.mark.parametrize(
+    ("modes", "wanted", "facts", "absent"),
+    [
+        (
+            (WRITE,),
+            None,
+            [
+                "model some-model cannot tell the log-probability of any",
+                "--answers written",
+                "echoes",
+            ],
+            ["top_logprobs"],
+        ),
+        ((WRITE,), "top_logprobs", ["likeliest next tokens", "--answers written,"], ["logprob or"]),
+        ((TOKEN, WRITE), "logprob", ["--answers top_logprobs or written", "transformers"], []),
+        ((CHOOSE, WRITE), "top_logprobs", ["--answers logprob or written"], ["kind transformers"]),
+        ((CHOOSE,), "written", ["cannot write answers", "--answers logprob"], ["written,"]),
+        ((EMBED,), None, ["what works: a model of kind transformers"], ["--answers"]),
+        ((), "written", ["cannot write answers", "what works: a model"], ["--answers"]),
+    ],
+)
+def test_what_a_model_cannot_do_is_refused_with_what_works(
+    modes: tuple[Mode, ...], wanted: Way | None, facts: list[str], absent: list[str]
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        asked(modes, wanted)
+
+    assert [fact for fact in facts if fact not in str(caught.value)] == []
+    assert [part for part in absent if part in str(caught.value)] == []
+
+
+@pytest.mark.parametrize("wanted", ["logprob", "top_logprobs", "written"])
+def test_a_way_of_answering_is_refused_for_a_task_without_choices(wanted: Way) -> None:
+    with pytest.raises(SpecError, match=f"--answers {wanted} is for tasks with choices; leave it"):
+        asked(Mode, wanted, sketches.task())
+
+
+def test_a_task_without_choices_stays_as_it_is_for_any_model_that_writes() -> None:
+    assert asked((WRITE,), spec=sketches.task()) == sketches.task()
+
+
+def test_a_task_without_choices_is_not_for_a_model_that_only_makes_vectors() -> None:
+    with pytest.raises(SpecError, match="model some-model writes no answers; name one that does"):
+        asked((EMBED,), spec=sketches.task())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "steps"),
+    [
+        ("logprob", ["neutral", "answer"]),
+        ("top_logprobs", ["neutral", "answer"]),
+        ("written", ["answer"]),
+    ],
+)
+def test_a_neutral_step_is_for_log_probabilities_alone(wanted: Way, steps: list[str]) -> None:
+    found = asked(Mode, wanted, task(variants("order0", "order1", "order2")))
+
+    named = [[step.name for step in variant.steps] for variant in found.variants.values()]
+    assert named == [steps] * 3
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0])
+def test_a_task_without_choices_is_labelled_by_its_temperature(temperature: float) -> None:
+    drawn = DecodingSpec(temperature=temperature, max_tokens=5)
+
+    assert label(sketches.task(), drawn) == f"T{temperature:g}"
+
+
+def test_only_answers_in_writing_are_drawn_as_the_task_says() -> None:
+    spec = structs.replace(task(), decodings=(WRITTEN,))
+
+    drawn = [decodings(asked(Mode, way, spec)) for way in ("logprob", "top_logprobs", "written")]
+
+    assert drawn[:2] == [(SCORING,), (SCORING,)]
+    assert [(part.temperature, part.max_tokens) for part in drawn[2]] == [(0.7, 12)]

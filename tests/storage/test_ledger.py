@@ -1,0 +1,502 @@
+"""What was paid for stays: through kills, full disks, damage and company."""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.sketches import HOSTILE, failure, reply, request
+
+from harness.core import Request, Response
+from harness.errors import StoreError
+from harness.parts import ChoiceScore, Failure, Reason, Usage
+from harness.storage.ledger import Ledger, Record
+
+TESTS = Path(__file__).parents[1]
+
+
+def stored(folder: Path, *calls: tuple[Request, Response]) -> Path:
+    """A folder with one segment of these calls; returns the segment."""
+    before = set(folder.glob("*"))
+    ledger = Ledger(folder)
+    for asked, answer in calls:
+        ledger.add(asked, answer)
+    ledger.close()
+    [segment] = set(folder.glob("*.jsonl")) - before
+    return segment
+
+
+def line(asked: Request, answer: Response, *, time: float) -> bytes:
+    return msgspec.json.encode(Record(answer.key, asked, answer, time)) + b"\n"
+
+
+HEAD = (
+    "import os, pathlib, resource, sys\nfrom harness.errors import StoreError\n"
+    "from harness.storage.ledger import Ledger\nfrom support.sketches import reply, request\n"
+    "ledger = Ledger(pathlib.Path(sys.argv[1]))\n"
+)
+BESIDE = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+
+
+def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A program beside ours that stores in `folder`."""
+    return subprocess.run(
+        [sys.executable, "-c", HEAD + code, str(folder)],
+        env=BESIDE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response("k", texts=("Yes.",)),
+        Response("k", texts=("", "two\n\nparts"), stop="length", served="m-2024"),
+        Response("k", texts=("x",), usage=Usage(12, 3)),
+        Response("k", choice_scores=(ChoiceScore(-0.1234567890123456, 2, 7),)),
+        Response("k", vectors=((0.1, -1e-300),)),
+        Response("k", failure=Failure(Reason.REFUSED, "I will not.")),
+    ],
+)
+def test_what_is_added_is_found(tmp_path: Path, answer: Response) -> None:
+    stored(tmp_path, (request(), answer))
+
+    assert Ledger(tmp_path).find(["k", "another"]) == {"k": answer}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_is_stored_and_reads_back_equal_everywhere(
+    tmp_path: Path, text: str
+) -> None:
+    asked = request()
+
+    stored(tmp_path, (asked, reply(asked, text)))
+
+    sound = text.replace("\ud83d", "\ufffd").replace("\udca9", "\ufffd")
+    found = [Ledger(tmp_path).find([asked.key]) for _ in range(2)]
+    assert found == [{asked.key: reply(asked, sound)}] * 2
+
+
+def test_half_a_character_in_a_failure_or_a_snapshot_is_stored_too(tmp_path: Path) -> None:
+    asked, other = request(), request("other")
+    served = Response(other.key, texts=("x",), served="m\udc80")
+
+    stored(tmp_path, (asked, failure(asked, "\udc80")), (other, served))
+
+    found = Ledger(tmp_path).find([asked.key, other.key])
+    assert found[asked.key] == failure(asked, "\ufffd")
+    assert found[other.key].served == "m\ufffd"
+
+
+def test_an_emoji_in_two_halves_is_one_emoji(tmp_path: Path) -> None:
+    asked = request()
+
+    stored(tmp_path, (asked, reply(asked, "\ud83d\ude00 end \ud83d")))
+
+    assert Ledger(tmp_path).find([asked.key])[asked.key].texts == ("\U0001f600 end \ufffd",)
+
+
+def test_reading_creates_nothing_and_finds_nothing_where_nothing_is(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "calls")
+
+    assert ledger.find(["k"]) == {}
+    ledger.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_readers_take_the_union_of_all_segments(tmp_path: Path) -> None:
+    calls = [(asked := request(word), reply(asked, word)) for word in ("one", "two", "three")]
+    for call in calls:
+        stored(tmp_path, call)
+
+    found = Ledger(tmp_path).find([asked.key for asked, _ in calls])
+
+    assert found == {asked.key: answer for asked, answer in calls}
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_was_added_is_found_before_it_is_closed(tmp_path: Path) -> None:
+    ledger, asked = Ledger(tmp_path), request()
+
+    ledger.add(asked, reply(asked))
+
+    assert ledger.find([asked.key]) == {asked.key: reply(asked)}
+    ledger.close()
+
+
+def test_a_record_says_what_was_asked_and_when(tmp_path: Path) -> None:
+    asked, before = request(), time.time()
+
+    segment = stored(tmp_path, (asked, reply(asked)))
+
+    record = msgspec.json.decode(segment.read_bytes(), type=Record)
+    assert (record.key, record.request, record.response) == (asked.key, asked, reply(asked))
+    assert before <= record.time <= time.time()
+
+
+def test_a_torn_last_line_costs_its_own_call_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, last = request("first"), request("last")
+    segment = stored(tmp_path, (first, reply(first)), (last, reply(last, "é \x00")))
+    whole = segment.read_bytes()
+    start = whole.index(b"\n") + 1
+
+    for end in range(start, len(whole)):
+        segment.write_bytes(whole[:end])
+        caplog.clear()
+        assert Ledger(tmp_path).find([first.key, last.key]) == {first.key: reply(first)}
+        warned = [record.getMessage() for record in caplog.records]
+        assert [f"{segment}:2: torn" in text for text in warned] == [True] * (end > start)
+
+
+def test_a_torn_segment_is_left_alone_and_the_call_stored_beside_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = request()
+    segment = stored(tmp_path, (asked, reply(asked)))
+    segment.write_bytes(torn := segment.read_bytes()[:-1])
+
+    stored(tmp_path, (asked, reply(asked, "again")))
+
+    assert Ledger(tmp_path).find([asked.key]) == {asked.key: reply(asked, "again")}
+    assert segment.read_bytes() == torn
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(b"\n", b"{\n", b"null\n", b"[]\n", b"{}\n", b"\x00\x00\n", b"not json\n", b"\xff\xfe\n"),
+        b'{"key": "k"}\n',
+        b'{"key": 3, "time": 1}\n',
+        b'{"key": "k", "time": 1}\n',
+        b'{"key": "k", "time": 1, "response": {"key": "k"}}\n',
+        b'{"key": "k", "time": 1, "response": {"key": "k", "texts": []}}\n',
+        b'{"key": "k", "time": 1, "response": {"key": "k", "texts": ["a"]}}{"key": "k"}\n',
+    ],
+)
+def test_damage_in_any_whole_line_is_an_error_naming_file_and_line(
+    tmp_path: Path, damage: bytes
+) -> None:
+    asked = request()
+    segment = stored(tmp_path, (asked, reply(asked)))
+    whole = segment.read_bytes()
+    segment.write_bytes(whole + damage + whole)
+
+    with pytest.raises(StoreError, match=r"damaged record .*copy.*asked again") as caught:
+        Ledger(tmp_path).find(["k"])
+
+    assert str(caught.value).startswith(f"{segment}:2: ")
+
+
+@pytest.mark.parametrize("order", list(permutations(("a", "b", "c"))))
+def test_the_earliest_answer_wins_whatever_the_order_of_reading(
+    tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    asked = request()
+    for seconds, name in enumerate(order):
+        (tmp_path / f"{name}.jsonl").write_bytes(line(asked, reply(asked, name), time=seconds))
+
+    assert Ledger(tmp_path).find([asked.key])[asked.key].texts == (order[0],)
+
+
+def test_at_one_time_the_segment_decides_and_then_the_line(tmp_path: Path) -> None:
+    asked = request()
+    texts = {"b": ("b1", "b2"), "a": ("a1", "a2")}
+    for name, said in texts.items():
+        lines = [line(asked, reply(asked, text), time=7.0) for text in said]
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(lines))
+
+    assert Ledger(tmp_path).find([asked.key])[asked.key].texts == ("a1",)
+
+
+def test_what_was_asked_is_found_by_its_key(tmp_path: Path) -> None:
+    asked = request()
+    stored(tmp_path, (asked, reply(asked)))
+
+    assert Ledger(tmp_path).asked([asked.key, "0" * 64]) == {asked.key: asked}
+
+
+@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
+def test_a_failure_never_hides_an_answer(tmp_path: Path, order: tuple[int, ...]) -> None:
+    asked = request()
+    answers = [failure(asked, "early"), reply(asked), failure(asked, "late")]
+    lines = [line(asked, answers[place], time=place) for place in order]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
+
+    found = Ledger(tmp_path).find([asked.key])[asked.key]
+    assert (found.texts, found.failure) == (reply(asked).texts, None)
+
+
+REFUSALS = [
+    Response("k", failure=Failure(Reason.REFUSED, "first"), usage=Usage(2, 1, 0.5)),
+    Response("k", failure=Failure(Reason.FAILED, "gone")),
+    Response("k", failure=Failure(Reason.TRUNCATED, "second"), usage=Usage(2, 3, 1.5)),
+    Response("k", failure=Failure(Reason.FAILED, "gone again"), usage=Usage(0, 0, 0.0)),
+]
+
+
+def test_a_reply_without_an_answer_stands_before_a_call_that_got_none(tmp_path: Path) -> None:
+    stored(tmp_path, *((request(), response) for response in REFUSALS))
+
+    failure = Ledger(tmp_path).find(["k"])["k"].failure
+
+    assert failure is not None
+    assert failure.message == "second"
+
+
+@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
+def test_what_all_calls_of_a_key_were_charged_is_told_with_the_one_that_stands(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    answers = [
+        Response("k", texts=("Yes.",), usage=Usage(2, 4, 2.0)),
+        Response("k", texts=("No.",), usage=Usage(2, 5, 2.5)),  # of another process
+        REFUSALS[0],
+    ]
+    lines = [line(request(), answers[place], time=place) for place in order]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
+
+    usage = Ledger(tmp_path).find(["k"])["k"].usage
+
+    assert [part.cost_usd for part in usage.each] == [2.0, 2.5, 0.5]
+    assert [part.reason for part in usage.superseded or ()] == [None, Reason.REFUSED]
+
+
+@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
+def test_of_failures_alone_the_latest_is_reported(tmp_path: Path, order: tuple[int, ...]) -> None:
+    asked = request()
+    for name, place in zip("abc", order, strict=True):
+        record = line(asked, failure(asked, f"at {place}"), time=place)
+        (tmp_path / f"{name}.jsonl").write_bytes(record)
+
+    assert Ledger(tmp_path).find([asked.key])[asked.key].failure == failure(asked, "at 2").failure
+
+
+def test_each_repeat_of_one_prompt_is_a_record_of_its_own(tmp_path: Path) -> None:
+    repeats = [request(repeat=k) for k in range(3)]
+
+    stored(tmp_path, *((asked, reply(asked, f"{asked.repeat}")) for asked in repeats))
+
+    found = Ledger(tmp_path).find([asked.key for asked in repeats])
+    assert [found[asked.key].texts for asked in repeats] == [("0",), ("1",), ("2",)]
+
+
+def test_a_full_disk_is_an_error_with_a_remedy_and_leaves_no_torn_line(tmp_path: Path) -> None:
+    done = ran(
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
+        "try:\n    for n in range(99):\n        asked = request(str(n))\n"
+        "        ledger.add(asked, reply(asked))\n        print(asked.key)\n"
+        "except StoreError as error:\n    print(error, file=sys.stderr)\n"
+        "ledger.close()\n",
+        tmp_path,
+    )
+
+    [segment], keys = tmp_path.iterdir(), done.stdout.split()
+    assert str(tmp_path) in done.stderr
+    assert "free some space or choose another --results" in done.stderr
+    assert segment.read_bytes().count(b"\n") == len(keys) > 3
+    assert segment.read_bytes().endswith(b"}\n")
+    assert set(Ledger(tmp_path).find(keys)) == set(keys)
+
+
+def test_after_a_full_disk_the_same_segment_goes_on(tmp_path: Path) -> None:
+    done = ran(
+        "ledger.add(request('a'), reply(request('a')))\n"
+        "[segment] = pathlib.Path(sys.argv[1]).iterdir()\n"
+        "limit = segment.stat().st_size + 99\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "try:\n    ledger.add(request('b'), reply(request('b')))\n"
+        "except StoreError:\n    print('full')\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)\n"
+        "ledger.add(request('c'), reply(request('c')))\nledger.close()\n",
+        tmp_path,
+    )
+
+    keys = [request(word).key for word in "abc"]
+    assert done.stdout == "full\n"
+    assert set(Ledger(tmp_path).find(keys)) == {keys[0], keys[2]}
+
+
+@pytest.mark.parametrize("act", ["check", "find", "add"])
+def test_a_file_where_the_folder_should_be_is_the_users_to_mend(tmp_path: Path, act: str) -> None:
+    (tmp_path / "results").write_text("notes", "utf-8")
+    ledger, asked = Ledger(tmp_path / "results" / "calls"), request()
+    acts: dict[str, Callable[[], object]] = {
+        "check": ledger.check,
+        "find": lambda: ledger.find([asked.key]),
+        "add": lambda: ledger.add(asked, reply(asked)),
+    }
+
+    with pytest.raises(StoreError, match=r"results/calls: .*Not a directory.*--results"):
+        acts[act]()
+
+
+def test_a_segment_that_cannot_be_read_is_an_error_and_not_a_call_to_pay_again(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.jsonl").mkdir()
+
+    with pytest.raises(StoreError, match=r"a\.jsonl: stored calls cannot be read"):
+        Ledger(tmp_path).find(["k"])
+
+
+def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    code = "for n in range(200):\n    asked = request(f'{os.getpid()} {n}')\n"
+    code += "    ledger.add(asked, reply(asked))\n    print(asked.key)\nledger.close()\n"
+    outputs: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: outputs.append(ran(code, tmp_path).stdout))
+        for _ in range(2)
+    ]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    keys = {key for output in outputs for key in output.split()}
+    assert len(keys) == 400
+    assert set(Ledger(tmp_path).find(keys)) == keys
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_killed_writer_loses_nothing_it_was_told_is_stored(tmp_path: Path) -> None:
+    done = ran(
+        "ledger.add(request(), reply(request()))\nprint(request().key, flush=True)\nos._exit(9)\n",
+        tmp_path,
+    )
+
+    assert done.returncode == 9
+    assert set(Ledger(tmp_path).find([done.stdout.strip()])) == {request().key}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts system calls in /proc")
+def test_the_bytes_of_a_record_are_written_at_once(tmp_path: Path) -> None:
+    done = ran(
+        "def writes():\n    lines = open('/proc/self/io').read().split()\n"
+        "    return int(lines[lines.index('syscw:') + 1])\n"
+        "ledger.add(request('first'), reply(request('first')))\n"
+        "text, before = 'long ' * 500_000, writes()\n"
+        "ledger.add(request(), reply(request(), text))\nprint(writes() - before)\nledger.close()\n",
+        tmp_path,
+    )
+
+    assert done.stdout == "1\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_the_last_record_is_on_its_way_to_disk_though_none_follows(tmp_path: Path) -> None:
+    ledger, asked = Ledger(tmp_path), request()
+    ledger.add(asked, reply(asked))
+    _put_nowhere(tmp_path)  # so that bringing it to disk leaves a trace: it fails
+
+    [timer] = [part for part in threading.enumerate() if isinstance(part, threading.Timer)]
+    timer.join(timeout=5)
+
+    assert (timer.interval <= 0.1, timer.is_alive()) == (True, False)
+    with pytest.raises(StoreError, match="cannot store a finished call"):
+        ledger.add(asked, reply(asked))
+    with pytest.raises(StoreError):
+        ledger.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_disk_that_fails_at_the_end_is_told_once(tmp_path: Path) -> None:
+    ledger, asked = Ledger(tmp_path), request()
+    ledger.add(asked, reply(asked))
+    _put_nowhere(tmp_path)
+
+    with pytest.raises(StoreError, match="cannot store a finished call"):
+        ledger.close()
+    ledger.close()
+
+
+def _put_nowhere(folder: Path) -> None:
+    """Let the segment that this process writes below `folder` lead to what has no disk."""
+    [name] = [fd for fd in os.listdir("/proc/self/fd") if _leads_below(fd, folder)]
+    with Path("/dev/null").open("wb") as sink:
+        os.dup2(sink.fileno(), int(name))
+
+
+def _leads_below(fd: str, folder: Path) -> bool:
+    link = Path("/proc/self/fd") / fd
+    return link.is_symlink() and str(link.readlink()).startswith(str(folder))
+
+
+def test_closing_ends_the_timer_and_adding_again_begins_a_segment(tmp_path: Path) -> None:
+    ledger, before = Ledger(tmp_path), threading.active_count()
+
+    for word in ("one", "two"):
+        ledger.add(asked := request(word), reply(asked))
+        ledger.close()
+        ledger.close()
+
+    assert threading.active_count() == before
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_segment_is_readable_as_widely_as_other_new_files(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    asked = request()
+
+    segment = stored(tmp_path / "calls", (asked, reply(asked)))
+
+    assert segment.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_ledger_tells_whose_calls_it_keeps(tmp_path: Path) -> None:
+    calls = [(replace(request(), model=name), Response(f"k{name}", texts=("a",))) for name in "aba"]
+    stored(tmp_path, *calls)
+
+    assert Ledger(tmp_path).identities() == {"a", "b"}
+    assert Ledger(tmp_path / "none").identities() == set()
+
+
+def test_another_process_that_adds_is_told_of_while_it_lives(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = HEAD + "asked = request()\nledger.add(asked, reply(asked))\nprint(flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=BESIDE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        Ledger(tmp_path).check()
+        told = [record.getMessage() for record in caplog.records]
+        other.communicate(b"\n")
+
+    caplog.clear()
+    Ledger(tmp_path).check()
+    assert [f"process {other.pid} is adding to it" in line for line in told] == [True]
+    assert caplog.records == []
+
+
+def test_a_segment_that_lay_still_for_long_is_of_no_process_that_lives(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    segment = stored(tmp_path, (asked := request(), reply(asked)))
+    name = segment.name.replace(f"-{os.getpid()}.", f"-{os.getppid()}.")
+    segment.rename(tmp_path / name)
+    Ledger(tmp_path).check()
+    assert len(caplog.records) == 1
+    caplog.clear()
+
+    os.utime(tmp_path / name, (0, 0))
+    Ledger(tmp_path).check()
+
+    assert caplog.records == []

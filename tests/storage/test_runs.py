@@ -1,0 +1,221 @@
+"""Run folders: the same bytes twice, whole files or none, found by what people type."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.sketches import HOSTILE, lost, right, row, run_file
+
+from harness.errors import StoreError
+from harness.parts import Message, Reason
+from harness.storage.runs import (
+    RunFolder,
+    StepRow,
+    find_run,
+    refuse_source,
+    run_folders,
+    write_new,
+    write_whole,
+)
+
+DIGEST = "4f2a" + "0" * 12
+ROWS = [
+    row(right(1.0, margin=0.1 + 0.2)),
+    row(lost(Reason.REFUSED), "s2", answer=None, served="m-2024"),
+    row(right(0.0), "s3", steps=(StepRow("response", "k", (), reason=Reason.EMPTY, note="-"),)),
+]
+
+
+def made(results: Path, *names: str) -> list[Path]:
+    """The folders of runs of these digests, written."""
+    paths = [results / "runs" / "toy" / f"model{n}" / name for n, name in enumerate(names)]
+    for path in paths:
+        RunFolder(path).write(run_file(), [])
+    return paths
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "deep" / "run")
+
+    folder.write(run_file(3), ROWS)
+
+    assert (folder.read(), folder.read_rows()) == (run_file(3), ROWS)
+    assert folder.scores == tmp_path / "deep" / "run" / "scores.csv"
+
+
+def test_writing_what_was_read_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path / "first"), RunFolder(tmp_path / "second")
+    first.write(run_file(3), ROWS)
+
+    second.write(first.read(), first.read_rows())
+
+    for name in ("run.json", "samples.jsonl"):
+        assert (second.path / name).read_bytes() == (first.path / name).read_bytes()
+
+
+def test_the_order_in_which_verdicts_came_changes_no_byte(tmp_path: Path) -> None:
+    verdicts = {"near": right(1.0, a=1.0, b=2.0), "far": lost(Reason.EMPTY)}
+    other = {"far": lost(Reason.EMPTY), "near": right(1.0, b=2.0, a=1.0)}
+    folders = RunFolder(tmp_path / "a"), RunFolder(tmp_path / "b")
+
+    folders[0].write(run_file(), [row(right(1.0), verdicts=verdicts)])
+    folders[1].write(run_file(), [row(right(1.0), verdicts=other)])
+
+    written = [(folder.path / "samples.jsonl").read_bytes() for folder in folders]
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("text", HOSTILE[1:])
+def test_a_hostile_answer_stays_on_its_line(tmp_path: Path, text: str) -> None:
+    rows = [row(right(1.0), answer=text), row(right(0.0), "s2")]
+
+    RunFolder(tmp_path).write(run_file(), rows)
+
+    assert RunFolder(tmp_path).read_rows() == rows
+    assert (tmp_path / "samples.jsonl").read_bytes().count(b"\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "place"),
+    [
+        ("run.json", b"{", "run.json: damaged"),
+        ("run.json", b"{}", "run.json: damaged"),
+        ("run.json", None, "run.json: cannot be read"),
+        ("samples.jsonl", b"{}\n", "samples.jsonl:1: damaged"),
+        ("samples.jsonl", None, "samples.jsonl: cannot be read"),
+    ],
+)
+def test_a_damaged_run_names_the_place_and_the_remedy(
+    tmp_path: Path, name: str, damage: bytes | None, place: str
+) -> None:
+    RunFolder(tmp_path).write(run_file(), ROWS)
+    (tmp_path / name).unlink() if damage is None else (tmp_path / name).write_bytes(damage)
+
+    with pytest.raises(StoreError, match=f"{place}.*repeat the run to rebuild it"):
+        print(RunFolder(tmp_path).read(), RunFolder(tmp_path).read_rows())
+
+
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    write_whole(tmp_path / "new" / "scores.csv", b"a long first table\n")
+    write_whole(tmp_path / "new" / "scores.csv", b"short\n")
+
+    [path] = (tmp_path / "new").iterdir()
+    assert path.read_bytes() == b"short\n"
+
+
+def test_the_old_file_stays_where_writing_fails(tmp_path: Path) -> None:
+    write_whole(tmp_path / "scores.csv", b"old")
+    code = (
+        "import pathlib, resource, sys\nfrom harness.errors import StoreError\n"
+        "from harness.storage.runs import write_whole\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
+        "try:\n    write_whole(pathlib.Path(sys.argv[1]) / 'scores.csv', b'x' * 5000)\n"
+        "except StoreError as error:\n    print(error)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+
+    [path] = tmp_path.iterdir()
+    assert path.read_bytes() == b"old"
+    assert "cannot be written" in told
+    assert "free some space or choose another --results" in told
+
+
+@pytest.mark.parametrize("taken", ["results", "results/runs", "results/runs/scores.csv/x"])
+def test_a_path_that_is_taken_is_the_users_to_mend(tmp_path: Path, taken: str) -> None:
+    (tmp_path / taken).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / taken).write_text("notes", "utf-8")
+
+    with pytest.raises(StoreError, match=r"scores\.csv: cannot be written .*--results"):
+        write_whole(tmp_path / "results" / "runs" / "scores.csv", b"x")
+
+    assert (tmp_path / taken).read_text("utf-8") == "notes"
+    assert not list(tmp_path.rglob(".scores*"))
+
+
+def test_a_written_file_is_readable_as_widely_as_other_new_files(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+
+    write_whole(tmp_path / "scores.csv", b"x")
+
+    assert (tmp_path / "scores.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize("name", [DIGEST, "4f2a", "4f", DIGEST + "abcdef"])
+def test_a_run_is_found_by_a_unique_start_of_its_digest(tmp_path: Path, name: str) -> None:
+    wanted, _ = made(tmp_path, DIGEST, "77ab")
+
+    assert find_run(tmp_path, name).path == wanted
+
+
+def test_a_run_is_found_by_its_path_wherever_it_lies(tmp_path: Path) -> None:
+    made(tmp_path / "elsewhere", DIGEST)
+    path = tmp_path / "elsewhere" / "runs" / "toy" / "model0" / DIGEST
+
+    assert find_run(tmp_path, str(path)).path == path
+    assert find_run(tmp_path, f"{path}/").path == path
+
+
+def test_a_start_of_several_digests_names_them_all(tmp_path: Path) -> None:
+    paths = made(tmp_path, "4f2a", "4fff", "77ab")
+
+    with pytest.raises(StoreError, match="'4f' begins 2 runs, give more of one") as caught:
+        find_run(tmp_path, "4f")
+
+    assert [str(path) in str(caught.value) for path in paths] == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["zz", "2a", "no/such/path"])
+def test_an_unknown_run_says_where_runs_are_listed(tmp_path: Path, name: str) -> None:
+    made(tmp_path, DIGEST)
+
+    with pytest.raises(StoreError, match=f"no run '{name}' below .*harness list runs"):
+        find_run(tmp_path, name)
+
+
+def test_all_runs_are_listed_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    paths = made(tmp_path, "77ab", "4f2a")
+    (tmp_path / "runs" / "toy" / "model0" / "begun").mkdir()
+
+    assert [folder.path for folder in run_folders(tmp_path)] == sorted(paths)
+    assert run_folders(tmp_path / "none") == []
+
+
+def test_a_step_keeps_its_prompt(tmp_path: Path) -> None:
+    said = (Message("system", "Be brief."), Message("user", "Hello?"))
+    steps = (StepRow("thought", "k1", said, text="so"), StepRow("response", "k2", said))
+
+    RunFolder(tmp_path).write(run_file(), [row(right(1.0), steps=steps)])
+
+    assert RunFolder(tmp_path).read_rows()[0].steps == steps
+
+
+@pytest.mark.parametrize("given", ["elsewhere", "kept"])
+def test_a_run_placed_as_runs_are_tells_its_results_folder(tmp_path: Path, given: str) -> None:
+    [path] = made(tmp_path / "kept", DIGEST)
+
+    assert RunFolder(path).results(tmp_path / given) == tmp_path / "kept"
+
+
+def test_a_run_that_lies_elsewhere_leaves_the_results_folder_as_given(tmp_path: Path) -> None:
+    assert RunFolder(tmp_path / "loose").results(tmp_path / "given") == tmp_path / "given"
+
+
+def test_what_people_work_in_is_never_replaced(tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.csv"
+    write_new(sheet, b"row,rating\n")
+    write_new(sheet, b"row,rating\n")
+
+    sheet.write_text("row,rating\nr1,5\n")
+    with pytest.raises(StoreError, match=r"sheet\.csv: holds something else already"):
+        write_new(sheet, b"row,rating\n")
+
+    assert sheet.read_text().endswith("r1,5\n")
+
+
+def test_the_file_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="choose another -o"):
+        refuse_source(tmp_path / "a" / ".." / "in.csv", tmp_path / "in.csv")

@@ -1,0 +1,1 @@
+"""What tests share: stub servers, toy home folders, sample rows. README.md here lists them."""

@@ -1,0 +1,103 @@
+"""Models asked in batches, of both providers' shapes, on a stub server and in a folder."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.core import Model, Request, Response
+from harness.models.anthropic.batches import AnthropicBatches
+from harness.models.anthropic.model import AnthropicModel
+from harness.models.client.batch_api import BatchServer
+from harness.models.client.batch_files import BatchFiles
+from harness.models.client.batch_model import BatchModel, Polling
+from harness.models.openai.batches import OpenAIBatches
+from harness.models.openai.model import OpenAIModel
+from harness.parts import Decoding, Message
+from harness.specs.models import AnthropicSpec, OpenAISpec
+from support.stub_server import StubServer
+
+KEY = "sk-a-key-nobody-may-see"
+Kind = Literal["openai", "anthropic"]
+BATCHES = {"openai": "/v1/batches", "anthropic": "/v1/messages/batches"}
+
+
+class Killed(BaseException):
+    """The end of a process at a moment of a test's choosing."""
+
+
+def request(words: str, **changes: Any) -> Request:  # noqa: ANN401 - fields of Request
+    blank = Request("s", "base", "answer", "m", (Message("user", words),), Decoding())
+    return replace(blank, **changes)
+
+
+def requests(count: int, **changes: Any) -> list[Request]:  # noqa: ANN401 - fields of Request
+    return [request(f"question {number}", **changes) for number in range(count)]
+
+
+@dataclass
+class Bench:
+    """A stub server, a folder of batches, and what was waited and told."""
+
+    kind: Kind
+    stub: StubServer
+    folder: Path
+    waits: list[float] = field(default_factory=list)
+    told: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        """Where this provider's batches are made and listed."""
+        return BATCHES[self.kind]
+
+    @property
+    def files(self) -> BatchFiles:
+        """The files of the folder."""
+        return BatchFiles(self.folder)
+
+    @property
+    def submitted(self) -> list[list[str]]:
+        """The names in each batch that was made."""
+        return self.stub.batches.submitted()
+
+    def live(self, **spec: Any) -> OpenAIModel | AnthropicModel:  # noqa: ANN401 - of its spec
+        """The model as it is asked without batches."""
+        settings = {"model": "stub-model", "key_env": "STUB_KEY", "base_url": self.stub.url} | spec
+        if self.kind == "openai":
+            return OpenAIModel("stub", OpenAISpec(**settings), {"STUB_KEY": KEY})
+        settings["base_url"] = str(settings["base_url"]).removesuffix("/v1")
+        return AnthropicModel("stub", AnthropicSpec(**settings), {"STUB_KEY": KEY})
+
+    def server(self, **spec: Any) -> BatchServer:  # noqa: ANN401 - of its spec
+        """The batches of the model."""
+        live = self.live(**spec)
+        return OpenAIBatches(live) if isinstance(live, OpenAIModel) else AnthropicBatches(live)
+
+    def model(
+        self,
+        sleep: Callable[[float], object] | None = None,
+        *,
+        attempts: int = 3,
+        server: BatchServer | None = None,
+        **spec: Any,  # noqa: ANN401 - of its spec
+    ) -> BatchModel:
+        """A new model on the same folder, as another process would make it."""
+        model: Model = self.live(**spec)
+        return BatchModel(
+            model,
+            server or self.server(**spec),
+            files=self.files,
+            progress=lambda *told: self.told.append(told),
+            polling=Polling(attempts=attempts, sleep=sleep or self.waits.append),
+        )
+
+    def answers(self, asked: Iterable[Request], **how: Any) -> dict[str, Response]:  # noqa: ANN401 - of `model`
+        """The responses by key, each of which comes once."""
+        found = list(self.model(**how).answer(asked))
+        assert len({response.key for response in found}) == len(found)
+        return {response.key: response for response in found}
+
+
+def killed(_: float) -> None:
+    """A wait that does not end."""
+    raise Killed

@@ -1,0 +1,91 @@
+"""Rows of texts that are flagged or not, at some implicitness, drawn by hand or from a line."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import structs
+
+from harness.analysis.panels import StoredRun
+from harness.core import Sample
+from harness.parts import Reason
+from harness.specs.tasks import ChoiceSpec, ImplicitnessSpec, StepSpec, TaskSpec, VariantSpec
+from harness.storage.runs import Row, RunFile, VerdictRow
+from support.choice_cases import choice_run
+from support.choice_cases import task as choices
+from support.sketches import row
+
+SPEC = ImplicitnessSpec(scorer="standin")
+VARIANT = VariantSpec(
+    about="", steps=(StepSpec(name="answer", template="toy/ask"),), choice=ChoiceSpec()
+)
+
+
+def task(spec: ImplicitnessSpec = SPEC) -> TaskSpec:
+    """A task of yes and no that is told against implicitness."""
+    return structs.replace(choices({"base": VARIANT}), implicitness=spec)
+
+
+def run_of(rows: Sequence[Row], spec: ImplicitnessSpec = SPEC, **changes: object) -> RunFile:
+    """A run of that task."""
+    return choice_run(task(spec), len(rows), **changes)
+
+
+def stored(rows: Sequence[Row], spec: ImplicitnessSpec = SPEC, **changes: object) -> StoredRun:
+    """Such a run with its rows."""
+    return StoredRun(run_of(rows, spec, **changes), rows)
+
+
+def text(
+    name: str,
+    *,
+    is_hateful: bool,
+    at: float | None,
+    said: float | Reason | None,
+    sure: float | None = None,
+    cluster: str = "",
+) -> Row:
+    """A row of one text; `said` is how far it was flagged, or why nobody knows."""
+    references: dict[str, tuple[str, ...]] = {"labels": ("hateful", "benign")}
+    if at is not None:
+        references["implicitness"] = (repr(at),)
+    sample = Sample(
+        name,
+        {"text": f"A text, {name}."},
+        references,
+        ("yes", "no"),
+        "yes" if is_hateful else "no",
+        cluster=cluster,
+    )
+    verdict = _verdict(said, is_hateful=is_hateful, sure=sure)
+    return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
+
+
+def _verdict(said: float | Reason | None, *, is_hateful: bool, sure: float | None) -> VerdictRow:
+    if said is None or isinstance(said, Reason):
+        return VerdictRow(None, said or Reason.FAILED)
+    detail = {"chosen_label_hateful": said, "chosen_label_benign": 1 - said}
+    detail |= {"chosen_place_1": said, "chosen_place_2": 1 - said}
+    if sure is not None:
+        detail |= {"prob_label_hateful": sure, "prob_label_benign": 1 - sure}
+    return VerdictRow(said if is_hateful else 1 - said, detail=detail)
+
+
+def constant(said: float, count: int = 40) -> list[Row]:
+    """One answer to half hateful and half benign texts between 0 and 1."""
+    return [text(f"t{n}", is_hateful=n % 2 == 0, at=n / count, said=said) for n in range(count)]
+
+
+def planted(count: int = 1200, *, slope: float = -2.0, seed: int = 3) -> list[Row]:
+    """A model that finds hateful texts the less, the more implicit they are.
+
+    Log-odds are 2 + slope x for hateful texts, -2 throughout for benign ones.
+    """
+    draw = np.random.default_rng(seed)
+    rows = []
+    for n, at in enumerate(draw.uniform(0, 2, count).round(6).tolist()):
+        is_hateful = n % 2 == 0
+        odds = 2 + slope * at if is_hateful else -2.0
+        sure = float(1 / (1 + np.exp(-odds)))
+        said = float(draw.random() < sure)
+        rows.append(text(f"t{n}", is_hateful=is_hateful, at=at, said=said))
+    return rows

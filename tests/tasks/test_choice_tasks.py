@@ -1,0 +1,299 @@
+"""The shipped tasks with choices: what each variant shows, scores and may not show."""
+
+import os
+import re
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from support.choice_prompts import (
+    FIELDS,
+    GROUPS,
+    HOME,
+    SHIPPED,
+    cells,
+    golden,
+    golden_text,
+    mark,
+    plan,
+    requests,
+    sample,
+    task,
+)
+
+from harness.core import Sample
+from harness.models.scripted import control
+from harness.parts import Message, Mode
+from harness.pipeline.plan import Plan, check_templates, variant_digest
+from harness.text.prompts import Prompts
+from harness.workspace import Workspace
+
+DATA = os.environ.get("HARNESS_DATA")
+needs_data = pytest.mark.skipif(
+    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
+)
+EVERY = [(name, variant) for name in GROUPS for variant in task(name).variants]
+PREFIXES = ("", "text:", "no-story:")
+
+
+def space(data: str | None, folder: Path) -> Workspace:
+    return Workspace(SHIPPED, folder, Path(data) if data else None, "corrected", lambda *_: None)
+
+
+def read(name: str, data: str | None, folder: Path) -> list[Sample]:
+    """The samples of a task, of released data or of our own."""
+    found, _ = space(data, folder).samples(task(name).data)
+    return list(found)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_each_template_renders_as_the_golden_file_shows(name: str) -> None:
+    # After a deliberate change: python -m tests.choice_prompts
+    assert golden_text(name) == golden(name).read_bytes().decode()
+
+
+@pytest.mark.parametrize("folder", ["intent_detection", "emphasis_choice", "ludwig"])
+def test_the_golden_files_show_every_template(folder: str) -> None:
+    shipped = {path.name for path in (HOME / "prompts" / folder).glob("*.user.j2")}
+    steps = [s.template for n in GROUPS for v in task(n).variants.values() for s in v.steps]
+
+    used = {template for template in steps if template.startswith(f"{folder}/")}
+    assert {f"{template.partition('/')[2]}.user.j2" for template in used} == shipped
+
+
+def test_ludwig_dev_differs_from_ludwig_in_nothing_but_its_items() -> None:
+    dev, test = task("ludwig_dev"), task("ludwig")
+
+    assert structs.replace(dev, about=test.about, data=test.data) == test
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_check_before_the_first_call_finds_no_fault(name: str) -> None:
+    check_templates(plan(name))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_every_variant_has_a_digest_of_its_own(name: str) -> None:
+    prompts = Prompts([HOME / "prompts"])
+
+    digests = {
+        variant_digest(task(name), v, prompts=prompts, name=name) for v in task(name).variants
+    }
+
+    assert len(digests) == len(task(name).variants)
+
+
+@pytest.mark.parametrize(("name", "variant"), EVERY)
+def test_a_neutral_prompt_is_what_the_prompt_ends_with_and_shows_nothing_of_a_sample(
+    name: str, variant: str
+) -> None:
+    made = plan(name)
+    for cell in cells(made, variant):
+        neutral, asked = requests(made, cell)
+        words = neutral.messages[0].content
+        assert asked.messages[0].content.endswith(words)
+        assert asked.choices == neutral.choices
+        assert "MARK" not in words
+        assert words == words.strip()
+
+
+@pytest.mark.parametrize(("name", "variant"), [pair for pair in EVERY if pair[0] != "ludwig"])
+def test_a_prompt_shows_every_choice_once_and_no_label(name: str, variant: str) -> None:
+    made = plan(name)
+    for cell in cells(made, variant):
+        words = requests(made, cell)[1].messages[0].content
+        assert [words.count(choice) for choice in cell.sample.choices] == [1] * len(
+            cell.sample.choices
+        )
+        assert "LABEL" not in words
+
+
+@pytest.mark.parametrize(("name", "variant"), EVERY)
+def test_a_choice_begins_with_the_space_that_stands_before_it(name: str, variant: str) -> None:
+    made = plan(name)
+    for cell in cells(made, variant):
+        _, asked = requests(made, cell)
+        assert asked.mode is Mode.CHOOSE
+        assert all(re.match(r" \S", choice) for choice in asked.choices)
+        assert not asked.messages[0].content.endswith((" ", "\n"))
+
+
+@pytest.mark.parametrize(("name", "variant"), EVERY)
+@pytest.mark.parametrize("context", [mark("context"), ""])
+def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(
+    name: str, variant: str, context: str
+) -> None:
+    fields = {"context": context} if name == "intent_detection_pairs" else {}
+    made = plan(name, *(sample(name, group, **fields) for group in GROUPS[name]))
+    for cell in cells(made, variant):
+        words = requests(made, cell)[1].messages[0].content
+        assert "  " not in words
+        assert "\n\n\n" not in words
+        assert [line for line in words.splitlines() if line != line.strip()] == []
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_the_five_orders_are_those_that_a_sample_brings(number: int) -> None:
+    made = plan("intent_detection", sample("intent_detection", "irony"))
+
+    for prefix in PREFIXES:
+        [cell] = cells(made, f"{prefix}order{number}")
+        words = requests(made, cell)[1].messages[0].content
+        shown = re.findall(r"CHOICE-(\d)-MARK", words)
+        assert shown == list(cell.sample.references[f"order{number}"])
+
+
+@pytest.mark.parametrize("name", ["intent_detection_pairs", "emphasis_choice"])
+def test_two_choices_are_asked_in_both_orders(name: str, tmp_path: Path) -> None:
+    made = plan(name, *read(name, None, tmp_path))
+    first, second = (cells(made, variant) for variant in ("order0", "order1"))
+
+    for pair in zip(first, second, strict=True):
+        shown = []
+        for cell in pair:
+            words = requests(made, cell)[1].messages[0].content
+            shown.append(sorted(cell.sample.choices, key=lambda text: words.index(f") {text}\n")))
+        assert shown[0] == shown[1][::-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("intent_detection", [f"order{n}" for n in range(5)]),
+        ("intent_detection_pairs", ["order0", "order1"]),
+        ("emphasis_choice", ["order0", "order1"]),
+        ("ludwig", [f"template{n}" for n in range(6)]),
+    ],
+)
+def test_the_default_variants_make_up_the_pool_of_all(name: str, default: list[str]) -> None:
+    spec = task(name)
+
+    assert list(spec.default_variants) == default
+    assert [v for v, part in spec.variants.items() if part.pool == "all"] == default
+    assert spec.judges == ("gold",)
+
+
+def test_each_family_of_intent_detection_has_a_pool_of_its_own() -> None:
+    pools: dict[str, set[str]] = {}
+    for variant, part in task("intent_detection").variants.items():
+        pools.setdefault(part.pool or "", set()).add(variant)
+
+    assert pools == {f"{prefix}all": {f"{prefix}order{n}" for n in range(5)} for prefix in PREFIXES}
+
+
+@pytest.mark.parametrize("group", GROUPS["intent_detection"])
+def test_every_phenomenon_has_an_instruction_of_one_line_that_does_not_name_it(group: str) -> None:
+    path = HOME / "prompts" / "intent_detection" / "instruction" / f"{group}.j2"
+
+    words = Prompts([HOME / "prompts"]).text(f"intent_detection/instruction/{path.name}", {})
+
+    assert words == words.strip()
+    assert "\n" not in words
+    assert group.split("_")[0][:5] not in words.lower()
+
+
+def test_without_its_story_an_item_shows_its_last_words_alone() -> None:
+    made = plan("intent_detection", sample("intent_detection", "irony"))
+    [cell] = cells(made, "no-story:order0")
+
+    words = requests(made, cell)[1].messages[0].content
+
+    assert mark("without_story") in words
+    assert mark("scenario") not in words
+
+
+def test_an_emphasis_is_marked_in_the_turn_and_nowhere_else() -> None:
+    made = plan("emphasis_choice")
+
+    words = requests(made, cells(made, "order0")[0])[1].messages[0].content
+
+    assert 'SPEAKER-MARK: BEFORE-MARK"EMPHASIS-MARK"AFTER-MARK\n' in words
+    assert words.count('"') == 2
+
+
+@pytest.mark.parametrize("variant", task("ludwig").variants)
+def test_an_implicature_is_asked_about_with_question_and_reply_once_each(variant: str) -> None:
+    made = plan("ludwig")
+    [cell] = cells(made, variant)
+
+    asked = requests(made, cell)[1]
+
+    words = asked.messages[0].content
+    assert [words.count(mark(name)) for name in FIELDS["ludwig"]] == [1, 1]
+    assert asked.choices == (" yes", " no")
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"), [(n, p) for n in GROUPS for p in task(n).controls], ids=str
+)
+def test_every_control_can_answer_every_variant(name: str, policy: str) -> None:
+    made, spec = plan(name), task(name)
+    layouts = {v: part.choice for v, part in spec.variants.items() if part.choice}
+    model = control(policy, policy, sources=spec.controls, samples=made.samples, layouts=layouts)
+
+    asked = [r for v in spec.variants for cell in cells(made, v) for r in requests(made, cell)]
+
+    assert all(response.choice_scores for response in model.answer(asked))
+    assert policy in SHIPPED.names("configs/models")
+
+
+def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
+    pack = Path(DATA or ".", "..", "paper_prompts")
+    file = pack / "intent_detection" / "choose.user.j2"
+    if DATA is None or not file.is_file():
+        pytest.skip("no paper_prompts folder beside HARNESS_DATA: the wording of the papers")
+    made = plan("intent_detection_pairs", prompts=Prompts([pack, HOME / "prompts"]))
+    check_templates(made)
+
+    [message] = requests(made, cells(made, "order1")[0])[1].messages
+
+    text = file.read_bytes().decode().removesuffix("\n")
+    order = {"option_1": mark("choice_2"), "option_2": mark("choice_1")}
+    expected = re.sub(r"{{ (\w+) }}", lambda slot: order.get(slot[1], mark(slot[1])), text)
+    assert message == Message("user", expected)
+
+
+# Released data
+
+
+@needs_data
+def test_the_released_items_are_those_that_were_published(tmp_path: Path) -> None:
+    counts = Counter(part.group for part in read("intent_detection", DATA, tmp_path))
+
+    published = {"deceits": 20, "indirect_speech": 20, "irony": 25, "maxims": 19, "metaphor": 20}
+    assert counts == {**published, "humour": 25, "coherence_inference": 40}
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "variant", "count"),
+    [
+        ("intent_detection", "order0", 169),
+        ("intent_detection", "no-story:order3", 97),
+        ("intent_detection_pairs", "order1", 84),
+        ("emphasis_choice", "order0", 2580),
+        ("ludwig", "template5", 600),
+        ("ludwig_dev", "template0", 118),
+    ],
+)
+def test_so_many_released_samples_are_asked_under_a_variant(
+    tmp_path: Path, name: str, variant: str, count: int
+) -> None:
+    made = plan(name, *read(name, DATA, tmp_path))
+    check_templates(made)
+
+    assert len(cells(made, variant)) == count
+
+
+@needs_data
+def test_the_five_released_orders_are_orders_and_not_all_the_same(tmp_path: Path) -> None:
+    held = read("intent_detection", DATA, tmp_path)
+    made: Plan = plan("intent_detection", *held)
+
+    for cell in cells(made, "order2")[:20]:
+        words = requests(made, cell)[1].messages[0].content
+        texts = [line.partition(") ")[2] for line in words.splitlines() if re.match(r"\d\) ", line)]
+        assert tuple(texts) in set(permutations(cell.sample.choices))
+        assert len({cell.sample.references[f"order{n}"] for n in range(5)}) > 1

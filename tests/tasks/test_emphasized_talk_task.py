@@ -1,0 +1,302 @@
+"""The shipped task emphasized_talk: what each variant shows, and what none may show."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from harness.core import Request, Run, Sample
+from harness.data.readers import emphasized_talk, samples_jsonl
+from harness.models.scripted import control
+from harness.parts import Decoding, Message
+from harness.pipeline import run as jobs
+from harness.pipeline.plan import Cell, Plan, check_templates, request, slots, variant_digest
+from harness.pipeline.run import RunOptions
+from harness.registry import Registry
+from harness.specs.tasks import TaskSpec
+from harness.text.prompts import Prompts
+from harness.workspace import Workspace
+
+HOME = Path(__file__).parents[2]
+REGISTRY = Registry((HOME,), {}, HOME / "no cache")
+SHIPPED = Prompts([HOME / "prompts"])
+TASK: TaskSpec = REGISTRY.task("emphasized_talk")
+DATA = os.environ.get("HARNESS_DATA")
+MARKERS = {
+    "quotes": ('"', '"'),
+    "bold": ("**", "**"),
+    "italics": ("_", "_"),
+    "asterisks": ("*", "*"),
+    "caps": ("", ""),
+    "underline": ("<u>", "</u>"),
+    "em": ("<em>", "</em>"),
+    "brackets": ("[", "]"),
+    "none": ("", ""),
+}
+VARIANTS = [f"marker:{name}{end}" for end in ("", ":bare") for name in MARKERS]
+TRICKY = (
+    ("", "i", "'m sure i did, if i may"),
+    ("i said there is ", "he", ", and he isn't there"),
+    ("no, ", "no", ", no"),
+    ("it costs ", "5.50", ""),
+    ("so ", "that's it", "."),
+    ("he *said* ", "_so_", ' in [brackets], "quotes" and <u>more</u>'),
+    ("", "{{ context }}", " and {% raw %}"),
+    ("", "all of it!", ""),
+)
+
+
+def stressed(before: str, emphasis: str, after: str, **fields: str) -> Sample:
+    """A sample of these three pieces of a turn."""
+    pieces = {"before": before, "emphasis": emphasis, "after": after}
+    shown = {"context": "0: CONTEXT-MARK", "speaker": "1", **pieces, **fields}
+    name = f"{before}|{emphasis}|{after}"
+    return Sample(name, shown, {"implication": ("IMPLICATION-MARK",)}, cluster="one")
+
+
+def plain(sample: Sample) -> str:
+    """The turn without any mark."""
+    return "".join(sample.fields[name] for name in ("before", "emphasis", "after"))
+
+
+def plan(*samples: Sample, prompts: Prompts = SHIPPED) -> Plan:
+    """A plan of every variant over these samples."""
+    run = Run("emphasized_talk", tuple(TASK.variants), "m@1", (Decoding(),), 0, None, "p", "d")
+    return Plan(run, TASK, samples, prompts, "m@1")
+
+
+def asked(sample: Sample, variant: str) -> str:
+    """The prompt of a sample under a variant."""
+    made = plan(sample)
+    cell = Cell(sample, variant, TASK.decodings[0])
+    [step] = TASK.variants[variant].steps
+    [message] = request(made, cell, step=step, earlier={}).messages
+    return message.content
+
+
+def current(sample: Sample, marker: str) -> str:
+    """The turn as a marker shows it."""
+    variant = f"marker:{marker}"
+    cell = Cell(sample, variant, TASK.decodings[0])
+    return str(slots(plan(sample), cell, step=TASK.variants[variant].steps[0])["current"])
+
+
+@pytest.fixture(scope="module", params=["sample", "released"])
+def samples(request: pytest.FixtureRequest) -> list[Sample]:
+    """All samples of a source of data."""
+    if request.param == "sample":
+        return samples_jsonl.read([HOME / "tasks" / TASK.data.sample], None)
+    if DATA is None:
+        pytest.skip("HARNESS_DATA is unset: the folder of the released data")
+    return emphasized_talk.read([Path(DATA, TASK.data.source, *TASK.data.files)], None)
+
+
+def test_the_task_has_every_marker_with_and_without_its_explanation() -> None:
+    assert list(TASK.variants) == VARIANTS
+    assert TASK.default_variants == ("marker:quotes",)
+
+
+def test_answers_are_drawn_as_the_released_script_for_open_models_drew_them() -> None:
+    assert [(d.temperature, d.max_tokens) for d in TASK.decodings] == [(0.0, 200)]
+    assert (TASK.cut, TASK.chance) == ("lead_in", None)
+
+
+@pytest.mark.parametrize("pieces", TRICKY)
+@pytest.mark.parametrize("marker", sorted(MARKERS.keys() - {"caps"}))
+def test_a_marker_stands_around_the_stressed_span_and_nowhere_else(
+    marker: str, pieces: tuple[str, str, str]
+) -> None:
+    before, emphasis, after = pieces
+    opening, closing = MARKERS[marker]
+
+    marked = current(stressed(*pieces), marker)
+
+    assert marked == before + opening + emphasis + closing + after
+
+
+@pytest.mark.parametrize("pieces", TRICKY)
+def test_capitals_mark_the_stressed_span_and_nothing_else(pieces: tuple[str, str, str]) -> None:
+    before, emphasis, after = pieces
+
+    marked = current(stressed(*pieces), "caps")
+
+    assert marked == before + emphasis.upper() + after
+    assert marked.lower() == "".join(pieces).lower()
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_a_marked_turn_less_its_marker_is_the_plain_turn(
+    samples: list[Sample], marker: str
+) -> None:
+    opening, closing = MARKERS[marker]
+    for sample in samples:
+        start, size = len(sample.fields["before"]), len(sample.fields["emphasis"])
+        marked, end = current(sample, marker), start + len(opening) + size
+        inner = marked[start + len(opening) : end]
+        inner = sample.fields["emphasis"] if inner == inner.upper() else inner
+        assert marked[start : start + len(opening)] == opening
+        assert marked[end : end + len(closing)] == closing
+        assert marked[:start] + inner + marked[end + len(closing) :] == plain(sample)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_implication_is_in_a_prompt(samples: list[Sample], variant: str) -> None:
+    for sample in samples:
+        words = asked(sample, variant)
+        assert [text for text in sample.references["implication"] if text in words] == []
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_prompt_shows_the_whole_dialogue_and_no_reference(variant: str) -> None:
+    sample = stressed("so ", "that's it", ".")
+
+    words = asked(sample, variant)
+
+    assert "IMPLICATION-MARK" not in words
+    assert "\n0: CONTEXT-MARK\n" in words
+    assert f"\n1: {current(sample, variant.split(':')[1])}\n" in words
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_prompt_has_no_blank_ends_and_no_gaps(variant: str) -> None:
+    words = asked(stressed("so ", "that's it", "."), variant)
+
+    assert words == words.strip()
+    assert "\n\n\n" not in words
+    assert [line for line in words.splitlines() if line != line.strip()] == []
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_a_bare_variant_lacks_the_explanation_and_nothing_else(marker: str) -> None:
+    sample = stressed("so ", "that's it", ".")
+    words = (HOME / f"prompts/emphasized_talk/explain/{marker}.j2").read_text("utf-8")
+    explanation = words.splitlines()[1]
+
+    told, bare = (asked(sample, f"marker:{marker}{end}") for end in ("", ":bare"))
+
+    assert explanation not in bare
+    assert told.replace(f"\n\n{explanation}\n", "\n") == bare
+
+
+@pytest.mark.parametrize("marker", sorted(MARKERS.keys() - {"caps", "none"}))
+def test_an_explanation_names_its_marker(marker: str) -> None:
+    words = (HOME / f"prompts/emphasized_talk/explain/{marker}.j2").read_text("utf-8")
+
+    assert [mark for mark in MARKERS[marker] if mark not in words.splitlines()[1]] == []
+
+
+@pytest.mark.parametrize("variant", ["marker:none", "marker:none:bare"])
+def test_without_a_marker_all_stresses_of_a_dialogue_have_one_prompt(
+    samples: list[Sample], variant: str
+) -> None:
+    for _, members in by_dialogue(samples):
+        assert len({asked(sample, variant) for sample in members}) == 1
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if "none" not in name])
+def test_with_a_marker_each_stress_of_a_dialogue_has_a_prompt_of_its_own(
+    samples: list[Sample], variant: str
+) -> None:
+    for name, members in by_dialogue(samples):
+        told = {asked(sample, variant) for sample in members}
+        # One released fragment is a misspelling of another: both are the same stress.
+        stresses = {(sample.fields["before"], sample.fields["emphasis"]) for sample in members}
+        assert len(told) == len(stresses), name
+
+
+def by_dialogue(samples: Iterable[Sample]) -> Iterable[tuple[str, list[Sample]]]:
+    """The samples of each dialogue."""
+    key: Callable[[Sample], str] = lambda sample: sample.cluster  # noqa: E731 - typed for groupby
+    return ((name, list(run)) for name, run in groupby(sorted(samples, key=key), key=key))
+
+
+def test_the_check_before_the_first_call_finds_no_fault(samples: list[Sample]) -> None:
+    check_templates(plan(*samples))
+
+
+def test_every_variant_has_a_digest_of_its_own() -> None:
+    digests = {variant_digest(TASK, v, prompts=SHIPPED, name="emphasized_talk") for v in VARIANTS}
+
+    assert len(digests) == len(VARIANTS)
+
+
+def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
+    pack = Path(DATA or ".", "..", "paper_prompts")
+    file = pack / "emphasized_talk" / "generate.user.j2"
+    if DATA is None or not file.is_file():
+        pytest.skip("no paper_prompts folder beside HARNESS_DATA: the wording of the papers")
+    sample = stressed("so ", "that's it", ".")
+    made = plan(sample, prompts=Prompts([pack, HOME / "prompts"]))
+    cell = Cell(sample, "marker:quotes", TASK.decodings[0])
+    check_templates(made)
+
+    [message] = request(made, cell, step=TASK.variants[cell.variant].steps[0], earlier={}).messages
+
+    text = file.read_bytes().decode().removesuffix("\n")
+    filled = {"context": "0: CONTEXT-MARK", "current": 'so "that\'s it".'}
+    expected = re.sub(r"{{ (\w+) }}", lambda slot: filled[slot[1]], text)
+    assert message == Message("user", expected)
+
+
+PAIR = (
+    Sample("b", stressed("so ", "he", " said").fields, {"implication": ("Not she.",)}, cluster="d"),
+    Sample("a", stressed("", "so", " he said").fields, {"implication": ("It was.",)}, cluster="d"),
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("oracle", ["Not she.", "It was."]),
+        ("blind", ["It was.", "It was."]),
+        ("echo", ["so he said", "so he said"]),
+        ("literal", ["so he said", "so he said"]),
+    ],
+)
+def test_a_control_answers_what_its_name_says(policy: str, expected: list[str]) -> None:
+    model = control(policy, policy, sources=TASK.controls, samples=PAIR)
+    questions = [
+        Request(sample.id, "marker:none", "response", "m", (), Decoding()) for sample in PAIR
+    ]
+
+    assert [r.texts for r in model.answer(questions)] == [(text,) for text in expected]
+
+
+def test_every_judge_of_the_task_ships() -> None:
+    for name in TASK.judges:
+        REGISTRY.judge_spec(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ((), ("marker:quotes",)),
+        (("quotes",), ("marker:quotes",)),
+        (("caps", "marker:quotes"), ("marker:quotes", "marker:caps")),
+        (("none:bare",), ("marker:none:bare",)),
+        (("quotes", "marker:quotes"), ("marker:quotes",)),
+    ],
+)
+def test_a_marker_may_be_named_without_its_prefix(
+    tmp_path: Path, given: tuple[str, ...], chosen: tuple[str, ...]
+) -> None:
+    space = Workspace(REGISTRY, tmp_path, None, "corrected", lambda *_: None)
+
+    options = RunOptions("emphasized_talk", "oracle", judges=("ngram-cosine",), variants=given)
+
+    assert jobs.prepare(space, options).plan.run.variants == chosen
+
+
+def test_no_sample_of_ours_stands_in_the_released_data(samples: list[Sample]) -> None:
+    ours = {
+        text
+        for line in (HOME / "tasks" / TASK.data.sample).read_text("utf-8").splitlines()
+        for text in json.loads(line)["references"]["implication"]
+    }
+    theirs = {text for sample in samples for text in sample.references["implication"]}
+
+    assert ours == theirs or not {t.lower() for t in ours} & {t.lower() for t in theirs}

@@ -1,0 +1,285 @@
+"""The shipped task intent_resolution: what each variant shows, and what none may show.
+
+Every field and every reference of the sample is a word of its own, so that a word in a prompt
+tells where it comes from.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from support.intent_resolution_prompts import (
+    FIELDS,
+    GOLDEN,
+    GROUPS,
+    HOME,
+    INFERRED,
+    REFERENCES,
+    golden_text,
+    mark,
+    plan,
+    prompts,
+    requests,
+    sample,
+    shipped_task,
+)
+
+from harness.data.readers import intent_resolution, samples_jsonl
+from harness.models.scripted import control
+from harness.pipeline.plan import check_templates, variant_digest
+from harness.specs.data import OverlaySpec
+from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
+from harness.specs.schema import check, read_yaml
+from harness.text.prompts import Prompts
+
+TASK = shipped_task()
+DATA = os.environ.get("HARNESS_DATA")
+VARIANTS = ("base", "cot0", "cot1", "cot2", "cot3", "cot4", "cot5", "cot6")
+TWO_STEPS = ("cot0", "cot2", "cot3", "cot4")
+# A word by which each phenomenon would be named.
+NAMES = {"indirect_speech": "indirect", "irony": "iron", "maxims": "maxim", "metaphor": "metaphor"}
+CUE = f"\n\n{mark('listener')}:"
+
+
+def test_the_task_has_the_eight_variants_and_runs_them_all() -> None:
+    assert tuple(TASK.variants) == VARIANTS
+    assert TASK.default_variants == VARIANTS
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_spells_the_intention_out_first_or_answers_at_once(variant: str) -> None:
+    steps = [step.name for step in TASK.variants[variant].steps]
+
+    expected = ["inferred_intention", "response"] if variant in TWO_STEPS else ["response"]
+    assert steps == expected
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_reference_reaches_a_prompt_only_where_the_variant_reveals_it(
+    variant: str, group: str
+) -> None:
+    words = "\n".join(prompts(variant, group))
+
+    shown = [name for name in REFERENCES if mark(name) in words]
+    assert shown == (["true_intention"] if variant in ("cot5", "cot6") else [])
+
+
+@pytest.mark.parametrize("variant", ["cot5", "cot6"])
+def test_the_true_intention_is_shown_verbatim(variant: str) -> None:
+    revealing = sample()
+    told = {**revealing.references, "true_intention": ("She's cold; 'shut' the {{ window }}!",)}
+    made = plan(type(revealing)(revealing.id, revealing.fields, told, group="irony"))
+
+    [asked] = requests(made, next(cell for cell in made.cells if cell.variant == variant))
+
+    assert ": She's cold; 'shut' the {{ window }}!\n" in asked.messages[-1].content
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_whoever_listens_is_named_where_any_noun_phrase_reads_well(variant: str) -> None:
+    for words in prompts(variant, listener="His wife"):
+        lines = [line for line in words.splitlines() if "His wife" in line]
+        assert lines
+        assert all(": His wife." in line or line == "His wife:" for line in lines)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_prompt_shows_the_whole_situation(variant: str) -> None:
+    shown = ("context", "prefix", "utterance", "listener")
+
+    for words in prompts(variant):
+        assert [name for name in shown if mark(name) not in words] == []
+        assert f"{mark('context')} {mark('prefix')}{mark('utterance')}" in words
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_phenomenon_is_named_by_levels_two_four_and_six_alone(variant: str, group: str) -> None:
+    first, *later = [words.lower() for words in prompts(variant, group)]
+
+    named = [name for name, word in NAMES.items() if word in first]
+    assert named == ([group] if variant in ("cot2", "cot4", "cot6") else [])
+    assert [word for words in later for word in NAMES.values() if word in words] == []
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_level_two_asks_about_the_phenomenon_and_does_not_assert_it(group: str) -> None:
+    first = prompts("cot2", group)[0]
+    [cue] = [line for line in first.splitlines() if NAMES[group] in line.lower()]
+    statement = Prompts([HOME / "prompts"]).text(
+        f"intent_resolution/phenomenon_statement/{group}.j2", sample().fields
+    )
+
+    assert cue.endswith("?")
+    assert statement not in first
+
+
+@pytest.mark.parametrize("variant", ["base", "cot0", "cot1", "cot3", "cot5"])
+def test_a_prompt_that_names_no_phenomenon_is_the_same_for_all(variant: str) -> None:
+    assert len({tuple(prompts(variant, group)) for group in GROUPS}) == 1
+
+
+@pytest.mark.parametrize("variant", TWO_STEPS)
+def test_the_second_step_is_the_base_prompt_and_the_inferred_intention(variant: str) -> None:
+    [base] = prompts("base")
+    first, second = prompts(variant)
+
+    guidance = f"\n\n{mark('speaker')} wants to get this across: {INFERRED}"
+    assert second == base.removesuffix(CUE) + guidance + CUE
+    assert INFERRED not in first
+
+
+@pytest.mark.parametrize("variant", ["cot1", "cot5", "cot6"])
+def test_a_one_step_level_is_the_base_prompt_and_one_paragraph(variant: str) -> None:
+    [base], [words] = prompts("base"), prompts(variant)
+    opening = base.removesuffix(CUE)
+
+    assert words.startswith(f"{opening}\n\n")
+    assert words.endswith(CUE)
+    assert "\n\n" not in words.removeprefix(f"{opening}\n\n").removesuffix(CUE)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_prompt_is_the_same_at_every_temperature(variant: str) -> None:
+    made = plan()
+    asked = [requests(made, cell) for cell in made.cells if cell.variant == variant]
+
+    assert len(asked) == len(TASK.decodings) == 2
+    assert len({tuple(r.messages for r in steps) for steps in asked}) == 1
+
+
+def test_answers_are_drawn_as_the_released_generator_drew_them() -> None:
+    assert [(d.temperature, d.max_tokens) for d in TASK.decodings] == [(0.3, 30), (0.5, 30)]
+    assert TASK.cut == "blank_line"
+    assert TASK.chance == 0.5
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_empty_context_leaves_no_stray_blank(variant: str) -> None:
+    with_context, without = prompts(variant), prompts(variant, context="")
+
+    assert without == [words.replace(f"{mark('context')} ", "") for words in with_context]
+    for words in without:
+        assert f"Situation: {mark('prefix')}" in words
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("context", [mark("context"), ""])
+def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(variant: str, context: str) -> None:
+    for words in prompts(variant, context=context):
+        assert words == words.strip()
+        assert "  " not in words
+        assert "\n\n\n" not in words
+        assert [line for line in words.splitlines() if line != line.strip()] == []
+
+
+def test_each_template_renders_as_the_golden_file_shows() -> None:
+    # After a deliberate change: python -m tests.intent_resolution_prompts
+    assert golden_text() == GOLDEN.read_bytes().decode()
+
+
+def test_the_golden_file_shows_every_template_of_the_task() -> None:
+    folder = HOME / "prompts" / "intent_resolution"
+    shipped = {path.name.removesuffix(".user.j2") for path in folder.glob("*.user.j2")}
+    steps = [step.template for spec in TASK.variants.values() for step in spec.steps]
+
+    # intention is the parent of the first steps.
+    assert {template.rpartition("/")[2] for template in steps} == shipped - {"intention"}
+
+
+def test_the_check_before_the_first_call_finds_no_fault() -> None:
+    check_templates(plan())
+
+
+def test_every_variant_has_a_digest_of_its_own() -> None:
+    made = Prompts([HOME / "prompts"])
+
+    digests = {variant_digest(TASK, v, prompts=made, name="intent_resolution") for v in VARIANTS}
+
+    assert len(digests) == len(VARIANTS)
+
+
+@pytest.mark.parametrize("phrase", TASK.phrases)
+def test_every_phenomenon_has_each_phrase_on_one_line(phrase: str) -> None:
+    folder = HOME / "prompts" / "intent_resolution" / phrase
+
+    assert sorted(path.stem for path in folder.iterdir()) == sorted(GROUPS)
+    made = Prompts([HOME / "prompts"])
+    for group in GROUPS:
+        words = made.text(f"intent_resolution/{phrase}/{group}.j2", sample().fields)
+        assert words == words.strip()
+        assert "\n" not in words
+
+
+@pytest.mark.parametrize("policy", TASK.controls)
+def test_every_control_can_answer_every_step(policy: str) -> None:
+    made = plan(*(sample(group) for group in GROUPS))
+    asked = [request for cell in made.cells for request in requests(made, cell)]
+    model = control(policy, policy, sources=TASK.controls, samples=made.samples)
+
+    said = [response.texts for response in model.answer(asked)]
+
+    known = {(mark(name),) for name in (*FIELDS, *REFERENCES)}
+    assert set(said) <= known
+    assert len(said) == len(asked)
+
+
+@pytest.mark.parametrize(
+    ("policy", "step", "expected"),
+    [
+        ("oracle", 0, "true_intention"),
+        ("oracle", 1, "turn2_true"),
+        ("literal", 0, "literal_intention"),
+        ("literal", 1, "turn2_literal"),
+        ("echo", 1, "utterance"),
+    ],
+)
+def test_a_control_answers_what_its_name_says(policy: str, step: int, expected: str) -> None:
+    made = plan()
+    cell = next(cell for cell in made.cells if cell.variant == "cot0")
+    model = control(policy, policy, sources=TASK.controls, samples=made.samples)
+
+    [response] = model.answer([requests(made, cell)[step]])
+
+    assert response.texts == (mark(expected),)
+
+
+@pytest.mark.parametrize("policy", ["oracle", "literal", "echo", "random"])
+def test_every_control_without_a_cue_to_ignore_is_defined_by_the_task(policy: str) -> None:
+    content = read_yaml(HOME / "configs" / "models" / f"{policy}.yaml")
+
+    assert content["policy"] in TASK.controls
+
+
+CHOOSING = [
+    p for p in sorted((HOME / "configs/judges").glob("*.yaml")) if "options" in read_yaml(p)
+]
+
+
+@pytest.mark.parametrize("path", CHOOSING, ids=str)
+def test_every_judge_that_chooses_compares_references_of_the_task(path: Path) -> None:
+    spec: PreferenceSpec | CosineSpec = check(read_yaml(path), JudgeSpec, where=str(path))
+
+    shown = spec.shows if isinstance(spec, PreferenceSpec) else ()
+    assert {spec.options.accept, spec.options.reject, *shown} <= set(REFERENCES)
+
+
+@pytest.mark.parametrize("source", ["sample", "corrected", "released"])
+def test_no_reference_of_the_data_is_in_a_prompt_that_does_not_reveal_it(source: str) -> None:
+    if source == "sample":
+        read = samples_jsonl.read([HOME / "tasks" / TASK.data.sample], None)
+    elif DATA is None:
+        pytest.skip("HARNESS_DATA is unset: the folder of the released data")
+    else:
+        path = HOME / "tasks" / "overlays" / "intent_resolution.yaml"
+        overlay = check(read_yaml(path), OverlaySpec, where=str(path))
+        files = [Path(DATA) / TASK.data.source / name for name in TASK.data.files]
+        read = intent_resolution.read(files, overlay if source == "corrected" else None)
+
+    made = plan(*read)
+    check_templates(made)
+    for cell in made.cells:
+        words = "\n".join(r.messages[-1].content for r in requests(made, cell))
+        [intention] = cell.sample.references["true_intention"]
+        assert (intention in words) == (cell.variant in ("cot5", "cot6"))
