@@ -28,8 +28,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from stub_script import Script
-from stub_server import StubServer
+from support.stub_script import Script
+from support.stub_server import StubServer
 
 from harness.cli import main
 
