@@ -3,6 +3,8 @@
 Every message names the fact, the value and the remedy. Nothing here formats or prints.
 """
 
+import difflib
+
 
 class HarnessError(Exception):
     """Something a person can mend; the command line shows its message without a traceback."""
@@ -26,3 +28,10 @@ class ModelError(HarnessError):
 
 class BudgetReached(HarnessError):
     """The next call might cost more than a command may; what is stored stays."""
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A sentence end that names the closest known names, and all of them where few."""
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return f"{hint or ';'} known: {', '.join(sorted(known)) or 'none'}"

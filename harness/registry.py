@@ -11,21 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from harness.core import Judge, Model, Sample
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.models.client.batch_api import BatchServer
 from harness.models.client.endpoint import Server
 from harness.models.client.pricing import Price, price_of
 from harness.models.encoders.factory import encoder_of
 from harness.specs import data, encoders, judges, models
-from harness.specs.backends import Backend, rebacked
+from harness.specs.hosted import PricesSpec
 from harness.specs.implicitness import RecipeSpec
 from harness.specs.imports import MapSpec
-from harness.specs.perturbations import PerturbationSpec
-from harness.specs.prices import PricesSpec
+from harness.specs.models import Backend, rebacked
 from harness.specs.published import GoldenSpec
-from harness.specs.schema import check, nearest, read_yaml
+from harness.specs.schema import check, read_yaml
 from harness.specs.tasks import TaskSpec
-from harness.specs.transforms import BuildSpec
+from harness.specs.transforms import BuildSpec, PerturbationSpec
 from harness.text.prompts import Prompts
 
 if TYPE_CHECKING:
@@ -276,7 +275,7 @@ class Registry:
                     name, spec, prompts=self.prompts, model=_known(identity, judge=name)
                 )
             case judges.StatedSpec():
-                from harness.judges.stated import StatedJudge
+                from harness.judges.rating import StatedJudge
 
                 return StatedJudge(name, spec)
             case judges.CosineSpec(encoder=encoders.HostedEncoderSpec()):

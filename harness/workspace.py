@@ -20,8 +20,8 @@ from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table
 from harness.errors import DataError, SpecError
 from harness.implicitness.bins import placed
-from harness.implicitness.remembered import MEASURES, Remembered
-from harness.models.client.batch_files import BatchFiles
+from harness.implicitness.open import MEASURES, Remembered
+from harness.models.client.batch_api import BatchFiles
 from harness.models.client.batch_model import BatchModel
 from harness.models.client.cached import Desk, Progress, Terms
 from harness.parts import digest

@@ -14,7 +14,6 @@ from harness.errors import ModelError, SpecError
 from harness.models.client.pricing import Price
 from harness.models.encoders.llm2vec import Llm2Vec, Llm2VecPackage
 from harness.registry import Registry, Section, shipped_home
-from harness.specs.backends import Backend
 from harness.specs.encoders import (
     CharNgramsSpec,
     Llm2VecSpec,
@@ -23,7 +22,7 @@ from harness.specs.encoders import (
     SentenceTransformerSpec,
 )
 from harness.specs.judges import asked_model
-from harness.specs.models import OpenAISpec, TransformersSpec
+from harness.specs.models import Backend, OpenAISpec, TransformersSpec
 
 SHIPPED = Registry((shipped_home(),), {}, Path("cache"))
 SECTIONS: tuple[Section, ...] = ("tasks", "configs/models", "configs/judges", "configs/data")

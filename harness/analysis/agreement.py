@@ -10,7 +10,6 @@ from itertools import combinations
 import numpy as np
 
 from harness.analysis.panels import ALL_SYSTEMS, JudgeTable, Panel
-from harness.stats.against_people import pearson_against, tau_against
 from harness.stats.agreement import (
     Scale,
     against_each,
@@ -20,7 +19,13 @@ from harness.stats.agreement import (
 )
 from harness.stats.annotator import annotator_test
 from harness.stats.comparison import Statistic, holm, permutation_test, williams_test
-from harness.stats.correlation import dataset_pearson, permutation_p, system_means
+from harness.stats.correlation import (
+    dataset_pearson,
+    pearson_against,
+    permutation_p,
+    system_means,
+    tau_against,
+)
 from harness.stats.estimate import Bounds, Estimate, Floats, Gap, Significance, complete, ratio
 from harness.stats.resampling import (
     Figure,
@@ -32,7 +37,7 @@ from harness.stats.resampling import (
     mean_figure,
 )
 from harness.stats.ties import cross_fitted_acc_eq, cross_fitted_accuracies, tie_rate
-from harness.storage.score_table import csv_line
+from harness.storage.csv import csv_line
 
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
 _PAIRS_AT_ONCE = 512

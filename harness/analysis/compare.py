@@ -10,7 +10,7 @@ from math import fsum
 from typing import TypeVar
 
 from harness.analysis.pairings import Item, Kind, Pairing, Question
-from harness.analysis.run_judges import RIGHT_OR_WRONG
+from harness.analysis.run_views import RIGHT_OR_WRONG
 from harness.parts import digest
 from harness.pipeline.scores import ALL
 from harness.stats.comparison import holm
@@ -25,8 +25,8 @@ from harness.stats.paired import (
     sign_flip_test,
 )
 from harness.stats.resampling import Figure, Resamples
+from harness.storage.csv import csv_line
 from harness.storage.runs import RunFile
-from harness.storage.score_table import csv_line
 
 _V = TypeVar("_V", bool, float)
 

@@ -15,7 +15,7 @@ from harness.analysis.plots import Plot, Series, svg
 from harness.errors import StoreError
 from harness.implicitness.bins import COLUMN
 from harness.parts import digest
-from harness.pipeline import detection_scores as detection
+from harness.pipeline import detection_scores
 from harness.pipeline.detection_scores import Answered, Part
 from harness.pipeline.scores import ALL, Block, blocks, by_snapshot, signature
 from harness.pipeline.signature import told_apart
@@ -23,13 +23,13 @@ from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.detection import Curve, effective_n, isotonic_curve, logistic_curve
 from harness.stats.estimate import Gap
 from harness.stats.intervals import mean_interval
+from harness.storage.csv import csv_line
 from harness.storage.runs import JudgeEntry, RunFile
-from harness.storage.score_table import csv_line
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
 PLACES = 41
 TOO_FEW = "too few"
-_NAMES = {detection.HITS: "TPR (hits)", detection.FALSE_ALARMS: "FPR (false alarms)"}
+_NAMES = {detection_scores.HITS: "TPR (hits)", detection_scores.FALSE_ALARMS: "FPR (false alarms)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def curve_rows(
         row
         for told in _blocks(run, entry)
         if not variants or told.block.variant in variants
-        for row in _rows(told, detection.answered(told.block.pairs, spec), spec, seed=seed)
+        for row in _rows(told, detection_scores.answered(told.block.pairs, spec), spec, seed=seed)
     ]
 
 
@@ -176,14 +176,14 @@ def _blocks(run: StoredRun, judge: JudgeEntry) -> Iterator[_Told]:
 def _rows(
     told: _Told, held: Sequence[Answered], spec: ImplicitnessSpec, *, seed: str
 ) -> Iterator[CurveRow]:
-    whole, *bins = detection.parts(held, spec, everything=ALL)
-    for rate in detection.RATES:
+    whole, *bins = detection_scores.parts(held, spec, everything=ALL)
+    for rate in detection_scores.RATES:
         for part in bins:
-            places = detection.kind(part, held, is_positive=rate == detection.HITS)
+            places = detection_scores.kind(part, held, is_positive=rate == detection_scores.HITS)
             if places:
                 yield _bin(told, rate, part, held, spec, seed=seed)
-        places = detection.kind(whole, held, is_positive=rate == detection.HITS)
-        yield from _curves(told, rate, detection.with_both(places, held), held, seed=seed)
+        places = detection_scores.kind(whole, held, is_positive=rate == detection_scores.HITS)
+        yield from _curves(told, rate, detection_scores.with_both(places, held), held, seed=seed)
 
 
 def _bin(
@@ -196,11 +196,11 @@ def _bin(
     seed: str,
 ) -> CurveRow:
     """The rate of one bin; without a value where it holds too few texts."""
-    places = detection.kind(part, held, is_positive=rate == detection.HITS)
+    places = detection_scores.kind(part, held, is_positive=rate == detection_scores.HITS)
     counted = [held[at] for at in places if held[at].flagged is not None]
     values, clusters = [one.flagged or 0.0 for one in counted], [one.cluster for one in counted]
     found = mean_interval(values, clusters, seed=seed)
-    is_enough = detection.is_enough(part, places, held, spec.least)
+    is_enough = detection_scores.is_enough(part, places, held, spec.least)
     return told.row(
         rate,
         EQUAL_MASS if part.is_equal_mass else PUBLISHED,
@@ -217,8 +217,8 @@ def _curves(
     """The logistic and the isotonic curve of one rate, or why there is none."""
     if not places:
         return
-    x, y = detection.xy(places, held)
-    drawn = detection.resamples(places, held, seed=seed)
+    x, y = detection_scores.xy(places, held)
+    drawn = detection_scores.resamples(places, held, seed=seed)
     at = np.linspace(x.min(), x.max(), PLACES)
     size = effective_n(y.tolist(), [held[place].cluster for place in places])
     behind = (len(places), drawn.clusters, size)
@@ -271,7 +271,7 @@ def picture(rows: Sequence[CurveRow]) -> str:
             x_range if x_range[0] < x_range[1] else (0.0, 2.0),
             (0.0, 1.0),
         )
-        for rate in detection.RATES
+        for rate in detection_scores.RATES
     ]
     by = ", ".join(sorted({row.data for row in rows}))
     if len({row.data for row in rows}) > 1:

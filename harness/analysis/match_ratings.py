@@ -9,8 +9,7 @@ from itertools import groupby
 
 from harness.analysis.panels import Aim, Panel, StoredRun, named, panel_of, recipe_of
 from harness.data.ratings import Rating
-from harness.errors import DataError, SpecError, StoreError
-from harness.specs.schema import nearest
+from harness.errors import DataError, SpecError, StoreError, nearest
 from harness.storage.runs import RunFolder
 
 

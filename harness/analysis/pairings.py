@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.analysis.panels import StoredRun
-from harness.analysis.run_judges import (
+from harness.analysis.run_views import (
+    View,
     called,
     intention_judges,
     judge_named,
@@ -18,8 +19,8 @@ from harness.analysis.run_judges import (
     likest,
     response_judges,
     right_or_wrong_judges,
+    views,
 )
-from harness.analysis.run_views import View, views
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
 from harness.pipeline.scores import headline_label

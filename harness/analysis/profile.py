@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from harness.analysis.plots import Plot, Series, svg
 from harness.errors import DataError
-from harness.implicitness.formula import Distance
 from harness.implicitness.scorer import Flag, Progress, Scorer, text_of
 from harness.models.encoders.encoders import Limited
 from harness.parts import digest
-from harness.storage.score_table import csv_line
+from harness.specs.implicitness import Distance
+from harness.storage.csv import csv_line
 
 Numbers = NDArray[np.float64]
 ALL: Final = "all"

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.data.ratings import Target, unguarded
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.parts import digest
 from harness.pipeline.plan import take
-from harness.specs.schema import nearest
+from harness.storage.csv import csv_line
 from harness.storage.runs import Row, RunFile, RunFolder
-from harness.storage.score_table import csv_line
 from harness.storage.tables import read_rows
 
 ROW, ANSWER, RATING = "row", "answer", "rating"

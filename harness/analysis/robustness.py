@@ -9,13 +9,12 @@ from dataclasses import astuple, dataclass, fields
 from typing import Final
 
 from harness.analysis.panels import StoredRun
-from harness.analysis.run_judges import RIGHT_OR_WRONG, called
-from harness.analysis.run_views import View, views
+from harness.analysis.run_views import RIGHT_OR_WRONG, View, called, views
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
 from harness.stats.intervals import Interval, mean_interval
+from harness.storage.csv import csv_line
 from harness.storage.runs import JudgeEntry
-from harness.storage.score_table import csv_line
 
 KEEPING: Final = "all that keep the meaning"
 OTHERS: Final = "all that may not"

@@ -19,9 +19,8 @@ from harness.analysis.published import (
     statistics,
     topical_chat,
 )
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, SpecError, nearest
 from harness.specs.published import NOBODY, CellSpec, GoldenSpec, half_unit
-from harness.specs.schema import nearest
 
 Values = Mapping[str, float | None]
 Locate = Callable[[str], Path | None]

@@ -13,18 +13,22 @@ from collections.abc import Callable, Sequence
 import typer
 
 from harness import __version__
-from harness.cli import build_train as building
-from harness.cli import compare as comparing
-from harness.cli import curve as curves
-from harness.cli import data, impscore, tokens, training
-from harness.cli import import_ as importing
-from harness.cli import leaderboard as results
-from harness.cli import list_show as catalogue
-from harness.cli import perturb as perturbing
-from harness.cli import profile as profiling
-from harness.cli import ratings as people
-from harness.cli import run as evaluate
-from harness.cli import verify as verification
+from harness.cli import (
+    build_train,
+    compare,
+    curve,
+    data,
+    import_,
+    impscore,
+    leaderboard,
+    list_show,
+    perturb,
+    profile,
+    ratings,
+    run,
+    tokens,
+    verify,
+)
 from harness.cli.output import Once, say
 from harness.errors import BudgetReached, HarnessError
 
@@ -39,26 +43,26 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(evaluate.run)
-app.command("judge")(evaluate.judge)
-app.command("read")(evaluate.read)
+app.command("run")(run.run)
+app.command("judge")(run.judge)
+app.command("read")(run.read)
 app.command("tokens")(tokens.tokens)
-app.command("train")(training.train)
-app.command("import")(importing.import_files)
-app.command("build")(building.build)
-app.command("leaderboard")(results.leaderboard)
-app.command("agree")(people.agree)
-app.command("compare")(comparing.compare)
-app.command("curve")(curves.curve)
-app.command("profile")(profiling.profile)
-app.command("verify")(verification.verify)
-app.command("list")(catalogue.list_names)
-app.command("show")(catalogue.show)
+app.command("train")(build_train.train)
+app.command("import")(import_.import_files)
+app.command("build")(build_train.build)
+app.command("leaderboard")(leaderboard.leaderboard)
+app.command("agree")(ratings.agree)
+app.command("compare")(compare.compare)
+app.command("curve")(curve.curve)
+app.command("profile")(profile.profile)
+app.command("verify")(verify.verify)
+app.command("list")(list_show.list_names)
+app.command("show")(list_show.show)
 app.add_typer(data.app, name="data")
 app.add_typer(impscore.app, name="impscore")
-app.add_typer(people.export_app, name="export")
-app.add_typer(perturbing.app, name="perturb")
-app.add_typer(people.ratings_app, name="ratings")
+app.add_typer(ratings.export_app, name="export")
+app.add_typer(perturb.app, name="perturb")
+app.add_typer(ratings.ratings_app, name="ratings")
 
 
 @app.callback(invoke_without_command=True)

@@ -55,7 +55,8 @@ def compare(
     from harness.analysis.compare import Method, comparison_name, comparison_rows, comparison_text
     from harness.analysis.pairings import Question, between, within
     from harness.analysis.panels import StoredRun
-    from harness.storage.runs import find_run, write_whole
+    from harness.storage.files import write_whole
+    from harness.storage.runs import find_run
 
     folders = [find_run(results, name) for name in (first, second) if name is not None]
     runs = [StoredRun(folder.read(), folder.read_rows()) for folder in folders]

@@ -38,7 +38,8 @@ def curve(
     from harness.analysis.panels import StoredRun
     from harness.errors import StoreError
     from harness.implicitness.bins import overlap_line
-    from harness.storage.runs import find_run, refuse_file, write_whole
+    from harness.storage.files import refuse_file, write_whole
+    from harness.storage.runs import find_run
 
     if out is not None:
         refuse_file(out)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import impscore_train as impscore_training
-from harness.cli import options
+from harness.cli import impscore_train, options
 from harness.cli.options import HOME, AsJson, Home
 from harness.cli.output import Progress, number, put, put_json, put_table, say, span
 from harness.cli.text_input import STDIN, File, Format, opened
@@ -28,9 +27,9 @@ DONE, DONE_WITH_MISSING = 0, 1
 app = typer.Typer(
     help="Implicitness: score texts and pairs, evaluate a scorer, train one.", rich_markup_mode=None
 )
-app.command()(impscore_training.train)
-app.command()(impscore_training.ablate)
-app.command()(impscore_training.lint)
+app.command()(impscore_train.train)
+app.command()(impscore_train.ablate)
+app.command()(impscore_train.lint)
 
 Out = Annotated[
     Path | None,
@@ -82,7 +81,7 @@ def score(
     Beside the score stand why it is missing (absent, not_text, empty, nul) or that the text was
     cut, and the scorer with its digest: scales of scorers differ. Missing is empty, never zero.
     """
-    from harness.implicitness.remembered import MEASURES, Remembered
+    from harness.implicitness.open import MEASURES, Remembered
     from harness.implicitness.scorer import Flag, Scored
     from harness.storage.table_files import column_of
 
@@ -233,7 +232,7 @@ def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is
 
 def _spare(file: str, out: Path | None) -> None:
     """Refuse to write the rows over the file that they come from."""
-    from harness.storage.runs import refuse_source
+    from harness.storage.files import refuse_source
 
     if out is not None and file != STDIN:
         refuse_source(out, Path(file))
@@ -249,7 +248,7 @@ def _tell_overlap(scorer: str, overlap: int | None, total: int, *, what: str) ->
 
 def _write(data: bytes, out: Path | None) -> None:
     """Write the rows to the file asked for, or to stdout."""
-    from harness.storage.runs import write_whole
+    from harness.storage.files import write_whole
 
     if out is not None:
         write_whole(out, data)

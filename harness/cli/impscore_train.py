@@ -60,7 +60,7 @@ def train(
     """
     from harness.implicitness.head import save_head
     from harness.implicitness.train import Data, make_head
-    from harness.storage.runs import refuse_file
+    from harness.storage.files import refuse_file
 
     refuse_file(out)
     registry = options.registry(home)
@@ -98,7 +98,7 @@ def ablate(
     from harness.implicitness.examples import embed
     from harness.implicitness.splits import split
     from harness.storage.cells import delimited
-    from harness.storage.runs import refuse_file, write_whole
+    from harness.storage.files import refuse_file, write_whole
 
     refuse_file(out)
     registry = options.registry(home)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.money import usd
 from harness.cli.options import RESULTS, AsJson, Results
 from harness.cli.output import number, put, put_json, put_table, say, span
 from harness.cli.run_details import say_alarms
+from harness.cli.run_summary import usd
 
 if TYPE_CHECKING:
     from harness.analysis.leaderboard import Board, Doubt, Sensitivity, SideBySide
@@ -35,7 +35,8 @@ def leaderboard(
     """
     from harness.analysis.leaderboard import boards, collect, doubts, sensitivities, side_by_side
     from harness.errors import StoreError
-    from harness.storage.runs import run_folders, write_whole
+    from harness.storage.files import write_whole
+    from harness.storage.runs import run_folders
     from harness.storage.score_table import table_text
 
     if not (folders := run_folders(results)):
@@ -60,8 +61,7 @@ def leaderboard(
 
 def _chosen(rows: "list[ScoreRow]", task: str | None, variant: str | None) -> "list[ScoreRow]":
     """The rows of a task and a variant, where either is named."""
-    from harness.errors import SpecError
-    from harness.specs.schema import nearest
+    from harness.errors import SpecError, nearest
 
     keys: Sequence[tuple[str, str | None, Callable[[ScoreRow], str]]] = (
         ("task", task, lambda row: row.task),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from harness.models.client.cached import Terms
     from harness.pipeline.answer_modes import Way
     from harness.registry import Registry
-    from harness.specs.backends import Backend
+    from harness.specs.models import Backend
     from harness.workspace import Workspace
 
 Home = Annotated[
@@ -151,8 +151,8 @@ def terms(
     is_batch: bool = False,
 ) -> "Terms":
     """On what terms a command may call models."""
-    from harness.models.client.budget import Budget
     from harness.models.client.cached import Terms
+    from harness.models.client.pricing import Budget
 
     budget = None if budget_usd is None else Budget(budget_usd)
     match retry:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.text.prompts import without_controls
+from harness.text.controls import without_controls
 
 
 class Once(logging.Filter):

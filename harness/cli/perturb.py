@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from harness.core import Model, Sample
     from harness.pipeline.perturb import Made, Plan
     from harness.registry import Registry
-    from harness.specs.perturbations import PerturbationSpec
     from harness.specs.tasks import TaskSpec
+    from harness.specs.transforms import PerturbationSpec
     from harness.workspace import Workspace
 
 DONE, DONE_WITH_MISSING = 0, 1
@@ -140,8 +140,9 @@ def report(
     """Tell how many verdicts and answers each perturbation turns, with intervals by original."""
     from harness.analysis.panels import StoredRun
     from harness.analysis.robustness import flip_rows, flip_text
-    from harness.analysis.run_judges import judge_named
-    from harness.storage.runs import find_run, write_whole
+    from harness.analysis.run_views import judge_named
+    from harness.storage.files import write_whole
+    from harness.storage.runs import find_run
 
     folder = find_run(results, run)
     stored = StoredRun(folder.read(), folder.read_rows())
@@ -166,7 +167,7 @@ def report(
 
 def _new_name(task: str, name: str | None, out: Path | None) -> str:
     """What the new task is called; that name and the folder are refused before any work."""
-    from harness.storage.runs import refuse_file
+    from harness.storage.files import refuse_file
 
     if out is not None:
         refuse_file(out)
@@ -189,8 +190,8 @@ def _chosen(registry: "Registry", method: str | None) -> "dict[str, Perturbation
 
 def _unasked(registry: "Registry", known: "Sequence[str]") -> "Mapping[str, PerturbationSpec]":
     """The perturbations that ask no model and need nothing that is not here."""
-    from harness.specs.perturbations import AskedSpec, WordNetSpec
-    from harness.text.wordnet import is_installed
+    from harness.specs.transforms import AskedSpec, WordNetSpec
+    from harness.text.words import is_installed
 
     specs = {name: registry.perturbation_spec(name) for name in known}
     found = {name: spec for name, spec in specs.items() if not isinstance(spec, AskedSpec)}
@@ -209,7 +210,7 @@ def _asked(
     backend: str | None,
 ) -> "Model | None":
     """The model that writes texts anew, where a perturbation has one do so."""
-    from harness.specs.perturbations import AskedSpec
+    from harness.specs.transforms import AskedSpec
 
     asking = [name for name, spec in specs.items() if isinstance(spec, AskedSpec)]
     if model is None and asking:
@@ -244,7 +245,7 @@ def _write(folder: Path, name: str, spec: "TaskSpec", *, samples: "Sequence[Samp
     import yaml
 
     from harness.pipeline.perturb import line
-    from harness.storage.runs import write_whole
+    from harness.storage.files import write_whole
 
     home = options.registry(folder) if folder.is_dir() else options.registry(Path())
     path = folder / "tasks" / f"{name}.yaml"

@@ -50,7 +50,7 @@ def profile(
     """
     from harness.analysis.profile import Sampling, picture, profile_text
     from harness.analysis.profile import profile as profile_of
-    from harness.storage.runs import refuse_file, write_whole
+    from harness.storage.files import refuse_file, write_whole
     from harness.storage.table_files import column_of
 
     refuse_file(out)
@@ -78,7 +78,7 @@ def profile(
 
 def _labels(table: "Table", name: str, *, where: str) -> list[object]:
     """The cells of the column of labels, numbers among them."""
-    from harness.specs.schema import nearest
+    from harness.errors import nearest
 
     if table.columns.count(name) != 1:
         fact = "no column" if name not in table.columns else "several columns"

@@ -66,7 +66,8 @@ def agree(
     """
     from harness.analysis.agreement import Method, agreement_rows, agreement_text
     from harness.analysis.match_ratings import Question, panels, stored_runs, unread
-    from harness.storage.runs import run_folders, write_whole
+    from harness.storage.files import write_whole
+    from harness.storage.runs import run_folders
 
     if rater_kind not in EPSILONS:
         raise SpecError(f"--rater-kind {rater_kind!r}: give one of {', '.join(EPSILONS)}")
@@ -112,7 +113,8 @@ def export_ratings(
 ) -> int:
     """Write a sheet for people to rate: blind, in shuffled order, with a key beside it."""
     from harness.analysis.rating_sheets import draw_sheet, key_text, sheet_text
-    from harness.storage.runs import find_run, write_new
+    from harness.storage.files import write_new
+    from harness.storage.runs import find_run
 
     ending = {"labelstudio": "json", "csv": "csv"}.get(form)
     if ending is None or not low < high <= low + 100:
@@ -165,7 +167,7 @@ def import_ratings(
     from harness.analysis.rating_sheets import read_key
     from harness.data.label_studio import from_label_studio
     from harness.data.ratings import Conversion, from_wide, ratings_text
-    from harness.storage.runs import refuse_source, write_whole
+    from harness.storage.files import refuse_source, write_whole
 
     if form not in ("labelstudio", "wide"):
         raise SpecError(f"--format {form!r}: give labelstudio or wide")
@@ -260,7 +262,7 @@ def _put_ties(rows: "Sequence[AgreementRow]") -> None:
 def _write_label_studio(path: Path, sheet: "Sheet", *, low: int, high: int) -> None:
     from harness.analysis.rating_sheets import ANSWER, column, shown
     from harness.data.label_studio import config_text, tasks_text
-    from harness.storage.runs import write_new
+    from harness.storage.files import write_new
 
     names = [column(name) for name in sheet.fields]
     config = path.with_name(f"{path.stem}.config.xml")

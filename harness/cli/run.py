@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.dry_runs import put_dry_runs
-from harness.cli.money import cost_line
 from harness.cli.options import (
     HOME,
     RESULTS,
@@ -25,7 +23,7 @@ from harness.cli.options import (
 )
 from harness.cli.output import number, put, put_json, put_table, say, span
 from harness.cli.run_details import put_details, say_alarms
-from harness.cli.run_summary import cut_line, gap_lines
+from harness.cli.run_summary import cost_line, cut_line, gap_lines, put_dry_runs
 
 if TYPE_CHECKING:
     from harness.pipeline.run import Done, Prepared, Seated

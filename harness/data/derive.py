@@ -10,9 +10,8 @@ from dataclasses import replace
 from itertools import combinations
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, SpecError, nearest
 from harness.parts import digest
-from harness.specs.schema import nearest
 from harness.specs.tasks import PairsSpec, ReferenceChoiceSpec
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.storage.score_table import csv_line
+from harness.storage.csv import csv_line
 from harness.storage.tables import Row, read_rows
 
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")

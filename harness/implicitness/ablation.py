@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from harness.analysis.plots import Plot, Series, svg
 from harness.implicitness.examples import Embedded
 from harness.implicitness.formula import FORMS
-from harness.implicitness.members import head_of, train_members
 from harness.implicitness.metrics import Figures, figures
 from harness.implicitness.pairs import TrainingPair, data_digest
 from harness.implicitness.splits import Split
+from harness.implicitness.train import head_of, train_members
 from harness.models.encoders.encoders import Encoder
 from harness.parts import digest
 from harness.specs.implicitness import RecipeSpec, SettingsSpec

@@ -10,9 +10,10 @@ is that of their pragmatic features.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from harness.specs.implicitness import Direction, Distance, Form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,34 +25,6 @@ else:
 
 Array = TypeVar("Array", Matrix, "Tensor")
 SMALLEST_NORM: Final = 1e-12  # a shorter vector counts as this long, and has no gradient
-
-
-class Direction(StrEnum):
-    """Which feature is mapped before the two are compared."""
-
-    TO_SEMANTIC = "p2s"
-    TO_PRAGMATIC = "s2p"
-    THIRD = "third"
-
-
-class Distance(StrEnum):
-    """How far two vectors lie apart: cosine in [0, 2], euclidean in [0, inf)."""
-
-    COSINE = "cosine"
-    EUCLIDEAN = "euclidean"
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One of the twelve ways to compute the metric; as published unless told otherwise.
-
-    `implicitness` measures between a sentence's two features, `pragmatic` between the pragmatic
-    features of two sentences.
-    """
-
-    direction: Direction = Direction.TO_SEMANTIC
-    implicitness: Distance = Distance.COSINE
-    pragmatic: Distance = Distance.EUCLIDEAN
 
 
 PUBLISHED: Final = Form()

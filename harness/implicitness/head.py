@@ -18,20 +18,19 @@ from numpy.typing import NDArray
 from harness.errors import ModelError
 from harness.implicitness.formula import (
     PUBLISHED,
-    Direction,
-    Form,
     Maps,
     Matrix,
     features,
     implicitness,
     pragmatic_distance,
 )
-from harness.models.local.checkpoints import need
+from harness.models.extras import need
 from harness.models.vectors import Vectors
 from harness.parts import digest
 from harness.specs.encoders import LocalEncoderSpec
+from harness.specs.implicitness import Direction, Form
 from harness.specs.schema import Spec, check
-from harness.storage.runs import write_whole
+from harness.storage.files import write_whole
 from harness.text.dedup import HASH_LENGTH
 
 FORMAT: Final = "impscore-head/1"

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from harness.implicitness.examples import Examples, Places
+from harness.implicitness.examples import Examples, Places, scaling
 from harness.implicitness.formula import (
-    Direction,
     Features,
     Maps,
     Matrix,
@@ -23,9 +22,8 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.implicitness.scaling import scaling
-from harness.models.local.checkpoints import need
-from harness.specs.implicitness import SettingsSpec
+from harness.models.extras import need
+from harness.specs.implicitness import Direction, SettingsSpec
 
 if TYPE_CHECKING:
     from torch import Tensor

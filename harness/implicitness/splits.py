@@ -13,8 +13,7 @@ from typing import Final
 
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair, with_negatives
-from harness.text.dedup import normal
-from harness.text.near_duplicates import near_duplicates
+from harness.text.dedup import near_duplicates, normal
 
 SHARES: Final = (8, 1, 1)
 

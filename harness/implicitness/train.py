@@ -4,23 +4,22 @@ A head is never tested on a sentence that it learned of, nor on one nearly equal
 here reads or writes files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from statistics import stdev
+from typing import Final, Protocol
 
 from msgspec import to_builtins
 
-from harness.implicitness.cross_validation import cross_validated
-from harness.implicitness.examples import embed
+from harness.implicitness.examples import Embedded, embed, examples
 from harness.implicitness.head import Card, Head
-from harness.implicitness.members import head_of, train_members
-from harness.implicitness.metrics import figures, word_presence
+from harness.implicitness.losses import Trained, train
+from harness.implicitness.metrics import Figures, figures, mean_known, word_presence
 from harness.implicitness.pairs import TrainingPair, data_digest
-from harness.implicitness.splits import Split, split
+from harness.implicitness.splits import Split, folds, split
 from harness.models.encoders.encoders import Encoder
 from harness.specs.implicitness import RecipeSpec
-from harness.text.dedup import fingerprint
-from harness.text.near_duplicates import LIKENESS
+from harness.text.dedup import LIKENESS, fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +94,74 @@ def _seen(parts: Split) -> frozenset[str]:
     """The fingerprints of the texts that a head learned of, or that chose its epochs."""
     known = (*parts.train, *parts.validation)
     return frozenset(fingerprint(text) for pair in known for text in pair.sentences)
+
+
+def train_members(
+    parts: Split, embedded: Embedded, recipe: RecipeSpec, *, seed: int
+) -> list[Trained]:
+    """As many sets of matrices as a recipe has members, by the seed and those behind it."""
+    known = examples(parts.train, embedded)
+    held = examples(parts.validation, embedded) if parts.validation else None
+    return [
+        train(known, recipe.settings, seed=seed + place, validation=held)
+        for place in range(recipe.members)
+    ]
+
+
+def head_of(
+    name: str,
+    members: list[Trained],
+    recipe: RecipeSpec,
+    *,
+    encoder_digest: str,
+    card: Card | None = None,
+    seen: frozenset[str] = frozenset(),
+) -> Head:
+    """The head of a recipe's members."""
+    return Head(
+        name=name,
+        members=tuple(member.maps for member in members),
+        encoder=recipe.encoder,
+        encoder_digest=encoder_digest,
+        form=recipe.settings.form,
+        card=card,
+        seen=seen,
+    )
+
+
+CHOOSING: Final = (9, 1)  # shares of what a fold leaves, where a recipe chooses its epochs
+
+
+def cross_validated(
+    pairs: Sequence[TrainingPair],
+    recipe: RecipeSpec,
+    embedded: Embedded,
+    *,
+    progress: Callable[[int, int], None],
+) -> dict[str, float | None]:
+    """The figures by name, each the mean over folds and seeds.
+
+    Beside each stands its standard deviation between the seeds, where there are several.
+    """
+    by_seed: list[list[Figures]] = []
+    for seed in recipe.fold_seeds:
+        by_seed.append([])
+        shares = CHOOSING if recipe.split[1] else (1, 0)
+        for parts in folds(pairs, seed=seed, count=recipe.folds, shares=shares):
+            by_seed[-1].append(_measured(parts, recipe, embedded, seed=seed))
+            progress(sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
+    metrics: dict[str, float | None] = {}
+    for name in asdict(by_seed[0][0]):
+        means = [mean_known([getattr(one, name) for one in found]) for found in by_seed]
+        there = [mean for mean in means if mean is not None]
+        metrics[f"folds {name}"] = mean_known(means)
+        if len(there) > 1:
+            metrics[f"folds {name} sd"] = stdev(there)
+    return metrics
+
+
+def _measured(parts: Split, recipe: RecipeSpec, embedded: Embedded, *, seed: int) -> Figures:
+    """The figures of one fold. The members of no two seeds are alike."""
+    members = train_members(parts, embedded, recipe, seed=seed * 1000)
+    head = head_of("fold", members, recipe, encoder_digest="")
+    return figures(head, parts.test, embedded, words=word_presence(parts.train))

@@ -14,27 +14,25 @@ import msgspec
 
 from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError
-from harness.importers import merge as replay_union
+from harness.importers import merge
 from harness.importers import run as replay_run
 from harness.importers.answers import FileAnswers, StoredAnswer, Told
-from harness.importers.formats import column_map as mapped
-from harness.importers.formats import hu2022 as hu_choices
-from harness.importers.formats import inspect_log, lm_eval_log
-from harness.importers.formats import topical_chat as rated_replies
+from harness.importers.formats import column_map, hu2022, inspect_log, lm_eval_log, topical_chat
 from harness.importers.lookup import Posed
 from harness.importers.run import Cells, Job
 from harness.pipeline import rows as evidence
 from harness.pipeline import run as jobs
 from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
+from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
-from harness.storage.runs import Row, RunFile, RunFolder, write_whole
+from harness.storage.runs import Row, RunFile, RunFolder
 from harness.storage.tables import read_text
 from harness.workspace import Workspace
 
 # A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, posed, spec). Those of
 # released data are named by the tasks they answer; logs of other harnesses answer any.
-LAYOUTS = {"rated_replies": rated_replies, "hu_choices": hu_choices}
+LAYOUTS = {"rated_replies": topical_chat, "hu_choices": hu2022}
 LOGS = {"lm_eval": lm_eval_log, "inspect": inspect_log}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -141,23 +139,23 @@ def _stored(space: Workspace, job: Job, new: Cells) -> tuple[jobs.Done, Cells, t
     replay_run.check_choices(job, new)
     ledger = Ledger(space.results / "calls" / job.model)
     replay_run.refuse_others(ledger, job, new)
-    earlier = replay_union.earlier_runs(space.results, job, ledger)
-    found = replay_union.joined(new, earlier)
+    earlier = merge.earlier_runs(space.results, job, ledger)
+    found = merge.joined(new, earlier)
     run = replay_run.run_of(job, found)
     trials = replay_run.kept(ledger, job, found)
     folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
     _write(folder, replay_run.file_of(job, run, found), [evidence.row(part) for part in trials])
     done = jobs.judge(space, folder, job.task.judges)
-    gone = replay_union.superseded(earlier, found, judges=job.task.judges)
+    gone = merge.superseded(earlier, found, judges=job.task.judges)
     for old in gone:
-        replay_union.remove(old)
+        merge.remove(old)
     return done, found, tuple(old.path for old in gone)
 
 
 def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, ModuleType]:
     """The layouts a file may be in: that of a map, else those of the task and all logs."""
     if spec is not None:
-        return {spec.format: LOGS.get(spec.format, mapped)}
+        return {spec.format: LOGS.get(spec.format, column_map)}
     if unknown := [layout for layout in task.imports if layout not in LAYOUTS]:
         raise SpecError(
             f"task {name}: no layout {unknown[0]!r} in `imports`; known: {', '.join(LAYOUTS)}"

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from harness.core import Run, Sample
-from harness.errors import DataError
+from harness.errors import DataError, nearest
 from harness.parts import Message, Option
 from harness.pipeline.plan import Cell, Plan, covered, options, request
-from harness.specs.schema import nearest
 from harness.specs.tasks import TaskSpec
 from harness.text.prompts import Prompts
 

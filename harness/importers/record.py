@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core import Sample
-from harness.errors import DataError
+from harness.errors import DataError, nearest
 from harness.importers.lookup import Posed
 from harness.pipeline.plan import covered
 from harness.specs.imports import MapSpec, SampleColumns, VariantColumn
-from harness.specs.schema import nearest
 
 Place = tuple[str, Sample]
 """A variant and a sample: what an answer is to."""

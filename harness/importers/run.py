@@ -14,7 +14,7 @@ from harness.core import Request, Response, Run, Sample
 from harness.errors import DataError
 from harness.importers.answers import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
-from harness.pipeline import stages as pipeline
+from harness.pipeline import stages
 from harness.pipeline.answer_modes import label
 from harness.pipeline.plan import SCORING, covered, options
 from harness.pipeline.stages import Taken, Trial
@@ -217,7 +217,7 @@ def _response(request: Request, answer: StoredAnswer | None) -> Response:
 def _trial(job: Job, sample: Sample, *, request: Request, held: Mapping[str, Response]) -> Trial:
     part = Taken(request.step, request.key, request.messages, held[request.key])
     way = label(job.task, job.decoding)
-    return pipeline.trial(sample, request.variant, decoding=way, taken=(part,), task=job.task)
+    return stages.trial(sample, request.variant, decoding=way, taken=(part,), task=job.task)
 
 
 def check_choices(job: Job, found: Cells) -> None:

@@ -11,9 +11,11 @@ from math import exp, fsum
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.data.choices import LABELS
 from harness.parts import ChoiceScore, Option, Reason, digest
-from harness.pipeline.choice_scores import LABELLED, PLACE
 from harness.specs.judges import GoldSpec
 from harness.text.parsers import choice_text, is_cut_no, is_refusal, option_number
+
+PLACE, LABELLED = "chosen_place_", ("chosen_label_", "prob_label_")
+
 
 Normalised = Callable[[ChoiceScore, str, ChoiceScore | None], float | None]
 

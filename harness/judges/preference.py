@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.parts import Decoding, Message, Reason, digest
 from harness.specs.judges import PreferenceSpec
-from harness.specs.schema import nearest
 from harness.text.parsers import option_number
 from harness.text.prompts import Prompts
 

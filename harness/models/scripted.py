@@ -10,9 +10,8 @@ from random import Random
 
 from harness.core import Request, Response, Sample
 from harness.data.choices import laid_out
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.parts import ChoiceScore, Mode, Option, digest
-from harness.specs.schema import nearest
 from harness.specs.tasks import ChoiceSpec
 
 _CLUSTER = "cluster:"

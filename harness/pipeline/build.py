@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.core import Request, Response, Sample
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.models.client.cached import Desk
 from harness.parts import Decoding, Reason, digest
-from harness.specs.schema import nearest
 from harness.specs.transforms import BuildSpec, BuildStepSpec
 from harness.text.parsers import CUTS, closing_yes_no
 from harness.text.prompts import Prompts

@@ -7,11 +7,11 @@ here writes a score.
 from collections.abc import Mapping, Sequence
 from math import fsum
 
-from harness.stats.calibration import calibration_error
+from harness.judges.gold import PLACE
+from harness.stats.classification import calibration_error
 from harness.storage.runs import Row, VerdictRow
 
 Read = tuple[Row, VerdictRow]
-PLACE, LABELLED = "chosen_place_", ("chosen_label_", "prob_label_")
 PERMUTED, CALIBRATION, FAVOURITE = "accuracy_permuted", "calibration_error", "most_frequent_choice"
 
 

@@ -11,7 +11,8 @@ from math import fsum
 import numpy as np
 
 from harness.data.choices import LABELS
-from harness.pipeline.choice_scores import LABELLED, Read
+from harness.judges.gold import LABELLED
+from harness.pipeline.choice_scores import Read
 from harness.pipeline.detection_scores import DRAWS, Number
 from harness.specs.tasks import ClassesSpec
 from harness.stats.classification import classified, one_hot

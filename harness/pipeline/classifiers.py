@@ -10,8 +10,8 @@ from pathlib import Path
 
 from harness.core import Model, Sample
 from harness.errors import ModelError
-from harness.models.encoders.embedded import embedded
 from harness.models.encoders.encoders import Encoder
+from harness.models.encoders.factory import embedded
 from harness.models.labels import Questions
 from harness.models.local.trained import Trained, check_fit, read_trained
 from harness.specs.models import (

@@ -11,11 +11,18 @@ from itertools import pairwise
 import numpy as np
 
 from harness.data.choices import LABELS
-from harness.pipeline.choice_scores import LABELLED, Read
+from harness.judges.gold import LABELLED
+from harness.pipeline.choice_scores import Read
 from harness.specs.tasks import ImplicitnessSpec
-from harness.stats.detection import PUBLISHED_EDGES, auc, bin_of, effective_n, equal_mass_edges
+from harness.stats.detection import (
+    PUBLISHED_EDGES,
+    auc,
+    bin_of,
+    effective_n,
+    equal_mass_edges,
+    trend,
+)
 from harness.stats.estimate import Floats
-from harness.stats.logistic import trend
 from harness.stats.resampling import Resamples
 
 IMPLICITNESS = "implicitness"

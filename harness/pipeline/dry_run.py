@@ -11,7 +11,7 @@ from math import fsum
 from harness.core import Request
 from harness.models.client.cached import Desk
 from harness.models.labels import TextReader
-from harness.models.local.prompt_sizes import CHARACTERS_A_TOKEN, Sizing, characters, estimated
+from harness.models.local.token_report import CHARACTERS_A_TOKEN, Sizing, characters, estimated
 from harness.parts import Message
 from harness.pipeline.judge_sessions import Seat
 from harness.pipeline.preview import (

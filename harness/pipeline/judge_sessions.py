@@ -8,16 +8,15 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.analysis.run_judges import THROUGH
 from harness.core import Case, Judge, Model, Request, Response, Sample
-from harness.errors import ModelError, SpecError, StoreError
+from harness.errors import ModelError, SpecError, StoreError, nearest
+from harness.judges.label import THROUGH
 from harness.judges.swapped import SWAPPED, Swapped, partners
 from harness.models.client.cached import Desk
 from harness.parts import Mode
 from harness.pipeline.plan import Plan, request
 from harness.specs.judges import CosineSpec, GoldSpec, JudgeSpec, asked_model, step_read
 from harness.specs.models import ModelSpec, OpenAISpec
-from harness.specs.schema import nearest
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import JudgeEntry, ModelEntry

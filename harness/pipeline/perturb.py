@@ -16,19 +16,24 @@ from msgspec import structs
 from harness.core import Sample
 from harness.data.choices import ORDER, order_of
 from harness.data.readers.labelled_table import IMPLICITNESS
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.models.client.cached import Desk
 from harness.parts import Reason
 from harness.pipeline.build import build
-from harness.specs.perturbations import TEXT, AskedSpec, LocalSpec, PerturbationSpec, WordNetSpec
-from harness.specs.schema import nearest
 from harness.specs.tasks import DataSpec, TaskSpec
-from harness.specs.transforms import BuildSpec
+from harness.specs.transforms import (
+    TEXT,
+    AskedSpec,
+    BuildSpec,
+    LocalSpec,
+    PerturbationSpec,
+    WordNetSpec,
+)
 from harness.text.dedup import normal
 from harness.text.edits import changed
 from harness.text.parsers import is_refusal
 from harness.text.prompts import Prompts
-from harness.text.wordnet import synonyms
+from harness.text.words import synonyms
 
 FROM, BY, KEEPS = "perturbed_from", "perturbed_by", "keeps_meaning"
 ORIGINAL: Final = "original"

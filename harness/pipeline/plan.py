@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from harness.core import Request, Run, Sample
 from harness.data.choices import laid_out, shown
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.parts import Decoding, Option, digest
 from harness.pipeline.answer_modes import SCORED, label
-from harness.specs.schema import nearest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.text.prompts import Prompts, Slot, as_data
 

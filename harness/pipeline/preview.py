@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from harness.core import Request, Response
 from harness.models.client.cached import Desk
-from harness.models.local.prompt_sizes import CHARACTERS_A_TOKEN
-from harness.pipeline import stages as pipeline
+from harness.models.local.token_report import CHARACTERS_A_TOKEN
+from harness.pipeline import stages
 from harness.pipeline.judge_sessions import Seat
 from harness.pipeline.plan import Cell, Plan, request
 from harness.pipeline.stages import Taken, Trial
@@ -102,8 +102,8 @@ def count_replies(trials: Sequence[Trial], seats: Sequence[Seat], *, task: TaskS
 
 def asked_of(trials: Sequence[Trial], seat: Seat, *, task: TaskSpec) -> list[Request]:
     """What a judge asks about stored answers."""
-    viewed = [pipeline.seen(part, seat.entry.step, task=task) for part in trials]
-    asked = pipeline.questions([part for part in viewed if part], seat.judge)
+    viewed = [stages.seen(part, seat.entry.step, task=task) for part in trials]
+    asked = stages.questions([part for part in viewed if part], seat.judge)
     return [question for part in asked for question in part]
 
 
@@ -120,20 +120,20 @@ def _next(plan: Plan, course: Course, wave: int) -> Foreseen | None:
     """The next call of a course; none behind its last step, or behind one that failed for good."""
     cell, task = course.cell, plan.task
     steps = task.variants[cell.variant].steps
-    earlier = pipeline.told(course.longest, task, cell.variant)
+    earlier = stages.told(course.longest, task, cell.variant)
     if len(course.calls) != wave or wave >= len(steps) or earlier is None:
         return None
     longest = request(plan, cell, step=steps[wave], earlier=earlier)
     if not course.is_open:
         return Foreseen(longest, longest)
-    brief = pipeline.told(course.shortest, task, cell.variant) or {}
+    brief = stages.told(course.shortest, task, cell.variant) or {}
     shortest = request(plan, cell, step=steps[wave], earlier=brief)
     return Foreseen(longest, longest if longest.key == shortest.key else shortest)
 
 
 def _trial(plan: Plan, course: Course, taken: Sequence[Taken]) -> Trial:
     cell = course.cell
-    return pipeline.trial(
+    return stages.trial(
         cell.sample,
         cell.variant,
         decoding=plan.label(cell),
@@ -144,8 +144,8 @@ def _trial(plan: Plan, course: Course, taken: Sequence[Taken]) -> Trial:
 
 def _asked(plan: Plan, trial: Trial, seat: Seat) -> tuple[Request, ...]:
     """A judge's questions about a trial, as it sees it."""
-    viewed = pipeline.seen(trial, seat.entry.step, task=plan.task)
-    return pipeline.questions([viewed], seat.judge)[0] if viewed else ()
+    viewed = stages.seen(trial, seat.entry.step, task=plan.task)
+    return stages.questions([viewed], seat.judge)[0] if viewed else ()
 
 
 def _taken(asked: Request, stored: Response | None, tokens: int) -> Taken:

@@ -14,7 +14,7 @@ from harness.pipeline.costs import answer_calls, judge_calls, merged, run_costs
 from harness.pipeline.stages import Judged, Taken, Trial, trial
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import Gap, Row, RunFile, Said, StepRow, VerdictRow
-from harness.text.prompts import without_controls
+from harness.text.controls import without_controls
 
 OF_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 """Reasons whose notes are a server's words or ours, not a model's."""

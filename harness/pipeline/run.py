@@ -17,7 +17,7 @@ from harness.errors import HarnessError
 from harness.implicitness.bins import as_told
 from harness.parts import digest
 from harness.pipeline import rows as evidence
-from harness.pipeline import stages as pipeline
+from harness.pipeline import stages
 from harness.pipeline.answer_modes import Way, answered_by
 from harness.pipeline.classifiers import Posed, model_of
 from harness.pipeline.judge_sessions import (
@@ -42,18 +42,11 @@ from harness.pipeline.plan import (
 from harness.pipeline.preview import count_replies, count_stored
 from harness.pipeline.scores import score_rows
 from harness.pipeline.stages import Trial
-from harness.specs.backends import Backend
+from harness.specs.models import Backend
 from harness.specs.tasks import TaskSpec
+from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
-from harness.storage.runs import (
-    JudgeEntry,
-    ModelEntry,
-    Row,
-    RunFile,
-    RunFolder,
-    VerdictRow,
-    write_whole,
-)
+from harness.storage.runs import JudgeEntry, ModelEntry, Row, RunFile, RunFolder, VerdictRow
 from harness.storage.score_table import ScoreRow, table_text
 from harness.workspace import Workspace
 
@@ -208,7 +201,7 @@ def _next(space: Workspace, ready: deque[Prepared]) -> Done:
 def _run(space: Workspace, ready: Prepared) -> Done:
     try_judges(space, ready.plan, seats=ready.seats, ledger=space.desk(ready.model).ledger)
     with space.desk(ready.model) as desk:
-        trials = pipeline.answer(ready.plan, desk)
+        trials = stages.answer(ready.plan, desk)
     rows = [evidence.row(trial) for trial in trials]
     file, rows = _with_earlier(ready.folder, ready.file, rows)
     return _judge_and_write(ready.folder, file, rows=rows, trials=trials, seats=ready.seats)
@@ -249,7 +242,7 @@ def read(space: Workspace, folder: RunFolder) -> Reread:
         altered += [] if judge.recipe == entry.recipe else [f"judge {entry.name}"]
         viewed = _seen(trials, entry, task=task)
         held = {place: rows[place].verdicts[entry.name] for place in viewed}
-        today = pipeline.questions(list(viewed.values()), judge)
+        today = stages.questions(list(viewed.values()), judge)
         stale[entry.name] = sum(
             tuple(question.key for question in asked) != verdict.keys
             for asked, verdict in zip(today, held.values(), strict=True)
@@ -277,7 +270,7 @@ def _judge_and_write(
     for part in seats:
         viewed = _seen(trials, part.entry, task=file.task)
         with part.desk or nullcontext() as desk:
-            judged = pipeline.ask(list(viewed.values()), part.judge, desk)
+            judged = stages.ask(list(viewed.values()), part.judge, desk)
         verdicts = map(evidence.verdict_row, judged)
         held = dict(zip(viewed, verdicts, strict=True))
         rows = evidence.with_verdicts(rows, part.judge.name, held)
@@ -322,7 +315,7 @@ def _stored_trials(
 
 def _seen(trials: Sequence[Trial], entry: JudgeEntry, *, task: TaskSpec) -> dict[int, Trial]:
     """The trials as a judge sees them, by place; those without the step it reads are left out."""
-    viewed = ((i, pipeline.seen(part, entry.step, task=task)) for i, part in enumerate(trials))
+    viewed = ((i, stages.seen(part, entry.step, task=task)) for i, part in enumerate(trials))
     return {place: part for place, part in viewed if part is not None}
 
 
@@ -335,13 +328,13 @@ def _reread(
     trials: Mapping[int, Trial],
 ) -> dict[int, VerdictRow]:
     """A judge's verdicts on stored replies; the stored ones where it asks more or less today."""
-    asked = dict(zip(trials, pipeline.questions(list(trials.values()), judge), strict=True))
+    asked = dict(zip(trials, stages.questions(list(trials.values()), judge), strict=True))
     same = [
         place
         for place, part in trials.items()
         if part.response.failure is not None or len(asked[place]) == len(held[place].keys)
     ]
-    judged = pipeline.read(
+    judged = stages.read(
         [trials[place] for place in same],
         judge,
         keys=[held[place].keys for place in same],

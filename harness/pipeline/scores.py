@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from harness.core import Score
+from harness.judges import gold
 from harness.parts import Reason, digest
-from harness.pipeline import choice_scores, costs
-from harness.pipeline import class_scores as classification
-from harness.pipeline import detection_scores as detection
+from harness.pipeline import choice_scores, class_scores, costs, detection_scores
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
 from harness.stats.intervals import mean_interval
 from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
@@ -106,7 +105,7 @@ def block_scores(block: Block, judge: JudgeEntry, *, seed: int) -> Iterator[Scor
     if block.implicitness is not None and block.group == ALL:
         yield from _detected(block, judge, block.implicitness, seed=seed)
     if block.classes is not None and block.group == ALL:
-        found = classification.numbers(block.pairs, block.classes, everything=ALL, seed=str(seed))
+        found = class_scores.numbers(block.pairs, block.classes, everything=ALL, seed=str(seed))
         yield from (_numbered(block, judge, group, number) for group, number in found)
 
 
@@ -114,19 +113,19 @@ def _detected(
     block: Block, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
 ) -> Iterator[Score]:
     """Hits, false alarms and what goes with them, of all readings and of each bin."""
-    held = detection.answered(block.pairs, spec)
-    for part in detection.parts(held, spec, everything=ALL):
-        for metric in detection.RATES:
-            places = detection.kind(part, held, is_positive=metric == detection.HITS)
-            if detection.is_enough(part, places, held, spec.least):
+    held = detection_scores.answered(block.pairs, spec)
+    for part in detection_scores.parts(held, spec, everything=ALL):
+        for metric in detection_scores.RATES:
+            places = detection_scores.kind(part, held, is_positive=metric == detection_scores.HITS)
+            if detection_scores.is_enough(part, places, held, spec.least):
                 values = [held[at].flagged for at in places]
                 some = _some(block, part.group, places)
                 yield _mean(some, judge, metric=metric, values=values, seed=seed)
-        for found in detection.numbers(part, held, spec, seed=str(seed)):
+        for found in detection_scores.numbers(part, held, spec, seed=str(seed)):
             yield _numbered(block, judge, part.group, found)
 
 
-def _numbered(block: Block, judge: JudgeEntry, group: str, found: detection.Number) -> Score:
+def _numbered(block: Block, judge: JudgeEntry, group: str, found: detection_scores.Number) -> Score:
     """The score of a number of several readings together."""
     inside = set(found.counted)
     score = _whole(
@@ -201,7 +200,7 @@ def _is_known(block: Block, metric: str) -> bool:
     """Whether a metric has a meaning in a block: what is said of a kind of choice that none of
     its samples has does not.
     """
-    is_of_choice = metric.startswith((choice_scores.PLACE, *choice_scores.LABELLED))
+    is_of_choice = metric.startswith((gold.PLACE, *gold.LABELLED))
     return not is_of_choice or any(metric in part.verdict.detail for part in block.readings)
 
 

@@ -15,15 +15,14 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import LABEL, MADE
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.implicitness.bins import as_told
-from harness.models.encoders.embedded import embedded
+from harness.models.encoders.factory import embedded
 from harness.models.labels import shown
-from harness.models.local.linear import check_classes, fit, save_head
+from harness.models.local.linear_classifier import check_classes, fit, save_head
 from harness.models.local.trained import Card, Trained, fingerprints, write_trained
 from harness.pipeline.classifiers import recipe, trained_folder, vectors_folder
 from harness.specs.models import ClassifierSpec, SklearnSpec
-from harness.specs.schema import nearest
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import DataEntry
@@ -169,7 +168,7 @@ def _tune(
     options: TrainOptions, spec: ClassifierSpec, lesson: Lesson, where: tuple[Path, Told]
 ) -> Trained:
     """Train all of a sequence classifier, and keep it."""
-    from harness.models.local.fine_tuning import Examples, tune
+    from harness.models.local.sequence_classifier import Examples, tune
 
     folder, progress = where
     examples = Examples(lesson.texts, lesson.places, lesson.labels)

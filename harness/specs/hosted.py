@@ -5,7 +5,11 @@ what was never sent.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, field
+
+from harness.specs.schema import Spec
 
 _DRAWN = "the decoding in the YAML of the task or judge"
 _ROOM = f"max_tokens of {_DRAWN}, reasoning_max_tokens here"
@@ -75,3 +79,32 @@ def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anth
         raise ValueError(
             f"extra_body would override what each request says; leave out, and set instead: {told}"
         )
+
+
+Usd = Annotated[float, Meta(ge=0)]
+
+
+class PriceSpec(Spec, frozen=True, kw_only=True):
+    """US dollars a million tokens of one model; null where no price was read.
+
+    `read` is the day it stood at `source`. `batch_share` is what a call costs in a batch, as a
+    share of its price by itself.
+    """
+
+    input_usd: Usd | None = None
+    output_usd: Usd | None = None
+    batch_share: Annotated[float, Meta(gt=0, le=1)] | None = None
+    read: str | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        told = (self.input_usd, self.output_usd, self.read, self.source)
+        if len({value is None for value in told}) > 1:
+            raise ValueError("give input_usd, output_usd, read and source, or none of them")
+
+
+class PricesSpec(Spec, frozen=True, kw_only=True):
+    """Prices by the name a provider calls a model by."""
+
+    about: str = ""
+    prices: dict[str, PriceSpec] = field(default_factory=dict)

@@ -1,12 +1,42 @@
 """What a recipe's YAML may say: how a head of the implicitness metric is trained."""
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, field
 
-from harness.implicitness.formula import Direction, Distance, Form
 from harness.specs.encoders import LocalEncoderSpec, MiniLMSpec
 from harness.specs.schema import Spec
+
+
+class Direction(StrEnum):
+    """Which feature is mapped before the two are compared."""
+
+    TO_SEMANTIC = "p2s"
+    TO_PRAGMATIC = "s2p"
+    THIRD = "third"
+
+
+class Distance(StrEnum):
+    """How far two vectors lie apart: cosine in [0, 2], euclidean in [0, inf)."""
+
+    COSINE = "cosine"
+    EUCLIDEAN = "euclidean"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One of the twelve ways to compute the metric; as published unless told otherwise.
+
+    `implicitness` measures between a sentence's two features, `pragmatic` between the pragmatic
+    features of two sentences.
+    """
+
+    direction: Direction = Direction.TO_SEMANTIC
+    implicitness: Distance = Distance.COSINE
+    pragmatic: Distance = Distance.EUCLIDEAN
+
 
 AtLeastOne = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[float, Meta(ge=0)]
@@ -63,3 +93,58 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     folds: Annotated[int, Meta(ge=0)] = 0
     fold_seeds: tuple[int, ...] = (0,)
     licence: str = ""
+
+
+class FormSpec(Spec, frozen=True, kw_only=True):
+    """How a published head is computed; a key left out is as its configuration says."""
+
+    direction: Direction | None = None
+    implicitness: Distance | None = None
+    pragmatic: Distance | None = None
+
+
+class KeysSpec(Spec, frozen=True, kw_only=True):
+    """The names of a published head's matrices, where they are not found by themselves."""
+
+    semantic: str | None = None
+    pragmatic: str | None = None
+    transfer: str | None = None
+    transfer_semantic: str | None = None
+
+
+class HeadSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="head"):
+    """A head in our format: NAME.json and NAME.safetensors.
+
+    `head` is a path, from this file's folder where it is not absolute, or the name of a head
+    that ships. `encoder` takes the place of the one the head names, and must be the same model.
+    """
+
+    about: str
+    head: str
+    encoder: LocalEncoderSpec | None = None
+
+
+class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="published"):
+    """Weights as the metric's authors publish them: a torch state dict and its configuration.
+
+    `model` is a hub name or a folder, for the user to fill in where those weights are gated (null
+    in what ships); `weights` is a file in it where there are several. `encoder`
+    is the sentence encoder (hub name or folder) whose architecture and tokenizer the weights
+    belong to. `ignore` names entries of the state dict that the formula has no use for.
+    `trained_on` is a table of the texts they were trained on, from this file's folder where it is
+    not absolute; null where nobody has it.
+    """
+
+    about: str
+    model: str | None = None
+    revision: str | None = None
+    weights: str | None = None
+    encoder: str = "sentence-transformers/all-mpnet-base-v2"
+    encoder_revision: str | None = None
+    form: FormSpec = field(default_factory=FormSpec)
+    keys: KeysSpec = field(default_factory=KeysSpec)
+    ignore: tuple[str, ...] = ()
+    trained_on: str | None = None
+
+
+ScorerSpec = HeadSpec | PublishedSpec

@@ -4,7 +4,6 @@ Unknown, missing, repeated and ill-typed keys are errors that name the file, the
 nearest valid one. Nothing here knows what a spec says, nor where files lie.
 """
 
-import difflib
 import re
 from dataclasses import dataclass
 from datetime import date
@@ -17,7 +16,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 
 LONGEST_TOLD = 60
 
@@ -73,13 +72,6 @@ def check(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa: AN
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         raise SpecError(f"{where}: {_explain(str(error), kind, content)}") from error
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """A sentence end that names the closest known names, and all of them where few."""
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"{hint or ';'} known: {', '.join(sorted(known)) or 'none'}"
 
 
 def _explain(message: str, kind: Any, content: object) -> str:  # noqa: ANN401 - as in check

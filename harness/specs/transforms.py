@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from harness.specs.schema import Spec
 from harness.specs.tasks import DecodingSpec
@@ -40,3 +40,124 @@ class BuildSpec(Spec, frozen=True, kw_only=True):
                     f"step {step.name}: `judges` names the reference a verdict is about; give it "
                     "with `makes: verdict`, and only there"
                 )
+
+
+Words = tuple[str, ...]
+Groups = tuple[tuple[str, ...], ...]
+TEXT = "text"
+
+
+class InsertSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="insert"):
+    """Puts one adverb in: of `middle` behind an auxiliary of `after`, else at start or end.
+
+    A sentence's first word is made small for an adverb of `start` only where it is one of
+    `small`; any other may be a name. `not_before` are words that no adverb of `middle` precedes.
+    """
+
+    about: str
+    keeps_meaning: bool
+    start: Words
+    middle: Words
+    end: Words
+    after: Words
+    not_before: Words
+    small: Words
+
+
+class DegreeSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="degree"):
+    """Exchanges a degree modifier for another of its group, else puts one before an adjective.
+
+    Those of `groups` are exchanged before one of `adjectives` alone, those of `anywhere` where they
+    stand. Those put in are of the first group; they go before one of `adjectives` that stands
+    behind one of `behind` or behind an indefinite article.
+    """
+
+    about: str
+    keeps_meaning: bool
+    groups: Groups
+    anywhere: Groups
+    adjectives: Words
+    behind: Words
+
+
+class SwapSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="swap"):
+    """Exchanges one expression for another of its group; an expression is one word or several.
+
+    Of groups that share an expression the first counts. `not_before` are words, or marks, before
+    which no expression is exchanged.
+    """
+
+    about: str
+    keeps_meaning: bool
+    groups: Groups
+    not_before: Words = ()
+
+
+class NamesSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="names"):
+    """Exchanges one name, wherever it stands, for an invented one of its kind.
+
+    What kind a capitalised name is of is told by a `titles` before it or by `known_people`, by an
+    `ends` behind it (organisations), or by a `near` before it (places). Words of `not_names` are
+    none, nor are those before a word of `not_before`; places stand before a mark or a word of
+    `places_before`, for others may be of peoples. A name whose kind nothing tells is left alone.
+    """
+
+    about: str
+    keeps_meaning: bool
+    people: Words
+    places: Words
+    organisations: Words
+    titles: Words
+    known_people: Words
+    near: Words
+    ends: Words
+    not_names: Words
+    not_before: Words
+    places_before: Words
+
+
+class RandomSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="random"):
+    """An operation of EDA (Wei and Zou 2019) on `share` of a text's words, at least on one.
+
+    `groups` are the synonyms that insertion and synonyms take.
+    """
+
+    about: str
+    keeps_meaning: bool
+    operation: Literal["deletion", "swap", "insertion", "synonyms"]
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    groups: Groups = ()
+
+    def __post_init__(self) -> None:
+        if (self.operation in ("insertion", "synonyms")) != bool(self.groups):
+            raise ValueError(
+                f"operation {self.operation}: `groups` go with insertion and synonyms, and with "
+                "them alone; correct one of the two"
+            )
+
+
+class WordNetSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="wordnet"):
+    """Exchanges one word for a synonym that an installed WordNet gives it as `part_of_speech`."""
+
+    about: str
+    keeps_meaning: bool
+    part_of_speech: Literal["adjective", "adverb", "noun", "verb"] = "adjective"
+
+
+class AskedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
+    """Has a model write the text anew: the last step's answer takes its place.
+
+    Steps see the text as `text`, and what earlier steps wrote under their names.
+    """
+
+    about: str
+    keeps_meaning: bool
+    steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]
+    decoding: DecodingSpec = field(
+        default_factory=lambda: DecodingSpec(temperature=0.0, max_tokens=400)
+    )
+    cut: Literal["none", "blank_line", "lead_in"] = "blank_line"
+
+
+LocalSpec = InsertSpec | DegreeSpec | SwapSpec | NamesSpec | RandomSpec | WordNetSpec
+PerturbationSpec = LocalSpec | AskedSpec

@@ -13,7 +13,7 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError
-from harness.storage.score_table import formula_safe
+from harness.storage.csv import formula_safe
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable

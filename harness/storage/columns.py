@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError
-from harness.specs.schema import nearest
+from harness.errors import DataError, nearest
 from harness.storage.cells import filled
 from harness.storage.layouts import ENDINGS, Layout, named_layout
 from harness.storage.table_files import Quotes, read_table

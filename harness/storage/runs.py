@@ -4,11 +4,9 @@ Everything here can be rebuilt from the calls ledger, and equal inputs give equa
 clock, no host, no order of arrival.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import token_hex
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +15,7 @@ from harness.core import Run, Sample
 from harness.errors import StoreError
 from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
+from harness.storage.files import write_whole
 
 _T = TypeVar("_T")
 
@@ -238,51 +237,6 @@ def find_run(results: Path, name: str) -> RunFolder:
 def run_folders(results: Path) -> list[RunFolder]:
     """Every run folder below a results folder, in the order of their paths."""
     return [RunFolder(path.parent) for path in sorted(results.glob("runs/*/*/*/run.json"))]
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old one or the whole new one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Not of tempfile's making: those can be read by their owner alone.
-        part = path.with_name(f".{path.name}.{token_hex(4)}")
-        try:
-            with part.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise StoreError(
-            f"{path}: cannot be written ({error.strerror}); free some space or choose another "
-            "--results or -o, then repeat the command"
-        ) from error
-
-
-def write_new(path: Path, data: bytes) -> None:
-    """Write a file that people go on to work in: what it holds already is never replaced."""
-    if path.is_file() and path.read_bytes() != data:
-        raise StoreError(
-            f"{path}: holds something else already, perhaps somebody's work; choose another -o, "
-            "or move it away"
-        )
-    write_whole(path, data)
-
-
-def refuse_source(out: Path, source: Path) -> None:
-    """Refuse to write over the file that is read."""
-    if out.resolve() == source.resolve():
-        raise StoreError(f"{out}: is the file that is read; choose another -o, so that it stays")
-
-
-def refuse_file(folder: Path) -> None:
-    """Refuse a folder to write into that is a file, or would lie below one."""
-    there = next((part for part in (folder, *folder.parents) if part.exists()), None)
-    if there is not None and not there.is_dir():
-        raise StoreError(f"{there}: is a file, and -o names a folder here; choose another -o")
 
 
 def _bytes(path: Path) -> bytes:

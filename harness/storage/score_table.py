@@ -4,14 +4,14 @@ Nothing here computes a score or ranks one.
 """
 
 import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import Score
 from harness.errors import StoreError
 from harness.parts import Reason
+from harness.storage.csv import csv_line, formula_safe
 
 COLUMNS = (
     *("task", "model", "variant", "decoding", "group", "judge", "metric"),
@@ -19,7 +19,6 @@ COLUMNS = (
     *(f"missing_{reason}" for reason in Reason),
     *("chance", "cost_usd", "signature"),
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +59,6 @@ def read_table(path: Path) -> list[ScoreRow]:
         raise StoreError(
             f"{path}: not a table of scores ({error}); repeat the run to rebuild it"
         ) from error
-
-
-def formula_safe(text: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def csv_line(values: Sequence[object]) -> str:
-    """One line of a CSV table: floats in full precision, null empty, texts formula-safe."""
-    # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
-    out = io.StringIO(newline="")
-    csv.writer(out).writerow([_cell(value) for value in values])
-    return out.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _values(row: ScoreRow) -> list[object]:

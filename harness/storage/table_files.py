@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from harness.errors import DataError
-from harness.specs.schema import nearest
+from harness.errors import DataError, nearest
 from harness.storage.cells import Cells, arrow_column, delimited, json_text, parquet_bytes, sound
 from harness.storage.layouts import Layout
 

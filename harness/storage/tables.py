@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError
-from harness.specs.schema import nearest
+from harness.errors import DataError, nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from harness.specs.perturbations import (
+from harness.specs.transforms import (
     DegreeSpec,
     InsertSpec,
     LocalSpec,

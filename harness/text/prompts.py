@@ -23,21 +23,16 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from harness.errors import SpecError
 from harness.parts import Message, digest
+from harness.text.controls import without_controls
 
 Slot = str | tuple[str, ...]
 """What fills a slot: a text, or a list of texts to go through with "for each"."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Our own delimiters and the turn markers of the chat templates in use.
 _DELIMITERS = re.compile(
     r"<{3,}|>{3,}|<\||\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|<[be]os>",
     re.IGNORECASE,
 )
-
-
-def without_controls(text: str) -> str:
-    """Text without control characters, as it may be shown to a person."""
-    return _CONTROL.sub("", text)
 
 
 def as_data(text: str) -> str:

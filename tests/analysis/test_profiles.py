@@ -19,8 +19,8 @@ from harness.analysis.profile import (
     profile_text,
 )
 from harness.errors import DataError
-from harness.implicitness.formula import Distance, Form
 from harness.models.vectors import Vectors
+from harness.specs.implicitness import Distance, Form
 
 SCORER = random_scorer()
 TEXTS = [f"The {word} ferry waits for tea {at}." for at, word in enumerate("abcdefghij")]

@@ -4,7 +4,7 @@ import pytest
 from support.paired_runs import NEAR, THOUGHT, stored, words_task
 
 from harness.analysis.panels import StoredRun
-from harness.analysis.run_judges import (
+from harness.analysis.run_views import (
     intention_judges,
     judge_named,
     judges_of_both,

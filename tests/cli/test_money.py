@@ -10,7 +10,7 @@ from support.stub_server import StubServer
 from support.toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
 
 from harness.cli import main
-from harness.cli.money import cost_line, usd
+from harness.cli.run_summary import cost_line, usd
 from harness.parts import Usage
 from harness.storage.runs import Cost, Costs
 from harness.storage.score_table import ScoreRow, read_table

@@ -7,15 +7,13 @@ from support.impscore_heads import plain_distance, plain_implicitness, random_ma
 from harness.implicitness.formula import (
     FORMS,
     PUBLISHED,
-    Direction,
-    Distance,
-    Form,
     Maps,
     Matrix,
     features,
     implicitness,
     pragmatic_distance,
 )
+from harness.specs.implicitness import Direction, Distance, Form
 
 ROWS = np.random.default_rng(7).standard_normal((5, 12)).astype(np.float32)
 

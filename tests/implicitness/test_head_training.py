@@ -5,19 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.implicitness.examples import Examples, Places
+from harness.implicitness.examples import Examples, Places, scaling
 from harness.implicitness.formula import (
     FORMS,
-    Form,
     Maps,
     Matrix,
     features,
     implicitness,
     pragmatic_distance,
 )
-from harness.implicitness.scaling import scaling
 from harness.models.vectors import Vectors
-from harness.specs.implicitness import SettingsSpec
+from harness.specs.implicitness import Form, SettingsSpec
 
 pytest.importorskip("torch")
 

@@ -19,10 +19,10 @@ from support.tiny_mpnet import (
 )
 
 from harness.errors import HarnessError, ModelError
-from harness.implicitness.formula import FORMS, PUBLISHED, Direction, Form
+from harness.implicitness.formula import FORMS, PUBLISHED
 from harness.implicitness.published import published_scorer
 from harness.implicitness.scorer import Flag, Scorer
-from harness.specs.scorers import PublishedSpec
+from harness.specs.implicitness import Direction, Form, PublishedSpec
 
 for package in ("torch", "transformers", "sentence_transformers"):
     pytest.importorskip(package)

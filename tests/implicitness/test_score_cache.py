@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.standin_scorer import Said, Standin
 
-from harness.implicitness.remembered import AT_ONCE, Remembered
+from harness.implicitness.open import AT_ONCE, Remembered
 
 
 def test_a_text_is_measured_once_in_all_processes(tmp_path: Path) -> None:

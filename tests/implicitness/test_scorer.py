@@ -8,10 +8,11 @@ import pytest
 from support.impscore_heads import random_head, random_scorer
 
 from harness.errors import ModelError
-from harness.implicitness.formula import FORMS, Distance, Form
+from harness.implicitness.formula import FORMS
 from harness.implicitness.scorer import AT_ONCE, Flag, Scored, Scorer, text_of
 from harness.models.encoders.encoders import CharNgrams, MiniLM
 from harness.models.vectors import Vectors
+from harness.specs.implicitness import Distance, Form
 
 TEXTS = ["It is cold.", "Close the window!", "\U0001f642 nice", "שלום עולם", "word " * 2000]
 

@@ -9,8 +9,7 @@ from support.training_pairs import invented
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.splits import Split, folds, split
-from harness.text.dedup import normal
-from harness.text.near_duplicates import LIKENESS, near_duplicates
+from harness.text.dedup import LIKENESS, near_duplicates, normal
 
 WORDS = [
     "the",

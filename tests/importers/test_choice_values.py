@@ -4,7 +4,7 @@ from math import inf, log, nan
 
 import pytest
 
-from harness.importers.choice_values import LEAST, by_place, of_logprobs, of_probabilities
+from harness.importers.answers import LEAST, by_place, of_logprobs, of_probabilities
 
 
 @pytest.mark.parametrize(

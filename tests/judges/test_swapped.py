@@ -11,7 +11,7 @@ from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError
 from harness.judges.swapped import Swapped, partners
 from harness.parts import Decoding, Message, Reason
-from harness.pipeline import run as jobs
+from harness.pipeline import run
 from harness.pipeline.run import RunOptions
 from harness.storage.runs import RunFolder
 
@@ -147,7 +147,7 @@ def values(folder: RunFolder, judge: str) -> list[float | Reason | None]:
 
 
 def test_any_judge_is_swapped_by_its_name(paired: Toy) -> None:
-    done = jobs.run(paired.space(), OPTIONS)
+    done = run.run(paired.space(), OPTIONS)
 
     assert values(done.folder, "near") == [1.0] * 5
     assert values(done.folder, "near:swapped")[4] is Reason.UNSUPPORTED
@@ -157,10 +157,10 @@ def test_any_judge_is_swapped_by_its_name(paired: Toy) -> None:
 
 
 def test_a_stored_run_is_judged_and_read_again_swapped(paired: Toy) -> None:
-    folder = jobs.run(paired.space(), replace(OPTIONS, judges=("near",))).folder
+    folder = run.run(paired.space(), replace(OPTIONS, judges=("near",))).folder
 
-    jobs.judge(paired.space(), folder, ["near:swapped"])
-    found = jobs.read(paired.space(), folder)
+    run.judge(paired.space(), folder, ["near:swapped"])
+    found = run.read(paired.space(), folder)
 
     assert (found.changes, found.altered) == ((), ())
     assert values(folder, "near:swapped")[4] is Reason.UNSUPPORTED
@@ -179,6 +179,6 @@ def test_what_cannot_be_swapped_is_told_before_anything_is_asked(
     toy: Toy, judge: str, words: str
 ) -> None:
     with pytest.raises(SpecError, match=words):
-        jobs.run(toy.space(), replace(OPTIONS, judges=(judge,)))
+        run.run(toy.space(), replace(OPTIONS, judges=(judge,)))
 
     assert not toy.results.exists()

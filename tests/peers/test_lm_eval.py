@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.choice import Case, build_model, by_program, read_cases
-from harness.models.local.choice_tokens import choice_tokens
+from harness.models.local.tokenization import choice_tokens
 from harness.parts import Message
 
 DATA = os.environ.get("HARNESS_DATA")

@@ -8,7 +8,7 @@ from support.choice_cases import chosen, lost, sample, shared
 from harness.core import Sample
 from harness.parts import Reason
 from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, Read, chance, over_all, permuted
-from harness.stats.calibration import calibration_error
+from harness.stats.classification import calibration_error
 from harness.storage.runs import Row, VerdictRow
 
 

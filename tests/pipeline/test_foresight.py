@@ -10,7 +10,7 @@ from support.sketches import Talker, failure, plan, task
 from harness.core import Request, Response
 from harness.models.client.cached import Desk, Retry, Terms
 from harness.parts import Reason
-from harness.pipeline import stages as pipeline
+from harness.pipeline import stages
 from harness.pipeline.plan import Plan
 from harness.pipeline.preview import Course, foresee, planned
 from harness.specs.tasks import StepSpec, VariantSpec
@@ -85,7 +85,7 @@ def test_a_course_ends_where_no_answer_will_come(
 def test_all_is_foreseen_just_as_it_is_then_asked(tmp_path: Path) -> None:
     talker, made = Talker(), plan(tmp_path, "tea", "rain", variants=("plain", "think"))
     with talker.desk(tmp_path) as desk:
-        pipeline.answer(made, desk)
+        stages.answer(made, desk)
 
     found = foresee(made, desk)
 

@@ -12,7 +12,7 @@ from support.toy import DECODINGS, SAMPLES, Toy
 
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.parts import Reason
-from harness.pipeline import run as jobs
+from harness.pipeline import run
 from harness.pipeline.rows import Lost
 from harness.pipeline.run import RunOptions
 from harness.storage.runs import Row, RunFolder
@@ -22,8 +22,8 @@ BASE = RunOptions("toy", "oracle", variants=("base",))
 
 
 def test_the_controls_bound_a_judge(toy: Toy) -> None:
-    best = jobs.run(toy.space(), BASE)
-    worst = jobs.run(toy.space(), replace(BASE, model="literal"))
+    best = run.run(toy.space(), BASE)
+    worst = run.run(toy.space(), replace(BASE, model="literal"))
 
     assert (best.scores[0].score.value, worst.scores[0].score.value) == (1.0, 0.0)
 
@@ -41,7 +41,7 @@ def test_the_controls_bound_a_judge(toy: Toy) -> None:
 def test_variants_are_those_named_in_the_order_of_the_task(
     toy: Toy, variants: tuple[str, ...], chosen: tuple[str, ...]
 ) -> None:
-    ready = jobs.prepare(toy.space(), replace(BASE, variants=variants))
+    ready = run.prepare(toy.space(), replace(BASE, variants=variants))
 
     assert ready.plan.run.variants == chosen
 
@@ -60,19 +60,19 @@ def test_variants_are_those_named_in_the_order_of_the_task(
 def test_the_digest_of_a_run_covers_all_but_its_judges(
     toy: Toy, options: RunOptions, is_same: bool
 ) -> None:
-    digests = {jobs.prepare(toy.space(), part).file.digest for part in (BASE, options)}
+    digests = {run.prepare(toy.space(), part).file.digest for part in (BASE, options)}
 
     assert (len(digests) == 1) == is_same
 
 
 def test_a_judge_named_twice_sits_once(toy: Toy) -> None:
-    ready = jobs.prepare(toy.space(), replace(BASE, judges=("near", "near")))
+    ready = run.prepare(toy.space(), replace(BASE, judges=("near", "near")))
 
     assert len(ready.seats) == 1
 
 
 def test_the_run_folder_is_named_by_task_model_and_digest(toy: Toy) -> None:
-    done = jobs.run(toy.space(), BASE)
+    done = run.run(toy.space(), BASE)
 
     place = done.folder.path.relative_to(toy.results)
     assert place.parts == ("runs", "toy", "oracle", done.file.digest[:16])
@@ -82,41 +82,41 @@ def test_the_run_folder_is_named_by_task_model_and_digest(toy: Toy) -> None:
 def test_missing_verdicts_are_counted_by_judge_and_reason(toy: Toy) -> None:
     with StubServer(reply=lambda _: "neither") as stub:
         environ = {"HARNESS_SERVER_URL": stub.url}
-        done = jobs.run(toy.space(environ), replace(BASE, judges=("choice",)))
+        done = run.run(toy.space(environ), replace(BASE, judges=("choice",)))
 
     assert done.missing == Counter({Lost("choice", True, Reason.UNPARSED): ANSWERS})
 
 
 def test_answers_lost_from_the_ledger_are_told_with_the_remedy(toy: Toy) -> None:
-    done = jobs.run(toy.space(), BASE)
+    done = run.run(toy.space(), BASE)
     shutil.rmtree(toy.results / "calls")
 
     with pytest.raises(StoreError, match=f"{ANSWERS} responses .* copy its folder back"):
-        jobs.read(toy.space(), done.folder)
+        run.read(toy.space(), done.folder)
 
 
 def test_replies_lost_from_the_ledger_are_told_with_the_remedy(toy: Toy) -> None:
     with StubServer(Script(replies={"": ("1",)})) as stub:
         space = toy.space({"HARNESS_SERVER_URL": stub.url})
-        done = jobs.run(space, replace(BASE, judges=("choice",)))
+        done = run.run(space, replace(BASE, judges=("choice",)))
     shutil.rmtree(toy.results / "calls/umpire")
 
     with pytest.raises(StoreError, match="replies to judge choice are not in the calls ledger"):
-        jobs.read(toy.space(), done.folder)
+        run.read(toy.space(), done.folder)
 
 
 def test_a_run_folder_moved_elsewhere_is_still_read(toy: Toy) -> None:
-    done = jobs.run(toy.space(), BASE)
+    done = run.run(toy.space(), BASE)
     moved = done.folder.path.rename(toy.folder / "moved")
 
-    assert jobs.read(toy.space(), RunFolder(moved)).changes == ()
+    assert run.read(toy.space(), RunFolder(moved)).changes == ()
 
 
 def test_rebuilt_files_are_the_same_bytes(toy: Toy) -> None:
-    jobs.run(toy.space(), BASE)
+    run.run(toy.space(), BASE)
     before = toy.bytes()
     shutil.rmtree(toy.results / "runs")
-    jobs.run(toy.space(), BASE)
+    run.run(toy.space(), BASE)
 
     assert toy.bytes() == before
 
@@ -136,7 +136,7 @@ def test_a_mistake_is_told_before_anything_is_asked_or_written(
     toy: Toy, options: RunOptions
 ) -> None:
     with pytest.raises(SpecError):
-        jobs.run(toy.space(), options)
+        run.run(toy.space(), options)
 
     assert not toy.results.exists()
 
@@ -146,18 +146,18 @@ def test_a_broken_template_of_a_judge_is_told_before_the_model_is_asked(toy: Toy
     options = replace(BASE, model="alpha", judges=("choice",))
 
     with pytest.raises(HarnessError, match="option_one"):
-        jobs.run(toy.space(), options)
+        run.run(toy.space(), options)
     assert not toy.results.exists()
 
 
 def test_a_judge_altered_since_keeps_its_stored_verdicts(toy: Toy) -> None:
-    done = jobs.run(toy.space(), BASE)
+    done = run.run(toy.space(), BASE)
     before = toy.bytes()
     toy.edit(
         "configs/judges/near.yaml", "accept: right, reject: wrong", "accept: wrong, reject: right"
     )
 
-    reread = jobs.read(toy.space(), done.folder)
+    reread = run.read(toy.space(), done.folder)
 
     assert (len(reread.changes), reread.altered) == (ANSWERS, ("judge near",))
     assert toy.bytes() == before
@@ -192,7 +192,7 @@ def verdicts(rows: Sequence[Row], judge: str) -> dict[str, set[float | None]]:
 
 
 def test_a_judge_of_a_step_reads_that_step_and_no_row_without_it(thoughtful: Toy) -> None:
-    rows = jobs.run(thoughtful.space(), BOTH).folder.read_rows()
+    rows = run.run(thoughtful.space(), BOTH).folder.read_rows()
 
     assert verdicts(rows, "near") == {"base": {1.0}, "think": {1.0}}
     assert verdicts(rows, "near-thought") == {"base": set(), "think": {0.0}}
@@ -201,7 +201,7 @@ def test_a_judge_of_a_step_reads_that_step_and_no_row_without_it(thoughtful: Toy
 def test_a_judge_of_a_step_has_scores_of_the_variants_with_that_step_alone(
     thoughtful: Toy,
 ) -> None:
-    scores = [row.score for row in jobs.run(thoughtful.space(), BOTH).scores]
+    scores = [row.score for row in run.run(thoughtful.space(), BOTH).scores]
 
     found = {score.variant for score in scores if score.judge == "near-thought"}
     assert found == {"think"}
@@ -217,9 +217,9 @@ def test_a_judge_of_a_step_can_be_sent_later_and_is_remembered_with_its_step(
     thoughtful: Toy,
 ) -> None:
     space = thoughtful.space()
-    first = jobs.run(space, replace(BOTH, judges=("near",)))
+    first = run.run(space, replace(BOTH, judges=("near",)))
 
-    done = jobs.judge(space, first.folder, ["near-thought"])
+    done = run.judge(space, first.folder, ["near-thought"])
 
     assert {entry.name: entry.step for entry in done.file.judges} == {
         "near": None,
@@ -233,7 +233,7 @@ def test_an_asking_judge_of_a_step_is_shown_that_step_alone(thoughtful: Toy) -> 
     thoughtful.write("configs/judges/choice-thought.yaml", f"{choice}\nstep: thought")
     with StubServer(reply=lambda _: "1") as stub:
         space = thoughtful.space({"HARNESS_SERVER_URL": stub.url})
-        done = jobs.run(space, replace(BOTH, judges=("choice-thought",)))
+        done = run.run(space, replace(BOTH, judges=("choice-thought",)))
         asked = [body["messages"][-1]["content"] for body in stub.bodies]
 
     assert len(asked) == 2 * SAMPLES  # both orders; the thoughts of both decodings are one
@@ -243,14 +243,14 @@ def test_an_asking_judge_of_a_step_is_shown_that_step_alone(thoughtful: Toy) -> 
 
 def test_verdicts_on_a_step_are_read_anew_from_that_step(thoughtful: Toy) -> None:
     space = thoughtful.space()
-    done = jobs.run(space, BOTH)
+    done = run.run(space, BOTH)
     rows = [
         replace(row, verdicts={name: replace(v, value=0.25) for name, v in row.verdicts.items()})
         for row in done.folder.read_rows()
     ]
     done.folder.write(done.file, rows)
 
-    reread = jobs.read(space, done.folder)
+    reread = run.read(space, done.folder)
 
     changed = Counter((c.judge, c.row.variant, c.after.value) for c in reread.changes)
     assert changed == {
@@ -259,7 +259,7 @@ def test_verdicts_on_a_step_are_read_anew_from_that_step(thoughtful: Toy) -> Non
         ("near-thought", "think", 0.0): ANSWERS,
     }
     assert not any(reread.stale.values())
-    assert jobs.read(space, done.folder).changes == ()
+    assert run.read(space, done.folder).changes == ()
 
 
 def test_a_judge_of_a_step_that_no_variant_has_is_refused_before_anything_is_asked(
@@ -268,7 +268,7 @@ def test_a_judge_of_a_step_that_no_variant_has_is_refused_before_anything_is_ask
     thoughtful.edit("configs/judges/near-thought.yaml", "step: thought", "step: thoughts")
 
     with pytest.raises(SpecError, match=r"near-thought reads step 'thoughts'.*mean thought\?"):
-        jobs.run(thoughtful.space(), BOTH)
+        run.run(thoughtful.space(), BOTH)
     assert not thoughtful.results.exists()
 
 
@@ -276,9 +276,9 @@ def test_a_judge_of_a_step_that_no_variant_has_is_not_sent_to_a_stored_run(
     thoughtful: Toy,
 ) -> None:
     thoughtful.edit("configs/judges/near-thought.yaml", "step: thought", "step: thoughts")
-    done = jobs.run(thoughtful.space(), replace(BOTH, judges=("near",)))
+    done = run.run(thoughtful.space(), replace(BOTH, judges=("near",)))
     before = thoughtful.bytes()
 
     with pytest.raises(SpecError, match="reads step 'thoughts'"):
-        jobs.judge(thoughtful.space(), done.folder, ["near-thought"])
+        run.judge(thoughtful.space(), done.folder, ["near-thought"])
     assert thoughtful.bytes() == before

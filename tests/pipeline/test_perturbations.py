@@ -27,8 +27,8 @@ from harness.pipeline.perturb import (
     perturbed_task,
 )
 from harness.registry import Registry, shipped_home
-from harness.specs.perturbations import PerturbationSpec
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
+from harness.specs.transforms import PerturbationSpec
 from harness.storage.ledger import Ledger
 from harness.text.prompts import Prompts
 

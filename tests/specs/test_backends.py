@@ -4,8 +4,14 @@ from typing import Any
 import pytest
 
 from harness.errors import SpecError
-from harness.specs.backends import Backend, rebacked
-from harness.specs.models import ModelSpec, OpenAISpec, TransformersSpec, VllmSpec
+from harness.specs.models import (
+    Backend,
+    ModelSpec,
+    OpenAISpec,
+    TransformersSpec,
+    VllmSpec,
+    rebacked,
+)
 from harness.specs.schema import check
 
 FILE = Path("configs/models/m.yaml")

@@ -6,20 +6,18 @@ from typing import Any
 
 import pytest
 
-from harness.errors import SpecError
+from harness.errors import SpecError, nearest
 from harness.specs.data import OverlaySpec, SourceSpec
-from harness.specs.implicitness import RecipeSpec
+from harness.specs.hosted import PricesSpec
+from harness.specs.implicitness import RecipeSpec, ScorerSpec
 from harness.specs.imports import MapSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.models import ModelSpec, OpenAISpec
-from harness.specs.perturbations import PerturbationSpec
-from harness.specs.prices import PricesSpec
 from harness.specs.published import GoldenSpec
-from harness.specs.schema import Spec, check, nearest, read_yaml
-from harness.specs.scorers import ScorerSpec
+from harness.specs.schema import Spec, check, read_yaml
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
-from harness.specs.transforms import BuildSpec
+from harness.specs.transforms import BuildSpec, PerturbationSpec
 
 HOME = Path(__file__).parents[2]
 KINDS: Mapping[str, Any] = {

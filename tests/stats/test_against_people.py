@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from support.rating_tables import BARREN, table_pair
 
-from harness.stats.against_people import pearson_against, tau_against
 from harness.stats.comparison import Statistic, permutation_test
-from harness.stats.correlation import dataset_pearson, document_tau
+from harness.stats.correlation import dataset_pearson, document_tau, pearson_against, tau_against
 from harness.stats.estimate import Floats, complete
 
 Prepared = Callable[[Floats], Statistic]

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from harness.stats.calibration import calibration_error
+from harness.stats.classification import calibration_error
 
 
 def test_the_error_is_the_mean_gap_of_the_bins_weighed_by_their_size() -> None:

@@ -5,8 +5,8 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
+from harness.stats.detection import FLAT, Line, drawn_lines, line, lines, trend
 from harness.stats.estimate import Floats, Gap
-from harness.stats.logistic import FLAT, Line, drawn_lines, line, lines, trend
 from harness.stats.resampling import Resamples
 
 

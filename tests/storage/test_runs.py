@@ -10,15 +10,8 @@ from support.sketches import HOSTILE, lost, right, row, run_file
 
 from harness.errors import StoreError
 from harness.parts import Message, Reason
-from harness.storage.runs import (
-    RunFolder,
-    StepRow,
-    find_run,
-    refuse_source,
-    run_folders,
-    write_new,
-    write_whole,
-)
+from harness.storage.files import refuse_source, write_new, write_whole
+from harness.storage.runs import RunFolder, StepRow, find_run, run_folders
 
 DIGEST = "4f2a" + "0" * 12
 ROWS = [

@@ -8,8 +8,7 @@ from typing import Any, Literal
 from harness.core import Model, Request, Response
 from harness.models.anthropic.batches import AnthropicBatches
 from harness.models.anthropic.model import AnthropicModel
-from harness.models.client.batch_api import BatchServer
-from harness.models.client.batch_files import BatchFiles
+from harness.models.client.batch_api import BatchFiles, BatchServer
 from harness.models.client.batch_model import BatchModel, Polling
 from harness.models.openai.batches import OpenAIBatches
 from harness.models.openai.model import OpenAIModel

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.implicitness.formula import PUBLISHED, Direction, Distance, Form, Maps, Matrix
+from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.head import Head
 from harness.implicitness.scorer import Scorer
 from harness.models.encoders.encoders import CharNgrams
 from harness.models.vectors import Vectors
 from harness.specs.encoders import CharNgramsSpec
+from harness.specs.implicitness import Direction, Distance, Form
 from harness.text.dedup import fingerprint
 
 Floats = NDArray[np.float64]

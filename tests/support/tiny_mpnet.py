@@ -11,7 +11,8 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from harness.implicitness.formula import Direction, Distance, Form, Maps, Matrix
+from harness.implicitness.formula import Maps, Matrix
+from harness.specs.implicitness import Direction, Distance, Form
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.text.originals import nearest_originals
+from harness.text.dedup import nearest_originals
 
 ORIGINALS = ("the mill stood empty for years", "we walked two hours for flour", "two hours")
 

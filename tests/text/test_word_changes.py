@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from harness.registry import shipped_home
-from harness.specs.perturbations import (
+from harness.specs.schema import check, read_yaml
+from harness.specs.transforms import (
     AskedSpec,
     DegreeSpec,
     LocalSpec,
@@ -15,7 +16,6 @@ from harness.specs.perturbations import (
     RandomSpec,
     SwapSpec,
 )
-from harness.specs.schema import check, read_yaml
 from harness.text.edits import changed
 from harness.text.words import takes_an
 

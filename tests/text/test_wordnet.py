@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from harness.errors import SpecError
-from harness.text.wordnet import is_installed, synonyms
+from harness.text.words import is_installed, synonyms
 
 
 @pytest.mark.skipif(is_installed(), reason="a WordNet package is installed")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.core import Request, Response
-from harness.models.local.choice_tokens import choice_tokens
+from harness.models.local.tokenization import choice_tokens
 from harness.parts import ChoiceScore, Decoding, Message, Mode
 
 if TYPE_CHECKING:

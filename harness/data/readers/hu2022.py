@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, SpecError, nearest
 from harness.specs.data import OverlaySpec
-from harness.specs.schema import nearest
 from harness.storage.tables import Row, read_rows
 
 GROUPS = {

@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.core import Sample
-from harness.errors import DataError
+from harness.errors import DataError, nearest
 from harness.parts import digest
 from harness.specs.data import OverlaySpec, Repair
-from harness.specs.schema import nearest
 from harness.storage.tables import Row, read_rows
 
 FIELDS = {

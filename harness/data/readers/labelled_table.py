@@ -16,15 +16,13 @@ import msgspec
 
 from harness.core import Sample
 from harness.data.choices import LABELS
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, SpecError, nearest
 from harness.parts import digest
-from harness.specs.schema import nearest
 from harness.specs.tables import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text
 from harness.storage.columns import Columns, Value, read_columns
-from harness.text.dedup import fingerprint, normal
-from harness.text.originals import nearest_originals
-from harness.text.prompts import without_controls
+from harness.text.controls import without_controls
+from harness.text.dedup import fingerprint, nearest_originals, normal
 
 _log = logging.getLogger(__name__)
 _Kept = TypeVar("_Kept")

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, SpecError, nearest
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
-from harness.specs.schema import nearest
 from harness.storage.tables import Row, read_rows
 
 SPLITS = {

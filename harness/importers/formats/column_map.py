@@ -8,8 +8,14 @@ from typing import Any
 
 from harness.core import Sample
 from harness.errors import DataError
-from harness.importers.answers import FileAnswers, StoredAnswer, Told
-from harness.importers.choice_values import by_place, of_logprobs, of_probabilities
+from harness.importers.answers import (
+    FileAnswers,
+    StoredAnswer,
+    Told,
+    by_place,
+    of_logprobs,
+    of_probabilities,
+)
 from harness.importers.lookup import Posed
 from harness.importers.record import Place, Record, places, told_apart
 from harness.parts import Message, Option

@@ -16,8 +16,7 @@ from harness.core import Sample
 from harness.data.choices import order_of
 from harness.data.readers.hu2022 import COLUMNS, PosedItem, posed_item
 from harness.errors import DataError
-from harness.importers.answers import FileAnswers, StoredAnswer, Told
-from harness.importers.choice_values import by_place, of_probabilities
+from harness.importers.answers import FileAnswers, StoredAnswer, Told, by_place, of_probabilities
 from harness.importers.lookup import Posed
 from harness.parts import Message
 from harness.specs.imports import MapSpec

@@ -13,8 +13,7 @@ import msgspec
 
 from harness.core import Sample
 from harness.errors import DataError
-from harness.importers.answers import FileAnswers, StoredAnswer, Told
-from harness.importers.choice_values import of_logprobs
+from harness.importers.answers import FileAnswers, StoredAnswer, Told, of_logprobs
 from harness.importers.lookup import Posed, wording
 from harness.importers.record import Record, places, told_apart
 from harness.parts import ChoiceScore, Message

@@ -19,6 +19,7 @@ from harness.errors import ModelError
 from harness.models.anthropic.model import AnthropicModel, arguments, client_options, translated
 from harness.models.anthropic.replies import is_filtered, read_reply
 from harness.models.client.batch_api import (
+    BatchRecord,
     Entry,
     Gone,
     Limits,
@@ -29,7 +30,6 @@ from harness.models.client.batch_api import (
     read_lines,
     start_of,
 )
-from harness.models.client.batch_files import BatchRecord
 from harness.models.client.retry import Refused, Transient
 from harness.parts import UNCHARGED, Mode, Reason
 

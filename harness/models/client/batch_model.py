@@ -14,8 +14,15 @@ from uuid import uuid4
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.client.batch_api import BatchServer, Entry, Gone, Status, parted
-from harness.models.client.batch_files import BatchFiles, BatchRecord
+from harness.models.client.batch_api import (
+    BatchFiles,
+    BatchRecord,
+    BatchServer,
+    Entry,
+    Gone,
+    Status,
+    parted,
+)
 from harness.models.client.cached import Progress
 from harness.models.client.retry import Refused, Transient
 from harness.parts import Mode, Reason

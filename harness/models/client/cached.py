@@ -10,8 +10,7 @@ from typing import Literal, Protocol
 
 from harness.core import Model, Request, Response
 from harness.errors import BudgetReached, ModelError, StoreError
-from harness.models.client.budget import Budget
-from harness.models.client.pricing import Price
+from harness.models.client.pricing import Budget, Price
 from harness.parts import NO_REPLY, Reason, Usage
 from harness.storage.ledger import Ledger
 

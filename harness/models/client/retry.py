@@ -31,8 +31,7 @@ from tenacity import (
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.executor import Crew, Finished, Work
-from harness.models.client.limiter import Gate, Outcome
-from harness.models.client.outage import Outage
+from harness.models.client.limiter import Gate, Outage, Outcome
 from harness.parts import UNCHARGED, UNTOLD, Failure, Reason, Usage, added
 
 _log = logging.getLogger(__name__)

@@ -17,13 +17,8 @@ import numpy as np
 
 from harness.errors import ModelError
 from harness.models.encoders.minilm import REMEDY, Network, token_count
-from harness.models.local.checkpoints import (
-    Settled,
-    explained,
-    fingerprint_of_modules,
-    need,
-    settle,
-)
+from harness.models.extras import need
+from harness.models.local.checkpoints import Settled, explained, fingerprint_of_modules, settle
 from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 from harness.parts import digest
 

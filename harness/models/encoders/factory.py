@@ -1,9 +1,18 @@
 """Specs of encoders to encoders, one of each kind and setting in a process."""
 
+import io
+from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from harness.models.encoders.encoders import Encoder
+from harness.models.vectors import Vectors, row_of_each
+from harness.parts import digest
 from harness.specs import encoders
+from harness.storage.files import write_whole
 
 if TYPE_CHECKING:
     from harness.models.encoders.encoders import Encoder
@@ -37,3 +46,46 @@ def encoder_of(spec: encoders.LocalEncoderSpec) -> "Encoder":
                 max_length=spec.max_length,
                 dtype=spec.dtype,
             )
+
+
+TOGETHER = 2048
+"""Texts that are encoded and kept together."""
+Told = Callable[[str, int, int], None]
+
+
+def embedded(
+    texts: Sequence[str], encoder: Encoder, folder: Path, progress: Told | None = None
+) -> Vectors:
+    """One row a text, in the order of the texts; `progress` hears of texts that differ."""
+
+    def rows(unique: list[str]) -> Vectors:
+        # By length, so that texts that are encoded together are about equally long.
+        order = sorted(range(len(unique)), key=lambda at: (len(unique[at]), unique[at]))
+        parts = []
+        for start in range(0, len(order), TOGETHER):
+            members = [unique[at] for at in order[start : start + TOGETHER]]
+            parts.append(_part(members, encoder, folder))
+            if progress is not None:
+                progress("texts", start + len(members), len(order))
+        found = np.concatenate(parts)
+        placed = np.empty_like(found)
+        placed[order] = found
+        return placed
+
+    return row_of_each(texts, rows)
+
+
+def _part(texts: Sequence[str], encoder: Encoder, folder: Path) -> Vectors:
+    """The rows of some texts, from their file or else encoded now."""
+    path = folder / encoder.digest[:16] / f"{digest(texts)[:32]}.npy"
+    try:
+        kept: Vectors = np.load(path, allow_pickle=False)
+        if kept.ndim == 2 and len(kept) == len(texts) and kept.dtype == np.float32:
+            return kept
+    except (OSError, ValueError, EOFError):
+        pass  # not kept yet, or half written by another program: it is encoded again
+    rows = encoder.encode(texts)
+    out = io.BytesIO()
+    np.save(out, rows, allow_pickle=False)
+    write_whole(path, out.getvalue())
+    return rows

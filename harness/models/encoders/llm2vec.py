@@ -19,12 +19,12 @@ import numpy as np
 
 from harness.errors import ModelError, SpecError
 from harness.models.encoders.instructions import SEPARATOR, TEXT_TOKENS, TURNS, Preparation, Tokens
+from harness.models.extras import need
 from harness.models.local.checkpoints import (
     Checkpoint,
     Settled,
     explained,
     load_weights,
-    need,
     open_checkpoint,
     settle,
     stored_dtype,

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import ModelError
+from harness.models.extras import need
 from harness.parts import digest
 
 if TYPE_CHECKING:
@@ -53,15 +53,6 @@ class Settled:
     source: str
     commit: str | None
     version: str
-
-
-def need(*packages: str, extra: str = "local") -> None:
-    """Refuse to go on without the packages local models run on."""
-    if missing := [package for package in packages if find_spec(package) is None]:
-        raise ModelError(
-            f"local models need {' and '.join(missing)}, not installed here; "
-            f'run: pip install "pragmatics-harness[{extra}]"'
-        )
 
 
 def settle(source: str, *, revision: str | None, file: str = "config.json") -> Settled:

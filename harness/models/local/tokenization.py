@@ -5,13 +5,22 @@ its own beside what the template and the turns say.
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jinja2 import TemplateError
 
-from harness.parts import Message
+from harness.errors import DataError, ModelError
+from harness.models.boundary import choice_starts
+from harness.parts import ChoiceScore, Message
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
 
@@ -64,3 +73,136 @@ def _folded(messages: Sequence[Message]) -> list[Message]:
     if not turns or turns[0].role != "user":
         return [Message("user", system.content), *turns]
     return [Message("user", f"{system.content}\n\n{turns[0].content}"), *turns[1:]]
+
+
+_SAID = "said"
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceTokens:
+    """Token ids of context and choice, a row a choice; `firsts` are the first scored places.
+
+    The tokens before them are the same in all rows. `spanned` counts the characters of the
+    context that are scored with every choice.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    firsts: tuple[int, ...]
+    spanned: int
+
+    def scored(self, sums: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
+        """The scores of the choices, given the sum of the log-probabilities of each."""
+        return tuple(
+            ChoiceScore(total, len(row) - first, len(choice.encode()), self.spanned)
+            for total, row, first, choice in zip(sums, self.rows, self.firsts, choices, strict=True)
+        )
+
+
+def choice_tokens(
+    messages: Sequence[Message],
+    choices: Sequence[str],
+    tokenizer: "PreTrainedTokenizerBase",
+    *,
+    is_chat: bool,
+) -> ChoiceTokens:
+    """Each choice behind its context, with exactly one BOS where the tokenizer uses one, no EOS.
+
+    The context is the turns' texts as they stand, joined by line breaks; with `is_chat` it is
+    what the chat template makes of them, and a choice opens the model's turn: without its
+    leading space, behind the blanks that the template itself puts there. Raises
+    jinja2.TemplateError where the template takes the turns in no form, DataError for a choice
+    without a word.
+    """
+    context = context_text(messages, tokenizer, is_chat=is_chat)
+    answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
+    read = [encoded(context + answer, tokenizer) for answer in answers]
+    rows, offsets = (tuple(part) for part in zip(*read, strict=True))
+    for answer, part in zip(answers, offsets, strict=True):
+        _check_reaches(answer, part, beyond=len(context))
+    firsts, spanned = choice_starts(offsets, len(context), tokens=rows)
+    return ChoiceTokens(rows, firsts, spanned)
+
+
+def context_text(
+    messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
+) -> str:
+    """What choices stand behind."""
+    if not is_chat:
+        return "\n".join(message.content for message in messages)
+    if tokenizer.chat_template is None:
+        raise ModelError(
+            f"{tokenizer.name_or_path}: it has no chat template for choices to open a turn in; "
+            "set `choice_prompt: plain`"
+        )
+    return prompt_text(messages, tokenizer)
+
+
+def answer_texts(
+    messages: Sequence[Message],
+    choices: Sequence[str],
+    tokenizer: "PreTrainedTokenizerBase",
+    *,
+    is_chat: bool,
+) -> list[str]:
+    """The choices as they are put behind the context."""
+    for choice in choices:
+        if not choice.strip():
+            raise DataError(
+                f"a choice is {choice!r}, and a choice without a word has no probability to be "
+                "scored by; give every choice of the sample a text"
+            )
+    if not is_chat:
+        return list(choices)
+    blanks = _opening(messages, tokenizer)
+    return [blanks + choice.lstrip() for choice in choices]
+
+
+def _opening(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:
+    """The blanks a template has between the end of its prompt and what the model says.
+
+    Llama 2 and Mistral write a space there, Zephyr a line break: theirs to generate.
+    """
+    prompt = prompt_text(messages, tokenizer)
+    try:
+        text = prompt_text([*messages, Message("assistant", _SAID)], tokenizer)
+    except TemplateError:
+        return ""
+    blanks, said, _ = text.removeprefix(prompt).partition(_SAID)
+    return blanks if said and not blanks.strip() else ""
+
+
+def encoded(
+    text: str, tokenizer: "PreTrainedTokenizerBase"
+) -> tuple[tuple[int, ...], list[tuple[int, int]]]:
+    """Token ids and their offsets, with exactly one BOS where the tokenizer uses one."""
+    read = _bare(tokenizer).encode(text, add_special_tokens=False)
+    if not begins_with_bos(tokenizer):
+        return tuple(read.ids), read.offsets
+    bos = tokenizer.bos_token_id
+    written = next((at for at, token in enumerate(read.ids) if token != bos), len(read.ids))
+    end = read.offsets[written - 1][1] if written else 0
+    return (bos, *read.ids[written:]), [(0, end), *read.offsets[written:]]
+
+
+@lru_cache(maxsize=2)
+def _bare(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
+    """What splits texts, without what works on its tokens: some trim blanks off their offsets."""
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"{tokenizer.name_or_path}: its tokenizer does not say which characters a token "
+            "stands for; use a checkpoint with a fast tokenizer (tokenizer.json)"
+        )
+    bare: Tokenizer = deepcopy(tokenizer.backend_tokenizer)
+    bare.post_processor = None
+    bare.no_truncation()
+    bare.no_padding()
+    return bare
+
+
+def _check_reaches(answer: str, offsets: Sequence[tuple[int, int]], *, beyond: int) -> None:
+    """Refuse a choice all of whose characters the tokenizer drops."""
+    if not offsets or max(end for _, end in offsets) <= beyond:
+        raise DataError(
+            f"the tokenizer makes no token of the choice {answer!r}: there is nothing to score; "
+            "word it otherwise, or use another model"
+        )

@@ -16,7 +16,7 @@ from harness.core import Sample
 from harness.errors import ModelError, SpecError
 from harness.models.labels import shown
 from harness.parts import digest
-from harness.storage.runs import write_whole
+from harness.storage.files import write_whole
 from harness.text.dedup import fingerprint
 
 _log = logging.getLogger(__name__)

@@ -17,21 +17,14 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
-from harness.models.local.batches import by_budget, halved
-from harness.models.local.checkpoints import (
-    Checkpoint,
-    load_weights,
-    need,
-    open_checkpoint,
-    stored_dtype,
-)
-from harness.models.local.choice_scoring import Chooser
-from harness.models.local.choice_tokens import ChoiceTokens, choice_tokens
+from harness.models.extras import need
+from harness.models.local.checkpoints import Checkpoint, load_weights, open_checkpoint, stored_dtype
+from harness.models.local.choice_scoring import Chooser, by_budget, halved
 from harness.models.local.prefix_tree import ScoredRow
-from harness.models.local.prompt_sizes import prompt_size
 from harness.models.local.sampling import Drawer, Drawn, Row
 from harness.models.local.tiny_llama import build_tiny_llama
-from harness.models.local.tokenization import prompt_tokens
+from harness.models.local.token_report import prompt_size
+from harness.models.local.tokenization import ChoiceTokens, choice_tokens, prompt_tokens
 from harness.parts import Mode, Reason, Usage, digest
 from harness.specs.models import TransformersSpec
 

@@ -25,13 +25,11 @@ from harness.models.local.checkpoints import (
     settle,
     stored_dtype,
 )
-from harness.models.local.choice_reads import Reading, Told, readings, sums
-from harness.models.local.choice_tokens import ChoiceTokens, choice_tokens
-from harness.models.local.prompt_sizes import prompt_size
 from harness.models.local.tiny_llama import build_tiny_llama
-from harness.models.local.tokenization import prompt_tokens
+from harness.models.local.token_report import prompt_size
+from harness.models.local.tokenization import ChoiceTokens, choice_tokens, prompt_tokens
 from harness.models.local.vllm_engine import Engine, embedding, need_vllm, sampling, start
-from harness.models.local.vllm_rows import Job, Line, Row
+from harness.models.local.vllm_rows import Job, Line, Reading, Row, Told, readings, sums
 from harness.models.vectors import without_surrogates
 from harness.parts import Mode, Reason, Usage, digest
 from harness.specs.models import VllmSpec

@@ -6,12 +6,15 @@ what a row asks for or what the engine computes.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from math import fsum
 from typing import Any, Protocol
 
 from harness.core import Response
+from harness.models.local.choice_scoring import windows
+from harness.models.local.tokenization import ChoiceTokens
 
 MOST_ROWS = 4096
 """Rows an engine has at once: more than it computes at a time, few enough to stay flat."""
@@ -132,3 +135,70 @@ class Line:
             self._engine.drop(sorted(names))
         for name in names:
             del self._waiting[name]
+
+
+MOST_NEXTS = 128
+"""Next tokens asked about at once: vLLM's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One prompt, and the tokens whose log-probability as its next one is wanted.
+
+    `is_scored` says that the log-probabilities of the prompt's own tokens are wanted too.
+    """
+
+    prompt: tuple[int, ...]
+    nexts: tuple[int, ...]
+    is_scored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an engine tells of a reading: in nats, of each token given all that precede it.
+
+    `own` has an entry for each token of the prompt but the first where the reading is scored.
+    """
+
+    reading: Reading
+    own: Sequence[float]
+    nexts: Mapping[int, float]
+
+
+def readings(tokens: ChoiceTokens, *, is_stepwise: bool = False) -> list[Reading]:
+    """The distinct prompts of a request's choices; every choice needs a token before it.
+
+    Stepwise no prompt is scored: each token of a choice is the next one of a prompt of its own.
+    """
+    found: dict[tuple[int, ...], dict[int, bool]] = {}
+    for row, first in zip(tokens.rows, tokens.firsts, strict=True):
+        last = len(row) - 1
+        for at in range(first if is_stepwise else last, last + 1):
+            found.setdefault(row[:at], {})[row[at]] = not is_stepwise and first < last
+    return [
+        Reading(prompt, tuple(nexts), any(wanted.values()))
+        for prompt, wanted in found.items()
+        for nexts in windows(wanted, MOST_NEXTS)
+    ]
+
+
+def sums(tokens: ChoiceTokens, told: Iterable[Told]) -> list[float]:
+    """The log-probability of each choice, from what was told of all readings."""
+    known = {(each.reading.prompt, token): each for each in told for token in each.reading.nexts}
+    return [
+        fsum(_parts(known, row, first))
+        for row, first in zip(tokens.rows, tokens.firsts, strict=True)
+    ]
+
+
+def _parts(
+    known: Mapping[tuple[tuple[int, ...], int], Told], row: tuple[int, ...], first: int
+) -> list[float]:
+    """The log-probabilities of a row's tokens from the first scored one on."""
+    whole = known[row[:-1], row[-1]]
+    if not whole.reading.is_scored:
+        return [known[row[:at], row[at]].nexts[row[at]] for at in range(first, len(row))]
+    wanted, own = len(row) - 1 - first, whole.own[first - 1 :]
+    if len(own) != wanted:
+        raise ValueError(f"{wanted} log-probabilities of a prompt are needed, {len(own)} were told")
+    return [*own, whole.nexts[row[-1]]]

@@ -16,6 +16,7 @@ from msgspec import Struct
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.batch_api import (
+    BatchRecord,
     Entry,
     Gone,
     Limits,
@@ -25,7 +26,6 @@ from harness.models.client.batch_api import (
     names_of,
     read_lines,
 )
-from harness.models.client.batch_files import BatchRecord
 from harness.models.client.replies import one_of
 from harness.models.client.retry import Refused, Transient
 from harness.models.openai.chat import TooFew, read_reply, read_vector

@@ -16,15 +16,17 @@ from harness.models.openai.chat import read_object, read_served, read_usage
 from harness.models.openai.logprobs import (
     Echo,
     Logprobs,
+    are_alike,
     echo_of,
     echo_scores,
+    places,
     read_echoes,
     read_nexts,
     refuse_long,
     refuse_wordless,
+    spellings,
     token_scores,
 )
-from harness.models.openai.token_texts import are_alike, places, spellings
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.specs.models import OpenAISpec
 

@@ -10,7 +10,7 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 
 from harness.errors import ModelError
-from harness.models.client.batch_files import BatchRecord
+from harness.models.client.batch_api import BatchRecord
 from harness.parts import Decoding, Reason
 
 ASKED = requests(3)

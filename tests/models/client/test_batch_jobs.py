@@ -14,9 +14,8 @@ from support.stub_server import StubServer
 from harness.core import Response
 from harness.errors import ModelError
 from harness.models.client.batch_api import Limits
-from harness.models.client.budget import Budget
 from harness.models.client.cached import Desk, Terms
-from harness.models.client.pricing import Price
+from harness.models.client.pricing import Budget, Price
 from harness.parts import Decoding, Mode, Reason
 from harness.storage.ledger import Ledger
 

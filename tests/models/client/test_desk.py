@@ -9,9 +9,8 @@ import pytest
 
 from harness.core import Request, Response
 from harness.errors import BudgetReached, ModelError
-from harness.models.client.budget import Budget
 from harness.models.client.cached import Desk, Retry, Terms
-from harness.models.client.pricing import Price
+from harness.models.client.pricing import Budget, Price
 from harness.models.client.replies import withheld
 from harness.models.scripted import ScriptedModel
 from harness.parts import UNCHARGED, Decoding, Failure, Message, Reason, Usage

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.core import Response
-from harness.models.client.outage import LEAST, TOLD, Outage
+from harness.models.client.limiter import LEAST, TOLD, Outage
 from harness.parts import Reason
 
 FAILED = Response.failed("k", Reason.FAILED, "answered 500")

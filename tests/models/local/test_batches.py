@@ -2,7 +2,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from harness.models.local.batches import by_budget, halved, windows
+from harness.models.local.choice_scoring import by_budget, halved, windows
 
 
 class TooBigError(Exception):

@@ -9,12 +9,12 @@ from shutil import copytree
 import pytest
 
 from harness.errors import ModelError
+from harness.models.extras import need
 from harness.models.local.checkpoints import (
     Checkpoint,
     explained,
     fingerprint,
     load_weights,
-    need,
     open_checkpoint,
     stored_dtype,
 )

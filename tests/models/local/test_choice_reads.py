@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.models.local.choice_reads import MOST_NEXTS, Reading, Told, readings, sums
-from harness.models.local.choice_tokens import ChoiceTokens
+from harness.models.local.tokenization import ChoiceTokens
+from harness.models.local.vllm_rows import MOST_NEXTS, Reading, Told, readings, sums
 
 Rows = Sequence[tuple[int, ...]]
 

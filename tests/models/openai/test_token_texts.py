@@ -4,8 +4,8 @@ import pytest
 from support.tokenizer_families import EXACT, FAMILIES, built
 
 from harness.models.boundary import choice_starts
-from harness.models.local.choice_tokens import choice_tokens
-from harness.models.openai.token_texts import Places, are_alike, places, spellings, written
+from harness.models.local.tokenization import choice_tokens
+from harness.models.openai.logprobs import Places, are_alike, places, spellings, written
 from harness.parts import Message
 
 PROMPTS = {

@@ -1,0 +1,14 @@
+"""Optional packages, and which extra of this project installs each."""
+
+from importlib.util import find_spec
+
+from harness.errors import ModelError
+
+
+def need(*packages: str, extra: str = "local") -> None:
+    """Refuse to go on without the packages local models run on."""
+    if missing := [package for package in packages if find_spec(package) is None]:
+        raise ModelError(
+            f"local models need {' and '.join(missing)}, not installed here; "
+            f'run: pip install "pragmatics-harness[{extra}]"'
+        )

@@ -1,0 +1,10 @@
+"""Texts without control characters, safe to show on a terminal or in a prompt."""
+
+import re
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def without_controls(text: str) -> str:
+    """Text without control characters, as it may be shown to a person."""
+    return _CONTROL.sub("", text)
