@@ -30,7 +30,7 @@ class BudgetReached(HarnessError):
     """The next call might cost more than a command may; what is stored stays."""
 
 
-def nearest(name: str, known: list[str]) -> str:
+def did_you_mean(name: str, known: list[str]) -> str:
     """A sentence end that names the closest known names, and all of them where few."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from harness.core import Judge, Model, Sample
-from harness.errors import SpecError, nearest
+from harness.errors import SpecError, did_you_mean
 from harness.models.client.batch_api import BatchServer
-from harness.models.client.endpoint import Server
+from harness.models.client.endpoint import Endpoint
 from harness.models.client.pricing import Price, price_of
-from harness.models.encoders.factory import encoder_of
 from harness.specs import data, encoders, judges, models
 from harness.specs.hosted import PricesSpec
 from harness.specs.implicitness import RecipeSpec
 from harness.specs.imports import MapSpec
 from harness.specs.models import Backend, rebacked
 from harness.specs.published import GoldenSpec
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import TaskSpec
 from harness.specs.transforms import BuildSpec, PerturbationSpec
 from harness.text.prompts import Prompts
@@ -91,57 +90,59 @@ class Registry:
                 return home / section / f"{name}.yaml"
         word = section.removeprefix("configs/").removesuffix("s")
         searched = ", ".join(str(home / section) for home in self.homes)
-        raise SpecError(f"no {word} {name!r} in {searched}{nearest(name, self.names(section))}")
+        raise SpecError(
+            f"no {word} {name!r} in {searched}{did_you_mean(name, self.names(section))}"
+        )
 
     def task(self, name: str) -> TaskSpec:
         """The task of a name."""
         path = self.file("tasks", name)
-        spec: TaskSpec = check(read_yaml(path), TaskSpec, where=str(path))
+        spec: TaskSpec = load_spec(read_yaml(path), TaskSpec, where=str(path))
         if (reader := spec.data.reader) not in READERS:
-            raise SpecError(f"{path}: no reader {reader!r}{nearest(reader, list(READERS))}")
+            raise SpecError(f"{path}: no reader {reader!r}{did_you_mean(reader, list(READERS))}")
         for variant in spec.default_variants:
             if variant not in spec.variants:
                 raise SpecError(
                     f"{path}: default variant {variant!r} is not defined"
-                    f"{nearest(variant, list(spec.variants))}"
+                    f"{did_you_mean(variant, list(spec.variants))}"
                 )
         return spec
 
     def source(self, name: str) -> data.SourceSpec:
         """The data source of a name."""
         path = self.file("configs/data", name)
-        spec: data.SourceSpec = check(read_yaml(path), data.SourceSpec, where=str(path))
+        spec: data.SourceSpec = load_spec(read_yaml(path), data.SourceSpec, where=str(path))
         return spec
 
     def build_spec(self, name: str) -> BuildSpec:
         """The data-making job of a name."""
         path = self.file("configs/builds", name)
-        spec: BuildSpec = check(read_yaml(path), BuildSpec, where=str(path))
+        spec: BuildSpec = load_spec(read_yaml(path), BuildSpec, where=str(path))
         return spec
 
     def golden(self, name: str) -> GoldenSpec:
         """The published numbers of a paper or source."""
         path = self.file("configs/golden", name)
-        spec: GoldenSpec = check(read_yaml(path), GoldenSpec, where=str(path))
+        spec: GoldenSpec = load_spec(read_yaml(path), GoldenSpec, where=str(path))
         return spec
 
     def import_map(self, name: str) -> MapSpec:
         """The column map of a name, or of the path of a YAML file."""
         is_path = name.endswith((".yaml", ".yml"))
         path = Path(name) if is_path else self.file("configs/imports", name)
-        spec: MapSpec = check(read_yaml(path), MapSpec, where=str(path))
+        spec: MapSpec = load_spec(read_yaml(path), MapSpec, where=str(path))
         return spec
 
     def perturbation_spec(self, name: str) -> PerturbationSpec:
         """The perturbation of a name."""
         path = self.file("configs/perturbations", name)
-        spec: PerturbationSpec = check(read_yaml(path), PerturbationSpec, where=str(path))
+        spec: PerturbationSpec = load_spec(read_yaml(path), PerturbationSpec, where=str(path))
         return spec
 
     def overlay(self, name: str) -> data.OverlaySpec:
         """The corrections that a task names, as a path below tasks/."""
         path = self.resource(name)
-        spec: data.OverlaySpec = check(read_yaml(path), data.OverlaySpec, where=str(path))
+        spec: data.OverlaySpec = load_spec(read_yaml(path), data.OverlaySpec, where=str(path))
         return spec
 
     def resource(self, name: str) -> Path:
@@ -159,13 +160,13 @@ class Registry:
         content = read_yaml(path)
         if backend is not None:
             content = rebacked(content, backend, where=path)
-        spec: models.ModelSpec = check(content, models.ModelSpec, where=str(path))
+        spec: models.ModelSpec = load_spec(content, models.ModelSpec, where=str(path))
         return spec
 
     def judge_spec(self, name: str) -> judges.JudgeSpec:
         """The judge of a name."""
         path = self.file("configs/judges", name)
-        spec: judges.JudgeSpec = check(read_yaml(path), judges.JudgeSpec, where=str(path))
+        spec: judges.JudgeSpec = load_spec(read_yaml(path), judges.JudgeSpec, where=str(path))
         return spec
 
     def model(
@@ -228,7 +229,7 @@ class Registry:
         """Refuse a hosted model whose key the environment lacks."""
         spec = self.model_spec(name)
         if isinstance(spec, models.HostedSpec):
-            _ = Server.found(
+            _ = Endpoint.found(
                 spec.base_url,
                 self.environ,
                 url_env=spec.base_url_env,
@@ -244,7 +245,7 @@ class Registry:
         beside = _room_beside(spec)
         for home in self.homes:
             if (path := home / "configs" / "prices.yaml").is_file():
-                listed: PricesSpec = check(read_yaml(path), PricesSpec, where=str(path))
+                listed: PricesSpec = load_spec(read_yaml(path), PricesSpec, where=str(path))
                 if (found := listed.prices.get(spec.model)) is not None:
                     return price_of(found, reasoning_max_tokens=beside)
         return None
@@ -316,11 +317,13 @@ class Registry:
         """The recipe of a name, or of the path of its YAML, and the name it goes by."""
         is_path = Path(name).suffix in (".yaml", ".yml")
         path = Path(name).expanduser() if is_path else self.file("configs/recipes", name)
-        spec: RecipeSpec = check(read_yaml(path), RecipeSpec, where=str(path))
+        spec: RecipeSpec = load_spec(read_yaml(path), RecipeSpec, where=str(path))
         return path.stem, spec
 
     def encoder(self, spec: encoders.LocalEncoderSpec) -> "Encoder":
         """The encoder of a spec: one of each kind and setting in a process."""
+        from harness.models.encoders.factory import encoder_of
+
         return encoder_of(spec)
 
     def read(

@@ -20,14 +20,14 @@ from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table
 from harness.errors import DataError, SpecError
 from harness.implicitness.bins import placed
-from harness.implicitness.open import MEASURES, Remembered
+from harness.implicitness.open import MEASURES, CachedScorer
 from harness.models.client.batch_api import BatchFiles
 from harness.models.client.batch_model import BatchModel
-from harness.models.client.cached import Desk, Progress, Terms
+from harness.models.client.cached import CachedClient, CallPolicy, Progress
 from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
 from harness.storage.columns import is_table
@@ -48,14 +48,14 @@ class Workspace:
     data: Path | None
     data_mode: DataMode
     progress: Progress
-    terms: Terms = field(default_factory=Terms)
+    terms: CallPolicy = field(default_factory=CallPolicy)
 
     @property
     def is_offline(self) -> bool:
         """Whether no call may be made."""
         return self.terms.is_offline
 
-    def desk(self, model: Model) -> Desk:
+    def desk(self, model: Model) -> CachedClient:
         """The desk of a model: its calls ledger below the results folder, its price if known."""
         ledger, price = Ledger(self.results / "calls" / model.name), None
         if model.kind in HOSTED:
@@ -70,10 +70,10 @@ class Workspace:
         files = self._batches(model)
         if not self.terms.is_batch or self.is_offline:
             _tell_of_batches(model.name, files)
-            return Desk(model, ledger, self.progress, self.terms, price)
+            return CachedClient(model, ledger, self.progress, self.terms, price)
         server = self.registry.batch_server(model)
         batches = BatchModel(model, server, files=files, progress=self.progress)
-        return Desk(batches, ledger, self.progress, self.terms, price, is_batch=True)
+        return CachedClient(batches, ledger, self.progress, self.terms, price, is_batch=True)
 
     def waiting(self, model: Model) -> frozenset[str]:
         """The keys of a model's calls that were handed in as batches and are not collected yet."""
@@ -133,9 +133,9 @@ class Workspace:
         """The samples with how implicit they are, and the data with what that was measured by."""
         return placed(samples, data, spec=spec, scorer=self._measure)
 
-    def _measure(self, name: str) -> Remembered:
+    def _measure(self, name: str) -> CachedScorer:
         """The scorer of a name, which keeps what it measures."""
-        return Remembered(
+        return CachedScorer(
             self.registry.scorer(name),
             self.registry.cache / MEASURES,
             lambda done, total: self.progress("implicitness", done, total),
@@ -145,7 +145,7 @@ class Workspace:
         """The column map of a name, or of the path of a YAML file."""
         is_path = name.endswith((".yaml", ".yml"))
         path = Path(name) if is_path else self.registry.file("configs/tables", name)
-        spec: TableSpec = check(read_yaml(path), TableSpec, where=str(path))
+        spec: TableSpec = load_spec(read_yaml(path), TableSpec, where=str(path))
         return spec
 
     def _files(self, spec: DataSpec, table: TableSpec | None) -> list[Path] | None:

@@ -26,14 +26,14 @@ from harness.stats.correlation import (
     system_means,
     tau_against,
 )
-from harness.stats.estimate import Bounds, Estimate, Floats, Gap, Significance, complete, ratio
+from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance, complete, ratio
 from harness.stats.resampling import (
-    Figure,
-    Figures,
+    AgreementStats,
+    EstimateCI,
     Resamples,
+    agreement_stats,
     alpha_figure,
     bounds,
-    figures,
     mean_figure,
 )
 from harness.stats.ties import cross_fitted_acc_eq, cross_fitted_accuracies, tie_rate
@@ -44,7 +44,7 @@ _PAIRS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class AgreementSettings:
     """How statistics are computed: draws, the raters' level of measurement, the judge's bonus.
 
     `epsilon` is that of the alternative annotator test.
@@ -91,13 +91,13 @@ class _Desk:
     """A panel with what all its statistics share."""
 
     panel: Panel
-    method: Method
+    method: AgreementSettings
     human: Floats
     resamples: Resamples
-    people: tuple[tuple[str, Figure], ...]
+    people: tuple[tuple[str, EstimateCI], ...]
 
 
-def agreement_rows(panel: Panel, method: Method) -> list[AgreementRow]:
+def agreement_rows(panel: Panel, method: AgreementSettings) -> list[AgreementRow]:
     """Every statistic of every judge of a panel, then the differences of its judges."""
     resamples = Resamples.of(panel.clusters, seed=f"{method.seed}", draws=method.draws)
     human = ratio(np.nansum(panel.ratings, axis=2), (~np.isnan(panel.ratings)).sum(axis=2))
@@ -113,7 +113,7 @@ def agreement_text(rows: Iterable[AgreementRow]) -> str:
     return "".join(map(csv_line, [head, *map(astuple, rows)]))
 
 
-def _of_people(desk: _Desk) -> Iterator[tuple[str, Figure]]:
+def _of_people(desk: _Desk) -> Iterator[tuple[str, EstimateCI]]:
     """What people alone come to: agreement, and what it allows any judge."""
     ratings, method = desk.panel.ratings, desk.method
     alpha = alpha_figure(ratings, desk.resamples, scale=method.level)
@@ -133,7 +133,7 @@ def _of_judge(desk: _Desk, judge: JudgeTable) -> Iterator[AgreementRow]:
     """The rows of one judge."""
     panel, method, values = desk.panel, desk.method, judge.values
     blank = _blank(desk, (judge,))
-    found = figures(desk.human, values, desk.resamples)
+    found = agreement_stats(desk.human, values, desk.resamples)
     for name, figure, p in _correlations(desk, values, found):
         yield replace(_filled(desk, blank, figure), statistic=name, p=p)
     figure, epsilon = _acc_eq(desk, values)
@@ -148,14 +148,14 @@ def _of_judge(desk: _Desk, judge: JudgeTable) -> Iterator[AgreementRow]:
     ):
         yield replace(_filled(desk, blank, figure), statistic=name)
     for name, estimate in _annotator(desk, values):
-        figure = Figure(estimate, Bounds(None, None, n=0, reason=Gap.TOO_FEW))
+        figure = EstimateCI(estimate, Bounds(None, None, n=0, reason=NoValue.TOO_FEW))
         row = replace(_filled(desk, blank, figure), statistic=name, epsilon=method.epsilon)
         yield row if estimate.value is None else replace(row, reason=None)
 
 
 def _correlations(
-    desk: _Desk, values: Floats, found: Figures
-) -> Iterator[tuple[str, Figure, float | None]]:
+    desk: _Desk, values: Floats, found: AgreementStats
+) -> Iterator[tuple[str, EstimateCI, float | None]]:
     """The correlations with their exact p-values where few systems allow them."""
     means = system_means(desk.human, values)
     yield "pearson_dataset", found.dataset_pearson, None
@@ -164,7 +164,7 @@ def _correlations(
     yield "pearson_system", found.system_pearson, permutation_p(*means, "pearson").value
 
 
-def _acc_eq(desk: _Desk, values: Floats) -> tuple[Figure, float | None]:
+def _acc_eq(desk: _Desk, values: Floats) -> tuple[EstimateCI, float | None]:
     """The cross-fitted accuracy, its folds' epsilons kept in every draw; and their mean."""
     clusters, seed = desk.panel.clusters, f"{desk.method.seed}"
     fit = cross_fitted_acc_eq(desk.human, values, clusters, seed=seed)
@@ -186,12 +186,12 @@ def _annotator(desk: _Desk, values: Floats) -> list[tuple[str, Estimate]]:
     )
     rate, advantage = found.winning_rate, found.advantage
     if rate.value is not None and rate.n < _LEAST_RATERS:
-        few = Estimate(None, n=rate.n, skipped=rate.skipped, reason=Gap.TOO_FEW)
+        few = Estimate(None, n=rate.n, skipped=rate.skipped, reason=NoValue.TOO_FEW)
         rate = advantage = few
     return [("annotator_winning_rate", rate), ("annotator_advantage", advantage)]
 
 
-def _pairwise_figure(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Figure:
+def _pairwise_figure(ratings: Floats, judge: Floats | None, resamples: Resamples) -> EstimateCI:
     """The share rated alike, over pairs of raters or of the judge with each, with its interval."""
     raters = ratings.shape[2]
     units = ratings.reshape(-1, raters) if ratings.size else np.zeros((0, raters))
@@ -212,16 +212,18 @@ def _pairwise_figure(ratings: Floats, judge: Floats | None, resamples: Resamples
         shares = ratio(top, bottom)
         total += np.nansum(shares, axis=1)
         counted += (~np.isnan(shares)).sum(axis=1)
-    return Figure(estimate, bounds(estimate, ratio(total, counted), resamples))
+    return EstimateCI(estimate, bounds(estimate, ratio(total, counted), resamples))
 
 
-def _through(figure: Figure, change: Callable[[Estimate], Estimate]) -> Figure:
+def _through(figure: EstimateCI, change: Callable[[Estimate], Estimate]) -> EstimateCI:
     """A figure through a function that only grows, its bounds with it; below 0 is 0 there."""
     estimate, ends = change(figure.estimate), figure.bounds
     if estimate.value is None or ends.low is None or ends.high is None:
-        return Figure(estimate, Bounds(None, None, n=ends.n, reason=estimate.reason or ends.reason))
+        return EstimateCI(
+            estimate, Bounds(None, None, n=ends.n, reason=estimate.reason or ends.reason)
+        )
     low, high = (change(Estimate(max(0.0, end), n=1)).value for end in (ends.low, ends.high))
-    return Figure(estimate, Bounds(low, high, n=ends.n))
+    return EstimateCI(estimate, Bounds(low, high, n=ends.n))
 
 
 def _differences(desk: _Desk) -> Iterator[AgreementRow]:
@@ -302,7 +304,7 @@ def _names(judges: Sequence[JudgeTable]) -> list[str]:
     return [f"{judge.judge} ({judge.model})" for judge in judges]
 
 
-def _filled(desk: _Desk, row: AgreementRow, figure: Figure) -> AgreementRow:
+def _filled(desk: _Desk, row: AgreementRow, figure: EstimateCI) -> AgreementRow:
     """A row with a figure, its interval, and the reason for what it lacks."""
     estimate, ends = figure.estimate, figure.bounds
     reason = _why(desk, estimate.reason)
@@ -319,7 +321,7 @@ def _filled(desk: _Desk, row: AgreementRow, figure: Figure) -> AgreementRow:
     )
 
 
-def _why(desk: _Desk, gap: Gap | None) -> str | None:
+def _why(desk: _Desk, gap: NoValue | None) -> str | None:
     """Why there is no value; without any cell in common that alone is why."""
     panel = desk.panel
     if gap is None or panel.documents:

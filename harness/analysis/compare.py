@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from math import fsum
 from typing import TypeVar
 
-from harness.analysis.pairings import Item, Kind, Pairing, Question
+from harness.analysis.pairings import Kind, PairedItem, Pairing, PairingQuery
 from harness.analysis.run_views import RIGHT_OR_WRONG
 from harness.parts import digest
 from harness.pipeline.scores import ALL
@@ -24,7 +24,7 @@ from harness.stats.paired import (
     share_given,
     sign_flip_test,
 )
-from harness.stats.resampling import Figure, Resamples
+from harness.stats.resampling import EstimateCI, Resamples
 from harness.storage.csv import csv_line
 from harness.storage.runs import RunFile
 
@@ -35,7 +35,7 @@ GIVEN_RIGHT, GIVEN_WRONG = "right_given_right", "right_given_wrong"
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class BootstrapSettings:
     """How intervals and permutation tests are computed: seed, and number of draws."""
 
     seed: int = 0
@@ -96,7 +96,7 @@ class ComparisonRow:
 class _Part:
     """The items of one group: those that both readings have, and of these the decided ones."""
 
-    items: tuple[Item, ...]
+    items: tuple[PairedItem, ...]
     read: tuple[tuple[float, float, str], ...]
     decided: tuple[tuple[bool, bool, str], ...]
 
@@ -112,7 +112,7 @@ class _Part:
         return len({cluster for _, _, cluster in self.decided}) < len(self.decided)
 
 
-def comparison_rows(pairings: Iterable[Pairing], method: Method) -> list[ComparisonRow]:
+def comparison_rows(pairings: Iterable[Pairing], method: BootstrapSettings) -> list[ComparisonRow]:
     """Every statistic of every pairing: over all samples, then by group."""
     rows: list[ComparisonRow] = []
     for pairing in pairings:
@@ -131,10 +131,12 @@ def comparison_text(rows: Iterable[ComparisonRow]) -> str:
     return "".join(map(csv_line, [head, *map(astuple, rows)]))
 
 
-def comparison_name(runs: Sequence[RunFile], question: Question, method: Method) -> str:
+def comparison_name(
+    runs: Sequence[RunFile], question: PairingQuery, method: BootstrapSettings
+) -> str:
     """The file name of a comparison: the runs' digests, and one of what else was asked for."""
     names = [run.digest[:16] for run in runs]
-    if (question, method) != (Question(), Method()):
+    if (question, method) != (PairingQuery(), BootstrapSettings()):
         names.append(digest((question, method))[:8])
     return f"{'-'.join(names)}.csv"
 
@@ -150,7 +152,9 @@ def _part(pairing: Pairing, group: str) -> _Part:
     return _Part(items, read, decided)
 
 
-def _difference(pairing: Pairing, group: str, part: _Part, method: Method) -> ComparisonRow:
+def _difference(
+    pairing: Pairing, group: str, part: _Part, method: BootstrapSettings
+) -> ComparisonRow:
     """The difference of two means with its interval and tests."""
     first, second, clusters = _columns(part.read)
     resamples = Resamples.of(clusters, seed=f"{method.seed}", draws=method.draws)
@@ -164,7 +168,7 @@ def _difference(pairing: Pairing, group: str, part: _Part, method: Method) -> Co
 
 
 def _relations(
-    pairing: Pairing, group: str, part: _Part, method: Method
+    pairing: Pairing, group: str, part: _Part, method: BootstrapSettings
 ) -> Iterator[ComparisonRow]:
     """How often the second reading is right, given the first, and how the two go together."""
     first, second, clusters = _columns(part.decided)
@@ -215,7 +219,7 @@ def _blank(pairing: Pairing, group: str, part: _Part) -> ComparisonRow:
     )
 
 
-def _filled(row: ComparisonRow, figure: Figure) -> ComparisonRow:
+def _filled(row: ComparisonRow, figure: EstimateCI) -> ComparisonRow:
     """A row with a figure, its interval, and the reason for what it lacks."""
     estimate, ends = figure.estimate, figure.bounds
     reason: str | None = estimate.reason

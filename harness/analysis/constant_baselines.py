@@ -19,7 +19,7 @@ NEARLY_ALL = 0.95
 _RECALL = RECALL.format("")
 
 
-class Constant(StrEnum):
+class ConstantBaseline(StrEnum):
     """What is the matter with a run."""
 
     ALWAYS = "always"
@@ -30,7 +30,7 @@ class Constant(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ConstantAlarm:
+class ConstantBaselineAlarm:
     """A run whose headline says no more than a constant answer would.
 
     `constant` is the accuracy of the better constant answer on the texts answered; of classes it
@@ -38,7 +38,7 @@ class ConstantAlarm:
     """
 
     row: ScoreRow
-    finding: Constant
+    finding: ConstantBaseline
     constant: float
     hits: float | None = None
     false_alarms: float | None = None
@@ -46,7 +46,9 @@ class ConstantAlarm:
     label: str | None = None
 
 
-def constant_alarms(rows: Sequence[ScoreRow], heads: Sequence[ScoreRow]) -> list[ConstantAlarm]:
+def constant_alarms(
+    rows: Sequence[ScoreRow], heads: Sequence[ScoreRow]
+) -> list[ConstantBaselineAlarm]:
     """The alarms of some headline rows: at most one each, the plainest first.
 
     Always or never flagged: in nearly all texts of both kinds. One label: nearly all texts of one
@@ -71,7 +73,9 @@ def constant_alarms(rows: Sequence[ScoreRow], heads: Sequence[ScoreRow]) -> list
         )
         most = max(kinds, key=lambda row: row.score.n).score.metric
         label = None if rates else most.removeprefix(_RECALL)
-        found.append(ConstantAlarm(head, finding, _constant(kinds), hits, false, area, label))
+        found.append(
+            ConstantBaselineAlarm(head, finding, _constant(kinds), hits, false, area, label)
+        )
     return found
 
 
@@ -82,7 +86,9 @@ def has_rates(rows: Sequence[ScoreRow]) -> frozenset[str]:
     )
 
 
-def _finding(head: ScoreRow, kinds: Sequence[ScoreRow], *, is_of_classes: bool) -> Constant | None:
+def _finding(
+    head: ScoreRow, kinds: Sequence[ScoreRow], *, is_of_classes: bool
+) -> ConstantBaseline | None:
     """What is the matter with one run; null where nothing is, or too little was answered.
 
     `kinds` are its rates, each of the texts of one kind.
@@ -92,23 +98,23 @@ def _finding(head: ScoreRow, kinds: Sequence[ScoreRow], *, is_of_classes: bool) 
     if first < FEWEST or 0 < second < FEWEST:
         return None
     if second == 0:
-        return Constant.ONE_KIND
+        return ConstantBaseline.ONE_KIND
     shares = sorted(part.score.value or 0.0 for part in kinds if part.score.clusters >= FEWEST)
     if is_of_classes:
         is_constant = shares[-1] >= NEARLY_ALL and shares[-2] <= 1 - NEARLY_ALL
-        constant = Constant.ONE_LABEL if is_constant else None
+        constant = ConstantBaseline.ONE_LABEL if is_constant else None
     else:
         constant = _of_rates(shares[0], shares[-1])
     value = head.score.value
     is_beaten = value is not None and value <= _constant(kinds) + 1e-12
-    return constant or (Constant.BEATEN if is_beaten else None)
+    return constant or (ConstantBaseline.BEATEN if is_beaten else None)
 
 
-def _of_rates(least: float, most: float) -> Constant | None:
+def _of_rates(least: float, most: float) -> ConstantBaseline | None:
     """Whether nearly all texts are flagged, or nearly none."""
     if least >= NEARLY_ALL:
-        return Constant.ALWAYS
-    return Constant.NEVER if most <= 1 - NEARLY_ALL else None
+        return ConstantBaseline.ALWAYS
+    return ConstantBaseline.NEVER if most <= 1 - NEARLY_ALL else None
 
 
 def _constant(kinds: Sequence[ScoreRow]) -> float:

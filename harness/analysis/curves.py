@@ -17,11 +17,11 @@ from harness.implicitness.bins import COLUMN
 from harness.parts import digest
 from harness.pipeline import detection_scores
 from harness.pipeline.detection_scores import Answered, Part
-from harness.pipeline.scores import ALL, Block, blocks, by_snapshot, signature
-from harness.pipeline.signature import told_apart
+from harness.pipeline.scores import ALL, ScoreBlock, blocks, by_snapshot, signature
+from harness.pipeline.signature import short_labels
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.detection import Curve, effective_n, isotonic_curve, logistic_curve
-from harness.stats.estimate import Gap
+from harness.stats.estimate import NoValue
 from harness.stats.intervals import mean_interval
 from harness.storage.csv import csv_line
 from harness.storage.runs import JudgeEntry, RunFile
@@ -125,7 +125,7 @@ class _Told:
 
     file: RunFile
     judge: str
-    block: Block
+    block: ScoreBlock
     signature: str
 
     def row(
@@ -224,7 +224,7 @@ def _curves(
     behind = (len(places), drawn.clusters, size)
     for name, fit in (("logistic", logistic_curve), ("isotonic", isotonic_curve)):
         found = fit(x, y, drawn, at)
-        if isinstance(found, Gap):
+        if isinstance(found, NoValue):
             nothing = (None, None, None)
             yield told.row(
                 rate, name, edges=(None, None), values=nothing, behind=behind, note=str(found)
@@ -254,7 +254,7 @@ def curve_name(rows: Sequence[CurveRow]) -> str:
 
 def names(rows: Sequence[CurveRow]) -> dict[str, str]:
     """What tables and pictures call the rows of each signature: the model, and what differs."""
-    return told_apart({row.signature: row.source for row in rows})
+    return short_labels({row.signature: row.source for row in rows})
 
 
 def picture(rows: Sequence[CurveRow]) -> str:

@@ -27,7 +27,7 @@ ALARMING, ALARMING_TIES = 0.9, 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class RankedTable:
     """The headline rows of one recipe, best first; a null value comes last."""
 
     recipe: str
@@ -35,7 +35,7 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Rank:
     """What one judge makes of one model, and its place by that judge; both null together.
 
     Models of equal value share the better place.
@@ -46,15 +46,15 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ModelRow:
     """One model's standing by each judge of a table, null where a judge has not read it."""
 
     model: str
-    standings: tuple[Standing | None, ...]
+    standings: tuple[Rank | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
+class JudgeMatrix:
     """Models by judges for one recipe, the judges' part left out of it.
 
     `judges` are in the order of their names, the lines in that of the first judge's ranks.
@@ -62,11 +62,11 @@ class SideBySide:
 
     recipe: str
     judges: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ModelRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sensitivity:
+class PairSensitivity:
     """A judge's value for a run, and what it is where each answer stands under another sample."""
 
     model: str
@@ -83,7 +83,7 @@ class Sensitivity:
         return self.value - self.swapped
 
 
-class Finding(StrEnum):
+class ControlFinding(StrEnum):
     """What the two controls say against a judge."""
 
     UNHEARD = "unheard"
@@ -93,10 +93,10 @@ class Finding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class JudgeWarning:
     """What speaks against a judge, and its scores for the ceiling and the floor control."""
 
-    finding: Finding
+    finding: ControlFinding
     recipe: str
     ceiling: Score
     floor: Score
@@ -127,21 +127,24 @@ def headlines(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     return list(chosen.values())
 
 
-def boards(rows: Sequence[ScoreRow]) -> list[Board]:
+def boards(rows: Sequence[ScoreRow]) -> list[RankedTable]:
     """Headline rows by recipe, each board ranked by value."""
     grouped: dict[str, list[ScoreRow]] = {}
     for row in headlines(rows):
         grouped.setdefault(row.recipe, []).append(row)
-    return [Board(recipe, tuple(sorted(members, key=_rank))) for recipe, members in grouped.items()]
+    return [
+        RankedTable(recipe, tuple(sorted(members, key=_rank)))
+        for recipe, members in grouped.items()
+    ]
 
 
-def side_by_side(rows: Sequence[ScoreRow]) -> list[SideBySide]:
+def side_by_side(rows: Sequence[ScoreRow]) -> list[JudgeMatrix]:
     """A table a task, data, variant, decoding and version: every model by every judge.
 
     Judges that read answers under swapped samples are left out: what they say of a model is no
     merit of its.
     """
-    tables: dict[str, dict[str, Board]] = {}
+    tables: dict[str, dict[str, RankedTable]] = {}
     for board in boards(rows):
         fields = board.recipe.split("|")
         if not board.rows[0].score.judge.endswith(SWAPPED):
@@ -150,7 +153,7 @@ def side_by_side(rows: Sequence[ScoreRow]) -> list[SideBySide]:
     return [_table(recipe, dict(sorted(held.items()))) for recipe, held in tables.items()]
 
 
-def sensitivities(rows: Sequence[ScoreRow]) -> list[Sensitivity]:
+def sensitivities(rows: Sequence[ScoreRow]) -> list[PairSensitivity]:
     """Each judge that has read a run both as it is and with its samples swapped."""
     heads = {row.signature: row for row in headlines(rows)}
     found = []
@@ -159,15 +162,15 @@ def sensitivities(rows: Sequence[ScoreRow]) -> list[Sensitivity]:
         fields[5] = judge + SWAPPED + fields[5].removeprefix(judge)
         if other := heads.get("|".join(fields)):
             pair = (row.score.value, other.score.value)
-            found.append(Sensitivity(row.model, row.recipe, judge, *pair))
+            found.append(PairSensitivity(row.model, row.recipe, judge, *pair))
     return found
 
 
-def _table(recipe: str, held: Mapping[str, Board]) -> SideBySide:
+def _table(recipe: str, held: Mapping[str, RankedTable]) -> JudgeMatrix:
     by_judge = [{_tested(row): row for row in board.rows} for board in held.values()]
     models = dict.fromkeys(name for members in by_judge for name in members)
     lines = [
-        Line(
+        ModelRow(
             next(members[name].model for members in by_judge if name in members),
             tuple(
                 standing(members[name], board) if name in members else None
@@ -176,16 +179,16 @@ def _table(recipe: str, held: Mapping[str, Board]) -> SideBySide:
         )
         for name in models
     ]
-    return SideBySide(recipe, _names(list(held)), tuple(lines))
+    return JudgeMatrix(recipe, _names(list(held)), tuple(lines))
 
 
-def standing(row: ScoreRow, board: Board) -> Standing:
+def standing(row: ScoreRow, board: RankedTable) -> Rank:
     """The place of a row on its board; none without a value."""
     value = row.score.value
     if value is None:
-        return Standing(None, None)
+        return Rank(None, None)
     values = (other.score.value for other in board.rows)
-    return Standing(value, 1 + sum(other is not None and other > value for other in values))
+    return Rank(value, 1 + sum(other is not None and other > value for other in values))
 
 
 def _names(recipes: Sequence[str]) -> tuple[str, ...]:
@@ -202,7 +205,7 @@ def _tested(row: ScoreRow) -> str:
     return row.signature.split("|")[3]
 
 
-def doubts(rows: Sequence[ScoreRow]) -> list[Doubt]:
+def judge_warnings(rows: Sequence[ScoreRow]) -> list[JudgeWarning]:
     """The judges of which the controls oracle and literal do not show that they are fit."""
     found = []
     for board in boards(rows):
@@ -210,7 +213,9 @@ def doubts(rows: Sequence[ScoreRow]) -> list[Doubt]:
         ceiling, floor = named.get(CEILING), named.get(FLOOR)
         if ceiling and floor and not ceiling.score.judge.endswith(SWAPPED):
             finding = _finding(ceiling.score, floor.score, chance=ceiling.chance)
-            found += [Doubt(finding, board.recipe, ceiling.score, floor.score)] if finding else []
+            found += (
+                [JudgeWarning(finding, board.recipe, ceiling.score, floor.score)] if finding else []
+            )
     return found
 
 
@@ -255,20 +260,20 @@ def _run(row: ScoreRow) -> tuple[str, ...]:
     return (row.task, *fields[1:2], *fields[3:6], row.score.variant.rpartition(":")[0])
 
 
-def _finding(ceiling: Score, floor: Score, *, chance: float | None) -> Finding | None:
+def _finding(ceiling: Score, floor: Score, *, chance: float | None) -> ControlFinding | None:
     """What two controls say against a judge; null where they say nothing."""
     if ceiling.value is None or floor.value is None:
-        return Finding.UNHEARD
+        return ControlFinding.UNHEARD
     if min(ceiling.clusters, floor.clusters) < FEWEST_CLUSTERS:
-        return Finding.FEW
+        return ControlFinding.FEW
     low, high = _bounds(ceiling)[0], _bounds(floor)[1]
     if low is None or high is None or low <= high:
-        return Finding.UNFIT
+        return ControlFinding.UNFIT
     if chance is None:
         return None
     if low <= chance or high >= chance:
-        return Finding.UNFIT
-    return Finding.WEAK if ceiling.value - floor.value < SMALLEST_GAP else None
+        return ControlFinding.UNFIT
+    return ControlFinding.WEAK if ceiling.value - floor.value < SMALLEST_GAP else None
 
 
 def _bounds(score: Score) -> tuple[float | None, float | None]:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from harness.analysis.panels import Aim, Panel, StoredRun, named, panel_of, recipe_of
+from harness.analysis.panels import Panel, RatingTarget, StoredRun, named, panel_of, recipe_of
 from harness.data.ratings import Rating
-from harness.errors import DataError, SpecError, StoreError, nearest
+from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.storage.runs import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AgreementQuery:
     """What to compare: judges and variants by name (none: all judges, the variants rated)."""
 
     judges: tuple[str, ...] = ()
@@ -29,13 +29,15 @@ def stored_runs(folders: Iterable[RunFolder], task: str) -> list[StoredRun]:
     if not runs:
         known = sorted({file.run.task for _, file in found})
         raise StoreError(
-            f"no run of task {task!r}{nearest(task, known)}; "
+            f"no run of task {task!r}{did_you_mean(task, known)}; "
             "`harness run` makes one, or see --results"
         )
     return runs
 
 
-def panels(runs: Sequence[StoredRun], ratings: Sequence[Rating], question: Question) -> list[Panel]:
+def panels(
+    runs: Sequence[StoredRun], ratings: Sequence[Rating], question: AgreementQuery
+) -> list[Panel]:
     """A panel for each variant, scale and recipe; of several recipes, those that were rated."""
     task = runs[-1].file.task
     found = []
@@ -55,7 +57,7 @@ def panels(runs: Sequence[StoredRun], ratings: Sequence[Rating], question: Quest
     return found
 
 
-def unread(runs: Sequence[StoredRun], ratings: Sequence[Rating]) -> int:
+def unmatched(runs: Sequence[StoredRun], ratings: Sequence[Rating]) -> int:
     """How many ratings are of a variant that no run has."""
     known = _variants(runs)
     ran = {name for run in runs for name in run.file.run.variants}
@@ -63,12 +65,12 @@ def unread(runs: Sequence[StoredRun], ratings: Sequence[Rating]) -> int:
     return sum(variant is not None and variant not in ran for variant in found)
 
 
-def _wanted(runs: Sequence[StoredRun], question: Question) -> set[str]:
+def _wanted(runs: Sequence[StoredRun], question: AgreementQuery) -> set[str]:
     """The variants asked for by name; judges that read no run are refused."""
     judges = sorted({entry.name for run in runs for entry in run.file.judges})
     for name in question.judges:
         if name not in judges:
-            raise SpecError(f"no run was read by judge {name!r}{nearest(name, judges)}")
+            raise SpecError(f"no run was read by judge {name!r}{did_you_mean(name, judges)}")
     known = sorted(_variants(runs))
     if "all" in question.variants:
         return set(known)
@@ -84,11 +86,11 @@ def _full_name(name: str, known: list[str]) -> str:
     """The variant of a name, which may be told by what stands after its first colon."""
     ends = [variant for variant in known if variant.partition(":")[2] == name]
     if name not in known and len(ends) != 1:
-        raise SpecError(f"no variant {name!r}{nearest(name, [*known, 'all'])}")
+        raise SpecError(f"no variant {name!r}{did_you_mean(name, [*known, 'all'])}")
     return name if name in known else ends[0]
 
 
-def _check_known(runs: Sequence[StoredRun], aims: Sequence[Aim], *, variant: str) -> None:
+def _check_known(runs: Sequence[StoredRun], aims: Sequence[RatingTarget], *, variant: str) -> None:
     """Refuse a rating of a sample or a model that no run of the variant has."""
     by_group = bool(runs) and runs[-1].by_group
     known = {named(run, row) for run in runs for row in run.rows if row.variant == variant}
@@ -103,12 +105,12 @@ def _check_known(runs: Sequence[StoredRun], aims: Sequence[Aim], *, variant: str
 
 def _aimed(
     runs: Sequence[StoredRun], ratings: Sequence[Rating], wanted: set[str]
-) -> dict[tuple[str, str], list[Aim]]:
+) -> dict[tuple[str, str], list[RatingTarget]]:
     """Ratings by variant and scale: a scale that names a variant goes with that one alone."""
     task = runs[-1].file.task
     known = _variants(runs)
     ran = {name for run in runs for name in run.file.run.variants}
-    found: dict[tuple[str, str], list[Aim]] = {}
+    found: dict[tuple[str, str], list[RatingTarget]] = {}
     for part in ratings:
         variant, decoding = _variant_of(part.scale, known)
         if variant is None:
@@ -116,7 +118,7 @@ def _aimed(
         else:
             names, scale = {variant} & (wanted or known), variant
         for name in sorted(names & ran):
-            found.setdefault((name, scale), []).append(Aim(part, decoding))
+            found.setdefault((name, scale), []).append(RatingTarget(part, decoding))
     return dict(sorted(found.items()))
 
 

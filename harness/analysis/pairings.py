@@ -11,12 +11,12 @@ from enum import StrEnum
 
 from harness.analysis.panels import StoredRun
 from harness.analysis.run_views import (
-    View,
-    called,
+    RunView,
+    closest_judge,
+    describe_run,
     intention_judges,
     judge_named,
     judges_of_both,
-    likest,
     response_judges,
     right_or_wrong_judges,
     views,
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PairingQuery:
     """Which judges are meant: of the first run, of the second, and of spelled-out intentions.
 
     Null leaves the choice to the runs.
@@ -49,7 +49,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class PairedItem:
     """A sample with its two readings, null where one is missing."""
 
     sample: Sample
@@ -66,10 +66,10 @@ class Pairing:
 
     kind: Kind
     name: str
-    first: View
-    second: View
+    first: RunView
+    second: RunView
     decodings: tuple[str, str]
-    items: tuple[Item, ...]
+    items: tuple[PairedItem, ...]
     is_pooled: bool = False
 
 
@@ -82,7 +82,7 @@ class Pairings:
     unmatched: int
 
 
-def within(run: StoredRun, question: Question) -> Pairings:
+def within(run: StoredRun, question: PairingQuery) -> Pairings:
     """What can be compared within one run: its task's gaps, and intentions with responses."""
     if question.judge_b is not None:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
@@ -90,17 +90,20 @@ def within(run: StoredRun, question: Question) -> Pairings:
     if not found:
         gaps = ", ".join(" and ".join(pair) for pair in run.file.task.gaps.values())
         raise StoreError(
-            f"{called(run.file)}: nothing within it can be compared; run both variants of a gap "
+            f"{describe_run(run.file)}: nothing within it can be compared; run both "
+            "variants of a gap "
             f"({gaps or 'its task has none'}), have a judge read its spelled-out intentions, or "
             "name a second run"
         )
     return Pairings(tuple(found), (), 0)
 
 
-def between(first: StoredRun, second: StoredRun, question: Question) -> Pairings:
+def between(first: StoredRun, second: StoredRun, question: PairingQuery) -> Pairings:
     """What can be compared between two runs, and then within each of them."""
     if (first.file.digest, first.file.model) == (second.file.digest, second.file.model):
-        raise SpecError(f"{called(first.file)} is named twice; name another run, or this one once")
+        raise SpecError(
+            f"{describe_run(first.file)} is named twice; name another run, or this one once"
+        )
     runs, judges = (first, second), (question.judge_a, question.judge_b)
     if first.file.run.task == second.file.run.task:
         found, notes = _of_one_task(runs, judges)
@@ -138,12 +141,12 @@ def _of_two_tasks(
     return found, [*_other_models(know.file.model, act.file.model)]
 
 
-def _whole(held: Sequence[View]) -> list[View]:
+def _whole(held: Sequence[RunView]) -> list[RunView]:
     """The pools among some views, which are all orders of the choices; without any, the views."""
     return [view for view in held if view.is_pool] or list(held)
 
 
-def _by_level(first: View, seconds: Sequence[View]) -> Iterator[Pairing]:
+def _by_level(first: RunView, seconds: Sequence[RunView]) -> Iterator[Pairing]:
     """One reading of each sample against every variant of another run."""
     kind = Kind.CHOICE_AND_WORDS
     for variant in dict.fromkeys(view.variant for view in seconds):
@@ -169,7 +172,7 @@ def _of_one_task(
             duos = [pair for pair in pairs if pair[0].variant == variant]
             found += _over_decodings(Kind.RUNS, Kind.RUNS.value, duos)
     if not found:
-        ways = " and ".join(f"{called(run.file)} has {_asked(run)}" for run in runs)
+        ways = " and ".join(f"{describe_run(run.file)} has {_asked(run)}" for run in runs)
         raise StoreError(f"no variant was answered in both runs in one way: {ways}; run one anew")
     words = [run.file.variants for run in runs]
     differ = [name for name in words[0] if words[0][name] != words[1].get(name, words[0][name])]
@@ -189,7 +192,7 @@ def _within(run: StoredRun, *, judge: str | None, intention: str | None) -> list
             found += _over_decodings(Kind.GAP, name, pairs)
     responses = [entry for entry in entries if entry in response_judges(run)]
     for entry in intention_judges(run, intention):
-        if (other := likest(entry, responses)) is None:
+        if (other := closest_judge(entry, responses)) is None:
             continue
         read, answered = views(run, entry), views(run, other)
         for variant in dict.fromkeys(view.variant for view in read):
@@ -199,15 +202,17 @@ def _within(run: StoredRun, *, judge: str | None, intention: str | None) -> list
 
 
 def _same_decoding(
-    firsts: Sequence[View], seconds: Sequence[View], *, variants: tuple[str, str]
-) -> list[tuple[View, View]]:
+    firsts: Sequence[RunView], seconds: Sequence[RunView], *, variants: tuple[str, str]
+) -> list[tuple[RunView, RunView]]:
     """The views of two variants, paired by decoding."""
     theirs = {view.decoding: view for view in seconds if view.variant == variants[1]}
     ours = [view for view in firsts if view.variant == variants[0]]
     return [(view, theirs[view.decoding]) for view in ours if view.decoding in theirs]
 
 
-def _over_decodings(kind: Kind, name: str, pairs: Sequence[tuple[View, View]]) -> Iterator[Pairing]:
+def _over_decodings(
+    kind: Kind, name: str, pairs: Sequence[tuple[RunView, RunView]]
+) -> Iterator[Pairing]:
     """A pairing for each pair of views, which differ in decoding alone, then all together."""
     each = [
         Pairing(kind, name, one, other, (one.decoding, other.decoding), tuple(_items(one, other)))
@@ -220,16 +225,16 @@ def _over_decodings(kind: Kind, name: str, pairs: Sequence[tuple[View, View]]) -
         yield Pairing(kind, name, each[0].first, each[0].second, labels, items, is_pooled=True)
 
 
-def _together(held: Iterable[View]) -> str:
+def _together(held: Iterable[RunView]) -> str:
     return headline_label(list(dict.fromkeys(view.decoding for view in held)))
 
 
-def _items(first: View, second: View) -> Iterator[Item]:
+def _items(first: RunView, second: RunView) -> Iterator[PairedItem]:
     """The samples that both views have, in the order of the first."""
     for name, reading in first.readings.items():
         other = second.readings.get(name)
         if other is not None and _is_same(reading.sample, other.sample):
-            yield Item(reading.sample, reading.value, other.value)
+            yield PairedItem(reading.sample, reading.value, other.value)
 
 
 def _is_same(one: Sample, other: Sample) -> bool:
@@ -251,7 +256,8 @@ def _check_samples(
     counts = [len(part) - len(common) for part in known]
     changed = f", {len(named) - len(common)} of them of one id" if len(named) > len(common) else ""
     told = (
-        f"{counts[0]} samples of {called(runs[0].file)} and {counts[1]} of {called(runs[1].file)} "
+        f"{counts[0]} samples of {describe_run(runs[0].file)} and {counts[1]} of "
+        f"{describe_run(runs[1].file)} "
         f"are not in the other{changed}"
     )
     if not common or not any(pairing.items for pairing in found):
@@ -261,7 +267,7 @@ def _check_samples(
     return sum(counts), [told] if any(counts) else []
 
 
-def _check_snapshots(pairs: Sequence[tuple[View, View]]) -> None:
+def _check_snapshots(pairs: Sequence[tuple[RunView, RunView]]) -> None:
     """Refuse one judge that two snapshots stand behind."""
     for one, other in pairs:
         asked = {view.snapshots[1] for view in (one, other) if view.snapshots[1]}

@@ -15,7 +15,7 @@ from harness.data.ratings import Rating
 from harness.parts import digest
 from harness.pipeline.scores import headline_label
 from harness.stats.estimate import Floats, ratio
-from harness.storage.runs import JudgeEntry, Row, RunFile
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord
 
 ALL_SYSTEMS = "all"
 Cell = tuple[str, str]
@@ -27,7 +27,7 @@ class StoredRun:
     """What was run, and its rows."""
 
     file: RunFile
-    rows: Sequence[Row]
+    rows: Sequence[SampleRecord]
 
     @property
     def by_group(self) -> bool:
@@ -73,7 +73,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class RatingTarget:
     """A rating with the variant it is of, and the decoding, null where it is of all."""
 
     rating: Rating
@@ -81,7 +81,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class _Witness:
+class _JudgeColumn:
     """A judge of one panel: its name, the model it stands for, its recipe and its snapshot."""
 
     judge: str
@@ -92,7 +92,7 @@ class _Witness:
 
 def panel_of(
     runs: Sequence[StoredRun],
-    aims: Sequence[Aim],
+    aims: Sequence[RatingTarget],
     *,
     where: tuple[str, str],
     judges: Sequence[str],
@@ -144,14 +144,14 @@ def _cell(run: StoredRun, sample: Sample) -> Cell:
 
 
 def _judge_tables(
-    rows: Sequence[tuple[StoredRun, Row]],
+    rows: Sequence[tuple[StoredRun, SampleRecord]],
     axes: tuple[Sequence[_Document], Sequence[str]],
     *,
     judges: Sequence[str],
 ) -> Iterator[JudgeTable]:
     """Each judge's values; those that different snapshots or recipes stand behind are apart."""
-    cells: dict[_Witness, list[tuple[_Document, str, str, float]]] = {}
-    models: dict[_Witness, set[str]] = {}
+    cells: dict[_JudgeColumn, list[tuple[_Document, str, str, float]]] = {}
+    models: dict[_JudgeColumn, set[str]] = {}
     for run, row in rows:
         for entry in run.file.judges:
             if (judges and entry.name not in judges) or entry.name not in row.verdicts:
@@ -173,12 +173,12 @@ def _judge_tables(
         )
 
 
-def _witness(run: StoredRun, entry: JudgeEntry, served: str) -> _Witness:
+def _witness(run: StoredRun, entry: JudgeEntry, served: str) -> _JudgeColumn:
     model = run.file.model.name if run.by_group else ALL_SYSTEMS
-    return _Witness(entry.name, model, entry.recipe, served)
+    return _JudgeColumn(entry.name, model, entry.recipe, served)
 
 
-def _is_of(one: _Witness, other: _Witness) -> bool:
+def _is_of(one: _JudgeColumn, other: _JudgeColumn) -> bool:
     """Whether two differ in their snapshots at most."""
     return replace(one, served="") == replace(other, served="")
 
@@ -188,7 +188,9 @@ def _model(run: StoredRun) -> str:
     return f"{model.name}:{model.kind}@{model.revision or 'unknown'}"
 
 
-def _line(witness: _Witness, models: Iterable[str], rows: Sequence[tuple[StoredRun, Row]]) -> str:
+def _line(
+    witness: _JudgeColumn, models: Iterable[str], rows: Sequence[tuple[StoredRun, SampleRecord]]
+) -> str:
     """The part of a signature on models, decodings and judge."""
     file = rows[0][0].file
     if witness.model != ALL_SYSTEMS:
@@ -221,7 +223,7 @@ def _means(
     return ratio(sums, counts)
 
 
-def named(run: StoredRun, row: Row) -> tuple[str, str]:
+def named(run: StoredRun, row: SampleRecord) -> tuple[str, str]:
     """The sample and model by which a rating names a response."""
     return row.sample.id, "" if run.by_group else run.file.model.name
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.data.ratings import Target, unguarded
-from harness.errors import SpecError, nearest
+from harness.errors import SpecError, did_you_mean
 from harness.parts import digest
-from harness.pipeline.plan import take
+from harness.pipeline.plan import subsample
 from harness.storage.csv import csv_line
-from harness.storage.runs import Row, RunFile, RunFolder
+from harness.storage.runs import RunFile, RunFolder, SampleRecord
 from harness.storage.tables import read_rows
 
 ROW, ANSWER, RATING = "row", "answer", "rating"
@@ -22,7 +22,7 @@ KEY_COLUMNS = ("row", "task", "sample_id", "model", "variant", "decoding", "scal
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SheetEntry:
     """One row of a sheet: an opaque id, the texts shown, and whose answer it is."""
 
     id: str
@@ -40,7 +40,7 @@ class Entry:
 class Sheet:
     """Rows in the order they are rated in, and how many responses had no answer to show."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SheetEntry, ...]
     unanswered: int
 
     @property
@@ -57,7 +57,7 @@ def draw_sheet(
     if len(tasks := sorted({file.run.task for file, _ in runs})) > 1:
         raise SpecError(f"runs of tasks {', '.join(tasks)}: make a sheet for each task")
     samples = {row.sample.id: row.sample for _, rows in runs for row in rows}
-    kept = {sample.id for sample in take(tuple(samples.values()), limit, seed=seed)}
+    kept = {sample.id for sample in subsample(tuple(samples.values()), limit, seed=seed)}
     chosen = [
         (file, row)
         for file, rows in runs
@@ -115,21 +115,23 @@ def read_key(path: Path) -> dict[str, Target]:
     return found
 
 
-def _of_variants(file: RunFile, rows: Sequence[Row], names: Sequence[str]) -> Iterator[Row]:
+def _of_variants(
+    file: RunFile, rows: Sequence[SampleRecord], names: Sequence[str]
+) -> Iterator[SampleRecord]:
     wanted = set(names)
     if unknown := sorted(wanted - set(file.run.variants) - {"all"}):
         raise SpecError(
             f"run {file.digest[:12]} of {file.model.name} has no variant {unknown[0]!r}"
-            f"{nearest(unknown[0], list(file.run.variants))}"
+            f"{did_you_mean(unknown[0], list(file.run.variants))}"
         )
     return (row for row in rows if not wanted or "all" in wanted or row.variant in wanted)
 
 
-def _entry(file: RunFile, row: Row, *, answer: str, seed: int) -> Entry:
+def _entry(file: RunFile, row: SampleRecord, *, answer: str, seed: int) -> SheetEntry:
     """A row of the sheet; where a variant is drawn in several ways, its scale says which."""
     place = (file.run.task, row.sample.id, file.model.name, row.variant, row.decoding)
     is_one_way = len(file.run.decodings) == 1
-    return Entry(
+    return SheetEntry(
         # A letter first, or a spreadsheet takes some ids for numbers.
         id=f"r{digest((seed, file.digest, place))[:15]}",
         fields=row.sample.fields,
@@ -143,7 +145,7 @@ def _entry(file: RunFile, row: Row, *, answer: str, seed: int) -> Entry:
     )
 
 
-def _check_ids(entries: Sequence[Entry]) -> None:
+def _check_ids(entries: Sequence[SheetEntry]) -> None:
     """Refuse two answers of one model to the same question: no rating could tell them apart."""
     counts = Counter((e.sample_id, e.model, e.variant, e.decoding) for e in entries)
     for (sample, model, variant, decoding), count in counts.items():

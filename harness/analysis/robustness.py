@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Final
 
 from harness.analysis.panels import StoredRun
-from harness.analysis.run_views import RIGHT_OR_WRONG, View, called, views
+from harness.analysis.run_views import RIGHT_OR_WRONG, RunView, describe_run, views
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
 from harness.stats.intervals import Interval, mean_interval
@@ -22,7 +22,7 @@ Answers = Mapping[tuple[str, str, str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class FlipRow:
+class FlipRate:
     """One perturbation under one variant, decoding and judge, over `n` originals read twice.
 
     `value` is the share whose verdict is another than the original's, with its interval over
@@ -81,12 +81,13 @@ class _Pair:
         return self.before, self.after
 
 
-def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") -> list[FlipRow]:
+def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") -> list[FlipRate]:
     """Every perturbation by every judge, then those that keep the meaning and the others."""
     answers = {(row.variant, row.decoding, row.sample.id): row.answer for row in run.rows}
     if not any(BY in row.sample.references for row in run.rows):
         raise StoreError(
-            f"{called(run.file)} has no perturbed samples; make some with `harness perturb --task "
+            f"{describe_run(run.file)} has no perturbed samples; make some with `harness "
+            "perturb --task "
             f"{run.file.run.task}`, and run the task that this writes"
         )
     has_choices = run.file.task.has_choices
@@ -98,13 +99,13 @@ def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") 
     ]
 
 
-def flip_text(rows: Sequence[FlipRow]) -> str:
+def flip_text(rows: Sequence[FlipRate]) -> str:
     """Rows as CSV."""
-    head = [part.name for part in fields(FlipRow)]
+    head = [part.name for part in fields(FlipRate)]
     return "".join(map(csv_line, [head, *map(astuple, rows)]))
 
 
-def _pairs(view: View, answers: Answers) -> Iterator[_Pair]:
+def _pairs(view: RunView, answers: Answers) -> Iterator[_Pair]:
     """Each perturbed sample of a view beside its original."""
     for name, reading in view.readings.items():
         told = reading.sample.references
@@ -135,7 +136,9 @@ def _parts(pairs: Sequence[_Pair]) -> Iterator[tuple[str, list[_Pair]]]:
             yield name, members
 
 
-def _row(view: View, name: str, pairs: Sequence[_Pair], *, seed: str, has_choices: bool) -> FlipRow:
+def _row(
+    view: RunView, name: str, pairs: Sequence[_Pair], *, seed: str, has_choices: bool
+) -> FlipRate:
     """The row of some pairs."""
     matched = [pair for pair in pairs if pair.is_matched]
     read = [pair for pair in matched if pair.turn is not None]
@@ -147,7 +150,7 @@ def _row(view: View, name: str, pairs: Sequence[_Pair], *, seed: str, has_choice
     others = [(pair.answers[0] != pair.answers[1], pair.cluster) for pair in chosen]
     found, other = _share(flips, seed=seed), _share(others, seed=seed)
     moved = mean_interval([after - before for before, after in turns], clusters, seed=seed)
-    return FlipRow(
+    return FlipRate(
         task=view.file.run.task,
         model=view.file.model.name,
         variant=view.variant,

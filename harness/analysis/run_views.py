@@ -10,16 +10,16 @@ from math import fsum
 
 from harness.analysis.panels import StoredRun
 from harness.core import Sample
-from harness.errors import SpecError, StoreError, nearest
+from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.label import THROUGH
 from harness.judges.swapped import SWAPPED
 from harness.pipeline import choice_scores
 from harness.pipeline.scores import pools, signature
-from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ItemScore:
     """What a judge makes of one sample; `value` is null where the verdict is missing."""
 
     sample: Sample
@@ -27,7 +27,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RunView:
     """One run as one judge reads it under a variant or pool; its readings by sample id.
 
     `snapshots` are those of the model under test and of the judge model, empty where unknown.
@@ -37,7 +37,7 @@ class View:
     judge: JudgeEntry
     variant: str
     decoding: str
-    readings: Mapping[str, Reading]
+    readings: Mapping[str, ItemScore]
     snapshots: tuple[str, str]
     is_pool: bool = False
 
@@ -52,23 +52,25 @@ class View:
         )
 
 
-def views(run: StoredRun, judge: JudgeEntry) -> list[View]:
+def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
     """Every view of a run by a judge: its variants, then the pools that are whole."""
     snapshots = _snapshots(run, judge)
-    read: dict[tuple[str, str], dict[str, Reading]] = {}
+    read: dict[tuple[str, str], dict[str, ItemScore]] = {}
     for row, verdict in _read(run.rows, judge):
         held = read.setdefault((row.variant, row.decoding), {})
-        held[row.sample.id] = Reading(row.sample, verdict.value)
-    found = [View(run.file, judge, *key, held, snapshots) for key, held in read.items()]
+        held[row.sample.id] = ItemScore(row.sample, verdict.value)
+    found = [RunView(run.file, judge, *key, held, snapshots) for key, held in read.items()]
     for pool, members in pools(run.file.task).items():
         for decoding in dict.fromkeys(way for name, way in read if name in members):
             if all((name, decoding) in read for name in members):
                 held = _pooled(run.rows, judge, members=members, decoding=decoding)
-                found.append(View(run.file, judge, pool, decoding, held, snapshots, True))
+                found.append(RunView(run.file, judge, pool, decoding, held, snapshots, True))
     return found
 
 
-def _read(rows: Sequence[Row], judge: JudgeEntry) -> Iterator[tuple[Row, VerdictRow]]:
+def _read(
+    rows: Sequence[SampleRecord], judge: JudgeEntry
+) -> Iterator[tuple[SampleRecord, VerdictRecord]]:
     return ((row, row.verdicts[judge.name]) for row in rows if judge.name in row.verdicts)
 
 
@@ -82,24 +84,25 @@ def _snapshots(run: StoredRun, judge: JudgeEntry) -> tuple[str, str]:
     if len(found) > 1:
         told = "; ".join(" by ".join(part or "unknown" for part in pair) for pair in sorted(found))
         raise StoreError(
-            f"{called(run.file)}, judge {judge.name}: several snapshots stand behind its verdicts "
+            f"{describe_run(run.file)}, judge {judge.name}: several snapshots stand "
+            "behind its verdicts "
             f"({told}), which share no row; name one in the model's YAML and repeat the run"
         )
     return found.pop() if found else ("", "")
 
 
 def _pooled(
-    rows: Sequence[Row], judge: JudgeEntry, *, members: Sequence[str], decoding: str
-) -> dict[str, Reading]:
+    rows: Sequence[SampleRecord], judge: JudgeEntry, *, members: Sequence[str], decoding: str
+) -> dict[str, ItemScore]:
     """Each sample over the variants of a pool; it is missing where any of them is."""
-    held: dict[str, list[tuple[Row, VerdictRow]]] = {}
+    held: dict[str, list[tuple[SampleRecord, VerdictRecord]]] = {}
     for row, verdict in _read(rows, judge):
         if row.variant in members and row.decoding == decoding:
             held.setdefault(row.sample.id, []).append((row, verdict))
-    return {name: Reading(part[0][0].sample, _together(part)) for name, part in held.items()}
+    return {name: ItemScore(part[0][0].sample, _together(part)) for name, part in held.items()}
 
 
-def _together(readings: Sequence[tuple[Row, VerdictRow]]) -> float | None:
+def _together(readings: Sequence[tuple[SampleRecord, VerdictRecord]]) -> float | None:
     """The reading of a sample shown in several orders, by its averaged probabilities.
 
     Without probabilities, as of written answers, it is the mean of its verdicts.
@@ -120,7 +123,8 @@ def judge_named(run: StoredRun, name: str) -> JudgeEntry:
     entries = {entry.name: entry for entry in run.file.judges}
     if name not in entries:
         raise SpecError(
-            f"{called(run.file)} was not read by judge {name!r}{nearest(name, list(entries))}; "
+            f"{describe_run(run.file)} was not read by judge "
+            f"{name!r}{did_you_mean(name, list(entries))}; "
             f"have it read: harness judge {run.file.digest[:12]} --judge {name}"
         )
     return entries[name]
@@ -147,7 +151,7 @@ def step_judges(run: StoredRun) -> list[JudgeEntry]:
     return [entry for entry in run.file.judges if entry.step and not entry.name.endswith(SWAPPED)]
 
 
-def likest(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None:
+def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None:
     """The judge most like another: one that asks the same model, then one of the same way.
 
     The way is what a recipe says last: the encoder, or in how many orders a model is asked.
@@ -160,7 +164,7 @@ def likest(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None
     return max(others, key=likeness, default=None)
 
 
-def called(file: RunFile) -> str:
+def describe_run(file: RunFile) -> str:
     """How messages name a run."""
     return f"run {file.digest[:12]} ({file.model.name} on {file.run.task})"
 
@@ -175,7 +179,8 @@ def right_or_wrong_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
         )
     if not found:
         raise SpecError(
-            f"{called(run.file)}: no judge has said right or wrong of its responses; have one: "
+            f"{describe_run(run.file)}: no judge has said right or wrong of its "
+            "responses; have one: "
             f"harness judge {run.file.digest[:12]} --judge NAME"
         )
     return found
@@ -206,8 +211,8 @@ def judges_of_both(
         pairs = [(entry, theirs[entry.name]) for entry in ours if entry.name in theirs]
     alike = [(one, other) for one, other in pairs if _recipe(one) == _recipe(other)]
     told = [
-        f"recipes differ: {one.recipe} read {called(runs[0].file)}, {other.recipe} read "
-        f"{called(runs[1].file)}"
+        f"recipes differ: {one.recipe} read {describe_run(runs[0].file)}, {other.recipe} read "
+        f"{describe_run(runs[1].file)}"
         for one, other in pairs
         if _recipe(one) != _recipe(other)
     ]

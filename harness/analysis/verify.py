@@ -19,7 +19,7 @@ from harness.analysis.published import (
     statistics,
     topical_chat,
 )
-from harness.errors import DataError, SpecError, nearest
+from harness.errors import DataError, SpecError, did_you_mean
 from harness.specs.published import NOBODY, CellSpec, GoldenSpec, half_unit
 
 Values = Mapping[str, float | None]
@@ -31,7 +31,7 @@ _MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text
 _PROMPTS = ("geval", "llm_eval_no_cot", "analyze_rate")
 
 
-class Status(StrEnum):
+class CellStatus(StrEnum):
     """What became of a cell."""
 
     OK = "ok"
@@ -42,7 +42,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class VerifiedCell:
     """One published number beside the recomputed one, null where there is none."""
 
     paper: str
@@ -51,7 +51,7 @@ class Cell:
     published: float
     recomputed: float | None
     tolerance: float
-    status: Status
+    status: CellStatus
     reason: str | None = None
 
     @property
@@ -77,11 +77,11 @@ class FromInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PaperResult:
     """What a recomputation gave: values, or the status of all its cells and why."""
 
     values: Values
-    status: Status = Status.OK
+    status: CellStatus = CellStatus.OK
     reason: str | None = None
 
 
@@ -135,23 +135,23 @@ RECOMPUTATIONS: Mapping[str, FromFiles | FromInputs] = {
 }
 
 
-def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> list[Cell]:
+def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> list[VerifiedCell]:
     """Every cell of some papers, in their order; each recomputation is made once a paper."""
     return [cell for name, spec in papers.items() for cell in _of_paper(name, spec, locate)]
 
 
-def _of_paper(paper: str, spec: GoldenSpec, locate: Locate) -> list[Cell]:
-    outcomes: dict[str, Outcome] = {}
+def _of_paper(paper: str, spec: GoldenSpec, locate: Locate) -> list[VerifiedCell]:
+    outcomes: dict[str, PaperResult] = {}
     for name in dict.fromkeys(part.recompute for part in spec.all_cells):
         if name != NOBODY:
             outcomes[name] = _outcome(name, spec, locate)
     return [_cell(paper, part, outcomes.get(part.recompute)) for part in spec.all_cells]
 
 
-def _outcome(name: str, spec: GoldenSpec, locate: Locate) -> Outcome:
+def _outcome(name: str, spec: GoldenSpec, locate: Locate) -> PaperResult:
     """What the recomputation of a name gives with the numbers and files at hand."""
     if name not in RECOMPUTATIONS:
-        raise SpecError(f"no recomputation {name!r}{nearest(name, [*RECOMPUTATIONS, NOBODY])}")
+        raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*RECOMPUTATIONS, NOBODY])}")
     match RECOMPUTATIONS[name]:
         case FromInputs(compute):
             return _of_inputs(name, compute, spec)
@@ -161,9 +161,9 @@ def _outcome(name: str, spec: GoldenSpec, locate: Locate) -> Outcome:
 
 def _of_inputs(
     name: str, compute: Callable[[Mapping[str, Sequence[float]]], Values], spec: GoldenSpec
-) -> Outcome:
+) -> PaperResult:
     try:
-        return Outcome(compute(spec.numbers))
+        return PaperResult(compute(spec.numbers))
     except KeyError as error:
         raise SpecError(
             f"{spec.paper}: recomputation {name} needs an input {error}; "
@@ -173,26 +173,26 @@ def _of_inputs(
 
 def _of_files(
     source: str, files: Sequence[str], *, compute: Callable[[Path], Values], folder: Path | None
-) -> Outcome:
+) -> PaperResult:
     """The values of files; where one cannot be read the cells differ, for something is amiss."""
     if folder is None:
-        return Outcome({}, Status.NO_DATA, f"no folder {source!r} in the data")
+        return PaperResult({}, CellStatus.NO_DATA, f"no folder {source!r} in the data")
     if missing := [name for name in files if not (folder / name).is_file()]:
-        return Outcome({}, Status.NO_DATA, f"no file {source}/{missing[0]}")
+        return PaperResult({}, CellStatus.NO_DATA, f"no file {source}/{missing[0]}")
     try:
-        return Outcome(compute(folder))
+        return PaperResult(compute(folder))
     except DataError as error:
-        return Outcome({}, Status.DIFFERS, str(error))
+        return PaperResult({}, CellStatus.DIFFERS, str(error))
 
 
-def _cell(paper: str, spec: CellSpec, outcome: Outcome | None) -> Cell:
+def _cell(paper: str, spec: CellSpec, outcome: PaperResult | None) -> VerifiedCell:
     """A cell, judged by what its recomputation gave; null where nobody can recompute it."""
-    outcome = outcome or Outcome({}, Status.LOST, spec.reason)
+    outcome = outcome or PaperResult({}, CellStatus.LOST, spec.reason)
     found, status, reason = None, outcome.status, outcome.reason
-    if status == Status.OK:
+    if status == CellStatus.OK:
         found = _value(spec, outcome.values)
         status, reason = _judged(spec, found)
-    return Cell(
+    return VerifiedCell(
         paper=paper,
         table=spec.table,
         cell=spec.cell,
@@ -208,20 +208,20 @@ def _value(spec: CellSpec, values: Values) -> float | None:
     if spec.value is None or spec.value not in values:
         raise SpecError(
             f"recomputation {spec.recompute} has no value {spec.value!r}"
-            f"{nearest(str(spec.value), list(values))}"
+            f"{did_you_mean(str(spec.value), list(values))}"
         )
     return values[spec.value]
 
 
-def _judged(spec: CellSpec, found: float | None) -> tuple[Status, str | None]:
+def _judged(spec: CellSpec, found: float | None) -> tuple[CellStatus, str | None]:
     """Whether a recomputed value is the published one, the one a reason explains, or neither."""
     if found is None:
-        return Status.DIFFERS, "the data at hand gives no value"
+        return CellStatus.DIFFERS, "the data at hand gives no value"
     if abs(found - float(spec.published)) <= _tolerance(spec) + _ROUNDING:
-        return Status.OK, None
+        return CellStatus.OK, None
     if spec.found is not None and abs(found - float(spec.found)) <= half_unit(spec.found):
-        return Status.KNOWN, spec.known_difference
-    return Status.DIFFERS, None
+        return CellStatus.KNOWN, spec.known_difference
+    return CellStatus.DIFFERS, None
 
 
 def _tolerance(spec: CellSpec) -> float:

@@ -29,7 +29,7 @@ from harness.cli import (
     tokens,
     verify,
 )
-from harness.cli.output import Once, say
+from harness.cli.output import OncePerCommand, log
 from harness.errors import BudgetReached, HarnessError
 
 USER_MISTAKE, OUR_BUG, INTERRUPTED = 2, 70, 130
@@ -76,7 +76,7 @@ def version(is_wanted: bool = typer.Option(False, "--version", help="Print the v
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code says how it ended."""
     shown = logging.StreamHandler(sys.stderr)
-    shown.addFilter(Once())
+    shown.addFilter(OncePerCommand())
     logging.basicConfig(format="%(levelname)s: %(message)s", handlers=[shown], force=True)
     return outcome(lambda: app(args=arguments, prog_name="harness", standalone_mode=False))
 
@@ -89,13 +89,13 @@ def outcome(command: Callable[[], object]) -> int:
         if code == INTERRUPTED:  # what typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt
     except BudgetReached as error:
-        say(f"harness: {error}")
+        log(f"harness: {error}")
         return INTERRUPTED
     except HarnessError as error:
-        say(f"harness: {error}")
+        log(f"harness: {error}")
         return USER_MISTAKE
     except (KeyboardInterrupt, typer.Abort):
-        say("harness: interrupted; finished calls are stored, the same command goes on from here")
+        log("harness: interrupted; finished calls are stored, the same command goes on from here")
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):  # whoever read our output wants no more of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,6 +105,6 @@ def outcome(command: Callable[[], object]) -> int:
             error.show()
             return USER_MISTAKE
         traceback.print_exc()
-        say("harness: this is a bug of the harness, not yours; what was stored is safe")
+        log("harness: this is a bug of the harness, not yours; what was stored is safe")
         return OUR_BUG
     return code if isinstance(code, int) else 0

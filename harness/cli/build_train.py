@@ -18,7 +18,7 @@ from harness.cli.options import (
     PromptPack,
     Results,
 )
-from harness.cli.output import Progress, put, put_json, say
+from harness.cli.output import ProgressLine, echo, echo_json, log
 
 
 def build(
@@ -59,11 +59,11 @@ def build(
     write_whole(output, b"".join(part + b"\n" for part in lines))
     if is_json:
         counts = {str(reason): count for reason, count in built.missing.items()}
-        put_json({"made": len(lines), "dropped": built.dropped, "missing": counts})
+        echo_json({"made": len(lines), "dropped": built.dropped, "missing": counts})
     else:
-        put(f"{len(lines)} samples in {output}; {built.dropped} dropped")
+        echo(f"{len(lines)} samples in {output}; {built.dropped} dropped")
         for reason, count in sorted(built.missing.items()):
-            say(f"missing: {count} {reason}")
+            log(f"missing: {count} {reason}")
     return 1 if built.missing else 0
 
 
@@ -96,16 +96,16 @@ def train(
 
     space = options.workspace(home, results, data=data)
     chosen = train_classifier.TrainOptions(model, task, table, options.names(augment), seed, out)
-    found = train_classifier.train(space, chosen, Progress("done"))
+    found = train_classifier.train(space, chosen, ProgressLine("done"))
     card = found.card
     if is_json:
-        put_json({"folder": str(found.folder), "digest": card.digest, "card": card})
+        echo_json({"folder": str(found.folder), "digest": card.digest, "card": card})
         return 0
-    put(f"{card.model} for {card.task}: {card.recipe}; seed {card.seed}")
-    put(f"trained on {_counted(card.rows)} of column {card.text}, data {card.data}")
+    echo(f"{card.model} for {card.task}: {card.recipe}; seed {card.seed}")
+    echo(f"trained on {_counted(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
-        put(f"made of others: {_counted(card.made)}")
-    put(f"kept in {found.folder} ({card.digest[:7]})")
+        echo(f"made of others: {_counted(card.made)}")
+    echo(f"kept in {found.folder} ({card.digest[:7]})")
     return 0
 
 

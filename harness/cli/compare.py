@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.output import number, p_value, put, put_json, put_table, say
+from harness.cli.output import echo, echo_json, echo_table, log, number, p_value
 
 if TYPE_CHECKING:
     from harness.analysis.compare import ComparisonRow
@@ -52,27 +52,35 @@ def compare(
     A task answered by choices against one answered in words (knowing and acting); two runs of one
     task; and within a run its gaps, and spelled-out intentions with responses.
     """
-    from harness.analysis.compare import Method, comparison_name, comparison_rows, comparison_text
-    from harness.analysis.pairings import Question, between, within
+    from harness.analysis.compare import (
+        BootstrapSettings,
+        comparison_name,
+        comparison_rows,
+        comparison_text,
+    )
+    from harness.analysis.pairings import PairingQuery, between, within
     from harness.analysis.panels import StoredRun
     from harness.storage.files import write_whole
     from harness.storage.runs import find_run
 
     folders = [find_run(results, name) for name in (first, second) if name is not None]
     runs = [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
-    question, method = Question(judge_a, judge_b, intention_judge), Method(seed, draws)
+    question, method = (
+        PairingQuery(judge_a, judge_b, intention_judge),
+        BootstrapSettings(seed, draws),
+    )
     pairings = between(runs[0], runs[1], question) if runs[1:] else within(runs[0], question)
     rows = comparison_rows(pairings.found, method)
     name = comparison_name([run.file for run in runs], question, method)
     table = results / "comparisons" / name
     write_whole(table, comparison_text(rows).encode())
     for note in pairings.notes:
-        say(note)
+        log(note)
     if is_json:
-        put_json(rows)
+        echo_json(rows)
     else:
         _put(rows)
-        put(f"{len(rows)} rows in {table}")
+        echo(f"{len(rows)} rows in {table}")
     return _code(rows, pairings.unmatched)
 
 
@@ -85,7 +93,7 @@ def _code(rows: "Sequence[ComparisonRow]", unmatched: int) -> int:
     }
     if lacking:
         worst = max(lacking.values(), key=lambda row: (row.missing_a + row.missing_b) / row.items)
-        say(
+        log(
             f"verdicts are missing from {len(lacking)} comparisons, at worst {worst.missing_a} and "
             f"{worst.missing_b} of {worst.items}"
         )
@@ -98,7 +106,7 @@ def _put(rows: "Sequence[ComparisonRow]") -> None:
     for row in rows:
         tables.setdefault(_title(row), []).append(row)
     if any(name.split(":")[-1] == "all" for row in rows for name in (row.variant_a, row.variant_b)):
-        put("all: an item's choices averaged over its orders, as in accuracy_permuted\n")
+        echo("all: an item's choices averaged over its orders, as in accuracy_permuted\n")
     for title, members in tables.items():
         if members[0].comparison == INTENTION:
             _put_relations(title, members)
@@ -123,7 +131,7 @@ def _put_differences(title: str, rows: "Sequence[ComparisonRow]") -> None:
         for row in rows
     ]
     head = "decoding" if _is_gap(rows[0]) else "variant"
-    put_table(title, (head, "group", *counts, *figures), lines)
+    echo_table(title, (head, "group", *counts, *figures), lines)
 
 
 def _put_relations(title: str, rows: "Sequence[ComparisonRow]") -> None:
@@ -139,7 +147,7 @@ def _put_relations(title: str, rows: "Sequence[ComparisonRow]") -> None:
         lost = f"{phi.missing_a}/{phi.missing_b}"
         lines.append((level, str(phi.n), _count(phi.ties), lost, *map(_figure, figures)))
     shares = ("B right if A right", "B right if A wrong", "phi")
-    put_table(title, ("variant", "n", "tie", "lost", *shares), lines)
+    echo_table(title, ("variant", "n", "tie", "lost", *shares), lines)
 
 
 def _title(row: "ComparisonRow") -> str:

@@ -7,7 +7,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.output import number, put, put_json, put_table, say, span
+from harness.cli.output import echo, echo_json, echo_table, log, number, span
 
 if TYPE_CHECKING:
     from harness.analysis.curves import CurveRow
@@ -55,18 +55,18 @@ def curve(
         )
     for named, table in zip(runs, tables, strict=True):
         if not table:
-            say(f"{named} is left out: judge {judge} has read no text of it with an implicitness")
+            log(f"{named} is left out: judge {judge} has read no text of it with an implicitness")
     lines = [overlap_line(run.file.data, [row.sample for row in run.rows]) for run in stored]
     for line in filter(None, dict.fromkeys(lines)):
-        say(line)
+        log(line)
     folder, name = out or results / "curves", curve_name(rows)
     write_whole(folder / f"{name}.csv", curve_text(rows).encode())
     write_whole(folder / f"{name}.svg", picture(rows).encode())
     if is_json:
-        put_json(rows)
+        echo_json(rows)
         return 0
     _put(rows)
-    put(f"{len(rows)} rows in {folder / f'{name}.csv'}, the picture in {folder / f'{name}.svg'}")
+    echo(f"{len(rows)} rows in {folder / f'{name}.csv'}, the picture in {folder / f'{name}.svg'}")
     return 0
 
 
@@ -90,7 +90,7 @@ def _put(rows: "list[CurveRow]") -> None:
             for row in members
         ]
         head = ("rate", shape, "value", "95% interval", "n", "effective n", "note")
-        put_table(f"{called[signature]}, by {shape}", head, lines)
+        echo_table(f"{called[signature]}, by {shape}", head, lines)
     for row in rows:
         if row.to is None and row.value is None:
-            put(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")
+            echo(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")

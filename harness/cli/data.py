@@ -7,7 +7,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, Data, Home
-from harness.cli.output import put, put_json, say
+from harness.cli.output import echo, echo_json, log
 
 if TYPE_CHECKING:
     from harness.data.download import Checked
@@ -24,11 +24,11 @@ def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
     registry = options.registry(home)
     found = {name: registry.source(name) for name in registry.names("configs/data")}
     if is_json:
-        put_json(found)
+        echo_json(found)
         return 0
     for name, spec in found.items():
-        put(f"{name}: {spec.about}")
-        put(f"  licence {spec.licence}; {spec.repository} at {spec.commit}; {spec.citation}")
+        echo(f"{name}: {spec.about}")
+        echo(f"  licence {spec.licence}; {spec.repository} at {spec.commit}; {spec.citation}")
     return 0
 
 
@@ -40,9 +40,9 @@ def fetch(names: Names = None, data: Data = None, home: Home = HOME) -> int:
     registry, folder = options.registry(home), _folder(data)
     for name in names or registry.names("configs/data"):
         spec = registry.source(name)
-        say(f"{name}: licence {spec.licence}; {spec.citation}")
+        log(f"{name}: licence {spec.licence}; {spec.citation}")
         for path in fetch_source(name, spec, folder):
-            put(str(path))
+            echo(str(path))
     return 0
 
 
@@ -58,12 +58,12 @@ def check(
     for name in names or registry.names("configs/data"):
         found += check_source(name, registry.source(name), folder)
     if is_json:
-        put_json(found)
+        echo_json(found)
     else:
         for part in found:
-            put(f"{part.state:8} {part.path}")
+            echo(f"{part.state:8} {part.path}")
     if lost := sorted({part.source for part in found if part.state == "missing"}):
-        say(f"missing below {folder}: `harness data fetch {' '.join(lost)}`, or name it by --data")
+        log(f"missing below {folder}: `harness data fetch {' '.join(lost)}`, or name it by --data")
     return 0 if all(part.state == "ok" for part in found) else 1
 
 

@@ -7,7 +7,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, Data, Home, Results
-from harness.cli.output import put, put_json, put_table, say
+from harness.cli.output import echo, echo_json, echo_table, log
 from harness.cli.run import DONE, DONE_WITH_MISSING, put_runs
 
 if TYPE_CHECKING:
@@ -44,26 +44,26 @@ def import_files(
     wanted = imports.ImportOptions(tuple(files), task, model, column_map)
     found = imports.import_answers(space, wanted)
     for told in found.told:
-        say(f"{told.path}: {told.rows} row{'s' * (told.rows != 1)} {told.what}")
+        log(f"{told.path}: {told.rows} row{'s' * (told.rows != 1)} {told.what}")
     for path in found.replaced:
-        say(f"run {path}: its answers stand in the run below now; removed")
+        log(f"run {path}: its answers stand in the run below now; removed")
     if is_json:
         return _put_json(found)
     code = put_runs([found.done], is_json=False)
     _put_counts(found)
     if found.ratings is not None:
-        put(f"ratings {found.ratings}")
+        echo(f"ratings {found.ratings}")
     return code
 
 
 def _put_counts(found: "Imported") -> None:
     """Print how many samples each variant has an answer to, and so for each group."""
     for count in found.counts:
-        put(f"{count.variant}: answers to {count.found} of {count.samples} samples")
+        echo(f"{count.variant}: answers to {count.found} of {count.samples} samples")
     groups = sorted({part.group for part in found.groups})
     said = {(p.variant, p.group): f"{p.found} of {p.samples}" for p in found.groups}
     if len(groups) > 1:
-        put_table(
+        echo_table(
             "answers found, of the samples of each group",
             ("variant", *groups),
             [
@@ -76,5 +76,5 @@ def _put_counts(found: "Imported") -> None:
 def _put_json(found: "Imported") -> int:
     done = found.done
     told = {"folder": done.folder.path, "scores": done.scores, "counts": found.counts}
-    put_json({**told, "groups": found.groups, "ratings": found.ratings, "told": found.told})
+    echo_json({**told, "groups": found.groups, "ratings": found.ratings, "told": found.told})
     return DONE_WITH_MISSING if done.missing else DONE

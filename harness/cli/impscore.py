@@ -12,14 +12,14 @@ import typer
 
 from harness.cli import impscore_train, options
 from harness.cli.options import HOME, AsJson, Home
-from harness.cli.output import Progress, number, put, put_json, put_table, say, span
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log, number, span
 from harness.cli.text_input import STDIN, File, Format, opened
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.implicitness.scorer import Flag, Scored, Scorer
     from harness.implicitness.scorer import Progress as Told
-    from harness.storage.layouts import Layout
+    from harness.storage.layouts import FileFormat
     from harness.storage.table_files import Column, Table
 
 DONE, DONE_WITH_MISSING = 0, 1
@@ -81,7 +81,7 @@ def score(
     Beside the score stand why it is missing (absent, not_text, empty, nul) or that the text was
     cut, and the scorer with its digest: scales of scorers differ. Missing is empty, never zero.
     """
-    from harness.implicitness.open import MEASURES, Remembered
+    from harness.implicitness.open import MEASURES, CachedScorer
     from harness.implicitness.scorer import Flag, Scored
     from harness.storage.table_files import column_of
 
@@ -91,7 +91,7 @@ def score(
     target = _target(table, name, out, is_json=is_json)
     registry = options.registry(home)
     found = registry.scorer(scorer)
-    kept = Remembered(found, registry.cache / MEASURES, _progress())
+    kept = CachedScorer(found, registry.cache / MEASURES, _progress())
     scored = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in kept.score(texts)]
     overlap = found.overlap((text,) for text in texts)
     return _finish(target, _summary(found, scored, overlap, out), scored, is_json=is_json)
@@ -154,7 +154,7 @@ def evaluate(
     result = evaluate_on(items, found, seed=seed, progress=_progress())
     _tell_overlap(result.scorer, result.trained_on, result.items, what="items")
     if is_json:
-        put_json(result)
+        echo_json(result)
     else:
         head = ("metric", "value", "95% interval", "chance", "n", "topics", "missing")
         rows = [
@@ -164,7 +164,7 @@ def evaluate(
             )
             for m in result.measured
         ]
-        put_table(f"{result.scorer} on {where}", head, rows)
+        echo_table(f"{result.scorer} on {where}", head, rows)
     return DONE_WITH_MISSING if any(m.missing for m in result.measured) else DONE
 
 
@@ -175,23 +175,25 @@ class _Target:
     table: "Table"
     name: str
     out: Path | None
-    layout: "Layout | None"
+    layout: "FileFormat | None"
 
 
 def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _Target:
     """Where the rows go; what could not be written is refused before anything is scored."""
-    from harness.storage.layouts import ENDINGS, Layout, named_layout
+    from harness.storage.layouts import ENDINGS, FileFormat, named_layout
     from harness.storage.table_files import extended
 
     if not name.strip():
         raise SpecError(f"--as {name!r}: give the new column a name")
     if out is None and is_json:
         return _Target(table, name, None, None)
-    layout = table.layout if out is None else named_layout(out.name) or Layout.LINES
-    if out is not None and layout is Layout.LINES:
-        endings = ", ".join(ending for ending, kind in ENDINGS.items() if kind is not Layout.LINES)
+    layout = table.layout if out is None else named_layout(out.name) or FileFormat.LINES
+    if out is not None and layout is FileFormat.LINES:
+        endings = ", ".join(
+            ending for ending, kind in ENDINGS.items() if kind is not FileFormat.LINES
+        )
         raise SpecError(f"-o {out}: the ending says what to write; give one of {endings}")
-    if out is None and layout is Layout.PARQUET:
+    if out is None and layout is FileFormat.PARQUET:
         raise SpecError("Parquet is not for the screen: give a file in -o")
     nothing = [None] * len(table)
     extended(table, _columns(name, nothing, nothing, ""), layout)
@@ -224,7 +226,7 @@ def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is
         _write(extended(target.table, columns, target.layout), target.out)
     _tell_overlap(summary.scorer, summary.trained_on, summary.n, what="rows")
     if is_json:
-        put_json({"summary": summary, "rows": scored if target.out is None else None})
+        echo_json({"summary": summary, "rows": scored if target.out is None else None})
     else:
         _tell(summary)
     return DONE_WITH_MISSING if summary.missing else DONE
@@ -243,7 +245,7 @@ def _tell_overlap(scorer: str, overlap: int | None, total: int, *, what: str) ->
     from harness.implicitness.scorer import overlap_told
 
     if line := overlap_told(scorer, overlap, total, what=what):
-        say(line)
+        log(line)
 
 
 def _write(data: bytes, out: Path | None) -> None:
@@ -253,7 +255,7 @@ def _write(data: bytes, out: Path | None) -> None:
     if out is not None:
         write_whole(out, data)
     elif sys.stdout.isatty():
-        put(data.decode("utf-8").removesuffix("\n"))
+        echo(data.decode("utf-8").removesuffix("\n"))
     else:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
@@ -288,12 +290,12 @@ def _tell(summary: Summary) -> None:
     if summary.cut:
         line += f"; {summary.cut} longer than the encoder reads, by their beginning"
     if summary.out is None:
-        say(line)
+        log(line)
     else:
-        put(f"{line}; in {summary.out}")
+        echo(f"{line}; in {summary.out}")
 
 
 def _progress() -> "Told":
     """Progress on stderr."""
-    progress = Progress("encoded")
+    progress = ProgressLine("encoded")
     return lambda done, total: progress("texts", done, total)

@@ -10,13 +10,13 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, Home
-from harness.cli.output import Progress, number, put, put_json, put_table
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table, number
 from harness.cli.text_input import opened
 from harness.errors import DataError
 
 if TYPE_CHECKING:
-    from harness.implicitness.ablation import Row
-    from harness.implicitness.lint import Measure
+    from harness.implicitness.ablation import AblationRow
+    from harness.implicitness.lint import LintMeasure
     from harness.implicitness.pairs import TrainingPair
 
 DONE, BROKEN = 0, 1
@@ -68,15 +68,15 @@ def train(
     called = options.plain_name(name or known, option="--name")
     data = Data(file.name, _pairs(file, group))
     encoder = registry.encoder(spec.encoder)
-    head = make_head(called, data, spec, encoder=encoder, progress=Progress("done"))
+    head = make_head(called, data, spec, encoder=encoder, progress=ProgressLine("done"))
     path = save_head(head, out / head.name)
     metrics = head.card.metrics if head.card is not None else {}
     if is_json:
-        put_json({"head": path, "digest": head.digest, "metrics": metrics})
+        echo_json({"head": path, "digest": head.digest, "metrics": metrics})
         return DONE
     if metrics:
-        put_table(head.name, ("figure", "value"), [(k, _figure(v)) for k, v in metrics.items()])
-    put(f"{head.name}@{head.digest[:8]} in {path}")
+        echo_table(head.name, ("figure", "value"), [(k, _figure(v)) for k, v in metrics.items()])
+    echo(f"{head.name}@{head.digest[:8]} in {path}")
     return DONE
 
 
@@ -105,7 +105,7 @@ def ablate(
     known, spec = registry.recipe(recipe)
     if not spec.split[2]:
         raise DataError(f"recipe {recipe} keeps no pairs to test on; give its split a third share")
-    pairs, progress = _pairs(file, group), Progress("done")
+    pairs, progress = _pairs(file, group), ProgressLine("done")
     encoder = registry.encoder(spec.encoder)
     embedded = embed(pairs, encoder, lambda done, of: progress("sentences", done, of))
     parts = split(pairs, seed=spec.seed, shares=spec.split)
@@ -119,13 +119,13 @@ def ablate(
     write_whole(out / "ablation.csv", delimited(COLUMNS, cells, mark=","))
     write_whole(out / "ablation.svg", picture(rows).encode())
     if is_json:
-        put_json({"origin": origin, "trainings": rows})
+        echo_json({"origin": origin, "trainings": rows})
         return DONE
     head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
     graded = sum(bool(pair.levels) for pair in parts.test)
     title = f"Means over the runs, on {len(parts.test)} test pairs, {graded} of them with levels"
-    put_table(title, head, _means(rows))
-    put(f"{len(rows)} trainings in {out / 'ablation.csv'}, drawn in {out / 'ablation.svg'}")
+    echo_table(title, head, _means(rows))
+    echo(f"{len(rows)} trainings in {out / 'ablation.csv'}, drawn in {out / 'ablation.svg'}")
     return DONE
 
 
@@ -138,13 +138,13 @@ def lint(file: File, group: Group = None, is_json: AsJson = False) -> int:
 
     found = measures(_pairs(file, group))
     if is_json:
-        put_json(found)
+        echo_json(found)
     else:
         rows = [
             (one.name, _figure(one.value), number(one.least), number(one.most), _verdict(one))
             for one in found
         ]
-        put_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
+        echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
     return DONE if all(one.is_kept for one in found) else BROKEN
 
 
@@ -152,11 +152,11 @@ def _figure(value: float | None) -> str:
     return str(value) if isinstance(value, int) else number(value)
 
 
-def _verdict(measure: "Measure") -> str:
+def _verdict(measure: "LintMeasure") -> str:
     return "" if measure.is_kept else "broken"
 
 
-def _means(rows: "Sequence[Row]") -> list[tuple[str, ...]]:
+def _means(rows: "Sequence[AblationRow]") -> list[tuple[str, ...]]:
     """A row a form or setting: the mean of each figure over its runs."""
     found: list[tuple[str, ...]] = []
     for (setting, value), some in groupby(rows, key=lambda row: (row.setting, row.value)):

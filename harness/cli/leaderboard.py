@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.output import number, put, put_json, put_table, say, span
+from harness.cli.output import echo, echo_json, echo_table, log, number, span
 from harness.cli.run_details import say_alarms
 from harness.cli.run_summary import usd
 
 if TYPE_CHECKING:
-    from harness.analysis.leaderboard import Board, Doubt, Sensitivity, SideBySide
+    from harness.analysis.leaderboard import JudgeMatrix, JudgeWarning, PairSensitivity, RankedTable
     from harness.core import Score
     from harness.storage.score_table import ScoreRow
 
@@ -33,7 +33,13 @@ def leaderboard(
     Rows are ranked together only where their signatures differ in nothing but the model. The file
     holds all rows, whatever is printed.
     """
-    from harness.analysis.leaderboard import boards, collect, doubts, sensitivities, side_by_side
+    from harness.analysis.leaderboard import (
+        boards,
+        collect,
+        judge_warnings,
+        sensitivities,
+        side_by_side,
+    )
     from harness.errors import StoreError
     from harness.storage.files import write_whole
     from harness.storage.runs import run_folders
@@ -46,22 +52,22 @@ def leaderboard(
     total = len(rows)
     rows = _chosen(rows, task, variant)
     if is_json:
-        put_json(rows)
+        echo_json(rows)
         return 0
     for board in boards(rows):
         _put_board(board)
     _put_side_by_side(side_by_side(rows))
     _put_sensitivities(sensitivities(rows))
-    for doubt in doubts(rows):
-        say(f"judge {doubt.ceiling.judge} {_said(doubt)}: {doubt.recipe}")
+    for doubt in judge_warnings(rows):
+        log(f"judge {doubt.ceiling.judge} {_said(doubt)}: {doubt.recipe}")
     say_alarms(rows)
-    put(f"{total} rows in {results / 'leaderboard.csv'}")
+    echo(f"{total} rows in {results / 'leaderboard.csv'}")
     return 0
 
 
 def _chosen(rows: "list[ScoreRow]", task: str | None, variant: str | None) -> "list[ScoreRow]":
     """The rows of a task and a variant, where either is named."""
-    from harness.errors import SpecError, nearest
+    from harness.errors import SpecError, did_you_mean
 
     keys: Sequence[tuple[str, str | None, Callable[[ScoreRow], str]]] = (
         ("task", task, lambda row: row.task),
@@ -71,12 +77,12 @@ def _chosen(rows: "list[ScoreRow]", task: str | None, variant: str | None) -> "l
         known = sorted({of(row) for row in rows})
         if name is not None and name not in known:
             of_task = f" of task {task!r}" if what == "variant" and task else ""
-            raise SpecError(f"no run{of_task} has a {what} {name!r}{nearest(name, known)}")
+            raise SpecError(f"no run{of_task} has a {what} {name!r}{did_you_mean(name, known)}")
         rows = [row for row in rows if name in (None, of(row))]
     return rows
 
 
-def _put_board(board: "Board") -> None:
+def _put_board(board: "RankedTable") -> None:
     """Print the rows of one recipe; with chance and cost, where they are known of any."""
     from harness.analysis.leaderboard import standing
 
@@ -91,31 +97,31 @@ def _put_board(board: "Board") -> None:
         cells += [str(score.n), lost, *([usd(row.cost_usd)] if has_cost else [])]
         table.append(cells)
     chance, cost = ["chance"] if has_chance else [], ["cost USD"] if has_cost else []
-    put_table(board.recipe, [*HEAD[:4], *chance, *HEAD[4:], *cost], table)
+    echo_table(board.recipe, [*HEAD[:4], *chance, *HEAD[4:], *cost], table)
 
 
-def _said(doubt: "Doubt") -> str:
+def _said(doubt: "JudgeWarning") -> str:
     """What speaks against a judge, in words."""
-    from harness.analysis.leaderboard import FEWEST_CLUSTERS, Finding
+    from harness.analysis.leaderboard import FEWEST_CLUSTERS, ControlFinding
 
     ceiling, floor = doubt.ceiling, doubt.floor
     both = f"oracle ({number(ceiling.value)}) from literal ({number(floor.value)})"
     match doubt.finding:
-        case Finding.UNHEARD:
+        case ControlFinding.UNHEARD:
             lost = "; ".join(_lost(part, name) for part, name in _controls(doubt) if not part.n)
             return f"has given no verdict that could be read: {lost}"
-        case Finding.FEW:
+        case ControlFinding.FEW:
             items = min(ceiling.clusters, floor.clusters)
             return (
                 f"has read too few items to tell whether it is fit ({items} of {FEWEST_CLUSTERS})"
             )
-        case Finding.UNFIT:
+        case ControlFinding.UNFIT:
             return f"is unfit here: it does not tell {both}"
-        case Finding.WEAK:
+        case ControlFinding.WEAK:
             return f"is weak here: it tells {both}, but by less than half of its scale"
 
 
-def _controls(doubt: "Doubt") -> "tuple[tuple[Score, str], ...]":
+def _controls(doubt: "JudgeWarning") -> "tuple[tuple[Score, str], ...]":
     return (doubt.ceiling, "oracle"), (doubt.floor, "literal")
 
 
@@ -124,7 +130,7 @@ def _lost(score: "Score", control: str) -> str:
     return f"{control} {counts or 'none'}"
 
 
-def _put_side_by_side(tables: "Sequence[SideBySide]") -> None:
+def _put_side_by_side(tables: "Sequence[JudgeMatrix]") -> None:
     """Print models by judges, where there is more than one judge."""
     for table in tables:
         if len(table.judges) < 2:
@@ -139,17 +145,17 @@ def _put_side_by_side(tables: "Sequence[SideBySide]") -> None:
             ]
             for line in table.lines
         ]
-        put_table(
+        echo_table(
             f"judges side by side, value (rank): {table.recipe}", ("model", *table.judges), lines
         )
 
 
-def _put_sensitivities(found: "Sequence[Sensitivity]") -> None:
+def _put_sensitivities(found: "Sequence[PairSensitivity]") -> None:
     """Print what each judge's values owe to the emphasis an answer is judged under."""
     for recipe in dict.fromkeys(part.recipe for part in found):
         members = [part for part in found if part.recipe == recipe]
         judge = members[0].judge
-        put_table(
+        echo_table(
             f"sensitivity to emphasis, {judge} minus {judge}:swapped: {recipe}",
             ("model", judge, f"{judge}:swapped", "difference"),
             [

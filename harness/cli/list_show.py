@@ -7,7 +7,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, Home, Results
-from harness.cli.output import put, put_json, say
+from harness.cli.output import echo, echo_json, log
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def list_names(
     registry = options.registry(home)
     found = {name: registry.names(SECTIONS[name]) for name in ([what] if what else SECTIONS)}
     if is_json:
-        put_json(found)
+        echo_json(found)
         return 0
     for section, members in found.items():
-        put(f"{section}:")
+        echo(f"{section}:")
         for name in members:
-            put(f"  {name:24} {_about(registry, SECTIONS[section], name)}".rstrip())
+            echo(f"  {name:24} {_about(registry, SECTIONS[section], name)}".rstrip())
     return 0
 
 
@@ -68,7 +68,7 @@ def show(
     registry = options.registry(home)
     files = [registry.file(s, name) for s in SECTIONS.values() if name in registry.names(s)]
     for path in files:
-        put(f"# {path}\n{path.read_text('utf-8', 'replace')}")
+        echo(f"# {path}\n{path.read_text('utf-8', 'replace')}")
     if files:
         return 0
     from harness.errors import StoreError
@@ -81,8 +81,8 @@ def show(
     from harness.cli.run_summary import gap_lines
 
     for line in gap_lines(RunFolder(path).read(), has_remedy=False):
-        put(f"# {line}")
-    put(f"# {path}\n{(path / 'run.json').read_text('utf-8')}")
+        echo(f"# {line}")
+    echo(f"# {path}\n{(path / 'run.json').read_text('utf-8')}")
     return 0
 
 
@@ -119,12 +119,12 @@ def _list_runs(results: "Results", *, is_json: bool) -> int:
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
     found = run_folders(results)
     if is_json:
-        put_json([str(folder.path) for folder in found])
+        echo_json([str(folder.path) for folder in found])
         return 0
     for folder in found:
-        put(f"{folder.path}  {_state(folder)}")
+        echo(f"{folder.path}  {_state(folder)}")
     if not found:
-        say(f"no runs below {results}/runs; `harness run` makes one, or see --results")
+        log(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     return 0
 
 

@@ -10,8 +10,8 @@ import typer
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.models.client.cached import Terms
-    from harness.pipeline.answer_modes import Way
+    from harness.models.client.cached import CallPolicy
+    from harness.pipeline.answer_modes import AnswerMode
     from harness.registry import Registry
     from harness.specs.models import Backend
     from harness.workspace import Workspace
@@ -127,11 +127,11 @@ def workspace(
     data: Path | None = None,
     data_mode: str = "corrected",
     prompts: Path | None = None,
-    terms: "Terms | None" = None,
+    terms: "CallPolicy | None" = None,
 ) -> "Workspace":
     """The workspace that a command's options describe."""
-    from harness.cli.output import Progress
-    from harness.models.client.cached import Terms
+    from harness.cli.output import ProgressLine
+    from harness.models.client.cached import CallPolicy
     from harness.workspace import Workspace
 
     if data is None or not data.is_file():
@@ -140,7 +140,7 @@ def workspace(
     found = registry(home, prompts)
     if prompts is not None:
         _tell_of_pack(prompts, found)
-    return Workspace(found, results, data, mode, Progress(), terms or Terms())
+    return Workspace(found, results, data, mode, ProgressLine(), terms or CallPolicy())
 
 
 def terms(
@@ -149,15 +149,15 @@ def terms(
     retry: str = "failed",
     budget_usd: float | None = None,
     is_batch: bool = False,
-) -> "Terms":
+) -> "CallPolicy":
     """On what terms a command may call models."""
-    from harness.models.client.cached import Terms
+    from harness.models.client.cached import CallPolicy
     from harness.models.client.pricing import Budget
 
     budget = None if budget_usd is None else Budget(budget_usd)
     match retry:
         case "failed" | "all" | "none":
-            return Terms(is_offline, retry, budget, is_batch)
+            return CallPolicy(is_offline, retry, budget, is_batch)
         case _:
             raise SpecError(f"--retry {retry!r}: give failed, all or none")
 
@@ -166,17 +166,17 @@ def _tell_of_pack(pack: Path, registry: "Registry") -> None:
     """Say which templates of a prompt pack take the place of none."""
     from difflib import get_close_matches
 
-    from harness.cli.output import say
+    from harness.cli.output import log
 
     prompts = registry.prompts
     found = prompts.overrides(pack)
     known = sorted(set(prompts.names()) - {file for file, is_known in found if not is_known})
     if not any(is_known for _, is_known in found):
-        say(f"--prompts {pack}: overrides nothing; its files must be named as in prompts/ are")
+        log(f"--prompts {pack}: overrides nothing; its files must be named as in prompts/ are")
     for file in (file for file, is_known in found if not is_known):
         close = get_close_matches(file, known, n=1, cutoff=0.5)
         hint = f"; did you mean {close[0]}?" if close else ""
-        say(f"--prompts {pack}: {file} has the name of no template here{hint}")
+        log(f"--prompts {pack}: {file} has the name of no template here{hint}")
 
 
 def names(text: str | None) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ def backend(name: str | None) -> "Backend | None":
             raise SpecError(f"--backend {name!r}: give transformers, vllm or server")
 
 
-def way(name: str | None) -> "Way | None":
+def answer_mode(name: str | None) -> "AnswerMode | None":
     """The way of answering choices that an option names."""
     match name:
         case None | "logprob" | "top_logprobs" | "written":

@@ -15,7 +15,7 @@ import msgspec
 from harness.text.controls import without_controls
 
 
-class Once(logging.Filter):
+class OncePerCommand(logging.Filter):
     """Lets what is said of data through once a command: several models read the same data."""
 
     of = ("harness.workspace", "harness.data", "harness.implicitness.bins")
@@ -35,17 +35,17 @@ class Once(logging.Filter):
         return is_new
 
 
-def say(message: str) -> None:
+def log(message: str) -> None:
     """One line for the person, on stderr."""
     print(without_controls(message), file=sys.stderr)
 
 
-def put(text: str) -> None:
+def echo(text: str) -> None:
     """Result text, on stdout."""
     print(without_controls(text))
 
 
-def put_json(value: object) -> None:
+def echo_json(value: object) -> None:
     """A result for a program: indented JSON on stdout, every control character escaped."""
     text = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2).decode()
     # JSON itself escapes those below a space; some terminals obey these as well.
@@ -60,7 +60,7 @@ def _plain(value: object) -> str:
     raise NotImplementedError(f"no JSON for {type(value).__name__}")
 
 
-def put_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table on stdout: drawn on a terminal, plain columns elsewhere."""
     from rich import box
     from rich.console import Console
@@ -104,7 +104,7 @@ def p_value(value: float | None) -> str:
     return "<.001" if value is not None and value < 0.0005 else number(value)
 
 
-class Progress:
+class ProgressLine:
     """Shows how far a stage is: a moving line on a terminal, a line each ten seconds elsewhere."""
 
     def __init__(self, verb: str = "stored") -> None:

@@ -19,15 +19,15 @@ from harness.cli.options import (
     Results,
     Retry,
 )
-from harness.cli.output import number, put, put_json, put_table, say, span
+from harness.cli.output import echo, echo_json, echo_table, log, number, span
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from harness.analysis.robustness import FlipRow
+    from harness.analysis.robustness import FlipRate
     from harness.core import Model, Sample
-    from harness.pipeline.perturb import Made, Plan
+    from harness.pipeline.perturb import PerturbationCounts, PerturbationPlan
     from harness.registry import Registry
     from harness.specs.tasks import TaskSpec
     from harness.specs.transforms import PerturbationSpec
@@ -93,32 +93,32 @@ def perturb(
         return None
     if task is None:
         raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
-    from harness.implicitness.bins import as_told
-    from harness.pipeline.perturb import Plan, field_of, perturbed_task
-    from harness.pipeline.plan import take
+    from harness.implicitness.bins import with_options
+    from harness.pipeline.perturb import PerturbationPlan, field_of, perturbed_task
+    from harness.pipeline.plan import subsample
 
     new = _new_name(task, name, out)
     terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget)
     space = options.workspace(
         home, results, data=data, data_mode=data_mode, prompts=prompts, terms=terms
     )
-    spec = as_told(space.registry.task(task), name=task, table=table, scorer=None)
+    spec = with_options(space.registry.task(task), name=task, table=table, scorer=None)
     specs = _chosen(space.registry, method)
     asked = _asked(space.registry, specs, model, backend=backend)
     samples, entry = space.samples(spec.data)
-    chosen = take(samples, limit, seed=seed)
-    plan = Plan(field_of(chosen, field), specs, seed)
+    chosen = subsample(samples, limit, seed=seed)
+    plan = PerturbationPlan(field_of(chosen, field), specs, seed)
     found, made = _perturbed(space, chosen, spec, plan=plan, model=asked)
     told = f"{task}, data {entry.label}"
     about = f"Task {told}, with its {plan.field} perturbed (seed {seed}): {', '.join(specs)}."
     fresh = perturbed_task(spec, name=new, of=task, about=about)
     path = _write(out or home, new, fresh, samples=found)
     if is_json:
-        put_json({"task": new, "file": path, "originals": len(chosen), "perturbations": made})
+        echo_json({"task": new, "file": path, "originals": len(chosen), "perturbations": made})
     else:
         _put_made(made, originals=len(chosen), field=plan.field)
-        put(f"{len(found)} samples of task {new} in {path}")
-        put(f"next: harness run --task {new} --model MODEL --home {out or home}")
+        echo(f"{len(found)} samples of task {new} in {path}")
+        echo(f"next: harness run --task {new} --model MODEL --home {out or home}")
     return DONE_WITH_MISSING if any(part.missing for part in made) else DONE
 
 
@@ -151,14 +151,14 @@ def report(
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
     write_whole(table, flip_text(rows).encode())
     if is_json:
-        put_json(rows)
+        echo_json(rows)
     else:
         _put_flips(rows)
-        put(f"{len(rows)} rows in {table}")
+        echo(f"{len(rows)} rows in {table}")
     missing = max((row.missing for row in rows), default=0)
     unmatched = max((row.unmatched for row in rows), default=0)
     if missing or unmatched:
-        say(
+        log(
             f"left out: at most {missing} pairs without a verdict, and {unmatched} perturbed "
             "samples whose original was not run"
         )
@@ -197,7 +197,7 @@ def _unasked(registry: "Registry", known: "Sequence[str]") -> "Mapping[str, Pert
     found = {name: spec for name, spec in specs.items() if not isinstance(spec, AskedSpec)}
     absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
     if absent and not is_installed():
-        say(f"left out: {', '.join(absent)}, for no WordNet is installed")
+        log(f"left out: {', '.join(absent)}, for no WordNet is installed")
         return {name: spec for name, spec in found.items() if name not in absent}
     return found
 
@@ -227,9 +227,9 @@ def _perturbed(
     samples: "Sequence[Sample]",
     task: "TaskSpec",
     *,
-    plan: "Plan",
+    plan: "PerturbationPlan",
     model: "Model | None",
-) -> "tuple[list[Sample], list[Made]]":
+) -> "tuple[list[Sample], list[PerturbationCounts]]":
     """The samples and their perturbed ones, and what each perturbation came to."""
     from harness.pipeline.perturb import Writer, perturbed
 
@@ -260,7 +260,7 @@ def _write(folder: Path, name: str, spec: "TaskSpec", *, samples: "Sequence[Samp
     return target
 
 
-def _put_made(made: "Sequence[Made]", *, originals: int, field: str) -> None:
+def _put_made(made: "Sequence[PerturbationCounts]", *, originals: int, field: str) -> None:
     """Print what each perturbation came to."""
     lines = [
         (
@@ -271,14 +271,14 @@ def _put_made(made: "Sequence[Made]", *, originals: int, field: str) -> None:
         for part in made
     ]
     head = ("perturbation", "keeps meaning", "changed", "unchanged", "missing")
-    put_table(f"{originals} samples, field {field}", head, lines)
+    echo_table(f"{originals} samples, field {field}", head, lines)
 
 
-def _put_flips(rows: "Sequence[FlipRow]") -> None:
+def _put_flips(rows: "Sequence[FlipRate]") -> None:
     """Print the flips, a table for each variant, decoding and judge."""
     head = ("perturbation", "keeps meaning", "flips", "95% interval", "n", "originals")
     more = ("to wrong", "to right", "other answer", "mean before", "after", MISSING, "note")
-    tables: dict[tuple[str, ...], list[FlipRow]] = {}
+    tables: dict[tuple[str, ...], list[FlipRate]] = {}
     for row in rows:
         tables.setdefault((row.model, row.task, row.variant, row.decoding, row.judge), []).append(
             row
@@ -295,4 +295,4 @@ def _put_flips(rows: "Sequence[FlipRow]") -> None:
             for row in members
         ]
         title = f"{model} on {task}, {variant} ({decoding}), by {judge}"
-        put_table(title, (*head, *more), lines)
+        echo_table(title, (*head, *more), lines)

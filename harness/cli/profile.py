@@ -7,7 +7,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, Home
-from harness.cli.output import Progress, number, put, put_json, put_table, say
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log, number
 from harness.cli.text_input import STDIN, File, Format, opened
 from harness.errors import DataError
 
@@ -57,7 +57,7 @@ def profile(
     table, where = opened(file, layout, has_column=column is not None or label is not None)
     texts = column_of(table, column, where=where)
     labels = None if label is None else _labels(table, label, where=where)
-    shown = Progress("encoded")
+    shown = ProgressLine("encoded")
     found = profile_of(
         texts,
         labels,
@@ -69,21 +69,21 @@ def profile(
     write_whole(out / "profile.csv", profile_text(found.rows).encode())
     write_whole(out / "profile.svg", picture(found, title=name).encode())
     if is_json:
-        put_json(found.rows)
+        echo_json(found.rows)
     else:
         _put(name, found.rows)
-        put(f"the table in {out / 'profile.csv'}, the picture in {out / 'profile.svg'}")
+        echo(f"the table in {out / 'profile.csv'}, the picture in {out / 'profile.svg'}")
     return _code(found.rows[0])
 
 
 def _labels(table: "Table", name: str, *, where: str) -> list[object]:
     """The cells of the column of labels, numbers among them."""
-    from harness.errors import nearest
+    from harness.errors import did_you_mean
 
     if table.columns.count(name) != 1:
         fact = "no column" if name not in table.columns else "several columns"
         raise DataError(
-            f"{where}: {fact} {name!r}{nearest(name, [*table.columns])}; correct --label"
+            f"{where}: {fact} {name!r}{did_you_mean(name, [*table.columns])}; correct --label"
         )
     return table.cells(table.columns.index(name))
 
@@ -99,10 +99,10 @@ def _put(name: str, rows: "tuple[ProfileRow, ...]") -> None:
         )
         for row in rows
     ]
-    put_table(f"implicitness of {name}, by {rows[0].scorer}", head, lines)
+    echo_table(f"implicitness of {name}, by {rows[0].scorer}", head, lines)
     bins = [f"{place * 0.25:g} to" for place in range(len(rows[0].bins))]
     counts = [(row.label, *map(str, row.bins), str(row.outside)) for row in rows]
-    put_table("texts by bin of implicitness", ("label", *bins, "outside"), counts)
+    echo_table("texts by bin of implicitness", ("label", *bins, "outside"), counts)
     apart = [
         (
             row.label,
@@ -112,7 +112,7 @@ def _put(name: str, rows: "tuple[ProfileRow, ...]") -> None:
         for row in rows
     ]
     columns = ("label", "texts that differ", "pairs", "mean", "sd")
-    put_table("pragmatic diversity: distances of random pairs of different texts", columns, apart)
+    echo_table("pragmatic diversity: distances of random pairs of different texts", columns, apart)
 
 
 def _code(row: "ProfileRow") -> int:
@@ -127,7 +127,7 @@ def _code(row: "ProfileRow") -> int:
     }
     told = ", ".join(f"{count} {why}" for why, count in reasons.items() if count)
     if told:
-        say(f"texts without a score: {told}; they stand in no bin, mean or pair")
+        log(f"texts without a score: {told}; they stand in no bin, mean or pair")
     if line := overlap_told(row.scorer, row.trained_on, row.n):
-        say(line)
+        log(line)
     return DONE_WITH_MISSING if row.missing else DONE

@@ -10,7 +10,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.output import number, p_value, put, put_json, put_table, say, span
+from harness.cli.output import echo, echo_json, echo_table, log, number, p_value, span
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -64,15 +64,15 @@ def agree(
 
     All runs of the task below results are compared, each model a system.
     """
-    from harness.analysis.agreement import Method, agreement_rows, agreement_text
-    from harness.analysis.match_ratings import Question, panels, stored_runs, unread
+    from harness.analysis.agreement import AgreementSettings, agreement_rows, agreement_text
+    from harness.analysis.match_ratings import AgreementQuery, panels, stored_runs, unmatched
     from harness.storage.files import write_whole
     from harness.storage.runs import run_folders
 
     if rater_kind not in EPSILONS:
         raise SpecError(f"--rater-kind {rater_kind!r}: give one of {', '.join(EPSILONS)}")
-    method = Method(seed, draws, _level(level), EPSILONS[rater_kind])
-    question = Question(tuple(judge or ()), options.names(variant), is_strict)
+    method = AgreementSettings(seed, draws, _level(level), EPSILONS[rater_kind])
+    question = AgreementQuery(tuple(judge or ()), options.names(variant), is_strict)
     found, code = [], DONE
     for name, members in _by_task(ratings, task).items():
         runs = stored_runs(run_folders(results), name)
@@ -80,15 +80,15 @@ def agree(
         found += [row for _, rows in compared for row in rows]
         for panel, rows in compared:
             code = max(code, _put_panel(panel, rows, is_quiet=is_json))
-        if count := unread(runs, members):
-            say(f"{count} ratings are of variants of {name} that no run has")
+        if count := unmatched(runs, members):
+            log(f"{count} ratings are of variants of {name} that no run has")
     table = results / "agreement.csv"
     kept = _rows_of_others(table, {row.task for row in found})
     write_whole(table, (agreement_text(found) + kept).encode())
     if is_json:
-        put_json(found)
+        echo_json(found)
     else:
-        put(f"{len(found)} rows in {results / 'agreement.csv'}")
+        echo(f"{len(found)} rows in {results / 'agreement.csv'}")
     return code
 
 
@@ -131,10 +131,10 @@ def export_ratings(
         write_new(path, sheet_text(sheet).encode())
     else:
         _write_label_studio(path, sheet, low=low, high=high)
-    put(f"{len(sheet.entries)} rows in {path}")
-    say(f"{key} tells which row is whose: keep it from those who rate")
+    echo(f"{len(sheet.entries)} rows in {path}")
+    log(f"{key} tells which row is whose: keep it from those who rate")
     if sheet.unanswered:
-        say(f"{sheet.unanswered} responses have no answer and are left out")
+        log(f"{sheet.unanswered} responses have no answer and are left out")
     return DONE_WITH_MISSING if sheet.unanswered else DONE
 
 
@@ -183,8 +183,8 @@ def import_ratings(
     found = from_wide(file, how) if form == "wide" else from_label_studio(file, how)
     write_whole(out, ratings_text(found).encode())
     blank = sum(rating.value is None for rating in found)
-    put(f"{len(found)} ratings in {out}, {blank} blank")
-    put(f"raters: {', '.join(sorted({rating.rater for rating in found}))}")
+    echo(f"{len(found)} ratings in {out}, {blank} blank")
+    echo(f"raters: {', '.join(sorted({rating.rater for rating in found}))}")
     return DONE
 
 
@@ -235,10 +235,10 @@ def _put_panel(panel: "Panel", rows: "Sequence[AgreementRow]", *, is_quiet: bool
         f"documents x {len(panel.systems)} systems, {len(panel.raters)} raters"
     )
     if not is_quiet:
-        put_table(title, head, table)
+        echo_table(title, head, table)
         _put_ties(rows)
     if panel.unmatched:
-        say(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
+        log(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
     return DONE_WITH_MISSING if panel.unmatched else DONE
 
 
@@ -252,11 +252,11 @@ def _put_ties(rows: "Sequence[AgreementRow]") -> None:
     """Print how cells were averaged and how often people and each judge tie two systems."""
     one = [row for row in rows if row.statistic == "pearson_dataset"]
     for row in one:
-        put(
+        echo(
             f"{_who(row)}: ties of people {number(row.tie_rate_human)}, of the judge "
             f"{number(row.tie_rate_judge)}; {row.averaging}"
         )
-    put("")
+    echo("")
 
 
 def _write_label_studio(path: Path, sheet: "Sheet", *, low: int, high: int) -> None:
@@ -268,7 +268,7 @@ def _write_label_studio(path: Path, sheet: "Sheet", *, low: int, high: int) -> N
     config = path.with_name(f"{path.stem}.config.xml")
     write_new(path, tasks_text(shown(sheet)))
     write_new(config, config_text(names, answer=ANSWER, low=low, high=high).encode())
-    put(f"labelling config in {config}")
+    echo(f"labelling config in {config}")
 
 
 def _pairs(text: str | None) -> list[tuple[str, str]]:

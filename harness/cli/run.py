@@ -21,12 +21,12 @@ from harness.cli.options import (
     Results,
     Retry,
 )
-from harness.cli.output import number, put, put_json, put_table, say, span
+from harness.cli.output import echo, echo_json, echo_table, log, number, span
 from harness.cli.run_details import put_details, say_alarms
 from harness.cli.run_summary import cost_line, cut_line, gap_lines, put_dry_runs
 
 if TYPE_CHECKING:
-    from harness.pipeline.run import Done, Prepared, Seated
+    from harness.pipeline.run import JudgePlan, RunPlan, RunResult
 
 DONE, DONE_WITH_MISSING = 0, 1
 Judges = Annotated[
@@ -111,7 +111,7 @@ def run(
         judges=tuple(judge or ()),
         variants=options.names(variant),
         backend=options.backend(backend),
-        answers=options.way(answers),
+        answers=options.answer_mode(answers),
         judge_model=judge_model,
         seed=seed,
         limit=limit,
@@ -120,7 +120,7 @@ def run(
         scorer=scorer,
     )
     if not judge:
-        say(f"judges of task {task}: {', '.join(space.registry.task(task).judges)} (or --judge)")
+        log(f"judges of task {task}: {', '.join(space.registry.task(task).judges)} (or --judge)")
     each = [replace(chosen, model=name) for name in options.names(model) or (model,)]
     if is_dry:
         from harness.pipeline.dry_run import dry_runs
@@ -148,18 +148,18 @@ def judge(
 ) -> int:
     """Have further judges read a stored run; the model under test is never loaded."""
     from harness.pipeline import run as jobs
-    from harness.pipeline.judge_sessions import Asking
+    from harness.pipeline.judge_sessions import JudgeModelOptions
     from harness.storage.runs import find_run
 
     folder = find_run(results, run)
     results = folder.results(results)
     terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch)
     space = options.workspace(home, results, prompts=prompts, terms=terms)
-    asking = Asking(judge_model, is_self_judge_allowed)
+    asking = JudgeModelOptions(judge_model, is_self_judge_allowed)
     if is_dry:
         from harness.pipeline.dry_run import dry_judges
 
-        ready = jobs.seat(space, folder, judge, asking=asking)
+        ready = jobs.plan_judging(space, folder, judge, asking=asking)
         found = {_title(ready): dry_judges(space, ready)}
         return put_dry_runs(found, is_json=is_json, terms=terms)
     done = jobs.judge(space, folder, judge, asking=asking)
@@ -182,28 +182,28 @@ def read(
     space = options.workspace(home, results, prompts=prompts, terms=options.terms(is_offline=True))
     found = jobs.read(space, folder)
     if is_json:
-        put_json(found)
+        echo_json(found)
         return DONE
     for change in found.changes:
         row = change.row
         before, after = (f"{v.reason or v.value}" for v in (change.before, change.after))
-        put(f"{change.judge}: {row.sample.id} {row.variant} {row.decoding}: {before} -> {after}")
-    put(f"{len(found.changes)} verdicts changed; no call was made")
+        echo(f"{change.judge}: {row.sample.id} {row.variant} {row.decoding}: {before} -> {after}")
+    echo(f"{len(found.changes)} verdicts changed; no call was made")
     if found.altered:
-        say(
+        log(
             f"{', '.join(found.altered)}: not as it was when this run was scored, so nothing was "
             "written; `harness run` or `harness judge` again scores the answers as it is now"
         )
     for name, count in found.stale.items():
         if count:
-            say(
+            log(
                 f"judge {name} would word {count} of its questions differently today: to ask them, "
                 f"`harness judge {run} --judge {name}`"
             )
     return DONE
 
 
-def put_runs(runs: "Iterable[Done]", *, is_json: bool, is_all: bool = False) -> int:
+def put_runs(runs: "Iterable[RunResult]", *, is_json: bool, is_all: bool = False) -> int:
     """Print each run as it ends; as JSON one object, or a list of several.
 
     `is_all` says that replies without an answer were to be asked for again.
@@ -221,11 +221,11 @@ def put_runs(runs: "Iterable[Done]", *, is_json: bool, is_all: bool = False) -> 
         }
         for done in ended
     ]
-    put_json(told if len(told) > 1 else told[0])
+    echo_json(told if len(told) > 1 else told[0])
     return max(map(_code, ended))
 
 
-def _put_done(done: "Done", *, is_all: bool) -> int:
+def _put_done(done: "RunResult", *, is_all: bool) -> int:
     """Print what a run came to; the exit code tells whether anything is missing."""
     from harness.analysis.leaderboard import headlines
 
@@ -248,24 +248,24 @@ def _put_done(done: "Done", *, is_all: bool) -> int:
                 lost,
             )
         )
-    put_table(f"{done.file.run.task}, {done.file.model.name}", head, table)
+    echo_table(f"{done.file.run.task}, {done.file.model.name}", head, table)
     put_details(done.scores)
     say_alarms(done.scores)
     if (line := cost_line(done.file.costs)) is not None:
-        put(line)
-    put(f"run {done.folder.path}")
+        echo(line)
+    echo(f"run {done.folder.path}")
     if done.cut:
-        put(cut_line(done.file, done.cut))
+        echo(cut_line(done.file, done.cut))
     if done.again and is_all:
-        put(f"{done.again} replies without an answer were asked for again (--retry all)")
+        echo(f"{done.again} replies without an answer were asked for again (--retry all)")
     for line in gap_lines(done.file, has_remedy=True):
-        say(line)
+        log(line)
     return _code(done)
 
 
-def _title(ready: "Prepared | Seated") -> str:
+def _title(ready: "RunPlan | JudgePlan") -> str:
     return f"{ready.file.run.task}, {ready.file.model.name}"
 
 
-def _code(done: "Done") -> int:
+def _code(done: "RunResult") -> int:
     return DONE_WITH_MISSING if done.missing else DONE

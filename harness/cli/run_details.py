@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.cli.output import number, p_value, put, put_table, say, span
+from harness.cli.output import echo, echo_table, log, number, p_value, span
 
 if TYPE_CHECKING:
     from harness.core import Score
@@ -45,7 +45,7 @@ def say_alarms(rows: "Sequence[ScoreRow]") -> None:
             facts.append(f"{alarm.favourite:.0%} of its choices stand at one place of the options")
         if alarm.alike is not None:
             facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
-        say(
+        log(
             f"alarm: {named[row.signature]}: {' and '.join(facts)}; "
             "its accuracy says where the right choices stand, not what it understands"
         )
@@ -67,15 +67,16 @@ def _runs_told(rows: "Sequence[ScoreRow]") -> dict[str, str]:
 
 def _say_constants(rows: "Sequence[ScoreRow]") -> None:
     """Tell of runs that a constant answer would equal, or that give one."""
-    from harness.analysis.constant_baselines import Constant, constant_alarms
+    from harness.analysis.constant_baselines import ConstantBaseline, constant_alarms
     from harness.analysis.leaderboard import headlines
 
     facts = {
-        Constant.ALWAYS: "nearly every text is flagged, of either kind",
-        Constant.NEVER: "nearly no text is flagged, of either kind",
-        Constant.ONE_LABEL: "nearly every text is given one label",
-        Constant.ONE_KIND: "all texts are of one kind, and one constant answer is always right",
-        Constant.BEATEN: "its accuracy is no better than that of the best constant answer",
+        ConstantBaseline.ALWAYS: "nearly every text is flagged, of either kind",
+        ConstantBaseline.NEVER: "nearly no text is flagged, of either kind",
+        ConstantBaseline.ONE_LABEL: "nearly every text is given one label",
+        ConstantBaseline.ONE_KIND: "all texts are of one kind, and one constant answer is always "
+        "right",
+        ConstantBaseline.BEATEN: "its accuracy is no better than that of the best constant answer",
     }
     runs = _runs_told(rows)
     for alarm in constant_alarms(rows, headlines(rows)):
@@ -83,7 +84,7 @@ def _say_constants(rows: "Sequence[ScoreRow]") -> None:
         named = zip(("TPR", "FPR", "AUC"), map(number, rates), strict=True)
         told = "" if alarm.label else ", ".join(" ".join(pair) for pair in named) + "; "
         constant = f"constant answer {alarm.label}" if alarm.label else "constant answer"
-        say(
+        log(
             f"alarm: {runs[row.signature]}: {facts[alarm.finding]} "
             f"({told}accuracy {number(row.score.value)}, {constant} {number(alarm.constant)})"
         )
@@ -102,7 +103,7 @@ def _put_groups(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None
     groups = sorted({group for members in found.values() for group in members})
     if groups:
         first = heads[0].score
-        put_table(
+        echo_table(
             f"{first.judge}, {first.metric} by group, {first.decoding}",
             ("variant", *groups),
             [
@@ -135,7 +136,7 @@ def _put_bins(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
         lines.append((*cells, number(area.value if area else None)))
     rates = [part for name in ("TPR", "FPR") for part in (name, "95% interval", "n", "effective n")]
     title = f"{head.score.judge}, {head.score.variant}, by implicitness"
-    put_table(title, ("bin", *rates, "AUC"), lines)
+    echo_table(title, ("bin", *rates, "AUC"), lines)
 
 
 def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None:
@@ -152,7 +153,7 @@ def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> Non
                 said += f" ({span(score.low, score.high)})" if score.low is not None else ""
                 found.setdefault(score.metric, []).append(said)
     for metric, values in found.items():
-        put(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")
+        echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")
 
 
 def _widest(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> "list[ScoreRow]":
@@ -169,7 +170,7 @@ def _put_labels(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
     chosen = {s.metric.removeprefix(CHOSEN): s for s in overall if s.metric.startswith(CHOSEN)}
     sure = {s.metric.removeprefix("prob_"): s for s in overall if s.metric.startswith(LABELLED)}
     if chosen:
-        put_table(
+        echo_table(
             f"{head.score.judge}, what was chosen, {head.score.variant}",
             ("choice", "chosen", "probability", "n"),
             [
@@ -210,7 +211,7 @@ def put_classes(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
     lines.append(("mean", *("",) * 4, number(macro.value), span(macro.low, macro.high), ""))
     names = [part for name in ("precision", "recall", "F1") for part in (name, "95% interval")]
     title = f"{head.score.judge}, {head.score.variant}, by class (- where nothing to divide by)"
-    put_table(title, ("class", *names, "n"), lines)
+    echo_table(title, ("class", *names, "n"), lines)
     _put_missed(head, scores)
 
 
@@ -235,4 +236,4 @@ def _put_missed(head: "ScoreRow", scores: "Sequence[Score]") -> None:
         for one in sorted(missed, key=lambda s: (s.group != head.score.group, -(s.value or 0)))
     ]
     title = f"{head.score.judge}, {head.score.variant}, missed"
-    put_table(title, ("class", "of", "missed", "answered"), lines)
+    echo_table(title, ("class", "of", "missed", "answered"), lines)

@@ -4,21 +4,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import floor, fsum, log10
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.cli.output import put, put_json, put_table
+from harness.cli.output import echo, echo_json, echo_table
 from harness.parts import Reason
 
 if TYPE_CHECKING:
     from harness.specs.tasks import VariantSpec
-    from harness.storage.runs import Gap, RunFile
+    from harness.storage.runs import MissingCount, RunFile
 
 if TYPE_CHECKING:
     from harness.models.client.pricing import Budget
-    from harness.pipeline.dry_run import Asked
+    from harness.pipeline.dry_run import CallSummary
     from harness.storage.runs import Cost, Costs
 
 if TYPE_CHECKING:
-    from harness.models.client.cached import Terms
-    from harness.pipeline.dry_run import Asked
+    from harness.models.client.cached import CallPolicy
+    from harness.pipeline.dry_run import CallSummary
 
 
 _T = TypeVar("_T")
@@ -49,7 +49,7 @@ def cost_line(costs: "Costs | None") -> str | None:
     return "; ".join(said) or None
 
 
-def price_line(asked: "Sequence[Asked]", *, is_batch: bool) -> str:
+def price_line(asked: "Sequence[CallSummary]", *, is_batch: bool) -> str:
     """What is left to pay in all, from the least to the most, and whose price is not known."""
     hosted = [part for part in asked if part.is_hosted]
     unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
@@ -74,7 +74,7 @@ def price_line(asked: "Sequence[Asked]", *, is_batch: bool) -> str:
     return "; ".join(said) or "tokens only: no model here is paid by the call"
 
 
-def budget_line(asked: "Sequence[Asked]", budget: "Budget") -> str:
+def budget_line(asked: "Sequence[CallSummary]", budget: "Budget") -> str:
     """Whether what is left to pay stays within a budget, with what was paid before."""
     most = fsum(part.most_usd or 0.0 for part in asked)
     told = (
@@ -151,7 +151,7 @@ def _variants(file: "RunFile") -> "list[VariantSpec]":
     return [file.task.variants[name] for name in file.run.variants]
 
 
-def _named(gap: "Gap") -> str:
+def _named(gap: "MissingCount") -> str:
     if not gap.judge:
         return f"no answer to judge: {gap.count} {gap.reason}"
     what = "reply" if gap.is_reply else "answer"
@@ -159,7 +159,7 @@ def _named(gap: "Gap") -> str:
     return f"judge {gap.judge}: {gap.count} {verdicts} missing, {what} {gap.reason}"
 
 
-def _remedy(gap: "Gap", file: "RunFile") -> str:
+def _remedy(gap: "MissingCount", file: "RunFile") -> str:
     """What to do about what is missing; empty where nothing is known to help."""
     if not gap.judge and file.model.kind == IMPORTED:
         return ""
@@ -180,7 +180,7 @@ def _remedy(gap: "Gap", file: "RunFile") -> str:
             return ""
 
 
-def _room(gap: "Gap", file: "RunFile") -> str:
+def _room(gap: "MissingCount", file: "RunFile") -> str:
     """Where the tokens of a reply that was cut are set."""
     if gap.judge:
         plain = gap.judge.partition("/")[0].partition(":")[0]
@@ -195,62 +195,62 @@ HEAD = ("for", "variant", "step", "calls", "stored", "prompt tokens", "answer to
 
 
 def put_dry_runs(
-    runs: "Mapping[str, Sequence[Asked]]",
+    runs: "Mapping[str, Sequence[CallSummary]]",
     *,
     is_json: bool,
-    terms: "Terms",
+    terms: "CallPolicy",
 ) -> int:
     """Print what each run, by its title, would ask; as JSON a list, or a list of several."""
     told, is_batch = list(runs.values()), terms.is_batch
     if is_json:
-        put_json(told if len(told) > 1 else told[0])
+        echo_json(told if len(told) > 1 else told[0])
         return 0
     every = [part for asked in told for part in asked]
     _put_examples(every)
     for title, asked in runs.items():
         _put_sizes(title, asked)
-        put(f"{'' if len(runs) == 1 else f'{title}: '}{_sum(asked, is_batch=is_batch)}")
+        echo(f"{'' if len(runs) == 1 else f'{title}: '}{_sum(asked, is_batch=is_batch)}")
     if len(runs) > 1:
-        put(f"in all: {_sum(every, is_batch=is_batch)}")
+        echo(f"in all: {_sum(every, is_batch=is_batch)}")
     if waiting := sum(part.waiting for part in every):
         what = (
             "collected, not paid for again" if is_batch else "asked and paid for anew; add --batch"
         )
-        put(f"{waiting} of these calls wait in a batch already handed in: they would be {what}")
+        echo(f"{waiting} of these calls wait in a batch already handed in: they would be {what}")
     if terms.budget is not None:
-        put(budget_line(every, terms.budget))
+        echo(budget_line(every, terms.budget))
     return 0
 
 
-def _put_examples(every: "Sequence[Asked]") -> None:
+def _put_examples(every: "Sequence[CallSummary]") -> None:
     """An example of each kind of call, whichever model it is first put to."""
-    first: dict[tuple[str, str, str], Asked] = {}
+    first: dict[tuple[str, str, str], CallSummary] = {}
     for part in (part for part in every if part.example):
         first.setdefault((part.asker, part.variant, part.step), part)
     for part in first.values():
         where = ", ".join(word for word in (part.asker, part.variant, part.step) if word != "-")
-        put(f"--- {where}: an example")
+        echo(f"--- {where}: an example")
         for message in part.example:
-            put(f"[{message.role}]\n{message.content}\n")
+            echo(f"[{message.role}]\n{message.content}\n")
         if part.choices:
-            put(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
+            echo(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
 
 
-def _put_sizes(title: str, asked: "Sequence[Asked]") -> None:
+def _put_sizes(title: str, asked: "Sequence[CallSummary]") -> None:
     has_price = any(part.most_usd is not None for part in asked)
     head = (*HEAD, "USD for what is not stored") if has_price else HEAD
     lines = [(*_cells(part), _span(part)) if has_price else _cells(part) for part in asked]
-    put_table(f"{title}: calls to be made at most", head, lines)
+    echo_table(f"{title}: calls to be made at most", head, lines)
     if any(part.is_estimate for part in asked):
-        put("~ estimated from characters, four a token")
+        echo("~ estimated from characters, four a token")
 
 
-def _sum(asked: "Sequence[Asked]", *, is_batch: bool) -> str:
+def _sum(asked: "Sequence[CallSummary]", *, is_batch: bool) -> str:
     calls = sum(part.calls for part in asked)
     return f"{calls} calls at most; {price_line(asked, is_batch=is_batch)}"
 
 
-def _cells(part: "Asked") -> tuple[str, ...]:
+def _cells(part: "CallSummary") -> tuple[str, ...]:
     return (
         part.asker,
         part.variant,
@@ -262,6 +262,6 @@ def _cells(part: "Asked") -> tuple[str, ...]:
     )
 
 
-def _span(part: "Asked") -> str:
+def _span(part: "CallSummary") -> str:
     known = part.least_usd is not None and part.most_usd is not None
     return f"{usd(part.least_usd)} to {usd(part.most_usd)}" if known else "-"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.output import say
+from harness.cli.output import log
 from harness.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -30,29 +30,29 @@ Format = Annotated[
 
 def opened(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, str]":
     """The rows of a file, or of what comes from stdin, and what errors call it."""
-    from harness.storage.layouts import Layout, layout_of, named_layout
+    from harness.storage.layouts import FileFormat, layout_of, named_layout
     from harness.storage.table_files import read_table
 
     name = "stdin" if file == STDIN else file
-    if layout is not None and layout not in [*Layout]:
-        raise SpecError(f"--format {layout!r}: give one of {', '.join(Layout)}")
+    if layout is not None and layout not in [*FileFormat]:
+        raise SpecError(f"--format {layout!r}: give one of {', '.join(FileFormat)}")
     try:
         data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     except OSError as error:
         raise DataError(f"{name}: cannot be read ({error.strerror}); correct the path") from error
-    kind = Layout(layout) if layout else layout_of(name, data, has_column=has_column)
-    if kind is Layout.LINES and has_column:
+    kind = FileFormat(layout) if layout else layout_of(name, data, has_column=has_column)
+    if kind is FileFormat.LINES and has_column:
         raise SpecError(
             f"{name}: is read as plain lines, which have no columns; if it has some, say so by a "
             "name that ends in .csv or .tsv, or by --format where the command has it"
         )
     is_guess = layout is None and named_layout(name) is None and not has_column
-    if is_guess and kind is Layout.LINES and _looks_like_csv(data):
-        say(f"{name}: read as plain lines; --column NAME reads it as CSV")
+    if is_guess and kind is FileFormat.LINES and _looks_like_csv(data):
+        log(f"{name}: read as plain lines; --column NAME reads it as CSV")
     try:
         return read_table(name, data, kind), name
     except DataError as error:
-        if is_guess and kind is Layout.JSONL:
+        if is_guess and kind is FileFormat.JSONL:
             raise DataError(f"{error}, or say --format lines where it is plain text") from error
         raise
 

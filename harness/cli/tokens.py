@@ -7,7 +7,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, Data, DataMode, Home, PromptPack
-from harness.cli.output import put, put_json, put_table
+from harness.cli.output import echo, echo_json, echo_table
 
 if TYPE_CHECKING:
     from harness.models.local.token_report import TokenReport
@@ -50,9 +50,9 @@ def tokens(
     chosen = RunOptions(task=task, model=model, variants=options.names(variant), limit=limit)
     reports = check_tokens(space, chosen)
     if is_json:
-        put_json(reports)
+        echo_json(reports)
         return 0
-    put_table(f"{task}, {model}", HEAD, [_cells(*pair) for pair in reports.items()])
+    echo_table(f"{task}, {model}", HEAD, [_cells(*pair) for pair in reports.items()])
     _put_examples(reports)
     return 0
 
@@ -79,10 +79,10 @@ def _put_examples(reports: "dict[str, TokenReport]") -> None:
         for place, part in enumerate(report.examples)
     ]
     for _, _, name, part in sorted(found, key=lambda entry: entry[:2])[:EXAMPLES]:
-        put(f"{name}, sample {part.sample_id}, choice {part.choice!r}")
-        put(f"  given  {_shown(part.given)}")
-        put(f"  scored {_shown(part.scored)}")
-        put(f"  apart  {_shown(part.apart)}")
+        echo(f"{name}, sample {part.sample_id}, choice {part.choice!r}")
+        echo(f"  given  {_shown(part.given)}")
+        echo(f"  scored {_shown(part.scored)}")
+        echo(f"  apart  {_shown(part.apart)}")
 
 
 def _shown(pieces: Sequence[str]) -> str:

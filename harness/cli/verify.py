@@ -8,11 +8,11 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, Home
-from harness.cli.output import put, put_json, put_table
+from harness.cli.output import echo, echo_json, echo_table
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.analysis.verify import Cell
+    from harness.analysis.verify import VerifiedCell
 
 Data = Annotated[
     Path | None,
@@ -34,7 +34,7 @@ def verify(
 
     Offline: nothing is fetched or asked. A number is ok within half a unit of its last digit.
     """
-    from harness.analysis.verify import RECOMPUTATIONS, FromFiles, Status, verify
+    from harness.analysis.verify import RECOMPUTATIONS, CellStatus, FromFiles, verify
 
     registry = options.registry(home)
     names = [paper] if paper else registry.names("configs/golden")
@@ -48,13 +48,13 @@ def verify(
         )
     cells = verify(papers, _locate(folder, registry.cache / "data"))
     if is_json:
-        put_json(cells)
+        echo_json(cells)
     else:
         for name, spec in papers.items():
             _put_paper(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
-        counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in Status)
-        put(f"{len(cells)} cells: {counts}")
-    return int(any(cell.status == Status.DIFFERS for cell in cells))
+        counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
+        echo(f"{len(cells)} cells: {counts}")
+    return int(any(cell.status == CellStatus.DIFFERS for cell in cells))
 
 
 def _locate(data: Path | None, fetched: Path) -> Callable[[str], Path | None]:
@@ -63,7 +63,7 @@ def _locate(data: Path | None, fetched: Path) -> Callable[[str], Path | None]:
     return lambda source: parent / source if (parent / source).is_dir() else None
 
 
-def _put_paper(title: str, cells: "Sequence[Cell]") -> None:
+def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
     head = ("table", "cell", "published", "recomputed", "difference", "status")
     rows = [
         (
@@ -76,7 +76,7 @@ def _put_paper(title: str, cells: "Sequence[Cell]") -> None:
         )
         for cell in cells
     ]
-    put_table(title, head, rows)
+    echo_table(title, head, rows)
 
 
 def _number(value: float | None) -> str:

@@ -16,7 +16,7 @@ ORDER, LABELS = "order", "labels"
 MOST_LISTED = 6
 
 
-def laid_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
+def lay_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
     """The choices of a sample in the order they are shown in, each with the answer it takes."""
     if not sample.choices:
         raise DataError(f"sample {sample.id} has no choices; give it some, and which is right")
@@ -26,18 +26,18 @@ def laid_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
             f"sample {sample.id} has {len(labels)} labels for {len(sample.choices)} choices; give "
             "each choice one, or none at all"
         )
-    order = order_of(sample, spec.order)
+    order = permutation(sample, spec.order)
     if spec.answers == "number":
         return tuple(Option(at, f"{spec.lead}{place}") for place, at in enumerate(order, 1))
     return tuple(Option(at, f"{spec.lead}{sample.choices[at]}") for at in order)
 
 
-def shown(sample: Sample, options: Sequence[Option]) -> tuple[str, ...]:
+def display_texts(sample: Sample, options: Sequence[Option]) -> tuple[str, ...]:
     """The texts of the choices, in the order they are shown in."""
     return tuple(sample.choices[option.index] for option in options)
 
 
-def order_of(sample: Sample, number: int | None) -> tuple[int, ...]:
+def permutation(sample: Sample, number: int | None) -> tuple[int, ...]:
     """One order of a sample's choices, as indices from 0; null is its own order.
 
     An order that the sample brings as reference order0, order1, ... holds places from 1. Else all

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError, nearest
+from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.tasks import PairsSpec, ReferenceChoiceSpec
 
@@ -116,7 +116,7 @@ def _refuse_unknown(names: Sequence[str], known: Collection[str], *, what: str) 
     """Refuse a name that no sample has."""
     for name in names:
         if name not in known:
-            raise SpecError(f"`derive` names {what} {name!r}{nearest(name, list(known))}")
+            raise SpecError(f"`derive` names {what} {name!r}{did_you_mean(name, list(known))}")
 
 
 def _reported(found: list[Sample], left_out: Mapping[str, int], *, kind: str) -> list[Sample]:

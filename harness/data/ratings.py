@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.storage.csv import csv_line
-from harness.storage.tables import Row, read_rows
+from harness.storage.tables import TableRow, read_rows
 
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
 
@@ -129,7 +129,7 @@ def unguarded(cell: str) -> str:
     return re.sub(r"\A'(?=[=+\-@\t\r])", "", cell)
 
 
-def _rating(row: Row) -> Rating:
+def _rating(row: TableRow) -> Rating:
     cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
     return Rating(
         task=cells["task"],
@@ -142,7 +142,7 @@ def _rating(row: Row) -> Rating:
     )
 
 
-def _wide(row: Row, column: tuple[str, str], *, how: Conversion) -> Rating:
+def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
     name, rater = column
     place = f"{row.place}, column {name!r}"
     cells = {key: unguarded(cell).strip() for key, cell in row.cells.items()}
@@ -159,7 +159,7 @@ def _wide(row: Row, column: tuple[str, str], *, how: Conversion) -> Rating:
     return Rating(what.task, what.sample_id, what.model, rater, value, what.scale, place)
 
 
-def _rater_columns(row: Row, how: Conversion) -> Mapping[str, str]:
+def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:
     """The columns that hold ratings, with the rater each is of."""
     there = list(row.cells)
     if absent := [name for name in how.raters if name not in there]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.analysis.plots import Plot, Series, svg
 from harness.implicitness.examples import Embedded
 from harness.implicitness.formula import FORMS
-from harness.implicitness.metrics import Figures, figures
+from harness.implicitness.metrics import HeadMetrics, head_metrics
 from harness.implicitness.pairs import TrainingPair, data_digest
 from harness.implicitness.splits import Split
 from harness.implicitness.train import head_of, train_members
@@ -67,7 +67,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class AblationTrial:
     """One form or setting that is tried; `value` is the form's name or the setting's number."""
 
     setting: Setting
@@ -76,14 +76,14 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AblationRow:
     """What one training came to on the test pairs."""
 
     setting: Setting
     value: str
     seed: int
     epoch: int
-    figures: Figures
+    figures: HeadMetrics
 
     def cells(self, origin: Origin) -> tuple[object, ...]:
         """The row of a table with COLUMNS; null where there was nothing to measure."""
@@ -93,10 +93,10 @@ class Row:
         return (str(self.setting), self.value, self.seed, self.epoch, *told, *made_of)
 
 
-def trials(settings: SettingsSpec) -> list[Trial]:
+def trials(settings: SettingsSpec) -> list[AblationTrial]:
     """The twelve forms, then each value of each swept setting, the rest being `settings`."""
     grid = [
-        Trial(
+        AblationTrial(
             "form",
             f"{form.direction} {form.implicitness} {form.pragmatic}",
             replace(
@@ -109,7 +109,7 @@ def trials(settings: SettingsSpec) -> list[Trial]:
         for form in FORMS
     ]
     swept = [
-        Trial(name, f"{value:g}", replace(settings, **{name: value}))
+        AblationTrial(name, f"{value:g}", replace(settings, **{name: value}))
         for name, values in SWEPT.items()
         for value in values
     ]
@@ -123,13 +123,13 @@ def tried(
     *,
     runs: int,
     progress: Callable[[int, int], None],
-) -> Iterator[Row]:
+) -> Iterator[AblationRow]:
     """What each trial comes to, once for each of as many seeds as there are runs.
 
     Trials of equal settings are trained once.
     """
     planned = trials(recipe.settings)
-    known: dict[tuple[SettingsSpec, int], tuple[int, Figures]] = {}
+    known: dict[tuple[SettingsSpec, int], tuple[int, HeadMetrics]] = {}
     for done, trial in enumerate(planned):
         for seed in range(recipe.seed, recipe.seed + runs):
             progress(done, len(planned))
@@ -137,13 +137,13 @@ def tried(
                 one = replace(recipe, settings=trial.settings, members=1)
                 (member,) = train_members(parts, embedded, one, seed=seed)
                 head = head_of("trial", [member], one, encoder_digest="")
-                known[trial.settings, seed] = member.epoch, figures(head, parts.test, embedded)
+                known[trial.settings, seed] = member.epoch, head_metrics(head, parts.test, embedded)
             epoch, found = known[trial.settings, seed]
-            yield Row(trial.setting, trial.value, seed, epoch, found)
+            yield AblationRow(trial.setting, trial.value, seed, epoch, found)
     progress(len(planned), len(planned))
 
 
-def picture(rows: Sequence[Row]) -> str:
+def picture(rows: Sequence[AblationRow]) -> str:
     """The forms, then each swept setting, as SVG: a point a training, and lines of means."""
     values = [value for row in rows for name in DRAWN if (value := _figure(row, name)) is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -160,7 +160,7 @@ def picture(rows: Sequence[Row]) -> str:
     )
 
 
-def _forms(rows: Sequence[Row], y_range: tuple[float, float]) -> Plot:
+def _forms(rows: Sequence[AblationRow], y_range: tuple[float, float]) -> Plot:
     """A place a form, its figures side by side."""
     forms = list(dict.fromkeys(row.value for row in rows))
     series = []
@@ -176,7 +176,7 @@ def _forms(rows: Sequence[Row], y_range: tuple[float, float]) -> Plot:
     return Plot(title, "form", "on test pairs", tuple(series), ends, y_range, names)
 
 
-def _swept(rows: Sequence[Row], figure: str) -> list[Series]:
+def _swept(rows: Sequence[AblationRow], figure: str) -> list[Series]:
     """The trainings and the line of their means, where there is anything to draw."""
     found = [(float(row.value), _figure(row, figure)) for row in rows]
     points = [(x, y) for x, y in found if y is not None]
@@ -190,7 +190,7 @@ def _swept(rows: Sequence[Row], figure: str) -> list[Series]:
     ]
 
 
-def _figure(row: Row, name: str) -> float | None:
+def _figure(row: AblationRow, name: str) -> float | None:
     """One of a row's figures."""
     value: float | None = getattr(row.figures, name)
     return value

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 NONE, COLUMN, TRAINED_ON = "none", "column", "scorer_trained_on"
 
 
-class Measured(Protocol):
+class TextScore(Protocol):
     """What a scorer makes of one text: a value, or the reason for none in `flag`."""
 
     @property
@@ -35,7 +35,7 @@ class Measured(Protocol):
         """Why there is no value, or what is to be said of it."""
 
 
-class Measure(Protocol):
+class TextScorer(Protocol):
     """Anything that tells how implicit texts are."""
 
     @property
@@ -46,11 +46,11 @@ class Measure(Protocol):
     def seen(self) -> frozenset[str]:
         """The fingerprints of the texts it was trained on, as far as anybody knows."""
 
-    def score(self, texts: Sequence[object]) -> Sequence[Measured]:
+    def score(self, texts: Sequence[object]) -> Sequence[TextScore]:
         """One measure a text, in their order."""
 
 
-def as_told(task: TaskSpec, *, name: str, table: str | None, scorer: str | None) -> TaskSpec:
+def with_options(task: TaskSpec, *, name: str, table: str | None, scorer: str | None) -> TaskSpec:
     """The task, with another column map and another scorer where these are told.
 
     A named scorer goes before a table's own column; `none` measures nothing, and there are no bins.
@@ -72,7 +72,7 @@ def placed(
     data: DataEntry,
     *,
     spec: ImplicitnessSpec | None,
-    scorer: Callable[[str], Measure],
+    scorer: Callable[[str], TextScorer],
 ) -> tuple[tuple[Sample, ...], DataEntry]:
     """The samples with their implicitness, and the data with what it was measured by.
 
@@ -119,7 +119,7 @@ def _without(sample: Sample) -> Sample:
     return replace(sample, references=references)
 
 
-def _with(sample: Sample, measured: Measured) -> Sample:
+def _with(sample: Sample, measured: TextScore) -> Sample:
     """A sample with its measure, and the flag that goes with it."""
     flags = sample.flags + ((f"implicitness_{measured.flag}",) if measured.flag else ())
     references = dict(_without(sample).references)

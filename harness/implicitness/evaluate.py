@@ -19,7 +19,7 @@ Metric = Literal["tau", "rho", "ordered", "ends", "pairs", "closest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricEstimate:
     """The mean of a metric over items, with a 95 % bootstrap interval over topics.
 
     tau (Kendall's tau-b) and rho (Spearman's) of a ranking's scores with its levels are -1 to 1.
@@ -42,7 +42,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedItem:
     """One ranking: the scores of its sentences, its tau and rho; null where there is none."""
 
     topic: str
@@ -62,8 +62,8 @@ class Evaluation:
     scorer: str
     items: int
     trained_on: int | None
-    measured: tuple[Measured, ...]
-    rankings: tuple[Ranked, ...]
+    measured: tuple[MetricEstimate, ...]
+    rankings: tuple[RankedItem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +108,18 @@ def evaluate(
     )
 
 
-def _ranked(ranking: Ranking, values: Sequence[float | None]) -> Ranked:
+def _ranked(ranking: Ranking, values: Sequence[float | None]) -> RankedItem:
     """A ranking's own tau and rho, null where a sentence has no score or all have one."""
     scores = tuple(values)
     if None in scores:
-        return Ranked(ranking.topic, scores, None, None)
+        return RankedItem(ranking.topic, scores, None, None)
     given, levels = np.array([scores], dtype=np.float64), np.array([ranking.levels])
     tau = float(document_taus(levels, given)[0])
     rho = spearman(levels[0], given[0]).value
-    return Ranked(ranking.topic, scores, None if np.isnan(tau) else tau, rho)
+    return RankedItem(ranking.topic, scores, None if np.isnan(tau) else tau, rho)
 
 
-def _ordered(ranking: Ranking, ranked: Ranked) -> float | None:
+def _ordered(ranking: Ranking, ranked: RankedItem) -> float | None:
     """The share of the sentence pairs of unequal level whose scores are in order."""
     graded = [*zip(ranking.levels, ranked.scores, strict=True)]
     credits = [
@@ -132,7 +132,7 @@ def _ordered(ranking: Ranking, ranked: Ranked) -> float | None:
     return sum(there) / len(there) if there and len(there) == len(credits) else None
 
 
-def _ends(ranking: Ranking, ranked: Ranked) -> float | None:
+def _ends(ranking: Ranking, ranked: RankedItem) -> float | None:
     """Whether the first of the lowest level scores below the first of the highest."""
     low = ranking.levels.index(min(ranking.levels))
     high = ranking.levels.index(max(ranking.levels))
@@ -163,7 +163,7 @@ def _closest(choices: Sequence[Choice], scorer: Scorer, progress: Progress | Non
     return _Credits("closest", credits, [one.topic for one in choices], chance)
 
 
-def _measured(credits: _Credits, *, seed: str) -> Measured:
+def _measured(credits: _Credits, *, seed: str) -> MetricEstimate:
     """The mean of what there is, and how many there are not.
 
     Intervals are drawn of shares: a correlation is one after half its distance from -1.
@@ -178,7 +178,7 @@ def _measured(credits: _Credits, *, seed: str) -> Measured:
         None if share is None else share * (1 - least) + least
         for share in (found.value, found.low, found.high)
     )
-    return Measured(
+    return MetricEstimate(
         metric=credits.metric,
         value=value,
         low=low,

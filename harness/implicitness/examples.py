@@ -39,7 +39,7 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Examples:
+class PairExamples:
     """What is to be learned of rows of `vectors` [n, dim].
 
     `pairs` [m, 4] has the rows of a pair's implicit and explicit sentence and of its negative's.
@@ -70,7 +70,7 @@ def embed(
     return Embedded(vectors, {text: place for place, text in enumerate(order)})
 
 
-def examples(pairs: Sequence[TrainingPair], embedded: Embedded) -> Examples:
+def examples(pairs: Sequence[TrainingPair], embedded: Embedded) -> PairExamples:
     """What pairs teach: each must have its negative. Levels teach all orders of two of them."""
     place = embedded.places
     fours = [
@@ -84,7 +84,7 @@ def examples(pairs: Sequence[TrainingPair], embedded: Embedded) -> Examples:
     ]
     known = np.array(orders, dtype=np.int64).reshape(-1, 3)
     table = np.array(fours, dtype=np.int64).reshape(-1, 4)
-    return Examples(embedded.vectors, table, known[:, :2], known[:, 2])
+    return PairExamples(embedded.vectors, table, known[:, :2], known[:, 2])
 
 
 SMALLEST: Final = 1e-6  # a column that is narrower counts as one that never changes

@@ -24,12 +24,12 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.models.extras import need
+from harness.models.extras import require
 from harness.models.vectors import Vectors
 from harness.parts import digest
 from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.implicitness import Direction, Form
-from harness.specs.schema import Spec, check
+from harness.specs.schema import Spec, load_spec
 from harness.storage.files import write_whole
 from harness.text.dedup import HASH_LENGTH
 
@@ -38,7 +38,7 @@ SEEN: Final = "seen"
 Numbers = NDArray[np.float64]
 
 
-class Card(Spec, frozen=True, kw_only=True):
+class HeadCard(Spec, frozen=True, kw_only=True):
     """What a head was trained on, how, and how well it did; nothing in it changes a score.
 
     `data_digest` is of the sentences used, `split` says how they were parted, `seeds` has one
@@ -69,7 +69,7 @@ class Head:
     encoder: LocalEncoderSpec
     encoder_digest: str
     form: Form = PUBLISHED
-    card: Card | None = None
+    card: HeadCard | None = None
     seen: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class _File(Spec, frozen=True, kw_only=True):
     encoder: LocalEncoderSpec
     encoder_digest: str
     digest: str
-    card: Card | None = None
+    card: HeadCard | None = None
 
 
 def save_head(head: Head, path: Path) -> Path:
@@ -146,7 +146,7 @@ def save_head(head: Head, path: Path) -> Path:
 
     Equal heads are equal bytes. Returns the path of the JSON file.
     """
-    need("safetensors", extra="embed")
+    require("safetensors", extra="embed")
     from safetensors.numpy import save
 
     weights, described = _files(path)
@@ -163,7 +163,7 @@ def save_head(head: Head, path: Path) -> Path:
 
 def load_head(path: Path) -> Head:
     """The head of NAME.json and NAME.safetensors; `path` names either, or neither ending."""
-    need("safetensors", extra="embed")
+    require("safetensors", extra="embed")
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -218,7 +218,7 @@ def _read_file(path: Path) -> _File:
         raise ModelError(f"{path}: not JSON ({error}); copy it again") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ModelError(f"{path}: not a head of the metric: its `format` is not {FORMAT!r}")
-    file: _File = check(content, _File, where=str(path))
+    file: _File = load_spec(content, _File, where=str(path))
     return file
 
 

@@ -58,7 +58,7 @@ four levels does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class LintMeasure:
     """A measured value and the limits it must keep; null where there is no such limit.
 
     A value that cannot be measured is null, and keeps no limit.
@@ -79,7 +79,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class LintLimits:
     """How far the two sides, or the levels, may differ, and how much there must be (null: any).
 
     `apart` bounds the difference between the shares of a mark on the two sides, `steps` that
@@ -107,40 +107,44 @@ class Limits:
     words: float = 0.82
 
 
-def measures(pairs: Sequence[TrainingPair], limits: Limits | None = None) -> list[Measure]:
+def measures(pairs: Sequence[TrainingPair], limits: LintLimits | None = None) -> list[LintMeasure]:
     """All measures of some pairs, with their limits."""
-    bound = limits or Limits()
+    bound = limits or LintLimits()
     graded = [pair.levels for pair in pairs if pair.levels]
     return [
-        Measure("pairs", len(pairs), least=bound.pairs),
-        Measure("graded", len(graded), least=bound.graded),
-        Measure("groups", len({pair.group for pair in pairs}), least=bound.groups),
-        Measure("sentences that are there twice", _repeated(pairs), most=0),
+        LintMeasure("pairs", len(pairs), least=bound.pairs),
+        LintMeasure("graded", len(graded), least=bound.graded),
+        LintMeasure("groups", len({pair.group for pair in pairs}), least=bound.groups),
+        LintMeasure("sentences that are there twice", _repeated(pairs), most=0),
         *_sides(pairs, bound),
         *_forms(pairs, bound),
         *_levels(graded, bound),
-        Measure("word presence", _told_by_words(pairs), most=bound.words),
+        LintMeasure("word presence", _told_by_words(pairs), most=bound.words),
     ]
 
 
-def _sides(pairs: Sequence[TrainingPair], bound: Limits) -> Iterator[Measure]:
+def _sides(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMeasure]:
     """How the implicit and the explicit sentences differ."""
     implicit, explicit = [p.implicit for p in pairs], [p.explicit for p in pairs]
     for name, has in MARKS.items():
         apart = _share(implicit, has) - _share(explicit, has)
-        yield Measure(f"sides: {name}", apart, -bound.apart, bound.apart)
+        yield LintMeasure(f"sides: {name}", apart, -bound.apart, bound.apart)
     first = [Counter(normal(text).split()[0] for text in side) for side in (implicit, explicit)]
     skews = {word: (first[0][word] - first[1][word]) / len(pairs) for word in first[0] | first[1]}
     most = max(skews, key=lambda word: (abs(skews[word]), word))
-    yield Measure(f"sides: first word {most!r}", skews[most], -bound.first_word, bound.first_word)
+    yield LintMeasure(
+        f"sides: first word {most!r}", skews[most], -bound.first_word, bound.first_word
+    )
     lengths = [[len(normal(text).split()) for text in side] for side in (implicit, explicit)]
     means = [fmean(side) for side in lengths]
-    yield Measure("sides: length", (means[0] - means[1]) / max(means), -bound.length, bound.length)
+    yield LintMeasure(
+        "sides: length", (means[0] - means[1]) / max(means), -bound.length, bound.length
+    )
     longer = fmean((a > b) + 0.5 * (a == b) for a, b in zip(*lengths, strict=True)) - 0.5
-    yield Measure("sides: longer implicit", longer, -bound.longer, bound.longer)
+    yield LintMeasure("sides: longer implicit", longer, -bound.longer, bound.longer)
 
 
-def _forms(pairs: Sequence[TrainingPair], bound: Limits) -> Iterator[Measure]:
+def _forms(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMeasure]:
     """How many meanings, where they are told, are there in a long and in a short form."""
     ratios: dict[str, list[float]] = {}
     for pair in pairs:
@@ -149,10 +153,10 @@ def _forms(pairs: Sequence[TrainingPair], bound: Limits) -> Iterator[Measure]:
             ratios.setdefault(f"{pair.group}: {pair.meaning}", []).append(lengths[0] / lengths[1])
     if ratios:
         both = [max(r) >= bound.form and min(r) <= 1 / bound.form for r in ratios.values()]
-        yield Measure("meanings in both forms", fmean(both), least=bound.forms)
+        yield LintMeasure("meanings in both forms", fmean(both), least=bound.forms)
 
 
-def _levels(graded: Sequence[tuple[str, ...]], bound: Limits) -> Iterator[Measure]:
+def _levels(graded: Sequence[tuple[str, ...]], bound: LintLimits) -> Iterator[LintMeasure]:
     """How the levels of sets of equal size differ."""
     by_size: dict[int, list[tuple[str, ...]]] = {}
     for levels in graded:
@@ -162,14 +166,14 @@ def _levels(graded: Sequence[tuple[str, ...]], bound: Limits) -> Iterator[Measur
         for name, has in MARKS.items():
             shares = [_share(side, has) for side in sides]
             most = SOFTENED if name == "hedge" else bound.steps
-            yield Measure(f"{size} levels: {name}", max(shares) - min(shares), most=most)
+            yield LintMeasure(f"{size} levels: {name}", max(shares) - min(shares), most=most)
         lengths = [[len(normal(text).split()) for text in levels] for levels in found]
         means = np.mean(lengths, axis=0)
         apart = float((means.max() - means.min()) / means.max())
-        yield Measure(f"{size} levels: length", apart, most=bound.level_length)
+        yield LintMeasure(f"{size} levels: length", apart, most=bound.level_length)
         taus = document_taus([range(size)] * len(found), lengths)
         order = float(np.nan_to_num(taus).mean())  # levels of one length tell nothing
-        yield Measure(f"{size} levels: order of length", order, -bound.order, bound.order)
+        yield LintMeasure(f"{size} levels: order of length", order, -bound.order, bound.order)
 
 
 def _repeated(pairs: Sequence[TrainingPair]) -> int:

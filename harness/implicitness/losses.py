@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from harness.implicitness.examples import Examples, Places, scaling
+from harness.implicitness.examples import PairExamples, Places, scaling
 from harness.implicitness.formula import (
     Features,
     Maps,
@@ -22,18 +22,18 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.models.extras import need
+from harness.models.extras import require
 from harness.specs.implicitness import Direction, SettingsSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Told = Callable[[int, int], None]
+EpochProgress = Callable[[int, int], None]
 THREADS: Final = 1  # sums over several would depend on how many there are
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trained:
+class TrainedMember:
     """The float32 matrices of the best epoch, counted from 1.
 
     `history` has the implicitness accuracy on the validation examples after each epoch; it is
@@ -56,19 +56,19 @@ class _Batch:
 
 
 def train(
-    known: Examples,
+    known: PairExamples,
     settings: SettingsSpec,
     *,
     seed: int,
-    validation: Examples | None = None,
-    progress: Told | None = None,
-) -> Trained:
+    validation: PairExamples | None = None,
+    progress: EpochProgress | None = None,
+) -> TrainedMember:
     """The matrices that the examples lead to from a seeded start.
 
     The first of the epochs that order the most of the validation examples is kept; they must be
     of the same vectors.
     """
-    need("torch", extra="embed")
+    require("torch", extra="embed")
     import torch
 
     scale = scaling(known.vectors[_rows(known)]) if settings.is_scaled else None
@@ -85,14 +85,14 @@ def train(
             if progress is not None:
                 progress(epoch, settings.epochs)
     best = history.index(max(history)) + 1 if history else settings.epochs
-    return Trained(scale.unscaled(kept) if scale else kept, best, tuple(history))
+    return TrainedMember(scale.unscaled(kept) if scale else kept, best, tuple(history))
 
 
 class _Course:
     """Matrices on the way from a seeded start to trained ones."""
 
     def __init__(
-        self, known: Examples, vectors: "Tensor", settings: SettingsSpec, *, seed: int
+        self, known: PairExamples, vectors: "Tensor", settings: SettingsSpec, *, seed: int
     ) -> None:
         """Start with Xavier's uniform numbers (Glorot & Bengio 2010)."""
         import torch
@@ -118,7 +118,7 @@ class _Course:
         """The matrices as they are now."""
         return Maps(*(matrix.detach().numpy().copy() for matrix in self._matrices))
 
-    def accuracy(self, held: Examples) -> float:
+    def accuracy(self, held: PairExamples) -> float:
         """The share of held-out pairs and orders that are in order; ties count half."""
         import torch
 
@@ -215,7 +215,7 @@ def _taken(found: "Features[Tensor]", places: "Tensor") -> "Features[Tensor]":
     return Features(taken, taken)
 
 
-def _rows(known: Examples) -> Places:
+def _rows(known: PairExamples) -> Places:
     """The rows that examples are about, rising."""
     return np.unique(np.concatenate([known.pairs.ravel(), known.orders.ravel()]))
 

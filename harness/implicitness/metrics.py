@@ -20,7 +20,7 @@ from harness.text.dedup import normal
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class HeadMetrics:
     """How well held-out pairs are told; null where there is nothing to tell.
 
     `implicitness` is the share of pairs whose implicit side is scored above the explicit one,
@@ -36,13 +36,13 @@ class Figures:
     words: float | None = None
 
 
-def figures(
+def head_metrics(
     head: Head,
     held: Sequence[TrainingPair],
     embedded: Embedded,
     *,
     words: Callable[[str], float] | None = None,
-) -> Figures:
+) -> HeadMetrics:
     """How well a head tells held-out pairs, whose sentences are all embedded."""
     scores = head.implicitness(embedded.vectors)
 
@@ -51,7 +51,7 @@ def figures(
 
     apart = [score(pair.implicit) - score(pair.explicit) for pair in held]
     graded = [[score(text) for text in pair.levels] for pair in held if pair.levels]
-    return Figures(
+    return HeadMetrics(
         implicitness=_share(apart),
         pragmatics=_share(_nearer(head, held, embedded).tolist()),
         tau=mean_known([_tau(found) for found in graded]),

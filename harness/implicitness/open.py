@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from harness.errors import SpecError, nearest
-from harness.implicitness.bins import Measure, Measured
+from harness.errors import SpecError, did_you_mean
+from harness.implicitness.bins import TextScore, TextScorer
 from harness.implicitness.examples import trained_on
 from harness.implicitness.head import load_head
 from harness.implicitness.published import published_scorer
@@ -19,7 +19,7 @@ from harness.implicitness.scorer import Scorer
 from harness.models.encoders.encoders import Encoder
 from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.implicitness import HeadSpec, PublishedSpec, ScorerSpec
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 
 SHIPPED: Final = Path(__file__).parent / "heads"
 Encoders = Callable[[LocalEncoderSpec], Encoder]
@@ -48,7 +48,7 @@ def open_scorer(
 
 def _of_yaml(name: str, path: Path, *, encoders: Encoders, kept: Path) -> Scorer:
     """The scorer that a YAML describes."""
-    spec: ScorerSpec = check(read_yaml(path), ScorerSpec, where=str(path))
+    spec: ScorerSpec = load_spec(read_yaml(path), ScorerSpec, where=str(path))
     match spec:
         case HeadSpec(head=file, encoder=encoder):
             head = load_head(_head_file(file, path))
@@ -69,7 +69,7 @@ def _head_file(head: str, path: Path) -> Path:
     if shipped.is_file():
         return shipped
     known = sorted(found.stem for found in SHIPPED.glob("*.json"))
-    raise SpecError(f"{path}: no head {head!r} beside it{nearest(head, known)}")
+    raise SpecError(f"{path}: no head {head!r} beside it{did_you_mean(head, known)}")
 
 
 AT_ONCE: Final = 2048  # texts between two writes
@@ -78,7 +78,7 @@ MEASURES: Final = "implicitness"
 _log = logging.getLogger(__name__)
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredScore(msgspec.Struct, frozen=True):
     """One line: the sha256 of a text, its measure, and what is to be said of it."""
 
     key: str
@@ -87,13 +87,13 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedScorer:
     """A scorer that asks another one for those texts alone that the folder does not know.
 
     `progress` hears how many of them are measured and kept.
     """
 
-    scorer: Measure
+    scorer: TextScorer
     folder: Path
     progress: Callable[[int, int], None] | None = None
 
@@ -107,7 +107,7 @@ class Remembered:
         """The fingerprints of the texts it was trained on."""
         return self.scorer.seen
 
-    def score(self, texts: Sequence[object]) -> list[Measured]:
+    def score(self, texts: Sequence[object]) -> list[TextScore]:
         """One measure a text, in their order."""
         known = self._read()
         keys = [_key(text) for text in texts]
@@ -115,7 +115,7 @@ class Remembered:
         for some in self._shares(list(new)):
             found = self.scorer.score([new[key] for key in some])
             pairs = zip(some, found, strict=True)
-            kept = {key: Kept(key, part.value, part.flag) for key, part in pairs}
+            kept = {key: StoredScore(key, part.value, part.flag) for key, part in pairs}
             self._add(kept.values())
             known |= kept
         return [known[key] for key in keys]
@@ -131,7 +131,7 @@ class Remembered:
     def _path(self) -> Path:
         return self.folder / f"{self.signature.rpartition('@')[2]}.jsonl"
 
-    def _read(self) -> dict[str, Kept]:
+    def _read(self) -> dict[str, StoredScore]:
         """What is known; a line that is damaged, as what was killed leaves it, says nothing."""
         try:
             lines = self._path.read_bytes().splitlines()
@@ -139,7 +139,7 @@ class Remembered:
             return {}
         return {part.key: part for line in lines if (part := _kept(line)) is not None}
 
-    def _add(self, kept: Iterable[Kept]) -> None:
+    def _add(self, kept: Iterable[StoredScore]) -> None:
         """Keep some more, where there is room: it only saves time."""
         # A line end goes before them too, so that they never go on with a torn line.
         lines = b"\n".join([b"", *map(msgspec.json.encode, kept), b""])
@@ -157,10 +157,10 @@ def _tell_of_loss(path: Path, why: str) -> None:
     _log.warning("%s: cannot be written (%s); the texts will be measured again", path, why)
 
 
-def _kept(line: bytes) -> Kept | None:
+def _kept(line: bytes) -> StoredScore | None:
     """What a line says; null where it is damaged."""
     try:
-        return msgspec.json.decode(line, type=Kept)
+        return msgspec.json.decode(line, type=StoredScore)
     except msgspec.MsgspecError:
         return None
 

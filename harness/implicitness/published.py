@@ -15,13 +15,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import asdict
 
-from harness.errors import ModelError, SpecError, nearest
+from harness.errors import ModelError, SpecError, did_you_mean
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.head import Head
 from harness.implicitness.scorer import Scorer
 from harness.implicitness.tuned_encoder import TunedEncoder
-from harness.models.extras import need
-from harness.models.local.checkpoints import explained
+from harness.models.extras import require
+from harness.models.local.checkpoints import explain
 from harness.specs.encoders import SentenceTransformerSpec
 from harness.specs.implicitness import Direction, Distance, Form, PublishedSpec
 
@@ -43,7 +43,7 @@ LAYER: Final = re.compile(r"\.(weight|bias)$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parted:
+class SplitWeights:
     """The matrices of a state dict, and the weights of its encoder by name (none: as stocked)."""
 
     maps: Maps[Matrix]
@@ -88,7 +88,7 @@ def parted(
     form: Form,
     features: int | None,
     path: Path,
-) -> Parted:
+) -> SplitWeights:
     """The matrices and the encoder's weights; `features` is k where the arguments tell it."""
     keys = _keys(weights, spec, path)
     used = [role for role in ROLES if role != "transfer_semantic" or _is_third(form)]
@@ -110,7 +110,7 @@ def parted(
         )
     except ValueError as error:
         raise ModelError(f"{path}: {error}; name others in the YAML, under `keys:`") from error
-    return Parted(maps, _left(weights, keys, spec, path=path))
+    return SplitWeights(maps, _left(weights, keys, spec, path=path))
 
 
 def plain(name: str) -> str:
@@ -127,7 +127,8 @@ def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> d
     keys = {role: key for role, key in asdict(spec.keys).items() if key is not None}
     if absent := [key for key in keys.values() if key not in weights]:
         raise ModelError(
-            f"{path}: no entry {absent[0]!r}, named under `keys:`{nearest(absent[0], [*weights])}"
+            f"{path}: no entry {absent[0]!r}, named under "
+            f"`keys:`{did_you_mean(absent[0], [*weights])}"
         )
     for role in ROLES.keys() - keys.keys():
         found = [key for key, held in weights.items() if _leaf(key) in ROLES[role]]
@@ -213,7 +214,7 @@ def published_scorer(
 
     `seen` has the fingerprints of the texts it was trained on; none where nobody knows.
     """
-    need("torch", "sentence_transformers")
+    require("torch", "sentence_transformers")
     folder = _folder(spec)
     path = _weight_file(folder, spec)
     given = _arguments(folder)
@@ -248,7 +249,7 @@ def _folder(spec: PublishedSpec) -> Path:
         )
     from huggingface_hub import snapshot_download
 
-    with explained(spec.model):
+    with explain(spec.model):
         patterns = ["*.json", *(f"*{ending}" for ending in sorted(WEIGHTS))]
         return Path(snapshot_download(spec.model, revision=spec.revision, allow_patterns=patterns))
 

@@ -12,9 +12,9 @@ from typing import Final, Protocol
 from msgspec import to_builtins
 
 from harness.implicitness.examples import Embedded, embed, examples
-from harness.implicitness.head import Card, Head
-from harness.implicitness.losses import Trained, train
-from harness.implicitness.metrics import Figures, figures, mean_known, word_presence
+from harness.implicitness.head import Head, HeadCard
+from harness.implicitness.losses import TrainedMember, train
+from harness.implicitness.metrics import HeadMetrics, head_metrics, mean_known, word_presence
 from harness.implicitness.pairs import TrainingPair, data_digest
 from harness.implicitness.splits import Split, folds, split
 from harness.models.encoders.encoders import Encoder
@@ -30,7 +30,7 @@ class Data:
     pairs: Sequence[TrainingPair]
 
 
-class Told(Protocol):
+class StageProgress(Protocol):
     """Called with what is being done, how many of it are done, and of how many."""
 
     def __call__(self, what: str, done: int, of: int, /) -> None:
@@ -39,7 +39,7 @@ class Told(Protocol):
 
 
 def make_head(
-    name: str, data: Data, recipe: RecipeSpec, *, encoder: Encoder, progress: Told
+    name: str, data: Data, recipe: RecipeSpec, *, encoder: Encoder, progress: StageProgress
 ) -> Head:
     """The head that a recipe makes of some pairs, with what was measured on its card.
 
@@ -53,13 +53,13 @@ def make_head(
     if parts.test:
         graded = sum(bool(pair.levels) for pair in parts.test)
         metrics |= {"test pairs": len(parts.test), "test graded": graded}
-        found = figures(bare, parts.test, embedded, words=word_presence(parts.train))
+        found = head_metrics(bare, parts.test, embedded, words=word_presence(parts.train))
         metrics |= {f"test {key}": value for key, value in asdict(found).items()}
     if recipe.folds:
         metrics |= cross_validated(
             data.pairs, recipe, embedded, progress=lambda done, of: progress("folds", done, of)
         )
-    card = Card(
+    card = HeadCard(
         data=data.name,
         data_digest=data_digest(data.pairs),
         split=_told(parts, recipe),
@@ -98,7 +98,7 @@ def _seen(parts: Split) -> frozenset[str]:
 
 def train_members(
     parts: Split, embedded: Embedded, recipe: RecipeSpec, *, seed: int
-) -> list[Trained]:
+) -> list[TrainedMember]:
     """As many sets of matrices as a recipe has members, by the seed and those behind it."""
     known = examples(parts.train, embedded)
     held = examples(parts.validation, embedded) if parts.validation else None
@@ -110,11 +110,11 @@ def train_members(
 
 def head_of(
     name: str,
-    members: list[Trained],
+    members: list[TrainedMember],
     recipe: RecipeSpec,
     *,
     encoder_digest: str,
-    card: Card | None = None,
+    card: HeadCard | None = None,
     seen: frozenset[str] = frozenset(),
 ) -> Head:
     """The head of a recipe's members."""
@@ -143,7 +143,7 @@ def cross_validated(
 
     Beside each stands its standard deviation between the seeds, where there are several.
     """
-    by_seed: list[list[Figures]] = []
+    by_seed: list[list[HeadMetrics]] = []
     for seed in recipe.fold_seeds:
         by_seed.append([])
         shares = CHOOSING if recipe.split[1] else (1, 0)
@@ -160,8 +160,8 @@ def cross_validated(
     return metrics
 
 
-def _measured(parts: Split, recipe: RecipeSpec, embedded: Embedded, *, seed: int) -> Figures:
+def _measured(parts: Split, recipe: RecipeSpec, embedded: Embedded, *, seed: int) -> HeadMetrics:
     """The figures of one fold. The members of no two seeds are alike."""
     members = train_members(parts, embedded, recipe, seed=seed * 1000)
     head = head_of("fold", members, recipe, encoder_digest="")
-    return figures(head, parts.test, embedded, words=word_presence(parts.train))
+    return head_metrics(head, parts.test, embedded, words=word_presence(parts.train))

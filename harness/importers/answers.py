@@ -43,7 +43,7 @@ class StoredAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatedAnswer:
     """Something about some rows of a file that whoever imports it should know."""
 
     path: Path
@@ -56,7 +56,7 @@ class FileAnswers:
     """All that a layout finds in one file."""
 
     answers: tuple[StoredAnswer, ...]
-    told: tuple[Told, ...] = ()
+    told: tuple[StatedAnswer, ...] = ()
 
 
 LEAST = log(5e-324)

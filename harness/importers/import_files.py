@@ -16,17 +16,17 @@ from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError
 from harness.importers import merge
 from harness.importers import run as replay_run
-from harness.importers.answers import FileAnswers, StoredAnswer, Told
+from harness.importers.answers import FileAnswers, StatedAnswer, StoredAnswer
 from harness.importers.formats import column_map, hu2022, inspect_log, lm_eval_log, topical_chat
-from harness.importers.lookup import Posed
-from harness.importers.run import Cells, Job
+from harness.importers.lookup import SampleLookup
+from harness.importers.run import Cells, ImportJob
 from harness.pipeline import rows as evidence
 from harness.pipeline import run as jobs
 from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
-from harness.storage.runs import Row, RunFile, RunFolder
+from harness.storage.runs import RunFile, RunFolder, SampleRecord
 from harness.storage.tables import read_text
 from harness.workspace import Workspace
 
@@ -77,7 +77,7 @@ class _Source:
     text: str
     layout: ModuleType
 
-    def read(self, posed: Posed, spec: MapSpec | None) -> FileAnswers:
+    def read(self, posed: SampleLookup, spec: MapSpec | None) -> FileAnswers:
         """Its answers."""
         found: FileAnswers = self.layout.read(self.path, self.text, posed, spec)
         return found
@@ -91,11 +91,11 @@ class Imported:
     all stand in this one, and which were removed for it.
     """
 
-    done: jobs.Done
+    done: jobs.RunResult
     counts: tuple[Counted, ...]
     groups: tuple[GroupCounted, ...]
     ratings: Path | None
-    told: tuple[Told, ...] = ()
+    told: tuple[StatedAnswer, ...] = ()
     replaced: tuple[Path, ...] = ()
 
 
@@ -116,13 +116,13 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     sources = [_source(path, layouts) for path in options.files]
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
     prompts = space.registry.prompts
-    posed = Posed(options.task, task, samples=samples, prompts=prompts, data=data.mode)
+    posed = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
     read = [source.read(posed, spec) for source in sources]
     answers = [answer for part in read for answer in part.answers]
     _refuse_two_models(answers, task)
     temperature = spec.temperature if spec else None
     task = replay_run.as_answered(task, answers, temperature)
-    job = Job(options.task, task, samples, data, options.model)
+    job = ImportJob(options.task, task, samples, data, options.model)
     done, found, replaced = _stored(space, job, replay_run.cells(answers))
     return Imported(
         done=done,
@@ -134,7 +134,9 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     )
 
 
-def _stored(space: Workspace, job: Job, new: Cells) -> tuple[jobs.Done, Cells, tuple[Path, ...]]:
+def _stored(
+    space: Workspace, job: ImportJob, new: Cells
+) -> tuple[jobs.RunResult, Cells, tuple[Path, ...]]:
     """The judged run of the answers and those of earlier imports, and what it replaces."""
     replay_run.check_choices(job, new)
     ledger = Ledger(space.results / "calls" / job.model)
@@ -144,7 +146,9 @@ def _stored(space: Workspace, job: Job, new: Cells) -> tuple[jobs.Done, Cells, t
     run = replay_run.run_of(job, found)
     trials = replay_run.kept(ledger, job, found)
     folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
-    _write(folder, replay_run.file_of(job, run, found), [evidence.row(part) for part in trials])
+    _write(
+        folder, replay_run.file_of(job, run, found), [evidence.from_trial(part) for part in trials]
+    )
     done = jobs.judge(space, folder, job.task.judges)
     gone = merge.superseded(earlier, found, judges=job.task.judges)
     for old in gone:
@@ -214,7 +218,7 @@ def _refuse_two_models(answers: Sequence[StoredAnswer], task: TaskSpec) -> None:
             )
 
 
-def _group_counts(job: Job, found: Cells) -> tuple[GroupCounted, ...]:
+def _group_counts(job: ImportJob, found: Cells) -> tuple[GroupCounted, ...]:
     """What was found of each group under each variant."""
     held: dict[tuple[str, str], list[bool]] = {}
     for variant, sample in replay_run.planned(job, found):
@@ -233,7 +237,7 @@ def _counts(groups: Sequence[GroupCounted]) -> tuple[Counted, ...]:
     )
 
 
-def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> None:
+def _write(folder: RunFolder, file: RunFile, rows: Sequence[SampleRecord]) -> None:
     """Write the run folder, keeping the verdicts of judges that have read it before."""
     if (folder.path / "run.json").is_file():
         file = replace(file, judges=folder.read().judges)
@@ -242,7 +246,7 @@ def _write(folder: RunFolder, file: RunFile, rows: Sequence[Row]) -> None:
     folder.write(file, rows)
 
 
-def _write_ratings(path: Path, job: Job) -> Path | None:
+def _write_ratings(path: Path, job: ImportJob) -> Path | None:
     """Write people's ratings of a task's samples, a line a rating; null where it has none."""
     ratings = [
         Rating(job.name, sample.id, sample.group, "mean", float(value), scale)

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from harness.core import Run, Sample
-from harness.errors import DataError, nearest
+from harness.errors import DataError, did_you_mean
 from harness.parts import Message, Option
-from harness.pipeline.plan import Cell, Plan, covered, options, request
+from harness.pipeline.plan import Plan, PlannedResponse, applicable, options, request
 from harness.specs.tasks import TaskSpec
 from harness.text.prompts import Prompts
 
 Names = tuple[str, ...]
 
 
-class Posed:
+class SampleLookup:
     """The samples of a task, and what it asks of each under each variant."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Posed:
     def variant(self, name: str, *, place: str) -> str:
         """A variant of the task by its name."""
         if name not in self.task.variants:
-            known = nearest(name, list(self.task.variants))
+            known = did_you_mean(name, list(self.task.variants))
             raise DataError(f"{place}: no variant {name!r} in task {self._name}{known}")
         return name
 
@@ -77,8 +77,8 @@ class Posed:
             steps = [step for step in spec.steps if not step.is_neutral]
             if len(steps) > 1:
                 continue
-            for sample in covered(spec, self.samples):
-                cell = Cell(sample, variant, self.task.decodings[0])
+            for sample in applicable(spec, self.samples):
+                cell = PlannedResponse(sample, variant, self.task.decodings[0])
                 asked = request(plan, cell, step=steps[0], earlier={})
                 found.setdefault(wording(asked.messages), []).append((variant, sample))
         return found

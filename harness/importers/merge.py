@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.importers.answers import StoredAnswer
-from harness.importers.run import KIND, Cells, Job
+from harness.importers.run import KIND, Cells, ImportJob
 from harness.pipeline.rows import row_keys
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RunFile, RunFolder
@@ -24,7 +24,7 @@ class Earlier:
     cells: Cells
 
 
-def earlier_runs(results: Path, job: Job, ledger: Ledger) -> list[Earlier]:
+def earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[Earlier]:
     """The runs of earlier imports that were answered in the same way on the same data."""
     folders = sorted((results / "runs" / job.name / job.model).glob("*/run.json"))
     found = []
@@ -75,7 +75,7 @@ def remove(folder: RunFolder) -> None:
         folder.path.rmdir()
 
 
-def _is_alike(file: RunFile, job: Job) -> bool:
+def _is_alike(file: RunFile, job: ImportJob) -> bool:
     here = (KIND, job.data.label, job.task.mode, job.task.decodings)
     there = (file.model.kind, file.data.label, file.task.mode, file.task.decodings)
     return here == there and set(file.run.variants) <= set(job.task.variants)

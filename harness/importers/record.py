@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core import Sample
-from harness.errors import DataError, nearest
-from harness.importers.lookup import Posed
-from harness.pipeline.plan import covered
+from harness.errors import DataError, did_you_mean
+from harness.importers.lookup import SampleLookup
+from harness.pipeline.plan import applicable
 from harness.specs.imports import MapSpec, SampleColumns, VariantColumn
 
 Place = tuple[str, Sample]
@@ -20,7 +20,7 @@ Place = tuple[str, Sample]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ImportedRecord:
     """What stands at one place of a file, by column."""
 
     place: str
@@ -34,7 +34,7 @@ class Record:
         for part in column.split("."):
             if not isinstance(at, Mapping) or part not in at:
                 known = _paths(self.content)
-                raise DataError(f"{self.place}: no column {column!r}{nearest(column, known)}")
+                raise DataError(f"{self.place}: no column {column!r}{did_you_mean(column, known)}")
             at = at[part]
         return at
 
@@ -72,7 +72,11 @@ class Record:
 
 
 def places(
-    record: Record, posed: Posed, *, spec: MapSpec | None, prompts: Sequence[str] = ()
+    record: ImportedRecord,
+    posed: SampleLookup,
+    *,
+    spec: MapSpec | None,
+    prompts: Sequence[str] = (),
 ) -> list[Place]:
     """All that a record may be an answer to: one, or those that share its prompt.
 
@@ -103,7 +107,7 @@ def places(
     return _refuse_uncovered(record, posed, fitting)
 
 
-def told_apart(found: Sequence[Sequence[Place]]) -> list[Place]:
+def distinct_sources(found: Sequence[Sequence[Place]]) -> list[Place]:
     """One place each for the records of a file, where a prompt is that of several.
 
     A variant that all may be of is that of all. Else, and where samples share a prompt, the
@@ -122,7 +126,9 @@ def told_apart(found: Sequence[Sequence[Place]]) -> list[Place]:
     return chosen
 
 
-def _sample(record: Record, posed: Posed, *, columns: SampleColumns | None) -> Sample | None:
+def _sample(
+    record: ImportedRecord, posed: SampleLookup, *, columns: SampleColumns | None
+) -> Sample | None:
     """The sample that a record names; null where its prompt has to tell."""
     if columns is None:
         named = (record.maybe(column) or "" for column in ("id", "doc.id", "doc.sample_id"))
@@ -141,7 +147,7 @@ def _sample(record: Record, posed: Posed, *, columns: SampleColumns | None) -> S
         for name in (name for name in texts if name not in known):
             raise DataError(
                 f"{record.place}: by the map's `fields`, no sample has {name!r}"
-                f"{nearest(name, known)}"
+                f"{did_you_mean(name, known)}"
             )
         raise posed.unknown(record.place, f"its {' and '.join(texts)}")
     if len(same) > 1:
@@ -152,7 +158,7 @@ def _sample(record: Record, posed: Posed, *, columns: SampleColumns | None) -> S
     return same[0]
 
 
-def _variant(record: Record, posed: Posed, *, spec: MapSpec | None) -> str | None:
+def _variant(record: ImportedRecord, posed: SampleLookup, *, spec: MapSpec | None) -> str | None:
     """The variant that a map or a log names; null where neither does."""
     if spec is None or spec.variant is None:
         named = (record.maybe(f"{part}.variant") for part in ("doc", "metadata"))
@@ -162,12 +168,14 @@ def _variant(record: Record, posed: Posed, *, spec: MapSpec | None) -> str | Non
         return posed.variant(spec.variant, place=record.place)
     name = record.text(spec.variant.column)
     if spec.variant.values and name not in spec.variant.values:
-        known = nearest(name, list(spec.variant.values))
+        known = did_you_mean(name, list(spec.variant.values))
         raise DataError(f"{record.place}: {name!r} is not among the map's `values`{known}")
     return posed.variant(spec.variant.values.get(name, name), place=record.place)
 
 
-def _known(variant: str | None, record: Record, posed: Posed, *, sample: Sample) -> str:
+def _known(
+    variant: str | None, record: ImportedRecord, posed: SampleLookup, *, sample: Sample
+) -> str:
     """The variant, or the task's only one."""
     if variant is not None:
         return variant
@@ -179,9 +187,11 @@ def _known(variant: str | None, record: Record, posed: Posed, *, sample: Sample)
     return next(iter(posed.task.variants))
 
 
-def _refuse_uncovered(record: Record, posed: Posed, pairs: list[Place]) -> list[Place]:
+def _refuse_uncovered(
+    record: ImportedRecord, posed: SampleLookup, pairs: list[Place]
+) -> list[Place]:
     for variant, sample in pairs:
-        if not covered(posed.task.variants[variant], [sample]):
+        if not applicable(posed.task.variants[variant], [sample]):
             raise DataError(
                 f"{record.place}: sample {sample.id} is not asked under {variant}; correct the "
                 "variant"

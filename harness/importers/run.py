@@ -15,9 +15,9 @@ from harness.errors import DataError
 from harness.importers.answers import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
 from harness.pipeline import stages
-from harness.pipeline.answer_modes import label
-from harness.pipeline.plan import SCORING, covered, options
-from harness.pipeline.stages import Taken, Trial
+from harness.pipeline.answer_modes import decoding_label
+from harness.pipeline.plan import SCORING, applicable, options
+from harness.pipeline.stages import SampleResult, StepResult
 from harness.specs.tasks import DecodingSpec, TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry, ModelEntry, RunFile
@@ -29,7 +29,7 @@ Cells = Mapping[tuple[str, str], StoredAnswer]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ImportJob:
     """A task as it was answered, its samples and the model whose answers are imported."""
 
     name: str
@@ -90,7 +90,7 @@ def cells(answers: Sequence[StoredAnswer]) -> Cells:
     return found
 
 
-def planned(job: Job, found: Cells) -> list[tuple[str, Sample]]:
+def planned(job: ImportJob, found: Cells) -> list[tuple[str, Sample]]:
     """The responses of a run: each variant that was found, and those pooled with it, in full."""
     named = {variant for variant, _ in found}
     pools = {job.task.variants[name].pool for name in named} - {None}
@@ -98,11 +98,11 @@ def planned(job: Job, found: Cells) -> list[tuple[str, Sample]]:
         (name, sample)
         for name, spec in job.task.variants.items()
         if name in named or spec.pool in pools
-        for sample in covered(spec, job.samples)
+        for sample in applicable(spec, job.samples)
     ]
 
 
-def run_of(job: Job, found: Cells) -> Run:
+def run_of(job: ImportJob, found: Cells) -> Run:
     """The run that the answers make up: its digest covers the prompts stored with them."""
     most = max(len(answer.texts) for answer in found.values())
     return Run(
@@ -117,7 +117,7 @@ def run_of(job: Job, found: Cells) -> Run:
     )
 
 
-def file_of(job: Job, run: Run, found: Cells) -> RunFile:
+def file_of(job: ImportJob, run: Run, found: Cells) -> RunFile:
     """run.json of the answers."""
     return RunFile(
         digest=run.digest,
@@ -133,7 +133,7 @@ def file_of(job: Job, run: Run, found: Cells) -> RunFile:
     )
 
 
-def refuse_others(ledger: Ledger, job: Job, found: Cells) -> None:
+def refuse_others(ledger: Ledger, job: ImportJob, found: Cells) -> None:
     """Refuse an answer that differs from what is stored for the same prompt."""
     asked = {_request(job, *place, answer=answer).key: answer for place, answer in found.items()}
     for key, held in ledger.find(asked).items():
@@ -145,7 +145,7 @@ def refuse_others(ledger: Ledger, job: Job, found: Cells) -> None:
             )
 
 
-def kept(ledger: Ledger, job: Job, found: Cells) -> list[Trial]:
+def kept(ledger: Ledger, job: ImportJob, found: Cells) -> list[SampleResult]:
     """The trials of the run, their answers in the ledger; a missing one is a failure there."""
     calls = [
         (sample, _request(job, name, sample.id, answer=found.get((name, sample.id))))
@@ -162,13 +162,13 @@ def kept(ledger: Ledger, job: Job, found: Cells) -> list[Trial]:
     return [_trial(job, sample, request=request, held=held) for sample, request in calls]
 
 
-def _drawn(job: Job, count: int) -> Decoding:
+def _drawn(job: ImportJob, count: int) -> Decoding:
     if job.task.mode is Mode.CHOOSE:
         return SCORING
     return Decoding(job.decoding.temperature, job.decoding.max_tokens, n=count)
 
 
-def _words(job: Job, found: Cells) -> dict[str, str]:
+def _words(job: ImportJob, found: Cells) -> dict[str, str]:
     """Digest of all that shaped the answers, by variant."""
     asked: dict[str, dict[str, object]] = {name: {} for name, _ in planned(job, found)}
     for (name, sample), answer in found.items():
@@ -189,7 +189,7 @@ def _add(ledger: Ledger, calls: Sequence[tuple[Request, Response]]) -> None:
         ledger.close()
 
 
-def _request(job: Job, variant: str, sample: str, *, answer: StoredAnswer | None) -> Request:
+def _request(job: ImportJob, variant: str, sample: str, *, answer: StoredAnswer | None) -> Request:
     """What was asked; the sample is part of the model's name, since equal prompts may have been
     answered differently.
     """
@@ -214,13 +214,15 @@ def _response(request: Request, answer: StoredAnswer | None) -> Response:
     return Response(key=request.key, texts=answer.texts)
 
 
-def _trial(job: Job, sample: Sample, *, request: Request, held: Mapping[str, Response]) -> Trial:
-    part = Taken(request.step, request.key, request.messages, held[request.key])
-    way = label(job.task, job.decoding)
+def _trial(
+    job: ImportJob, sample: Sample, *, request: Request, held: Mapping[str, Response]
+) -> SampleResult:
+    part = StepResult(request.step, request.key, request.messages, held[request.key])
+    way = decoding_label(job.task, job.decoding)
     return stages.trial(sample, request.variant, decoding=way, taken=(part,), task=job.task)
 
 
-def check_choices(job: Job, found: Cells) -> None:
+def check_choices(job: ImportJob, found: Cells) -> None:
     """Refuse scores that are more or fewer than the choices of their sample."""
     by_id = {sample.id: sample for sample in job.samples}
     for (variant, sample), answer in found.items():

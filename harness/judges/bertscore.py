@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.errors import SpecError
-from harness.judges.similarity import DECIMALS, answers_of, reference_of, unreadable
+from harness.judges.similarity import DECIMALS, answers_of, missing_verdict, reference_of
 from harness.models.encoders.token_vectors import TokenEncoder, TokenVectors
 from harness.models.vectors import rising_batches
 from harness.parts import digest
@@ -107,7 +107,7 @@ class BertScoreJudge:
 
     def _verdict(self, response: Response, found: Sequence[Sequence[Figures]]) -> Verdict:
         """The verdict on one response, from the figures of each answer with each reference."""
-        if why := unreadable(response):
+        if why := missing_verdict(response):
             return Verdict(response.key, self.name, None, why.reason, note=why.message)
         over = np.mean if self._spec.over == "mean" else np.max
         answers = [over(np.array(figures), axis=0) for figures in found]

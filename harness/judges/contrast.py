@@ -15,10 +15,10 @@ from harness.data.derive import share_a_text
 from harness.judges.similarity import (
     VectorOf,
     answers_of,
+    missing_verdict,
     nearest_cosine,
+    preferred,
     reference_of,
-    unreadable,
-    won,
 )
 from harness.models.encoders.encoders import Encoder
 from harness.parts import Failure, Reason, digest
@@ -97,7 +97,7 @@ class ContrastJudge:
 
     def _verdict(self, case: Case, tally: _Tally) -> Verdict:
         """The verdict on one response."""
-        why = unreadable(case.response) or _unpaired(case, tally)
+        why = missing_verdict(case.response) or _unpaired(case, tally)
         if why is not None:
             return Verdict(case.response.key, self.name, None, why.reason, note=why.message)
         value = fsum(tally.values) / len(tally.values)
@@ -118,7 +118,7 @@ def _value(one: _Texts, other: _Texts, vectors: VectorOf) -> float:
     """The mean value of a pair over every two of its answers."""
     leans = [_lean(text, one, other, vectors=vectors) for text in one.answers]
     others = [_lean(text, other, one, vectors=vectors) for text in other.answers]
-    found = [won(lean + counter) for lean in leans for counter in others]
+    found = [preferred(lean + counter) for lean in leans for counter in others]
     return fsum(found) / len(found)
 
 

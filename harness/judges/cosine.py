@@ -17,10 +17,10 @@ from harness.judges.similarity import (
     DECIMALS,
     VectorOf,
     answers_of,
+    missing_verdict,
     nearest_cosine,
+    preferred,
     reference_of,
-    unreadable,
-    won,
 )
 from harness.models.encoders.encoders import Encoder
 from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
@@ -139,14 +139,14 @@ class CosineJudge:
     def _verdict(self, case: Case, texts: _Texts, vectors: VectorOf) -> Verdict:
         """The verdict on one response."""
         served = "+".join(sorted({r.served for r in case.replies if r.served})) or None
-        key, why = case.response.key, unreadable(case.response) or _unheard(case.replies)
+        key, why = case.response.key, missing_verdict(case.response) or _unheard(case.replies)
         if why is not None:
             return Verdict(key, self.name, None, why.reason, note=why.message, served=served)
         margins = [_margin(answer, texts, vectors) for answer in texts.answers]
         return Verdict(
             response_key=key,
             judge=self.name,
-            value=fsum(map(won, margins)) / len(margins),
+            value=fsum(map(preferred, margins)) / len(margins),
             detail={"margin": fsum(margins) / len(margins)},
             served=served,
         )

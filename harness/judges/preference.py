@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.errors import SpecError, nearest
+from harness.errors import SpecError, did_you_mean
 from harness.parts import Decoding, Message, Reason, digest
 from harness.specs.judges import PreferenceSpec
 from harness.text.parsers import option_number
@@ -114,6 +114,6 @@ def _first(sample: Sample, name: str, *, judge: str) -> str:
     if not sample.references.get(name):
         raise SpecError(
             f"judge {judge} needs the reference {name!r}, which sample {sample.id} lacks"
-            f"{nearest(name, list(sample.references))}"
+            f"{did_you_mean(name, list(sample.references))}"
         )
     return sample.references[name][0]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.errors import SpecError, nearest
+from harness.errors import SpecError, did_you_mean
 from harness.parts import Decoding, Message, Reason, digest
 from harness.specs.judges import RatingSpec, Scale, StatedSpec
 from harness.text.parsers import STATED, rating
@@ -74,7 +74,7 @@ class RatingJudge:
         if not sample.references.get(name):
             raise SpecError(
                 f"judge {self.name} needs the reference {name!r}, which sample {sample.id} lacks"
-                f"{nearest(name, list(sample.references))}"
+                f"{did_you_mean(name, list(sample.references))}"
             )
         return "\n".join(" ".join(text.split()) for text in sample.references[name])
 

@@ -41,12 +41,12 @@ def nearest_cosine(text: str, others: Sequence[str], vectors: VectorOf) -> float
     return max(float(row @ vectors[other].astype(np.float64)) for other in others)
 
 
-def won(margin: float) -> float:
+def preferred(margin: float) -> float:
     """A difference as a value: 1 above zero, 0 below, 0.5 where it is a tie."""
     return float(np.sign(round(margin, DECIMALS)) + 1) / 2
 
 
-def unreadable(response: Response) -> Failure | None:
+def missing_verdict(response: Response) -> Failure | None:
     """Why a response has no text to compare; null where it has one."""
     if response.failure is not None:
         return response.failure

@@ -26,7 +26,7 @@ def choice_starts(
     the context in characters. The first scored place is equal for all choices. A choice that has
     no token is an error.
     """
-    tiled = [tiles(part) for part in offsets]
+    tiled = [covers_text(part) for part in offsets]
     first = min(_shared(rows) for rows in (tiled, tokens) if rows is not None)
     start = boundary
     while True:
@@ -37,7 +37,7 @@ def choice_starts(
         start = earliest
 
 
-def tiles(offsets: Offsets) -> list[tuple[int, int]]:
+def covers_text(offsets: Offsets) -> list[tuple[int, int]]:
     """Offsets that leave nothing out: a space that a tokenizer drops belongs to the next token."""
     found, end = list[tuple[int, int]](), 0
     for first, last in offsets:

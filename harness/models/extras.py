@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from harness.errors import ModelError
 
 
-def need(*packages: str, extra: str = "local") -> None:
+def require(*packages: str, extra: str = "local") -> None:
     """Refuse to go on without the packages local models run on."""
     if missing := [package for package in packages if find_spec(package) is None]:
         raise ModelError(

@@ -10,7 +10,7 @@ from math import log
 from typing import Protocol, runtime_checkable
 
 from harness.core import Request, Response, Sample
-from harness.data.choices import LABELS, laid_out
+from harness.data.choices import LABELS, lay_out
 from harness.errors import SpecError
 from harness.parts import ChoiceScore, Mode
 from harness.specs.tasks import ChoiceSpec, TaskSpec
@@ -22,7 +22,7 @@ AT_MOST = log(0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LabelQuestion:
     """One request: its text, null at a step that shows none, and its options' labels in order."""
 
     request: Request
@@ -31,7 +31,7 @@ class Asked:
 
 
 @runtime_checkable
-class TextReader(Protocol):
+class ReadsText(Protocol):
     """A model that reads the text of a request, and no prompt."""
 
     def text_of(self, request: Request) -> str | None:
@@ -39,7 +39,7 @@ class TextReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class LabelQuestions:
     """What the requests of one task ask: its samples, its layouts, its steps without a sample."""
 
     labels: tuple[str, ...]
@@ -48,7 +48,7 @@ class Questions:
     neutral: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, task: TaskSpec, samples: Sequence[Sample], *, model: str) -> "Questions":
+    def of(cls, task: TaskSpec, samples: Sequence[Sample], *, model: str) -> "LabelQuestions":
         """The questions of a task whose samples have labels and a text."""
         for sample in samples:
             if TEXT not in sample.fields or LABELS not in sample.references:
@@ -66,15 +66,15 @@ class Questions:
             neutral=frozenset((name, step.name) for name, step in steps if step.is_neutral),
         )
 
-    def asked(self, request: Request) -> Asked:
+    def asked(self, request: Request) -> LabelQuestion:
         """What one request asks."""
         if request.mode is not Mode.CHOOSE:
             raise SpecError(f"{request.model}: gives labels and cannot {request.mode}")
         sample = self.samples[request.sample_id]
-        options = laid_out(sample, self.layouts[request.variant])
+        options = lay_out(sample, self.layouts[request.variant])
         labels = tuple(sample.references[LABELS][option.index] for option in options)
         is_neutral = (request.variant, request.step) in self.neutral
-        return Asked(request, None if is_neutral else shown(sample), labels)
+        return LabelQuestion(request, None if is_neutral else shown(sample), labels)
 
 
 def shown(sample: Sample) -> str:
@@ -82,25 +82,27 @@ def shown(sample: Sample) -> str:
     return as_data(sample.fields[TEXT])
 
 
-def batched(asked: Sequence[Asked], size: int) -> Iterator[Sequence[Asked]]:
+def batched(asked: Sequence[LabelQuestion], size: int) -> Iterator[Sequence[LabelQuestion]]:
     """Requests some at a time."""
     for start in range(0, len(asked), size):
         yield asked[start : start + size]
 
 
-def alike(asked: Asked) -> Response:
+def undecided(asked: LabelQuestion) -> Response:
     """The response where no text is shown: no label is likelier than another."""
     scores = tuple(ChoiceScore(0.0, None, 0) for _ in asked.labels)
     return Response(asked.request.key, choice_scores=scores)
 
 
-def probable(asked: Asked, logprobs: Mapping[str, float], detail: Mapping[str, float]) -> Response:
+def with_probabilities(
+    asked: LabelQuestion, logprobs: Mapping[str, float], detail: Mapping[str, float]
+) -> Response:
     """The response of a model that tells the log-probability, in nats, of each label."""
     scores = tuple(ChoiceScore(logprobs[label], None, 0) for label in asked.labels)
     return Response(asked.request.key, choice_scores=scores, detail=detail)
 
 
-def picked(asked: Asked, label: str, detail: Mapping[str, float]) -> Response:
+def chosen(asked: LabelQuestion, label: str, detail: Mapping[str, float]) -> Response:
     """The response of a model that tells a label and not how probable it is.
 
     The other labels are known by a bound alone, so that nobody reads a probability out of them.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 
 from harness.core import Request, Response, Sample
-from harness.data.choices import laid_out
-from harness.errors import SpecError, nearest
+from harness.data.choices import lay_out
+from harness.errors import SpecError, did_you_mean
 from harness.parts import ChoiceScore, Mode, Option, digest
 from harness.specs.tasks import ChoiceSpec
 
@@ -55,7 +55,7 @@ def control(
     if policy not in sources:
         raise SpecError(
             f"control {policy!r} is not defined by this task's `controls`"
-            f"{nearest(policy, list(sources))}"
+            f"{did_you_mean(policy, list(sources))}"
         )
     steps, known = sources[policy], {sample.id: sample for sample in samples}
     first = {part.cluster: part for part in sorted(samples, key=_id, reverse=True)}
@@ -64,12 +64,12 @@ def control(
     def reply(request: Request) -> Response:
         names, sample = steps.get(request.step), known[request.sample_id]
         if layouts and request.variant in layouts:
-            options = laid_out(sample, layouts[request.variant])
+            options = lay_out(sample, layouts[request.variant])
             place = _place(_drawn(names, request), request, sample, options) if names else None
             return _chosen(request, options, place)
         if not names:
             fact = f"has nothing for step {request.step!r} of variant {request.variant}"
-            known_steps = nearest(request.step, list(steps))
+            known_steps = did_you_mean(request.step, list(steps))
             raise SpecError(f"control {policy!r} {fact}; add it to `controls`{known_steps}")
         name = _drawn(names, request)
         if name.startswith(_CLUSTER):
@@ -136,5 +136,5 @@ def _text(sample: Sample, name: str) -> str:
         return sample.references[name][0]
     raise SpecError(
         f"sample {sample.id} has no field or reference {name!r}, which the task's `controls` name"
-        f"{nearest(name, [*sample.fields, *sample.references])}"
+        f"{did_you_mean(name, [*sample.fields, *sample.references])}"
     )

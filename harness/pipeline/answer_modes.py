@@ -13,8 +13,8 @@ from harness.errors import SpecError
 from harness.parts import Mode
 from harness.specs.tasks import DecodingSpec, TaskSpec, VariantSpec
 
-Way = Literal["logprob", "top_logprobs", "written"]
-MODES: Mapping[Way, Mode] = {
+AnswerMode = Literal["logprob", "top_logprobs", "written"]
+MODES: Mapping[AnswerMode, Mode] = {
     "logprob": Mode.CHOOSE,
     "top_logprobs": Mode.CHOOSE_TOKEN,
     "written": Mode.GENERATE,
@@ -27,8 +27,8 @@ _WHAT = {
 SCORED = (Mode.CHOOSE, Mode.CHOOSE_TOKEN)
 
 
-def answered_by(
-    task: TaskSpec, modes: frozenset[Mode], wanted: Way | None, *, model: str
+def with_mode(
+    task: TaskSpec, modes: frozenset[Mode], wanted: AnswerMode | None, *, model: str
 ) -> TaskSpec:
     """The task as a model with these modes is asked: exactly where it can, as `wanted` if told.
 
@@ -50,14 +50,14 @@ def answered_by(
     )
 
 
-def label(task: TaskSpec, decoding: DecodingSpec) -> str:
+def decoding_label(task: TaskSpec, decoding: DecodingSpec) -> str:
     """The name in tables of how answers are drawn: T0.3, or the way choices are answered."""
     if task.has_choices:
         return next(way for way, mode in MODES.items() if mode == task.mode)
     return f"T{decoding.temperature:g}"
 
 
-def _remedy(able: Sequence[Way]) -> str:
+def _remedy(able: Sequence[AnswerMode]) -> str:
     """What works: other ways of this model, in a column of their own, or other models."""
     others = "a model of kind transformers or vllm, or a server that echoes log-probabilities"
     if not able:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.core import Request, Response, Sample
-from harness.errors import SpecError, nearest
-from harness.models.client.cached import Desk
+from harness.errors import SpecError, did_you_mean
+from harness.models.client.cached import CachedClient
 from harness.parts import Decoding, Reason, digest
 from harness.specs.transforms import BuildSpec, BuildStepSpec
-from harness.text.parsers import CUTS, closing_yes_no
+from harness.text.parsers import POSTPROCESSORS, closing_yes_no
 from harness.text.prompts import Prompts
 
 
@@ -47,7 +47,7 @@ class Built:
 
 
 def build(
-    samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts, desk: Desk, seed: int
+    samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts, desk: CachedClient, seed: int
 ) -> Built:
     """Take every step of a job on every sample; what is stored already is not asked again."""
     check_slots(samples, spec, prompts=prompts)
@@ -77,7 +77,7 @@ def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts)
         if unseen := sorted(prompts.variables(step.template) - set(step.sees)):
             raise SpecError(
                 f"template {step.template}: step {step.name} does not show it {unseen[0]!r}"
-                f"{nearest(unseen[0], list(step.sees))}"
+                f"{did_you_mean(unseen[0], list(step.sees))}"
             )
     for sample in samples:
         known = {*sample.fields, *sample.references}
@@ -92,7 +92,7 @@ def _check_seen(sample: Sample, step: BuildStepSpec, known: set[str]) -> None:
         if source not in known:
             raise SpecError(
                 f"sample {sample.id} has no field or reference {source!r}, which step "
-                f"{step.name} sees{nearest(source, sorted(known))}"
+                f"{step.name} sees{did_you_mean(source, sorted(known))}"
             )
 
 
@@ -154,7 +154,7 @@ def _taken(
     """The draft after one step: a reference more, one fewer, or the reason it stops here."""
     if response.failure is not None:
         return replace(draft, reason=response.failure.reason, note=response.failure.message)
-    said = CUTS[cut](response.texts[0]) if response.texts else ""
+    said = POSTPROCESSORS[cut](response.texts[0]) if response.texts else ""
     if not said:
         return replace(draft, reason=Reason.EMPTY, note=f"step {step.name}: the answer is blank")
     sources, references = {**draft.sources, step.name: source}, dict(draft.sample.references)

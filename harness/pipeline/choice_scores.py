@@ -9,9 +9,9 @@ from math import fsum
 
 from harness.judges.gold import PLACE
 from harness.stats.classification import calibration_error
-from harness.storage.runs import Row, VerdictRow
+from harness.storage.runs import SampleRecord, VerdictRecord
 
-Read = tuple[Row, VerdictRow]
+Read = tuple[SampleRecord, VerdictRecord]
 PERMUTED, CALIBRATION, FAVOURITE = "accuracy_permuted", "calibration_error", "most_frequent_choice"
 
 
@@ -54,7 +54,7 @@ def chance(readings: Sequence[Read]) -> float:
     return fsum(1 / len(row.sample.choices) for row, _ in readings) / len(readings)
 
 
-def _gold(row: Row) -> int:
+def _gold(row: SampleRecord) -> int:
     return row.sample.choices.index(row.sample.gold or "")
 
 
@@ -64,5 +64,5 @@ def _credit(shares: Sequence[tuple[float, ...]], gold: int) -> float:
     return 1 / totals.count(best) if totals[gold] == best else 0.0
 
 
-def _places(verdict: VerdictRow) -> dict[str, float]:
+def _places(verdict: VerdictRecord) -> dict[str, float]:
     return {name: v for name, v in verdict.detail.items() if name.startswith(PLACE)}

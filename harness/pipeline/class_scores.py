@@ -16,7 +16,7 @@ from harness.pipeline.choice_scores import Read
 from harness.pipeline.detection_scores import DRAWS, Number
 from harness.specs.tasks import ClassesSpec
 from harness.stats.classification import classified, one_hot
-from harness.stats.resampling import Figure, Resamples
+from harness.stats.resampling import EstimateCI, Resamples
 
 PRECISION, RECALL, F1, MACRO = "precision_{}", "recall_{}", "f1_{}", "macro_f1"
 MISSED = "missed_{}"
@@ -92,7 +92,9 @@ def _rates(held: Sequence[_Held], labels: Sequence[str], seed: str) -> Iterator[
     yield _number(MACRO, found.macro_f1, planned, held)
 
 
-def _number(metric: str, figure: Figure, planned: Sequence[int], held: Sequence[_Held]) -> Number:
+def _number(
+    metric: str, figure: EstimateCI, planned: Sequence[int], held: Sequence[_Held]
+) -> Number:
     """A figure with the readings it is made of; without a value none counts."""
     value, ends = figure.estimate.value, figure.bounds
     counted = [at for at in planned if held[at].chosen is not None and value is not None]

@@ -11,9 +11,9 @@ from pathlib import Path
 from harness.core import Model, Sample
 from harness.errors import ModelError
 from harness.models.encoders.encoders import Encoder
-from harness.models.encoders.factory import embedded
-from harness.models.labels import Questions
-from harness.models.local.trained import Trained, check_fit, read_trained
+from harness.models.encoders.factory import encode_cached
+from harness.models.labels import LabelQuestions
+from harness.models.local.trained import TrainedClassifier, check_fit, read_trained
 from harness.specs.models import (
     ClassifierSpec,
     LabellingSpec,
@@ -26,7 +26,7 @@ from harness.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Posed:
+class TaskContext:
     """A task by its name, all its samples, and those of them that are asked about."""
 
     name: str
@@ -35,7 +35,7 @@ class Posed:
     asked: Sequence[Sample]
 
 
-def model_of(space: Workspace, name: str, spec: ModelSpec, posed: Posed) -> Model:
+def model_of(space: Workspace, name: str, spec: ModelSpec, posed: TaskContext) -> Model:
     """The model of a spec, which may be one that gives labels."""
     match spec:
         case SklearnSpec() | ClassifierSpec() | ModerationSpec():
@@ -56,9 +56,9 @@ def vectors_folder(space: Workspace) -> Path:
     return space.registry.cache / "vectors"
 
 
-def _labelling(space: Workspace, name: str, spec: LabellingSpec, posed: Posed) -> Model:
+def _labelling(space: Workspace, name: str, spec: LabellingSpec, posed: TaskContext) -> Model:
     """The model of a spec of one of the kinds that give labels."""
-    questions = Questions.of(posed.task, posed.samples, model=name)
+    questions = LabelQuestions.of(posed.task, posed.samples, model=name)
     match spec:
         case ModerationSpec():
             from harness.models.openai.moderation import ModerationModel
@@ -74,7 +74,7 @@ def _labelling(space: Workspace, name: str, spec: LabellingSpec, posed: Posed) -
 
             head = _fitting(space, name, spec, posed)
             encoder = space.registry.encoder(spec.encoder)
-            encode = partial(embedded, encoder=encoder, folder=vectors_folder(space))
+            encode = partial(encode_cached, encoder=encoder, folder=vectors_folder(space))
             has_odds = spec.head == "logistic"
             return SklearnModel(name, head, questions, encode=encode, has_odds=has_odds)
 
@@ -93,8 +93,8 @@ def recipe(spec: SklearnSpec | ClassifierSpec, encoder: Encoder | None = None) -
 
 
 def _fitting(
-    space: Workspace, name: str, spec: SklearnSpec | ClassifierSpec, posed: Posed
-) -> Trained:
+    space: Workspace, name: str, spec: SklearnSpec | ClassifierSpec, posed: TaskContext
+) -> TrainedClassifier:
     """What was trained for a task, as the YAML says today; it must fit the task and its texts.
 
     A task that was made of another one is answered by what was trained for that.
@@ -108,6 +108,6 @@ def _fitting(
             f"{folder}: trained as {found.card.recipe!r}, and the YAML of {name} now says "
             f"{today!r}; train it again, or put the YAML back"
         )
-    labels = Questions.of(posed.task, posed.samples, model=name).labels
+    labels = LabelQuestions.of(posed.task, posed.samples, model=name).labels
     check_fit(found, labels, posed.asked)
     return found

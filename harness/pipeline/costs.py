@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 
 from harness.parts import Usage
-from harness.storage.runs import Cost, Costs, JudgeEntry, Row, StepRow, VerdictRow
+from harness.storage.runs import Cost, Costs, JudgeEntry, SampleRecord, StepRecord, VerdictRecord
 
 Calls = Mapping[str, Usage]
 """What calls were charged for, by their keys in the ledger."""
 
 
-def answer_calls(row: Row, judge: JudgeEntry | None = None) -> dict[str, Usage]:
+def answer_calls(row: SampleRecord, judge: JudgeEntry | None = None) -> dict[str, Usage]:
     """The calls behind a response; behind that of an earlier step, where a judge reads one."""
     return {step.key: step.usage for step in _read(row.steps, judge.step if judge else None)}
 
 
-def judge_calls(verdict: VerdictRow) -> dict[str, Usage]:
+def judge_calls(verdict: VerdictRecord) -> dict[str, Usage]:
     """The calls behind a verdict; rows written before they told have unknown ones."""
     usages = verdict.usages or (Usage(),) * len(verdict.keys)
     return dict(zip(verdict.keys, usages, strict=True))
@@ -43,7 +43,7 @@ def cost_of(calls: Calls) -> Cost:
     )
 
 
-def run_costs(rows: Sequence[Row], judges: Sequence[JudgeEntry]) -> Costs:
+def run_costs(rows: Sequence[SampleRecord], judges: Sequence[JudgeEntry]) -> Costs:
     """What the calls of a run came to; of its judges those that ask."""
     answers = merged(answer_calls(row) for row in rows)
     asked = {
@@ -65,7 +65,7 @@ def merged(parts: Iterable[Calls]) -> dict[str, Usage]:
     return {key: usage for part in parts for key, usage in part.items()}
 
 
-def _read(steps: Sequence[StepRow], name: str | None) -> Sequence[StepRow]:
+def _read(steps: Sequence[StepRecord], name: str | None) -> Sequence[StepRecord]:
     """The steps up to one, or all of them."""
     names = [step.step for step in steps]
     return steps[: names.index(name) + 1] if name in names else steps

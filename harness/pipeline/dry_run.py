@@ -9,27 +9,32 @@ from dataclasses import dataclass, replace
 from math import fsum
 
 from harness.core import Request
-from harness.models.client.cached import Desk
-from harness.models.labels import TextReader
-from harness.models.local.token_report import CHARACTERS_A_TOKEN, Sizing, characters, estimated
+from harness.models.client.cached import CachedClient
+from harness.models.labels import ReadsText
+from harness.models.local.token_report import (
+    CHARACTERS_A_TOKEN,
+    MeasuresPrompts,
+    characters,
+    estimated,
+)
 from harness.parts import Message
-from harness.pipeline.judge_sessions import Seat
+from harness.pipeline.judge_sessions import JudgeSetup
 from harness.pipeline.preview import (
-    Foreseen,
+    PlannedCall,
     asked_of,
-    count_replies,
-    count_stored,
-    foresee,
+    charge_stored_calls,
+    charge_stored_replies,
+    preview,
     questions,
 )
-from harness.pipeline.run import Prepared, Seated
+from harness.pipeline.run import JudgePlan, RunPlan
 from harness.workspace import HOSTED, Workspace
 
 ANY = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallSummary:
     """One kind of call: how many, how many of them stored, their sizes, and the price of the rest.
 
     `variant` is - for a judge, which reads all of them. `stored` is null where all prompts show
@@ -63,49 +68,49 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _CallGroup:
     """Calls of one kind, those that no kind before has made apart, and where they are put."""
 
     asker: str
     step: str
-    calls: Sequence[Foreseen]
-    new: Sequence[Foreseen]
-    desk: Desk
+    calls: Sequence[PlannedCall]
+    new: Sequence[PlannedCall]
+    desk: CachedClient
 
 
-def dry_runs(space: Workspace, each: Sequence[Prepared]) -> list[list[Asked]]:
+def dry_runs(space: Workspace, each: Sequence[RunPlan]) -> list[list[CallSummary]]:
     """Every kind of call of some runs, one list a run; a call that two share is the first one's.
 
     What is stored of them is counted against the budget.
     """
     seen: set[str] = set()
     for ready in each:
-        count_stored(ready.plan, space.desk(ready.model), ready.seats)
+        charge_stored_calls(ready.plan, space.desk(ready.model), ready.seats)
     return [_dry_run(space, ready, seen) for ready in each]
 
 
-def dry_judges(space: Workspace, ready: Seated) -> list[Asked]:
+def dry_judges(space: Workspace, ready: JudgePlan) -> list[CallSummary]:
     """Every kind of call of judges that are to read a stored run; what is stored is counted."""
     seen, task = set[str](), ready.file.task
-    count_replies(ready.trials, ready.seats, task=task)
+    charge_stored_replies(ready.trials, ready.seats, task=task)
     return [
         part
         for seat in ready.seats
         for asked in [asked_of(ready.trials, seat, task=task)]
-        for part in _judging(space, seat, [Foreseen(one, one) for one in asked], seen=seen)
+        for part in _judging(space, seat, [PlannedCall(one, one) for one in asked], seen=seen)
     ]
 
 
-def _dry_run(space: Workspace, ready: Prepared, seen: set[str]) -> list[Asked]:
+def _dry_run(space: Workspace, ready: RunPlan, seen: set[str]) -> list[CallSummary]:
     """Every kind of call of a run, those of its judges last."""
-    plan, desk, found = ready.plan, space.desk(ready.model), list[Asked]()
-    courses = foresee(plan, desk)
+    plan, desk, found = ready.plan, space.desk(ready.model), list[CallSummary]()
+    courses = preview(plan, desk)
     stored = _stored(desk, [call for course in courses for call in course.calls])
     for variant in plan.run.variants:
         members = [course.calls for course in courses if course.cell.variant == variant]
         for place, step in enumerate(plan.task.variants[variant].steps):
             calls = [part[place] for part in members if len(part) > place]
-            kind = _Kind(plan.run.task, step.name, calls, _new(calls, seen), desk)
+            kind = _CallGroup(plan.run.task, step.name, calls, _new(calls, seen), desk)
             found.append(replace(_asked(space, kind, stored), variant=variant))
     for seat in ready.seats:
         found += _judging(space, seat, list(questions(plan, courses, seat)), seen=seen)
@@ -113,24 +118,24 @@ def _dry_run(space: Workspace, ready: Prepared, seen: set[str]) -> list[Asked]:
 
 
 def _judging(
-    space: Workspace, seat: Seat, asked: Sequence[Foreseen], *, seen: set[str]
-) -> Iterator[Asked]:
+    space: Workspace, seat: JudgeSetup, asked: Sequence[PlannedCall], *, seen: set[str]
+) -> Iterator[CallSummary]:
     """Every kind of question of a judge; none of one that asks nothing."""
     if seat.desk is None:
         return
     stored = _stored(seat.desk, asked)
     for step_name in dict.fromkeys(call.longest.step for call in asked):
         calls = [call for call in asked if call.longest.step == step_name]
-        kind = _Kind(seat.judge.name, step_name, calls, _new(calls, seen), seat.desk)
+        kind = _CallGroup(seat.judge.name, step_name, calls, _new(calls, seen), seat.desk)
         yield _asked(space, kind, stored)
 
 
-def _stored(desk: Desk, calls: Sequence[Foreseen]) -> frozenset[str]:
+def _stored(desk: CachedClient, calls: Sequence[PlannedCall]) -> frozenset[str]:
     """Which of some calls would not be made, by key."""
     return frozenset(desk.stored([call.longest for call in calls if not call.is_open]))
 
 
-def _new(calls: Sequence[Foreseen], seen: set[str]) -> list[Foreseen]:
+def _new(calls: Sequence[PlannedCall], seen: set[str]) -> list[PlannedCall]:
     """The calls that no cell before has made, each once; they are then seen."""
     planned = {call.longest.key: call for call in calls}
     new = [call for key, call in planned.items() if key not in seen]
@@ -138,12 +143,12 @@ def _new(calls: Sequence[Foreseen], seen: set[str]) -> list[Foreseen]:
     return new
 
 
-def _texts(kind: _Kind, reader: TextReader, stored: frozenset[str]) -> Asked:
+def _texts(kind: _CallGroup, reader: ReadsText, stored: frozenset[str]) -> CallSummary:
     """Calls of a model that reads texts alone: they have no tokens, nor a prompt for an example."""
     found = {call.longest.key: reader.text_of(call.longest) for call in kind.new}
     texts = {key: text for key, text in found.items() if text is not None}
     model = kind.desk.model
-    return Asked(
+    return CallSummary(
         asker=kind.asker,
         variant=ANY,
         step=kind.step,
@@ -161,16 +166,16 @@ def _texts(kind: _Kind, reader: TextReader, stored: frozenset[str]) -> Asked:
     )
 
 
-def _asked(space: Workspace, kind: _Kind, stored: frozenset[str]) -> Asked:
+def _asked(space: Workspace, kind: _CallGroup, stored: frozenset[str]) -> CallSummary:
     model, new = kind.desk.model, kind.new
-    if isinstance(model, TextReader):
+    if isinstance(model, ReadsText):
         return _texts(kind, model, stored)
-    size = model.prompt_size if isinstance(model, Sizing) else estimated
+    size = model.prompt_size if isinstance(model, MeasuresPrompts) else estimated
     sizes = {call.shortest.key: size(call.shortest) for call in new}
     left = [call for call in new if call.longest.key not in stored]
     least, most = _price(left, sizes, kind.desk)
     example = kind.calls[0].longest if kind.calls else None
-    return Asked(
+    return CallSummary(
         asker=kind.asker,
         variant=ANY,
         step=kind.step,
@@ -180,7 +185,7 @@ def _asked(space: Workspace, kind: _Kind, stored: frozenset[str]) -> Asked:
         stored=None if new and all(call.is_open for call in new) else len(new) - len(left),
         prompt_characters=sum(characters(call.longest) for call in new),
         prompt_tokens=sum(sizes[call.shortest.key] + _shown(call) for call in new),
-        is_estimate=not isinstance(model, Sizing),
+        is_estimate=not isinstance(model, MeasuresPrompts),
         max_tokens=sum(_most_drawn(call.longest) for call in new),
         least_usd=least,
         most_usd=most,
@@ -192,7 +197,7 @@ def _asked(space: Workspace, kind: _Kind, stored: frozenset[str]) -> Asked:
 
 
 def _price(
-    left: Sequence[Foreseen], sizes: Mapping[str, int], desk: Desk
+    left: Sequence[PlannedCall], sizes: Mapping[str, int], desk: CachedClient
 ) -> tuple[float | None, float | None]:
     """What calls that are still to be made cost, at least and at most; null where not known."""
     if desk.model.kind not in HOSTED:
@@ -207,7 +212,7 @@ def _price(
     return charged[0], charged[1]
 
 
-def _shown(call: Foreseen) -> int:
+def _shown(call: PlannedCall) -> int:
     """The tokens of answers not drawn yet that a prompt shows: as many as they may have."""
     return (characters(call.longest) - characters(call.shortest)) // CHARACTERS_A_TOKEN
 

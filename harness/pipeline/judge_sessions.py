@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
-from harness.errors import ModelError, SpecError, StoreError, nearest
+from harness.errors import ModelError, SpecError, StoreError, did_you_mean
 from harness.judges.label import THROUGH
 from harness.judges.swapped import SWAPPED, Swapped, partners
-from harness.models.client.cached import Desk
+from harness.models.client.cached import CachedClient
 from harness.parts import Mode
 from harness.pipeline.plan import Plan, request
 from harness.specs.judges import CosineSpec, GoldSpec, JudgeSpec, asked_model, step_read
@@ -26,30 +26,30 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class JudgeSetup:
     """A judge, how it stands in run.json, and the desk its questions go to, if it asks any."""
 
     judge: Judge
     entry: JudgeEntry
-    desk: Desk | None
+    desk: CachedClient | None
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class JudgeModelOptions:
     """Which model asking judges ask, null for their own, and whether it may be the one tested."""
 
     model: str | None = None
     is_self_allowed: bool = False
 
 
-def seat_judges(
+def set_up_judges(
     space: Workspace,
     names: Sequence[str],
     *,
-    asking: Asking,
+    asking: JudgeModelOptions,
     tested: Model | ModelEntry,
     samples: Sequence[Sample],
-) -> tuple[Seat, ...]:
+) -> tuple[JudgeSetup, ...]:
     """A seat for each judge named; `samples` are those of the run."""
     seats = tuple(
         _seat(space, name, asking=asking, tested=tested, samples=samples) for name in names
@@ -103,7 +103,7 @@ def check_judges(space: Workspace, names: Sequence[str], *, task: TaskSpec, name
         if step is not None and step not in steps:
             raise SpecError(
                 f"judge {judge} reads step {step!r}, which no variant of task {name} has"
-                f"{nearest(step, sorted(steps))}"
+                f"{did_you_mean(step, sorted(steps))}"
             )
 
 
@@ -124,7 +124,7 @@ def judge_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class OfflineModel:
     """A model known by its stored calls alone: offline, it is never asked."""
 
     name: str
@@ -151,7 +151,7 @@ def resolve(space: Workspace, model: Model, spec: ModelSpec) -> Model:
         known = sorted(space.desk(model).ledger.identities())
         if len(known) == 1:
             _log.warning("%s; taken for %s, whose answers are stored", error, known[0])
-            return Remembered(model.name, model.kind, known[0], model.modes)
+            return OfflineModel(model.name, model.kind, known[0], model.modes)
         raise ModelError(
             f"{error}; or, to work offline, name the model in configs/models/{model.name}.yaml "
             "instead of auto"
@@ -159,7 +159,9 @@ def resolve(space: Workspace, model: Model, spec: ModelSpec) -> Model:
     return model
 
 
-def try_judges(space: Workspace, plan: Plan, *, seats: Sequence[Seat], ledger: Ledger) -> None:
+def smoke_test_judges(
+    space: Workspace, plan: Plan, *, seats: Sequence[JudgeSetup], ledger: Ledger
+) -> None:
     """Have each judge read a made-up answer, and see its key, unless no answer is missing."""
     variants = plan.task.variants
     first = [
@@ -177,7 +179,7 @@ def _first(samples: Sequence[Sample], judge: Judge) -> Sample:
     return next(part for part in samples if part.id in known)
 
 
-def _try(space: Workspace, seat: Seat, sample: Sample) -> None:
+def _try(space: Workspace, seat: JudgeSetup, sample: Sample) -> None:
     response = Response(key="made up", texts=("a made-up answer",))
     seat.judge.ask(sample, response)
     if seat.entry.asks is None:
@@ -195,10 +197,10 @@ def _seat(
     space: Workspace,
     name: str,
     *,
-    asking: Asking,
+    asking: JudgeModelOptions,
     tested: Model | ModelEntry,
     samples: Sequence[Sample],
-) -> Seat:
+) -> JudgeSetup:
     """A judge by name, with the desk of its judge model; never the model under test unasked."""
     spec, (plain, named, mark) = spec_of(space, name), _parts(name)
     own = asked_model(spec)
@@ -207,7 +209,7 @@ def _seat(
             raise SpecError(f"judge {name}: {plain} asks no model; name it without /{named}")
         judge = judge_of(space, name, identity=None, samples=samples)
         entry = JudgeEntry(name, judge.metric, judge.recipe, step=step_read(spec))
-        return Seat(judge, entry, None)
+        return JudgeSetup(judge, entry, None)
     asked = named or asking.model or own
     model_spec = space.registry.model_spec(asked)
     model = space.registry.model(asked, model_spec)
@@ -233,7 +235,7 @@ def _seat(
         identity=model.identity,
         step=step_read(spec),
     )
-    return Seat(judge, entry, space.desk(model))
+    return JudgeSetup(judge, entry, space.desk(model))
 
 
 def _parts(name: str) -> tuple[str, str | None, str]:

@@ -14,10 +14,10 @@ from typing import Any, Final
 from msgspec import structs
 
 from harness.core import Sample
-from harness.data.choices import ORDER, order_of
+from harness.data.choices import ORDER, permutation
 from harness.data.readers.labelled_table import IMPLICITNESS
-from harness.errors import SpecError, nearest
-from harness.models.client.cached import Desk
+from harness.errors import SpecError, did_you_mean
+from harness.models.client.cached import CachedClient
 from harness.parts import Reason
 from harness.pipeline.build import build
 from harness.specs.tasks import DataSpec, TaskSpec
@@ -43,12 +43,12 @@ ORIGINAL: Final = "original"
 class Writer:
     """Who writes texts anew: a model's desk and the templates it is asked in."""
 
-    desk: Desk
+    desk: CachedClient
     prompts: Prompts
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PerturbationPlan:
     """What is perturbed: the field, by which perturbations, by what seed."""
 
     field: str
@@ -57,7 +57,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PerturbationCounts:
     """What one perturbation came to: texts changed, left as they were, and missing by reason."""
 
     perturbation: str
@@ -72,7 +72,9 @@ def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
     known = sorted({name for sample in samples for name in sample.fields})
     if wanted is not None:
         if wanted not in known:
-            raise SpecError(f"--field: samples have no field {wanted!r}{nearest(wanted, known)}")
+            raise SpecError(
+                f"--field: samples have no field {wanted!r}{did_you_mean(wanted, known)}"
+            )
         return wanted
     if TEXT in known:
         return TEXT
@@ -80,8 +82,8 @@ def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
 
 
 def perturbed(
-    samples: Sequence[Sample], task: TaskSpec, plan: Plan, *, writer: Writer | None
-) -> tuple[list[Sample], list[Made]]:
+    samples: Sequence[Sample], task: TaskSpec, plan: PerturbationPlan, *, writer: Writer | None
+) -> tuple[list[Sample], list[PerturbationCounts]]:
     """The samples, then those of each perturbation; and what each of these came to.
 
     `writer` is null where no perturbation asks a model.
@@ -99,7 +101,7 @@ def perturbed(
             if sample.id in texts
         ]
         left = len(samples) - len(texts) - missing.total()
-        counts.append(Made(name, spec.keeps_meaning, len(texts), left, missing))
+        counts.append(PerturbationCounts(name, spec.keeps_meaning, len(texts), left, missing))
     return found, counts
 
 
@@ -132,7 +134,9 @@ def line(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _changed(samples: Sequence[Sample], name: str, spec: LocalSpec, plan: Plan) -> dict[str, str]:
+def _changed(
+    samples: Sequence[Sample], name: str, spec: LocalSpec, plan: PerturbationPlan
+) -> dict[str, str]:
     """The texts that word lists change, by sample id; each drawn by its sample's id alone."""
     lookup: Callable[[str], Sequence[str]] = lambda _: ()  # noqa: E731 - asked by WordNetSpec alone
     if isinstance(spec, WordNetSpec):
@@ -147,7 +151,7 @@ def _changed(samples: Sequence[Sample], name: str, spec: LocalSpec, plan: Plan) 
 
 
 def _written(
-    samples: Sequence[Sample], spec: AskedSpec, plan: Plan, *, writer: Writer | None
+    samples: Sequence[Sample], spec: AskedSpec, plan: PerturbationPlan, *, writer: Writer | None
 ) -> tuple[dict[str, str], Counter[Reason]]:
     """The texts that a model writes, by sample id, and what it did not write, by reason."""
     if writer is None:
@@ -171,7 +175,9 @@ def _original(sample: Sample, task: TaskSpec) -> Sample:
     return sample if task.phrases else replace(sample, group=ORIGINAL)
 
 
-def _sample(sample: Sample, text: str, task: TaskSpec, *, plan: Plan, name: str) -> Sample:
+def _sample(
+    sample: Sample, text: str, task: TaskSpec, *, plan: PerturbationPlan, name: str
+) -> Sample:
     """A sample with another text, linked to its original."""
     measured = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
     if taken := {FROM, BY, KEEPS} & {*measured, *sample.fields}:
@@ -201,6 +207,6 @@ def _orders(sample: Sample, task: TaskSpec) -> dict[str, tuple[str, ...]]:
     layouts = [variant.choice for variant in task.variants.values() if variant.choice]
     numbers = sorted({layout.order for layout in layouts if layout.order is not None})
     return {
-        f"{ORDER}{number}": tuple(str(at + 1) for at in order_of(sample, number))
+        f"{ORDER}{number}": tuple(str(at + 1) for at in permutation(sample, number))
         for number in numbers
     }

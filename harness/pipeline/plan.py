@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core import Request, Run, Sample
-from harness.data.choices import laid_out, shown
-from harness.errors import SpecError, nearest
+from harness.data.choices import display_texts, lay_out
+from harness.errors import SpecError, did_you_mean
 from harness.parts import Decoding, Option, digest
-from harness.pipeline.answer_modes import SCORED, label
+from harness.pipeline.answer_modes import SCORED, decoding_label
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.text.prompts import Prompts, Slot, as_data
 
@@ -19,7 +19,7 @@ SCORING = Decoding(max_tokens=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PlannedResponse:
     """One planned response: a sample, under a variant, drawn one way."""
 
     sample: Sample
@@ -38,21 +38,21 @@ class Plan:
     identity: str
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[PlannedResponse]:
         """Every response of the run, in the order of variant, decoding and sample."""
         return [
-            Cell(sample, variant, decoding)
+            PlannedResponse(sample, variant, decoding)
             for variant in self.run.variants
             for decoding in self.task.decodings
-            for sample in covered(self.task.variants[variant], self.samples)
+            for sample in applicable(self.task.variants[variant], self.samples)
         ]
 
-    def label(self, cell: Cell) -> str:
+    def label(self, cell: PlannedResponse) -> str:
         """The name in tables of how a cell is answered, such as T0.3."""
-        return label(self.task, cell.decoding)
+        return decoding_label(self.task, cell.decoding)
 
 
-def covered(variant: VariantSpec, samples: Sequence[Sample]) -> list[Sample]:
+def applicable(variant: VariantSpec, samples: Sequence[Sample]) -> list[Sample]:
     """The samples that are asked under a variant: those that have the fields it needs."""
     return [sample for sample in samples if all(name in sample.fields for name in variant.needs)]
 
@@ -76,7 +76,7 @@ def _variant(task: TaskSpec, name: str, *, task_name: str) -> str:
     """The variant of a name, which may be told by what stands after its first colon."""
     ends = [variant for variant in task.variants if variant.partition(":")[2] == name]
     if name not in task.variants and len(ends) != 1:
-        known = nearest(name, [*task.variants, "all"])
+        known = did_you_mean(name, [*task.variants, "all"])
         raise SpecError(f"no variant {name!r} in tasks/{task_name}.yaml{known}")
     return name if name in task.variants else ends[0]
 
@@ -91,11 +91,11 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
     An answer is data as much as what a prompt shows: it passes the same filter.
     """
     spec = task.variants[variant].choice
-    found = laid_out(sample, spec) if spec else ()
+    found = lay_out(sample, spec) if spec else ()
     return tuple(Option(option.index, as_data(option.answer)) for option in found)
 
 
-def take(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sample, ...]:
+def subsample(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sample, ...]:
     """A seeded subset in which every group keeps its share; a smaller one lies within a larger.
 
     Samples are ranked within their group by a seeded digest and dealt out in proportion: no
@@ -106,12 +106,12 @@ def take(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sa
     groups: dict[str, list[Sample]] = {}
     for sample in sorted(samples, key=lambda s: digest((seed, s.id))):
         groups.setdefault(sample.group, []).append(sample)
-    counts = _dealt({name: len(members) for name, members in groups.items()}, limit)
+    counts = _apportion({name: len(members) for name, members in groups.items()}, limit)
     chosen = {s.id for name, members in groups.items() for s in members[: counts[name]]}
     return tuple(sample for sample in samples if sample.id in chosen)
 
 
-def _dealt(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
+def _apportion(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
     """How many each group gives: the quota method (Balinski and Young 1975), which never takes
     back what it dealt, as largest remainders do, nor strays from a share, as divisors do.
     """
@@ -122,7 +122,9 @@ def _dealt(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
     return counts
 
 
-def request(plan: Plan, cell: Cell, *, step: StepSpec, earlier: Mapping[str, str]) -> Request:
+def request(
+    plan: Plan, cell: PlannedResponse, *, step: StepSpec, earlier: Mapping[str, str]
+) -> Request:
     """The request of one step of a cell; `earlier` holds the texts of the steps before it."""
     is_scored = _is_scored(plan.task)
     choices = options(plan.task, cell.variant, cell.sample) if is_scored else ()
@@ -131,14 +133,16 @@ def request(plan: Plan, cell: Cell, *, step: StepSpec, earlier: Mapping[str, str
         variant=cell.variant,
         step=step.name,
         model=_asked(plan.identity, cell.sample),
-        messages=plan.prompts.render(step.template, {**slots(plan, cell, step=step), **earlier}),
+        messages=plan.prompts.render(
+            step.template, {**template_values(plan, cell, step=step), **earlier}
+        ),
         decoding=SCORING if is_scored else _decoding(plan, cell, step),
         mode=plan.task.mode,
         choices=tuple(option.answer for option in choices),
     )
 
 
-def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, Slot]:
+def template_values(plan: Plan, cell: PlannedResponse, *, step: StepSpec) -> dict[str, Slot]:
     """What a step's template may show of a sample: fields, choices, phrases, revealed references.
 
     The choices are the list `options`, in the order of the variant, and `option_1`, `option_2`, ...
@@ -146,14 +150,14 @@ def slots(plan: Plan, cell: Cell, *, step: StepSpec) -> dict[str, Slot]:
     sample, variant = cell.sample, plan.task.variants[cell.variant]
     wanted = plan.prompts.variables(step.template)
     found: dict[str, Slot] = dict(sample.fields)
-    if texts := shown(sample, options(plan.task, cell.variant, sample)):
+    if texts := display_texts(sample, options(plan.task, cell.variant, sample)):
         found |= {"options": texts} | {f"option_{n}": text for n, text in enumerate(texts, 1)}
     for name in variant.reveals:
         if not sample.references.get(name):
             raise SpecError(
                 f"tasks/{plan.run.task}.yaml: variant {cell.variant} reveals {name!r}, which "
                 f"sample {sample.id} lacks"
-                f"{nearest(name, list(sample.references))}"
+                f"{did_you_mean(name, list(sample.references))}"
             )
         found[name] = "\n".join(sample.references[name])
     for name, template in variant.slots.items():
@@ -179,7 +183,7 @@ def check_templates(plan: Plan) -> None:
             )
         earlier: dict[str, Slot] = {}
         for step in variant.steps:
-            filled = [{**slots(plan, cell, step=step), **earlier} for cell in cells]
+            filled = [{**template_values(plan, cell, step=step), **earlier} for cell in cells]
             known = {*variant.reveals, *plan.task.phrases, *set(filled[0]).intersection(*filled)}
             for slot in sorted(plan.prompts.variables(step.template) - known):
                 place = f"{plan.prompts.place(step.template)}, variant {name}"
@@ -187,7 +191,7 @@ def check_templates(plan: Plan) -> None:
                 remedy = f"; it is a reference: add it to `reveals` of {name}" * is_reference
                 raise SpecError(
                     f"{place}: slot {slot!r} is not defined here{remedy}"
-                    f"{nearest(slot, sorted(known))}"
+                    f"{did_you_mean(slot, sorted(known))}"
                 )
             for part in filled:
                 plan.prompts.render(step.template, part)
@@ -195,11 +199,11 @@ def check_templates(plan: Plan) -> None:
             earlier |= {} if _is_scored(plan.task) else {step.name: step.name}
 
 
-def _one_a_kind(plan: Plan, variant: str) -> list[Cell]:
+def _one_a_kind(plan: Plan, variant: str) -> list[PlannedResponse]:
     """A cell for each group, set of fields and number of choices that there is."""
-    samples = covered(plan.task.variants[variant], plan.samples)
+    samples = applicable(plan.task.variants[variant], plan.samples)
     first = {(s.group, frozenset(s.fields), len(s.choices)): s for s in reversed(samples)}
-    return [Cell(sample, variant, plan.task.decodings[0]) for sample in first.values()]
+    return [PlannedResponse(sample, variant, plan.task.decodings[0]) for sample in first.values()]
 
 
 def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str) -> str:
@@ -219,7 +223,7 @@ def _asked(identity: str, sample: Sample) -> str:
     return f"{identity}#{sample.id}" if identity.startswith("scripted:") else identity
 
 
-def _decoding(plan: Plan, cell: Cell, step: StepSpec) -> Decoding:
+def _decoding(plan: Plan, cell: PlannedResponse, step: StepSpec) -> Decoding:
     """How a step's answer is drawn; the seed depends on its place alone, and greedy has none."""
     temperature = cell.decoding.temperature
     place = (plan.run.seed, cell.sample.id, cell.variant, step.name, temperature)

@@ -11,9 +11,16 @@ from harness.core import Response, Sample
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Reason
 from harness.pipeline.costs import answer_calls, judge_calls, merged, run_costs
-from harness.pipeline.stages import Judged, Taken, Trial, trial
+from harness.pipeline.stages import JudgedResult, SampleResult, StepResult, trial
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import Gap, Row, RunFile, Said, StepRow, VerdictRow
+from harness.storage.runs import (
+    ErrorCount,
+    MissingCount,
+    RunFile,
+    SampleRecord,
+    StepRecord,
+    VerdictRecord,
+)
 from harness.text.controls import without_controls
 
 OF_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
@@ -22,7 +29,7 @@ MOST_SAID, LONGEST_SAID = 3, 240
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Lost:
+class MissingItem:
     """What is missing and why: an answer, for all judges, or what one judge makes of it.
 
     `judge` is empty where there is no answer; `is_reply` says that the judge asked and cannot
@@ -34,38 +41,40 @@ class Lost:
     reason: Reason
 
 
-def lost(rows: Sequence[Row]) -> Counter[Lost]:
+def lost(rows: Sequence[SampleRecord]) -> Counter[MissingItem]:
     """How often each thing is missing: an answer once, however many judges lack it."""
     return Counter(gap for gap, _ in _missing(rows))
 
 
-def gaps(rows: Sequence[Row]) -> tuple[Gap, ...]:
+def missing_summary(rows: Sequence[SampleRecord]) -> tuple[MissingCount, ...]:
     """What is missing of some rows, in order, with what the calls behind it ended in."""
-    said: dict[Lost, Counter[str]] = {}
+    said: dict[MissingItem, Counter[str]] = {}
     for gap, note in _missing(rows):
         said.setdefault(gap, Counter())[_line(note)] += 1
     return tuple(
-        Gap(gap.judge, gap.is_reply, gap.reason, notes.total(), _commonest(gap.reason, notes))
+        MissingCount(
+            gap.judge, gap.is_reply, gap.reason, notes.total(), _commonest(gap.reason, notes)
+        )
         for gap, notes in sorted(said.items())
     )
 
 
-def accounted(file: RunFile, rows: Sequence[Row]) -> RunFile:
+def with_costs(file: RunFile, rows: Sequence[SampleRecord]) -> RunFile:
     """A run's file with what its rows cost, and with what is missing of them."""
     costs = run_costs(rows, file.judges)
-    return replace(file, costs=costs, redrawn=redrawn(rows), missing=gaps(rows))
+    return replace(file, costs=costs, redrawn=retried(rows), missing=missing_summary(rows))
 
 
-def _missing(rows: Sequence[Row]) -> Iterator[tuple[Lost, str]]:
+def _missing(rows: Sequence[SampleRecord]) -> Iterator[tuple[MissingItem, str]]:
     """Each thing that is missing, and the note on it."""
     for part in rows:
         held = [(name, v, v.reason) for name, v in part.verdicts.items()]
         found = [(name, v, reason) for name, v, reason in held if reason is not None]
         if part.answer is None:
-            yield from ((Lost("", False, reason), v.note) for _, v, reason in found[:1])
+            yield from ((MissingItem("", False, reason), v.note) for _, v, reason in found[:1])
             continue
         for name, verdict, reason in found:
-            yield Lost(name, bool(verdict.keys), reason), verdict.note
+            yield MissingItem(name, bool(verdict.keys), reason), verdict.note
 
 
 def _line(note: str) -> str:
@@ -74,20 +83,20 @@ def _line(note: str) -> str:
     return line if len(line) <= LONGEST_SAID else f"{line[:LONGEST_SAID]}..."
 
 
-def _commonest(reason: Reason, notes: Counter[str]) -> tuple[Said, ...]:
+def _commonest(reason: Reason, notes: Counter[str]) -> tuple[ErrorCount, ...]:
     """The commonest notes, where it is no model that wrote them."""
     if reason not in OF_CALLS:
         return ()
     ordered = sorted(notes.items(), key=lambda pair: (-pair[1], pair[0]))
-    return tuple(Said(note, count) for note, count in ordered[:MOST_SAID] if note)
+    return tuple(ErrorCount(note, count) for note, count in ordered[:MOST_SAID] if note)
 
 
-def cut_answers(rows: Sequence[Row]) -> int:
+def cut_answers(rows: Sequence[SampleRecord]) -> int:
     """How many answers were cut at their token limit; they count as they are."""
     return sum(part.answer is not None and part.steps[-1].stop == "length" for part in rows)
 
 
-def redrawn(rows: Sequence[Row]) -> int:
+def retried(rows: Sequence[SampleRecord]) -> int:
     """How many replies that held no answer were asked for again."""
     asked = [judge_calls(verdict) for part in rows for verdict in part.verdicts.values()]
     calls = merged([*map(answer_calls, rows), *asked])
@@ -95,10 +104,10 @@ def redrawn(rows: Sequence[Row]) -> int:
     return sum(part.reason is not None and part.reason not in NO_REPLY for part in others)
 
 
-def row(trial: Trial) -> Row:
+def from_trial(trial: SampleResult) -> SampleRecord:
     """The row of a trial that no judge has read yet."""
     served = {part.response.served for part in trial.taken if part.response.served}
-    return Row(
+    return SampleRecord(
         sample=trial.sample,
         variant=trial.variant,
         decoding=trial.decoding,
@@ -108,10 +117,10 @@ def row(trial: Trial) -> Row:
     )
 
 
-def verdict_row(judged: Judged) -> VerdictRow:
+def verdict_row(judged: JudgedResult) -> VerdictRecord:
     """A verdict as a row holds it, with the questions and replies behind it."""
     verdict = judged.verdict
-    return VerdictRow(
+    return VerdictRecord(
         value=verdict.value,
         reason=verdict.reason,
         note=verdict.note,
@@ -124,7 +133,9 @@ def verdict_row(judged: Judged) -> VerdictRow:
     )
 
 
-def with_verdicts(rows: Sequence[Row], judge: str, verdicts: Mapping[int, VerdictRow]) -> list[Row]:
+def with_verdicts(
+    rows: Sequence[SampleRecord], judge: str, verdicts: Mapping[int, VerdictRecord]
+) -> list[SampleRecord]:
     """The rows, those at the places of a judge's verdicts with them."""
     added = list(rows)
     for place, verdict in verdicts.items():
@@ -133,7 +144,9 @@ def with_verdicts(rows: Sequence[Row], judge: str, verdicts: Mapping[int, Verdic
     return added
 
 
-def with_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row] | None:
+def with_earlier(
+    rows: Sequence[SampleRecord], earlier: Sequence[SampleRecord]
+) -> list[SampleRecord] | None:
     """The rows with the verdicts of earlier ones; null where not all answers are still the same."""
     known = {(r.sample.id, r.variant, r.decoding): r for r in earlier}
     held = [known.get((r.sample.id, r.variant, r.decoding)) for r in rows]
@@ -143,23 +156,25 @@ def with_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row] | Non
     return [replace(row, verdicts=old.verdicts) for row, old in pairs]
 
 
-def samples(rows: Sequence[Row]) -> tuple[Sample, ...]:
+def samples(rows: Sequence[SampleRecord]) -> tuple[Sample, ...]:
     """The samples of some rows, each once."""
     return tuple({row.sample.id: row.sample for row in rows}.values())
 
 
-def fresh(rows: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
+def rebuild(rows: Sequence[SampleRecord], trials: Sequence[SampleResult]) -> list[SampleRecord]:
     """Rows built anew from trials, the verdicts so far kept."""
     pairs = zip(rows, trials, strict=True)
-    return [replace(row(trial), verdicts=old.verdicts) for old, trial in pairs]
+    return [replace(from_trial(trial), verdicts=old.verdicts) for old, trial in pairs]
 
 
-def row_keys(rows: Sequence[Row]) -> list[str]:
+def row_keys(rows: Sequence[SampleRecord]) -> list[str]:
     """The ledger keys of every step of some rows."""
     return [step.key for row in rows for step in row.steps]
 
 
-def trials(rows: Sequence[Row], found: Mapping[str, Response], *, task: TaskSpec) -> list[Trial]:
+def trials(
+    rows: Sequence[SampleRecord], found: Mapping[str, Response], *, task: TaskSpec
+) -> list[SampleResult]:
     """The trials behind stored rows, read anew from the ledger and cut as the task now says."""
     if lost := [key for key in row_keys(rows) if key not in found]:
         raise StoreError(
@@ -177,7 +192,8 @@ def trials(rows: Sequence[Row], found: Mapping[str, Response], *, task: TaskSpec
             row.variant,
             decoding=row.decoding,
             taken=tuple(
-                Taken(step.step, step.key, step.messages, found[step.key]) for step in row.steps
+                StepResult(step.step, step.key, step.messages, found[step.key])
+                for step in row.steps
             ),
             task=task,
         )
@@ -185,13 +201,13 @@ def trials(rows: Sequence[Row], found: Mapping[str, Response], *, task: TaskSpec
     ]
 
 
-def _said(row: Row) -> tuple[object, ...]:
+def _said(row: SampleRecord) -> tuple[object, ...]:
     return row.answer, [step.key for step in row.steps], [step.reason for step in row.steps]
 
 
-def _step(part: Taken) -> StepRow:
+def _step(part: StepResult) -> StepRecord:
     failure = part.response.failure
-    return StepRow(
+    return StepRecord(
         step=part.step,
         key=part.key,
         messages=part.messages,

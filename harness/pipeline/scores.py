@@ -16,18 +16,18 @@ from harness.parts import Reason, digest
 from harness.pipeline import choice_scores, class_scores, costs, detection_scores
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
 from harness.stats.intervals import mean_interval
-from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 
 ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JudgedResponse:
     """One judge's verdict on one response; `is_other`: of other snapshots than its scores are."""
 
-    row: Row
-    verdict: VerdictRow
+    row: SampleRecord
+    verdict: VerdictRecord
     is_other: bool = False
 
     @property
@@ -37,13 +37,13 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ScoreBlock:
     """The readings behind some scores: one variant or pool, one or all decodings and groups."""
 
     variant: str
     decoding: str
     group: str
-    readings: tuple[Reading, ...]
+    readings: tuple[JudgedResponse, ...]
     details: tuple[str, ...] = ()
     has_choices: bool = False
     is_pool: bool = False
@@ -51,12 +51,12 @@ class Block:
     classes: ClassesSpec | None = None
 
     @property
-    def pairs(self) -> list[tuple[Row, VerdictRow]]:
+    def pairs(self) -> list[tuple[SampleRecord, VerdictRecord]]:
         """Each row with its verdict."""
         return [(part.row, part.verdict) for part in self.readings]
 
 
-def score_rows(run: RunFile, rows: Sequence[Row]) -> list[ScoreRow]:
+def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
     """The scores of a run by every judge that has read it."""
     return [
         ScoreRow(
@@ -90,7 +90,7 @@ def pools(task: TaskSpec) -> dict[str, tuple[str, ...]]:
     }
 
 
-def block_scores(block: Block, judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
+def block_scores(block: ScoreBlock, judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
     """Every score of one judge in one block: its metric, and each detail its verdicts have."""
     for metric in (judge.metric, *block.details):
         values = [_value(part.verdict, judge, metric) for part in block.readings]
@@ -110,7 +110,7 @@ def block_scores(block: Block, judge: JudgeEntry, *, seed: int) -> Iterator[Scor
 
 
 def _detected(
-    block: Block, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
+    block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
 ) -> Iterator[Score]:
     """Hits, false alarms and what goes with them, of all readings and of each bin."""
     held = detection_scores.answered(block.pairs, spec)
@@ -125,7 +125,9 @@ def _detected(
             yield _numbered(block, judge, part.group, found)
 
 
-def _numbered(block: Block, judge: JudgeEntry, group: str, found: detection_scores.Number) -> Score:
+def _numbered(
+    block: ScoreBlock, judge: JudgeEntry, group: str, found: detection_scores.Number
+) -> Score:
     """The score of a number of several readings together."""
     inside = set(found.counted)
     score = _whole(
@@ -138,7 +140,7 @@ def _numbered(block: Block, judge: JudgeEntry, group: str, found: detection_scor
     return replace(score, low=found.low, high=found.high)
 
 
-def _some(block: Block, group: str, places: Sequence[int]) -> Block:
+def _some(block: ScoreBlock, group: str, places: Sequence[int]) -> ScoreBlock:
     """The readings of a block at some places, as a group."""
     return replace(block, group=group, readings=tuple(block.readings[at] for at in places))
 
@@ -173,7 +175,7 @@ def signature(
     return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
 
 
-def blocks(readings: Sequence[Reading], task: TaskSpec) -> Iterator[Block]:
+def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[ScoreBlock]:
     """Each variant under each decoding and, last, under all of them; each group after `all`.
 
     A pool, all of whose variants must be there, comes after the variants.
@@ -196,7 +198,7 @@ def blocks(readings: Sequence[Reading], task: TaskSpec) -> Iterator[Block]:
             )
 
 
-def _is_known(block: Block, metric: str) -> bool:
+def _is_known(block: ScoreBlock, metric: str) -> bool:
     """Whether a metric has a meaning in a block: what is said of a kind of choice that none of
     its samples has does not.
     """
@@ -204,20 +206,20 @@ def _is_known(block: Block, metric: str) -> bool:
     return not is_of_choice or any(metric in part.verdict.detail for part in block.readings)
 
 
-def _of_variant(variant: str, members: Sequence[Reading]) -> Iterator[Block]:
+def _of_variant(variant: str, members: Sequence[JudgedResponse]) -> Iterator[ScoreBlock]:
     labels = list(dict.fromkeys(reading.row.decoding for reading in members))
     groups = sorted({reading.row.sample.group for reading in members} - {ALL})
     sets = [(label, [r for r in members if r.row.decoding == label]) for label in labels]
     sets += [(headline_label(labels), list(members))] if len(labels) > 1 else []
     for label, chosen in sets:
-        yield Block(variant, label, ALL, tuple(chosen))
+        yield ScoreBlock(variant, label, ALL, tuple(chosen))
         for group in groups:
             part = tuple(reading for reading in chosen if reading.row.sample.group == group)
-            yield Block(variant, label, group, part)
+            yield ScoreBlock(variant, label, group, part)
 
 
 def _mean(
-    block: Block,
+    block: ScoreBlock,
     judge: JudgeEntry,
     *,
     metric: str,
@@ -244,7 +246,7 @@ def _mean(
 
 
 def _whole(
-    block: Block,
+    block: ScoreBlock,
     judge: JudgeEntry,
     *,
     metric: str,
@@ -269,12 +271,12 @@ def _whole(
     )
 
 
-def _missing(verdicts: Sequence[VerdictRow]) -> dict[Reason, int]:
+def _missing(verdicts: Sequence[VerdictRecord]) -> dict[Reason, int]:
     lost = Counter(verdict.reason or Reason.UNSUPPORTED for verdict in verdicts)
     return {reason: lost[reason] for reason in Reason}
 
 
-def _chance(run: RunFile, block: Block, *, judge: JudgeEntry, metric: str) -> float | None:
+def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:
     """What a blind answer gets on a metric, null where nobody knows.
 
     With choices it is that of the samples behind the value; of all where there is no value.
@@ -285,7 +287,7 @@ def _chance(run: RunFile, block: Block, *, judge: JudgeEntry, metric: str) -> fl
     return run.chance if metric == judge.metric else None
 
 
-def _cost(block: Block, judge: JudgeEntry) -> float | None:
+def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:
     """What the calls behind a block cost, each once; null where one of them does not tell."""
     own = [part for part in block.readings if not part.is_other]
     answers = costs.merged(costs.answer_calls(part.row, judge) for part in own)
@@ -293,15 +295,15 @@ def _cost(block: Block, judge: JudgeEntry) -> float | None:
     return costs.cost_of({**answers, **replies}).cost_usd
 
 
-def _value(verdict: VerdictRow, judge: JudgeEntry, metric: str) -> float | None:
+def _value(verdict: VerdictRecord, judge: JudgeEntry, metric: str) -> float | None:
     return verdict.value if metric == judge.metric else verdict.detail.get(metric)
 
 
 def by_snapshot(
-    rows: Sequence[Row], judge: JudgeEntry
-) -> Iterator[tuple[tuple[str, str], list[Reading]]]:
+    rows: Sequence[SampleRecord], judge: JudgeEntry
+) -> Iterator[tuple[tuple[str, str], list[JudgedResponse]]]:
     """The readings once for each pair of snapshots, those of other pairs set to missing."""
-    readings = [Reading(r, r.verdicts[judge.name]) for r in rows if judge.name in r.verdicts]
+    readings = [JudgedResponse(r, r.verdicts[judge.name]) for r in rows if judge.name in r.verdicts]
     known = sorted({part.snapshots for part in readings if part.verdict.value is not None})
     if len(known) < 2:
         yield known[0] if known else _heard(readings), readings
@@ -310,7 +312,7 @@ def by_snapshot(
         yield snapshots, [_only(reading, snapshots) for reading in readings]
 
 
-def _heard(readings: Sequence[Reading]) -> tuple[str, str]:
+def _heard(readings: Sequence[JudgedResponse]) -> tuple[str, str]:
     """The snapshots behind readings without any value, where there is one of each kind."""
     tested, asked = ({part.snapshots[place] for part in readings} - {""} for place in range(2))
     return (
@@ -319,9 +321,9 @@ def _heard(readings: Sequence[Reading]) -> tuple[str, str]:
     )
 
 
-def _only(reading: Reading, snapshots: tuple[str, str]) -> Reading:
+def _only(reading: JudgedResponse, snapshots: tuple[str, str]) -> JudgedResponse:
     if reading.verdict.value is None or reading.snapshots == snapshots:
         return reading
     lost = Reason.UNSUPPORTED
     other = replace(reading.verdict, value=None, reason=lost, detail={}, shares=())
-    return Reading(reading.row, other, is_other=True)
+    return JudgedResponse(reading.row, other, is_other=True)

@@ -17,7 +17,7 @@ _OF: Final[Mapping[str, Sequence[str]]] = {
 """What a part goes with: it is said only where it differs although these are alike."""
 
 
-def told_apart(sources: Mapping[str, str]) -> dict[str, str]:
+def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
     """A name for each signature, which is given with the source of its data.
 
     The model's name, then whatever is not alike in all of them; signatures that differ have names

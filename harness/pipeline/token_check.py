@@ -9,8 +9,8 @@ from harness.errors import SpecError
 from harness.models.local.token_report import TokenReport, open_tokenizer, token_report
 from harness.parts import Mode
 from harness.pipeline import run as jobs
-from harness.pipeline.answer_modes import answered_by
-from harness.pipeline.plan import Plan, check_templates, chosen_variants, decodings, take
+from harness.pipeline.answer_modes import with_mode
+from harness.pipeline.plan import Plan, check_templates, chosen_variants, decodings, subsample
 from harness.pipeline.preview import planned
 from harness.registry import Registry
 from harness.specs.models import LocalSpec
@@ -36,7 +36,7 @@ def _plan(space: Workspace, options: jobs.RunOptions) -> Plan:
     if not task.has_choices:
         able = [other for other in registry.names("tasks") if registry.task(other).has_choices]
         raise SpecError(f"task {name} has no choices; tasks that have: {', '.join(able) or 'none'}")
-    task = answered_by(task, frozenset({Mode.CHOOSE}), None, model=options.model)
+    task = with_mode(task, frozenset({Mode.CHOOSE}), None, model=options.model)
     variants = chosen_variants(task, options.variants, name=name)
     samples, data = space.samples(task.data)
     run = Run(
@@ -49,7 +49,7 @@ def _plan(space: Workspace, options: jobs.RunOptions) -> Plan:
         prompts="any",
         data=data.label,
     )
-    chosen = take(samples, options.limit, seed=options.seed)
+    chosen = subsample(samples, options.limit, seed=options.seed)
     plan = Plan(run, task, chosen, registry.prompts, identity="any")
     check_templates(plan)
     return plan

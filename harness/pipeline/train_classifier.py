@@ -15,12 +15,17 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import LABEL, MADE
-from harness.errors import SpecError, nearest
-from harness.implicitness.bins import as_told
-from harness.models.encoders.factory import embedded
+from harness.errors import SpecError, did_you_mean
+from harness.implicitness.bins import with_options
+from harness.models.encoders.factory import encode_cached
 from harness.models.labels import shown
 from harness.models.local.linear_classifier import check_classes, fit, save_head
-from harness.models.local.trained import Card, Trained, fingerprints, write_trained
+from harness.models.local.trained import (
+    ClassifierCard,
+    TrainedClassifier,
+    fingerprints,
+    write_trained,
+)
 from harness.pipeline.classifiers import recipe, trained_folder, vectors_folder
 from harness.specs.models import ClassifierSpec, SklearnSpec
 from harness.specs.tables import TableSpec
@@ -30,7 +35,7 @@ from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 EVERY = "all"
-Told = Callable[[str, int, int], None]
+TrainingProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class TrainOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TrainingTexts:
     """Texts to learn from: each with the place of its label, from 0."""
 
     texts: tuple[str, ...]
@@ -61,12 +66,12 @@ class Lesson:
     column: str
 
 
-def train(space: Workspace, options: TrainOptions, progress: Told) -> Trained:
+def train(space: Workspace, options: TrainOptions, progress: TrainingProgress) -> TrainedClassifier:
     """Train a model for a task and keep it; of one seed on one machine's CPU the same, bit for bit.
 
     Sums on a GPU may differ in their last digits from one training to the next.
     """
-    task = as_told(
+    task = with_options(
         space.registry.task(options.task), name=options.task, table=options.table, scorer=None
     )
     spec = space.registry.model_spec(options.model)
@@ -90,7 +95,7 @@ def train(space: Workspace, options: TrainOptions, progress: Told) -> Trained:
             return _tune(options, spec, lesson, (folder, progress))
 
 
-def read_lesson(space: Workspace, options: TrainOptions, task: TaskSpec) -> Lesson:
+def read_lesson(space: Workspace, options: TrainOptions, task: TaskSpec) -> TrainingTexts:
     """The texts that a task's table has for training, made ones by the chosen methods alone."""
     if task.made_of is not None:
         raise SpecError(
@@ -105,7 +110,7 @@ def read_lesson(space: Workspace, options: TrainOptions, task: TaskSpec) -> Less
     labels = tuple(task.data.choices)
     names = [sample.references[LABEL][0] for sample in kept]
     made = Counter(_method(sample, table) for sample in kept if MADE in sample.flags)
-    return Lesson(
+    return TrainingTexts(
         texts=tuple(map(shown, kept)),
         places=tuple(map(labels.index, names)),
         labels=labels,
@@ -132,7 +137,7 @@ def _chosen(samples: Sequence[Sample], table: TableSpec, augment: Sequence[str])
     """The originals and the rows made by the methods of these names."""
     known = sorted({str(_method(one, table)) for one in samples if MADE in one.flags})
     if unknown := [name for name in augment if name not in (EVERY, *known)]:
-        raise SpecError(f"--augment: no method {unknown[0]!r}{nearest(unknown[0], known)}")
+        raise SpecError(f"--augment: no method {unknown[0]!r}{did_you_mean(unknown[0], known)}")
     is_all = EVERY in augment
     return [
         one for one in samples if MADE not in one.flags or is_all or _method(one, table) in augment
@@ -150,13 +155,13 @@ def _fit(
     space: Workspace,
     options: TrainOptions,
     spec: SklearnSpec,
-    lesson: Lesson,
-    where: tuple[Path, Told],
-) -> Trained:
+    lesson: TrainingTexts,
+    where: tuple[Path, TrainingProgress],
+) -> TrainedClassifier:
     """Train a linear classifier on vectors, and keep it."""
     folder, progress = where
     encoder = space.registry.encoder(spec.encoder)
-    rows = embedded(lesson.texts, encoder, vectors_folder(space), progress)
+    rows = encode_cached(lesson.texts, encoder, vectors_folder(space), progress)
     head = fit(rows, lesson.places, spec, seed=options.seed)
     weights = save_head(head, folder)
     packages = {name: version(name) for name in ("scikit-learn", "numpy")}
@@ -165,13 +170,16 @@ def _fit(
 
 
 def _tune(
-    options: TrainOptions, spec: ClassifierSpec, lesson: Lesson, where: tuple[Path, Told]
-) -> Trained:
+    options: TrainOptions,
+    spec: ClassifierSpec,
+    lesson: TrainingTexts,
+    where: tuple[Path, TrainingProgress],
+) -> TrainedClassifier:
     """Train all of a sequence classifier, and keep it."""
-    from harness.models.local.sequence_classifier import Examples, tune
+    from harness.models.local.sequence_classifier import LabelledTexts, tune
 
     folder, progress = where
-    examples = Examples(lesson.texts, lesson.places, lesson.labels)
+    examples = LabelledTexts(lesson.texts, lesson.places, lesson.labels)
     tuned = tune(examples, spec, folder, seed=options.seed, progress=progress)
     packages = {name: version(name) for name in ("transformers", "torch")}
     packages |= {"base": tuned.base}
@@ -180,10 +188,10 @@ def _tune(
 
 
 def _card(
-    options: TrainOptions, kind: str, *, words: str, lesson: Lesson, versions: dict[str, str]
-) -> Card:
+    options: TrainOptions, kind: str, *, words: str, lesson: TrainingTexts, versions: dict[str, str]
+) -> ClassifierCard:
     """The card without the checksums of what is not written yet."""
-    return Card(
+    return ClassifierCard(
         model=options.model,
         kind=kind,
         task=options.task,

@@ -9,7 +9,7 @@ from msgspec import Meta, field
 from harness.errors import SpecError
 from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.hosted import check_body
-from harness.specs.schema import Spec, check
+from harness.specs.schema import Spec, load_spec
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -240,7 +240,7 @@ def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> di
 
 def _served(content: Mapping[str, Any], *, where: Path) -> dict[str, Any]:
     """The YAML of the server that has a local model; it is given no chat template for choices."""
-    local = check(dict(content), ModelSpec, where=str(where))
+    local = load_spec(dict(content), ModelSpec, where=str(where))
     return {
         "kind": "openai",
         "about": local.about,

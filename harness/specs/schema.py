@@ -16,7 +16,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from harness.errors import SpecError, nearest
+from harness.errors import SpecError, did_you_mean
 
 LONGEST_TOLD = 60
 
@@ -63,7 +63,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def check(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa: ANN401 - kind may be a union, which no type variable binds
+def load_spec(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa: ANN401 - kind may be a union, which no type variable binds
     """The spec of type `kind` (a Spec, or a union of them) that a mapping describes.
 
     `where` is named in errors.
@@ -82,13 +82,13 @@ def _explain(message: str, kind: Any, content: object) -> str:  # noqa: ANN401 -
     place = _walked(kind, path, content)
     fact = fact.replace(f"`${path}`", f"`${place.path}`")
     if unknown := re.search(r"unknown field `([^`]+)`", message):
-        return f"{fact}{nearest(unknown[1], _keys(place.member))}"
+        return f"{fact}{did_you_mean(unknown[1], _keys(place.member))}"
     if bad := re.search(r"Invalid value '([^']+)' - at `\$(.*)\.kind`", message):
         outer = _walked(kind, bad[2], content)
         where = f" at `${outer.path}`" if outer.path else ""
-        return f"unknown kind {bad[1]!r}{where}{nearest(bad[1], list(_by_tag(outer.kind)))}"
+        return f"unknown kind {bad[1]!r}{where}{did_you_mean(bad[1], list(_by_tag(outer.kind)))}"
     if bad := re.search(r"Invalid enum value '([^']+)'", message):
-        return f"{fact}{nearest(bad[1], [str(v) for v in _closed(place.member)])}"
+        return f"{fact}{did_you_mean(bad[1], [str(v) for v in _closed(place.member)])}"
     known = list(_by_tag(place.kind)) if "`kind`" in fact else []
     return f"{fact}; known: {', '.join(known)}" if known else fact + _found(message, place.content)
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.stats.estimate import Estimate, Floats, Gap, Indices, ratio, table
+from harness.stats.estimate import Estimate, Floats, Indices, NoValue, ratio, table
 
 Scale = Literal["nominal", "ordinal", "interval"]
 Measure = Callable[[Floats], Estimate]
@@ -90,12 +90,12 @@ def against_each(raters: ArrayLike, judge: ArrayLike, measure: Measure) -> Sprea
     found = [result.value for result in results if result.value is not None]
     n, skipped = len(found), len(results) - len(found)
     if n == 0:
-        reason = results[0].reason if results else Gap.ONE_RATER
+        reason = results[0].reason if results else NoValue.ONE_RATER
         none = Estimate(None, n=0, skipped=skipped, reason=reason)
         return Spread(none, none)
     mean = Estimate(float(np.mean(found)), n=n, skipped=skipped)
     if n == 1:
-        return Spread(mean, Estimate(None, n=1, skipped=skipped, reason=Gap.TOO_FEW))
+        return Spread(mean, Estimate(None, n=1, skipped=skipped, reason=NoValue.TOO_FEW))
     return Spread(mean, Estimate(float(np.std(found, ddof=1)), n=n, skipped=skipped))
 
 
@@ -108,12 +108,12 @@ def percent_agreement(ratings: ArrayLike) -> Estimate:
     rows = table(ratings)
     pairs = list(combinations(range(rows.shape[1]), 2))
     if len(pairs) == 0:
-        return Estimate(None, n=0, reason=Gap.ONE_RATER)
+        return Estimate(None, n=0, reason=NoValue.ONE_RATER)
     shares = [_share_alike(rows[:, first], rows[:, second]) for first, second in pairs]
     found = [share for share in shares if share is not None]
     skipped = len(pairs) - len(found)
     if len(found) == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=Gap.TOO_FEW)
+        return Estimate(None, n=0, skipped=skipped, reason=NoValue.TOO_FEW)
     return Estimate(float(np.mean(found)), n=len(found), skipped=skipped)
 
 
@@ -129,12 +129,12 @@ def cohen_kappa(ratings: ArrayLike) -> Estimate:
     both = rows[~np.isnan(rows).any(axis=1)]
     n, skipped = len(both), len(rows) - len(both)
     if n == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=Gap.TOO_FEW)
+        return Estimate(None, n=0, skipped=skipped, reason=NoValue.TOO_FEW)
     values, codes = np.unique(both, return_inverse=True)
     first, second = (np.bincount(c, minlength=len(values)) / n for c in codes.reshape(n, 2).T)
     observed, expected = float((both[:, 0] == both[:, 1]).mean()), float(first @ second)
     if len(values) == 1:
-        return Estimate(None, n=n, skipped=skipped, reason=Gap.CONSTANT)
+        return Estimate(None, n=n, skipped=skipped, reason=NoValue.CONSTANT)
     return Estimate((observed - expected) / (1 - expected), n=n, skipped=skipped)
 
 
@@ -149,7 +149,7 @@ def reliability_of_mean(single: Estimate, raters: float) -> Estimate:
     if single.value is None:
         return single
     if single.value < 0:
-        return Estimate(None, n=single.n, skipped=single.skipped, reason=Gap.UNRELIABLE)
+        return Estimate(None, n=single.n, skipped=single.skipped, reason=NoValue.UNRELIABLE)
     value = raters * single.value / (1 + (raters - 1) * single.value)
     return Estimate(value, n=single.n, skipped=single.skipped)
 
@@ -166,7 +166,7 @@ def attainable_r(human: Estimate, judge: Estimate) -> Estimate:
         return Estimate(None, n=n, skipped=skipped, reason=reason)
     first, second = human.value or 0.0, judge.value or 0.0
     if min(first, second) < 0:
-        return Estimate(None, n=n, skipped=skipped, reason=Gap.UNRELIABLE)
+        return Estimate(None, n=n, skipped=skipped, reason=NoValue.UNRELIABLE)
     return Estimate(sqrt(first * second), n=n, skipped=skipped)
 
 
@@ -235,12 +235,12 @@ def _unequal(unit: Indices, code: Indices, sizes: Indices) -> Floats:
     return np.asarray((sizes**2 - squares) / (sizes - 1), dtype=np.float64)
 
 
-def _why_no_alpha(rows: Floats, found: PairableRatings) -> Gap | None:
+def _why_no_alpha(rows: Floats, found: PairableRatings) -> NoValue | None:
     if (~np.isnan(rows)).any(axis=0).sum() < 2:
-        return Gap.ONE_RATER
+        return NoValue.ONE_RATER
     if len(found.row) == 0:
-        return Gap.TOO_FEW
-    return Gap.CONSTANT if len(found.domain) == 1 else None
+        return NoValue.TOO_FEW
+    return NoValue.CONSTANT if len(found.domain) == 1 else None
 
 
 def _share_alike(x: Floats, y: Floats) -> float | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.stats.comparison import benjamini_yekutieli
-from harness.stats.estimate import Estimate, Floats, Gap, table
+from harness.stats.estimate import Estimate, Floats, NoValue, table
 
 Alignment = Literal["accuracy", "rmse"]
 
@@ -136,6 +136,6 @@ def _p_below(differences: Floats, epsilon: float) -> float:
     return float(t.cdf(excess / error, n - 1))
 
 
-def _why_no_trial(rows: Floats) -> Gap:
+def _why_no_trial(rows: Floats) -> NoValue:
     has_two = (~np.isnan(rows)).any(axis=0).sum() >= 2
-    return Gap.TOO_FEW if has_two else Gap.ONE_RATER
+    return NoValue.TOO_FEW if has_two else NoValue.ONE_RATER

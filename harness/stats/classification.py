@@ -11,17 +11,17 @@ from math import ceil, fsum
 
 import numpy as np
 
-from harness.stats.estimate import Estimate, Floats, Gap, ratio
-from harness.stats.resampling import Figure, Resamples, bounds
+from harness.stats.estimate import Estimate, Floats, NoValue, ratio
+from harness.stats.resampling import EstimateCI, Resamples, bounds
 
 
 @dataclass(frozen=True, slots=True)
 class ClassFigures:
     """How one class was found, from 0 to 1; `n` counts the rows that a divisor is made of."""
 
-    precision: Figure
-    recall: Figure
-    f1: Figure
+    precision: EstimateCI
+    recall: EstimateCI
+    f1: EstimateCI
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Classified:
     """
 
     classes: tuple[ClassFigures, ...]
-    macro_f1: Figure
+    macro_f1: EstimateCI
 
 
 def classified(actual: Floats, chosen: Floats, clusters: Resamples) -> Classified:
@@ -71,11 +71,11 @@ def _mean(rows: Floats) -> Floats:
     return ratio(np.nan_to_num(rows).sum(axis=1), is_there.sum(axis=1))
 
 
-def _figure(value: float, n: int, drawn: Floats, clusters: Resamples) -> Figure:
+def _figure(value: float, n: int, drawn: Floats, clusters: Resamples) -> EstimateCI:
     """A value, null for NaN, with the interval of its draws."""
     lost = bool(np.isnan(value))
-    estimate = Estimate(None if lost else float(value), n, reason=Gap.TOO_FEW if lost else None)
-    return Figure(estimate, bounds(estimate, drawn, clusters))
+    estimate = Estimate(None if lost else float(value), n, reason=NoValue.TOO_FEW if lost else None)
+    return EstimateCI(estimate, bounds(estimate, drawn, clusters))
 
 
 def one_hot(places: Sequence[int], count: int) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.parts import digest
-from harness.stats.estimate import Estimate, Floats, Gap, Significance, complete
+from harness.stats.estimate import Estimate, Floats, NoValue, Significance, complete
 
 Statistic = Callable[[Floats, Floats], Estimate]
 Alternative = Literal["two-sided", "greater"]
@@ -35,12 +35,12 @@ def williams_test(
     if max(abs(first), abs(second), abs(between)) > 1:
         raise ValueError(f"correlations lie in -1..1, not {first!r}, {second!r}, {between!r}")
     if n < 4:
-        return Significance(None, None, n=n, reason=Gap.TOO_FEW)
+        return Significance(None, None, n=n, reason=NoValue.TOO_FEW)
     determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
     mean = (first + second) / 2
     variance = 2 * determinant * (n - 1) / (n - 3) + mean**2 * (1 - between) ** 3
     if determinant < -_ROUNDING or variance <= _ROUNDING**2:
-        return Significance(None, None, n=n, reason=Gap.DEGENERATE)
+        return Significance(None, None, n=n, reason=NoValue.DEGENERATE)
     from scipy.stats import t
 
     statistic = (first - second) * sqrt((n - 1) * (1 + between) / variance)
@@ -86,7 +86,7 @@ def permutation_test(
             found += 1
             reached += abs(one - other) >= abs(observed) - _ROUNDING
     if found == 0:
-        return Significance(None, None, n=0, skipped=draws, reason=Gap.TOO_FEW)
+        return Significance(None, None, n=0, skipped=draws, reason=NoValue.TOO_FEW)
     p = (reached + 1) / (found + 1)
     return Significance(observed, p, n=found, skipped=draws - found)
 
@@ -127,13 +127,13 @@ def soft_pairwise_accuracy(
     """
     rows, others = complete(human, judge)
     if rows.shape[1] < 2:
-        return Estimate(None, n=0, reason=Gap.ONE_SYSTEM)
+        return Estimate(None, n=0, reason=NoValue.ONE_SYSTEM)
     left, right = np.triu_indices(rows.shape[1], 1)
     people, machine = rows[:, left] - rows[:, right], others[:, left] - others[:, right]
     has_document = (~np.isnan(people)).any(axis=0)
     n, skipped = int(has_document.sum()), int((~has_document).sum())
     if n == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=Gap.TOO_FEW)
+        return Estimate(None, n=0, skipped=skipped, reason=NoValue.TOO_FEW)
     both = np.nan_to_num(np.hstack([people[:, has_document], machine[:, has_document]]))
     certainty = _flip_shares(both, seed=seed, draws=draws)
     return Estimate(1 - float(np.abs(certainty[:n] - certainty[n:]).mean()), n=n, skipped=skipped)
@@ -162,13 +162,13 @@ def _complete_three(
     return np.where(np.isnan(second), np.nan, rows), first, second
 
 
-def _why_not_standard(ratings: Floats) -> Gap | None:
+def _why_not_standard(ratings: Floats) -> NoValue | None:
     """Why a table cannot be standardised."""
     found = ratings[~np.isnan(ratings)]
     if len(found) < 2:
-        return Gap.TOO_FEW
+        return NoValue.TOO_FEW
     is_flat = np.ptp(found) <= _ROUNDING * np.abs(found).max()
-    return Gap.CONSTANT if is_flat else None
+    return NoValue.CONSTANT if is_flat else None
 
 
 def _standardised(ratings: Floats) -> Floats:

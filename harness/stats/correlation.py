@@ -19,7 +19,7 @@ from harness.stats.estimate import (
     Bounds,
     Estimate,
     Floats,
-    Gap,
+    NoValue,
     complete,
     complete_pairs,
     pair_directions,
@@ -116,7 +116,7 @@ def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estim
     if found.value is None:
         return found
     if found.n > _MOST_PERMUTED:
-        return Estimate(None, n=found.n, skipped=found.skipped, reason=Gap.TOO_MANY)
+        return Estimate(None, n=found.n, skipped=found.skipped, reason=NoValue.TOO_MANY)
     first, second, skipped = complete_pairs(x, y)
     orders = np.array(list(permutations(range(found.n))))
     rows, others = np.tile(first, (len(orders), 1)), second[orders]
@@ -133,12 +133,12 @@ def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
     """
     first, second, _ = complete_pairs(x, y)
     if len(first) < 2:
-        return Estimate(None, n=0, reason=Gap.TOO_FEW)
+        return Estimate(None, n=0, reason=NoValue.TOO_FEW)
     product = pair_directions(_snapped(first[None])) * pair_directions(_snapped(second[None]))
     decided = int((product != 0).sum())
     skipped = product.size - decided
     if decided == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=Gap.CONSTANT)
+        return Estimate(None, n=0, skipped=skipped, reason=NoValue.CONSTANT)
     return Estimate(float((product < 0).sum()), n=decided, skipped=skipped)
 
 
@@ -150,9 +150,9 @@ def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Bounds:
     if not -1 <= r <= 1 or not 0 < level < 1:
         raise ValueError(f"-1 <= r <= 1 and 0 < level < 1, not {r!r} and {level!r}")
     if n < 4:
-        return Bounds(None, None, n=n, reason=Gap.TOO_FEW)
+        return Bounds(None, None, n=n, reason=NoValue.TOO_FEW)
     if abs(r) >= 1 - _ROUNDING:
-        return Bounds(None, None, n=n, reason=Gap.DEGENERATE)
+        return Bounds(None, None, n=n, reason=NoValue.DEGENERATE)
     reach = NormalDist().inv_cdf((1 + level) / 2) / sqrt(n - 3)
     return Bounds(tanh(atanh(r) - reach), tanh(atanh(r) + reach), n=n)
 
@@ -171,10 +171,10 @@ def _coefficient(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estima
     first, second, skipped = complete_pairs(x, y)
     n = len(first)
     if n < 2:
-        return Estimate(None, n=n, skipped=skipped, reason=Gap.TOO_FEW)
+        return Estimate(None, n=n, skipped=skipped, reason=NoValue.TOO_FEW)
     value = float(row_correlations(first[None], second[None], coefficient)[0])
     if np.isnan(value):
-        return Estimate(None, n=n, skipped=skipped, reason=Gap.CONSTANT)
+        return Estimate(None, n=n, skipped=skipped, reason=NoValue.CONSTANT)
     return Estimate(value, n=n, skipped=skipped)
 
 
@@ -206,12 +206,12 @@ def _ranks(rows: Floats) -> Floats:
     return ranks
 
 
-def _why_no_document(rows: Floats) -> Gap:
+def _why_no_document(rows: Floats) -> NoValue:
     """Why no document of a complete table has a tau."""
     if rows.shape[1] < 2:
-        return Gap.ONE_SYSTEM
+        return NoValue.ONE_SYSTEM
     has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()
-    return Gap.CONSTANT if has_pair else Gap.TOO_FEW
+    return NoValue.CONSTANT if has_pair else NoValue.TOO_FEW
 
 
 def pearson_against(human: ArrayLike) -> Statistic:
@@ -225,12 +225,12 @@ def pearson_against(human: ArrayLike) -> Statistic:
     def statistic(_: Floats, judge: Floats) -> Estimate:
         values = _against_people_scaled(np.nan_to_num(judge).ravel())
         if n < 2:
-            return Estimate(None, n=n, reason=Gap.TOO_FEW)
+            return Estimate(None, n=n, reason=NoValue.TOO_FEW)
         squares = _product(values, values)
         spread = squares - float(values.sum()) ** 2 / n
         # Rounding leaves a trace of a variance where there is none.
         if spread <= 1e-12 * squares or length <= 1e-12 * sqrt(n):
-            return Estimate(None, n=n, reason=Gap.CONSTANT)
+            return Estimate(None, n=n, reason=NoValue.CONSTANT)
         return Estimate(_product(centred, values) / (length * sqrt(spread)), n=n)
 
     return statistic
@@ -251,7 +251,7 @@ def tau_against(human: ArrayLike) -> Statistic:
         taus = ratio(balance, untied * np.sqrt(np.abs(right).sum(axis=0, dtype=np.int32)))
         found = taus[~np.isnan(taus)]
         if len(found) == 0:
-            return Estimate(None, n=0, skipped=len(taus), reason=Gap.CONSTANT)
+            return Estimate(None, n=0, skipped=len(taus), reason=NoValue.CONSTANT)
         return Estimate(float(found.mean()), n=len(found), skipped=len(taus) - len(found))
 
     return statistic

@@ -12,15 +12,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.estimate import Bounds, Estimate, Floats, Gap, Indices, Significance
-from harness.stats.resampling import Figure, Resamples, bounds
+from harness.stats.estimate import Bounds, Estimate, Floats, Indices, NoValue, Significance
+from harness.stats.resampling import EstimateCI, Resamples, bounds
 
 _STEPS, _TOLERANCE, _STEEPEST = 40, 1e-9, 25.0
 _LEAST = 3  # rows a line of two numbers is fitted to
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogisticLine:
     """A fitted line in log-odds: `value(x)` is the share it gives."""
 
     intercept: float
@@ -31,7 +31,7 @@ class Line:
         return _shares(self.intercept + self.slope * x)
 
 
-FLAT = Line(0.0, 0.0)
+FLAT = LogisticLine(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +42,25 @@ class Trend:
     (Liang and Zeger 1986), times C / (C - 1) for C clusters.
     """
 
-    slope: Figure
+    slope: EstimateCI
     test: Significance
 
 
-def line(x: Floats, y: Floats) -> Line | Gap:
+def line(x: Floats, y: Floats) -> LogisticLine | NoValue:
     """The line of greatest likelihood; the reason where there is none."""
     if len(x) < _LEAST:
-        return Gap.TOO_FEW
+        return NoValue.TOO_FEW
     if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Gap.CONSTANT
+        return NoValue.CONSTANT
     found = lines(x, y, np.ones((1, len(x))))[0]
-    return Gap.DEGENERATE if np.isnan(found).any() else Line(float(found[0]), float(found[1]))
+    return (
+        NoValue.DEGENERATE
+        if np.isnan(found).any()
+        else LogisticLine(float(found[0]), float(found[1]))
+    )
 
 
-def lines(x: Floats, y: Floats, weights: Floats, *, start: Line = FLAT) -> Floats:
+def lines(x: Floats, y: Floats, weights: Floats, *, start: LogisticLine = FLAT) -> Floats:
     """Intercept and slope for each row of weights [draws, rows]: [draws, 2], NaN for none.
 
     The likelihood has one peak: where the search starts changes how long it takes and no more.
@@ -84,18 +88,22 @@ def lines(x: Floats, y: Floats, weights: Floats, *, start: Line = FLAT) -> Float
 def trend(x: Floats, y: Floats, clusters: Resamples) -> Trend:
     """The slope of a share against x, its interval over clusters, and the test of no slope."""
     found = line(x, y)
-    if isinstance(found, Gap):
-        lost = Figure(Estimate(None, len(x), reason=found), Bounds(None, None, n=0, reason=found))
+    if isinstance(found, NoValue):
+        lost = EstimateCI(
+            Estimate(None, len(x), reason=found), Bounds(None, None, n=0, reason=found)
+        )
         return Trend(lost, Significance(None, None, len(x), reason=found))
     estimate = Estimate(found.slope, len(x))
     drawn = drawn_lines(x, y, clusters)[:, 1]
-    return Trend(Figure(estimate, bounds(estimate, drawn, clusters)), _wald(x, y, found, clusters))
+    return Trend(
+        EstimateCI(estimate, bounds(estimate, drawn, clusters)), _wald(x, y, found, clusters)
+    )
 
 
 def drawn_lines(x: Floats, y: Floats, clusters: Resamples) -> Floats:
     """Intercept and slope of each draw of clusters, [draws, 2], NaN where a draw has none."""
     found = line(x, y)
-    start = FLAT if isinstance(found, Gap) else found
+    start = FLAT if isinstance(found, NoValue) else found
     parts = [lines(x, y, counts, start=start) for counts in clusters.row_counts()]
     return np.vstack([np.zeros((0, 2)), *parts])
 
@@ -120,10 +128,10 @@ def _products(rows: Floats, column: Floats) -> Floats:
     return np.asarray(np.einsum("ij,j->i", rows, column), dtype=np.float64)
 
 
-def _wald(x: Floats, y: Floats, fitted: Line, clusters: Resamples) -> Significance:
+def _wald(x: Floats, y: Floats, fitted: LogisticLine, clusters: Resamples) -> Significance:
     """The two-sided test that the slope is zero."""
     if clusters.clusters < 2:
-        return Significance(None, None, len(x), reason=Gap.TOO_FEW)
+        return Significance(None, None, len(x), reason=NoValue.TOO_FEW)
     shares = fitted.share(x)
     rows = np.column_stack([np.ones(len(x)), x])
     information = (rows * (shares * (1 - shares))[:, None]).T @ rows
@@ -133,7 +141,7 @@ def _wald(x: Floats, y: Floats, fitted: Line, clusters: Resamples) -> Significan
     spread = inverse @ (scores.T @ scores) @ inverse
     error = sqrt(spread[1, 1] * clusters.clusters / (clusters.clusters - 1))
     if error == 0:
-        return Significance(None, None, len(x), reason=Gap.DEGENERATE)
+        return Significance(None, None, len(x), reason=NoValue.DEGENERATE)
     statistic = fitted.slope / error
     return Significance(statistic, erfc(abs(statistic) / sqrt(2)), len(x))
 
@@ -214,22 +222,24 @@ def _within(values: Floats, places: Indices, sizes: Floats) -> float:
     return float(np.clip((between - inside) / total, 0, 1)) if total > 0 else 1.0
 
 
-def auc(scores: Floats, is_positive: Sequence[bool], clusters: Resamples) -> Figure:
+def auc(scores: Floats, is_positive: Sequence[bool], clusters: Resamples) -> EstimateCI:
     """The chance that a positive scores above a negative, ties counting half, with its interval.
 
     The area under the ROC curve (Hanley and McNeil 1982); .5 for scores that are all alike.
     """
     truth = np.asarray(is_positive, dtype=bool)
     if truth.all() or not truth.any():
-        lost = Gap.TOO_FEW if not len(truth) else Gap.CONSTANT
-        return Figure(Estimate(None, len(truth), reason=lost), Bounds(None, None, 0, reason=lost))
+        lost = NoValue.TOO_FEW if not len(truth) else NoValue.CONSTANT
+        return EstimateCI(
+            Estimate(None, len(truth), reason=lost), Bounds(None, None, 0, reason=lost)
+        )
     order = np.argsort(scores, kind="stable")
     ranked, truth = np.asarray(scores)[order], truth[order]
     starts = np.nonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))[0]
     value = float(_areas(np.ones((1, len(truth))), truth, starts)[0])
     estimate = Estimate(value, len(truth))
     drawn = [_areas(counts[:, order], truth, starts) for counts in clusters.row_counts()]
-    return Figure(estimate, bounds(estimate, np.concatenate(drawn), clusters))
+    return EstimateCI(estimate, bounds(estimate, np.concatenate(drawn), clusters))
 
 
 def _areas(weights: Floats, is_positive: Truths, starts: Indices) -> Floats:
@@ -242,16 +252,16 @@ def _areas(weights: Floats, is_positive: Truths, starts: Indices) -> Floats:
     return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1), np.nan)
 
 
-def logistic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | Gap:
+def logistic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | NoValue:
     """The logistic curve of a share at some places; the reason where there is none."""
     found = line(x, y)
-    if isinstance(found, Gap):
+    if isinstance(found, NoValue):
         return found
-    drawn = [Line(*row).share(at) for row in drawn_lines(x, y, clusters).tolist()]
+    drawn = [LogisticLine(*row).share(at) for row in drawn_lines(x, y, clusters).tolist()]
     return _curve("logistic", at, found.share(at), np.array(drawn).reshape(-1, len(at)))
 
 
-def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | Gap:
+def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | NoValue:
     """The best curve that only falls, or only rises, whichever fits better, at some places.
 
     Least squares (Barlow et al. 1972), straight between the places of the data and flat outside
@@ -259,9 +269,9 @@ def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Cur
     is that of the data, kept in all draws: it is a choice made by looking.
     """
     if len(x) < 2:
-        return Gap.TOO_FEW
+        return NoValue.TOO_FEW
     if np.ptp(x) == 0:
-        return Gap.CONSTANT
+        return NoValue.CONSTANT
     order = np.argsort(x, kind="stable")
     x, y, one = x[order], y[order], np.ones(len(x))
     falling, rising = (_isotonic(x, y, one, x, is_rising) for is_rising in (False, True))

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
-class Gap(StrEnum):
+class NoValue(StrEnum):
     """Why a statistic has no value."""
 
     TOO_FEW = "too few"
@@ -39,7 +39,7 @@ class Estimate:
     value: float | None
     n: int
     skipped: int = 0
-    reason: Gap | None = None
+    reason: NoValue | None = None
 
     def __post_init__(self) -> None:
         _check_outcome(self.value, self.reason)
@@ -52,7 +52,7 @@ class Bounds:
     low: float | None
     high: float | None
     n: int
-    reason: Gap | None = None
+    reason: NoValue | None = None
 
     def __post_init__(self) -> None:
         _check_outcome(self.low, self.reason)
@@ -67,13 +67,13 @@ class Significance:
     p: float | None
     n: int
     skipped: int = 0
-    reason: Gap | None = None
+    reason: NoValue | None = None
 
     def __post_init__(self) -> None:
         _check_outcome(self.p, self.reason)
 
 
-def _check_outcome(value: float | None, reason: Gap | None) -> None:
+def _check_outcome(value: float | None, reason: NoValue | None) -> None:
     """Refuse a value with a reason, neither of them, and a value that is no number."""
     if (value is None) == (reason is None) or (value is not None and not isfinite(value)):
         raise ValueError(f"give a finite value or a reason, not {value!r} and {reason!r}")

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.parts import digest
-from harness.stats.estimate import Bounds, Estimate, Floats, Gap, Significance, ratio
+from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance, ratio
 from harness.stats.intervals import mean_interval
-from harness.stats.resampling import Figure, Resamples, bounds, mean_figure
+from harness.stats.resampling import EstimateCI, Resamples, bounds, mean_figure
 
 _ROUNDING = 1e-12  # sums nearer than this, relative to what they are made of, are equal
 _CELLS = 1 << 21  # signs drawn at a time: 16 MiB of numbers
@@ -62,7 +62,7 @@ def mcnemar_exact(table: Fourfold) -> Significance:
     can be. Null: "too few" without an item.
     """
     if table.n == 0:
-        return Significance(None, None, n=0, reason=Gap.TOO_FEW)
+        return Significance(None, None, n=0, reason=NoValue.TOO_FEW)
     n, least = table.discordant, min(table.only_first, table.only_second)
     tail, ways = 0, 1
     for count in range(least + 1):
@@ -81,14 +81,14 @@ def mcnemar_mid_p(table: Fourfold) -> Significance:
     """
     exact = mcnemar_exact(table)
     if exact.p is None or table.discordant == 0:
-        return Significance(None, None, n=0, reason=exact.reason or Gap.DEGENERATE)
+        return Significance(None, None, n=0, reason=exact.reason or NoValue.DEGENERATE)
     at_hand = comb(table.discordant, table.only_first) / 2**table.discordant
     is_even = table.only_first == table.only_second
     p = 1 - at_hand / 2 if is_even else exact.p - at_hand
     return Significance(exact.statistic, p, n=exact.n)
 
 
-def mean_difference(first: ArrayLike, second: ArrayLike, resamples: Resamples) -> Figure:
+def mean_difference(first: ArrayLike, second: ArrayLike, resamples: Resamples) -> EstimateCI:
     """The mean of the first less that of the second, over the same items, with its interval.
 
     Percentile bootstrap over clusters of the items' own differences (Davison & Hinkley 1997,
@@ -97,7 +97,7 @@ def mean_difference(first: ArrayLike, second: ArrayLike, resamples: Resamples) -
     """
     differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     if not (count := len(differences)):
-        estimate = Estimate(None, n=0, reason=Gap.TOO_FEW)
+        estimate = Estimate(None, n=0, reason=NoValue.TOO_FEW)
     else:
         estimate = Estimate(float(differences.mean()), n=count)
     return mean_figure(differences, estimate, resamples)
@@ -110,7 +110,7 @@ def share_given(
     given: bool,
     seed: str,
     draws: int = 2000,
-) -> Figure:
+) -> EstimateCI:
     """How often the second reading is right, of the items where the first is as `given`.
 
     The share of those items and its interval are `intervals.mean_interval`'s: a share of 0 or 1
@@ -120,14 +120,14 @@ def share_given(
     triples = list(zip(*readings, clusters, strict=True))
     held = [(float(second), cluster) for first, second, cluster in triples if first == given]
     found = mean_interval([v for v, _ in held], [c for _, c in held], seed=seed, draws=draws)
-    gap = Gap.TOO_FEW if found.value is None else None
+    gap = NoValue.TOO_FEW if found.value is None else None
     estimate = Estimate(found.value, n=found.n, skipped=len(triples) - found.n, reason=gap)
     is_bounded = found.low is not None
-    ends = Bounds(found.low, found.high, n=draws, reason=None if is_bounded else Gap.TOO_FEW)
-    return Figure(estimate, ends)
+    ends = Bounds(found.low, found.high, n=draws, reason=None if is_bounded else NoValue.TOO_FEW)
+    return EstimateCI(estimate, ends)
 
 
-def phi(first: Sequence[bool], second: Sequence[bool], resamples: Resamples) -> Figure:
+def phi(first: Sequence[bool], second: Sequence[bool], resamples: Resamples) -> EstimateCI:
     """The phi coefficient of two readings: Pearson's r of two variables that are 0 or 1.
 
     (both x neither - only first x only second) over the root of the product of the four margins
@@ -139,11 +139,11 @@ def phi(first: Sequence[bool], second: Sequence[bool], resamples: Resamples) -> 
     columns = np.column_stack([one * other, one, other, np.ones(len(one))])
     value = float(_phis(columns.sum(axis=0)[None, :])[0])
     if np.isnan(value):
-        gap = Gap.CONSTANT if len(one) else Gap.TOO_FEW
+        gap = NoValue.CONSTANT if len(one) else NoValue.TOO_FEW
         estimate = Estimate(None, n=len(one), reason=gap)
     else:
         estimate = Estimate(value, n=len(one))
-    return Figure(estimate, bounds(estimate, _phis(resamples.sums(columns)), resamples))
+    return EstimateCI(estimate, bounds(estimate, _phis(resamples.sums(columns)), resamples))
 
 
 def sign_flip_test(
@@ -160,7 +160,7 @@ def sign_flip_test(
     values = np.asarray(differences, dtype=np.float64)
     names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     if len(values) == 0:
-        return Significance(None, None, n=0, reason=Gap.TOO_FEW)
+        return Significance(None, None, n=0, reason=NoValue.TOO_FEW)
     sums: Floats = np.zeros(len(names))
     np.add.at(sums, places, values)
     there = sums[np.abs(sums) > _ROUNDING * max(1.0, float(np.abs(values).max()))]

@@ -34,7 +34,16 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.estimate import Bounds, Estimate, Floats, Gap, Indices, complete, ratio, table
+from harness.stats.estimate import (
+    Bounds,
+    Estimate,
+    Floats,
+    Indices,
+    NoValue,
+    complete,
+    ratio,
+    table,
+)
 from harness.stats.ties import calibrated_acc_eq, document_accuracies
 
 _CELLS = 1 << 20  # numbers in a block of draws: 8 MiB
@@ -42,7 +51,7 @@ _LEAST_DEFINED = 0.95  # an interval of the draws that happen to have a value is
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class EstimateCI:
     """An estimate and its interval; the interval's `n` counts the draws that had a value.
 
     Bounds are null with "too few" for a single cluster or where more than one draw in twenty
@@ -54,18 +63,18 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class AgreementStats:
     """A judge's agreement with people at every level, from one set of resamples.
 
     `epsilon` is the judge's tie threshold, fitted on all documents and kept in every draw; null
     where `acc_eq` is.
     """
 
-    dataset_pearson: Figure
-    document_tau: Figure
-    system_spearman: Figure
-    system_pearson: Figure
-    acc_eq: Figure
+    dataset_pearson: EstimateCI
+    document_tau: EstimateCI
+    system_spearman: EstimateCI
+    system_pearson: EstimateCI
+    acc_eq: EstimateCI
     epsilon: float | None
 
 
@@ -129,9 +138,9 @@ class Resamples:
                 yield count[self.places]
 
 
-def figures(
+def agreement_stats(
     human: ArrayLike, judge: ArrayLike, resamples: Resamples, *, level: float = 0.95
-) -> Figures:
+) -> AgreementStats:
     """Every correlation of a judge with people, with intervals over clusters of documents.
 
     Resampling documents says how the figures would move with other documents, not with other
@@ -144,10 +153,10 @@ def figures(
     shares = document_accuracies(rows, others, epsilon=epsilon or 0.0)
     means = _drawn_system_means(rows, others, resamples)
 
-    def figure(estimate: Estimate, values: Floats) -> Figure:
-        return Figure(estimate, bounds(estimate, values, resamples, level=level))
+    def figure(estimate: Estimate, values: Floats) -> EstimateCI:
+        return EstimateCI(estimate, bounds(estimate, values, resamples, level=level))
 
-    return Figures(
+    return AgreementStats(
         figure(dataset_pearson(rows, others), _drawn_pearson(rows, others, resamples)),
         figure(document_tau(rows, others), _drawn_means(taus, resamples)),
         figure(system_spearman(rows, others), _of_systems(*means, "spearman")),
@@ -159,7 +168,7 @@ def figures(
 
 def alpha_figure(
     ratings: ArrayLike, resamples: Resamples, *, scale: Scale, level: float = 0.95
-) -> Figure:
+) -> EstimateCI:
     """Krippendorff's alpha with its interval over clusters of units.
 
     `ratings` are units x raters, or documents x systems x raters: rows are what was resampled,
@@ -180,12 +189,12 @@ def alpha_figure(
         values = alphas_of_sums(resamples.sums(documents))
     else:
         values = np.array([weighted_alpha(found, w[row], scale) for w in resamples.weights()])
-    return Figure(estimate, bounds(estimate, values, resamples, level=level))
+    return EstimateCI(estimate, bounds(estimate, values, resamples, level=level))
 
 
 def resampled(
     statistic: Callable[[Indices], Estimate], resamples: Resamples, *, level: float = 0.95
-) -> Figure:
+) -> EstimateCI:
     """Any statistic of rows with its interval: it is called with the rows of each draw.
 
     For what has no faster way: kappa, percent agreement, a difference of two judges.
@@ -193,12 +202,12 @@ def resampled(
     estimate = statistic(np.arange(len(resamples.places)))
     drawn = [statistic(rows).value for rows in resamples.rows()]
     values = np.array([np.nan if value is None else value for value in drawn])
-    return Figure(estimate, bounds(estimate, values, resamples, level=level))
+    return EstimateCI(estimate, bounds(estimate, values, resamples, level=level))
 
 
-def mean_figure(values: Floats, estimate: Estimate, resamples: Resamples) -> Figure:
+def mean_figure(values: Floats, estimate: Estimate, resamples: Resamples) -> EstimateCI:
     """A mean over documents, of values NaN where a document has none, with its interval."""
-    return Figure(estimate, bounds(estimate, _drawn_means(values, resamples), resamples))
+    return EstimateCI(estimate, bounds(estimate, _drawn_means(values, resamples), resamples))
 
 
 def bounds(
@@ -211,11 +220,11 @@ def bounds(
     if estimate.value is None:
         return Bounds(None, None, n=0, reason=estimate.reason)
     if resamples.clusters < 2 or len(found) < _LEAST_DEFINED * resamples.draws:
-        return Bounds(None, None, n=len(found), reason=Gap.TOO_FEW)
+        return Bounds(None, None, n=len(found), reason=NoValue.TOO_FEW)
     tail = (1 - level) / 2
     low, high = np.quantile(found, [tail, 1 - tail])
     if np.ptp(found) <= 1e-12:
-        return Bounds(None, None, n=len(found), reason=Gap.CONSTANT)
+        return Bounds(None, None, n=len(found), reason=NoValue.CONSTANT)
     return Bounds(float(low), float(high), n=len(found))
 
 

@@ -16,8 +16,8 @@ from harness.parts import digest
 from harness.stats.estimate import (
     Estimate,
     Floats,
-    Gap,
     Indices,
+    NoValue,
     complete,
     pair_directions,
     ratio,
@@ -94,7 +94,7 @@ def cross_fitted_acc_eq(
     """
     accuracies, epsilons = cross_fitted_accuracies(human, judge, clusters, seed=seed, folds=folds)
     if not epsilons:
-        none = Estimate(None, n=0, skipped=len(accuracies), reason=Gap.TOO_FEW)
+        none = Estimate(None, n=0, skipped=len(accuracies), reason=NoValue.TOO_FEW)
         return TieCalibration(none, ())
     estimate = _mean(accuracies, table(human).shape[1])
     return TieCalibration(estimate, () if estimate.value is None else epsilons)
@@ -205,5 +205,5 @@ def _mean(accuracies: Floats, systems: int) -> Estimate:
     return Estimate(float(found.mean()), n=len(found), skipped=skipped)
 
 
-def _why_no_pair(systems: int) -> Gap:
-    return Gap.ONE_SYSTEM if systems == 1 else Gap.TOO_FEW
+def _why_no_pair(systems: int) -> NoValue:
+    return NoValue.ONE_SYSTEM if systems == 1 else NoValue.TOO_FEW

@@ -55,7 +55,7 @@ def filled(cell: object) -> object:
     return None if is_blank or (isinstance(cell, float) and isnan(cell)) else cell
 
 
-def sound(value: object) -> object:
+def repair_surrogates(value: object) -> object:
     """A value of JSON with U+FFFD for each half of a character, as of an emoji that was cut.
 
     No encoding can say such a half, so no file, digest or server could take the text.
@@ -64,9 +64,9 @@ def sound(value: object) -> object:
         case str():
             return _LONE.sub(REPLACED, value)
         case list():
-            return [sound(part) for part in value]
+            return [repair_surrogates(part) for part in value]
         case dict():
-            return {sound(key): sound(part) for key, part in value.items()}
+            return {repair_surrogates(key): repair_surrogates(part) for key, part in value.items()}
         case _:
             return value
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError, nearest
+from harness.errors import DataError, did_you_mean
 from harness.storage.cells import filled
-from harness.storage.layouts import ENDINGS, Layout, named_layout
+from harness.storage.layouts import ENDINGS, FileFormat, named_layout
 from harness.storage.table_files import Quotes, read_table
 
 Value = Any  # a cell: null, a text, a number, true or false, or a list of these
-TABLES = frozenset(Layout) - {Layout.LINES}
+TABLES = frozenset(FileFormat) - {FileFormat.LINES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _found(
     absent = [name for name in dict.fromkeys(wanted) if name not in there]
     if missing := [name for name in absent if name not in optional]:
         raise DataError(
-            f"{path}: no column {missing[0]!r}{nearest(missing[0], [n for n in there if n])}; "
+            f"{path}: no column {missing[0]!r}{did_you_mean(missing[0], [n for n in there if n])}; "
             "correct its line in the column map"
         )
     if twice := [name for name in dict.fromkeys(wanted) if list(there).count(name) > 1]:

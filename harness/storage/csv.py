@@ -4,7 +4,12 @@ import csv
 import io
 from collections.abc import Sequence
 
-from harness.storage.score_table import _cell
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return formula_safe(value) if isinstance(value, str) else repr(value)
+
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

@@ -12,7 +12,7 @@ PARQUET_MARK: Final = b"PAR1"
 BOM: Final = b"\xef\xbb\xbf"
 
 
-class Layout(StrEnum):
+class FileFormat(StrEnum):
     """How a file holds its rows."""
 
     CSV = "csv"
@@ -24,38 +24,38 @@ class Layout(StrEnum):
     @property
     def mark(self) -> str:
         """What parts the cells of delimited text."""
-        return "\t" if self is Layout.TSV else ","
+        return "\t" if self is FileFormat.TSV else ","
 
 
 ENDINGS: Final = {
-    **dict.fromkeys((".parquet", ".parquet.gzip", ".parquet.gz", ".pq"), Layout.PARQUET),
-    **dict.fromkeys((".jsonl", ".ndjson"), Layout.JSONL),
-    **{".tsv": Layout.TSV, ".csv": Layout.CSV, ".txt": Layout.LINES},
+    **dict.fromkeys((".parquet", ".parquet.gzip", ".parquet.gz", ".pq"), FileFormat.PARQUET),
+    **dict.fromkeys((".jsonl", ".ndjson"), FileFormat.JSONL),
+    **{".tsv": FileFormat.TSV, ".csv": FileFormat.CSV, ".txt": FileFormat.LINES},
 }
 
 
-def named_layout(name: str) -> Layout | None:
+def named_layout(name: str) -> FileFormat | None:
     """The layout that the end of a file's name tells; null where it tells none."""
     ends = (end for end in ENDINGS if name.lower().endswith(end))
     return next((ENDINGS[end] for end in ends), None)
 
 
-def layout_of(name: str, data: bytes, *, has_column: bool) -> Layout:
+def layout_of(name: str, data: bytes, *, has_column: bool) -> FileFormat:
     """The layout of a file by its content, then its name; `-` and others by what was asked.
 
     JSON lines begin with a brace; of other text a column makes CSV, none plain lines. Text that
     begins as a list of JSON does is refused: it would be neither.
     """
     if data.startswith(PARQUET_MARK):
-        return Layout.PARQUET
+        return FileFormat.PARQUET
     if (found := named_layout(name)) is not None:
         return found
     start = data.removeprefix(BOM).lstrip()
     if start.startswith(b"{"):
-        return Layout.JSONL
+        return FileFormat.JSONL
     if start.startswith(b"["):
         raise DataError(
             f"{name}: begins with '[', as a list of JSON does; write one object a line, or say "
             "what else it is, as by --format lines or a name in .txt"
         )
-    return Layout.CSV if has_column else Layout.LINES
+    return FileFormat.CSV if has_column else FileFormat.LINES

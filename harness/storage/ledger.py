@@ -31,7 +31,7 @@ _Placed = tuple[tuple[float, str, int], Response]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CallRecord:
     """One finished call; `time` in seconds since 1970. What it cost stands in its usage."""
 
     key: str
@@ -146,7 +146,7 @@ class Ledger:
 
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; a tenth of a second later it is on disk, come what may."""
-        line = _encoded(Record(response.key, request, response, time.time()))
+        line = _encoded(CallRecord(response.key, request, response, time.time()))
         try:
             if self._trouble is not None:
                 raise self._trouble
@@ -190,7 +190,7 @@ class Ledger:
         )
 
 
-def _encoded(record: Record) -> bytes:
+def _encoded(record: CallRecord) -> bytes:
     """The line of a record; half a character, which no file can hold, becomes U+FFFD."""
     try:
         return msgspec.json.encode(record) + b"\n"

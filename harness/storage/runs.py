@@ -89,7 +89,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ErrorCount:
     """What some calls without an answer ended in, and how many did."""
 
     message: str
@@ -97,7 +97,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class MissingCount:
     """What is missing, why, how often, and the commonest of what the calls behind it ended in.
 
     `judge` is empty where there is no answer, for any judge; `is_reply` says that the judge asked
@@ -108,7 +108,7 @@ class Gap:
     is_reply: bool
     reason: Reason
     count: int
-    said: tuple[Said, ...] = ()
+    said: tuple[ErrorCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,11 @@ class RunFile:
     judges: tuple[JudgeEntry, ...] = ()
     costs: Costs | None = None
     redrawn: int = 0
-    missing: tuple[Gap, ...] | None = None
+    missing: tuple[MissingCount, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRecord:
     """One step of a response: its key in the ledger, the prompt, what came as it came, its cost."""
 
     step: str
@@ -152,7 +152,7 @@ class StepRow:
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictRow:
+class VerdictRecord:
     """One judge's verdict, with the keys of what it asked, the replies it read and their cost."""
 
     value: float | None
@@ -167,7 +167,7 @@ class VerdictRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SampleRecord:
     """One line of samples.jsonl: a sample, what was asked, what came back, how it was read.
 
     `answer` is a text, or the answer of the likeliest choice.
@@ -176,10 +176,10 @@ class Row:
     sample: Sample
     variant: str
     decoding: str
-    steps: tuple[StepRow, ...]
+    steps: tuple[StepRecord, ...]
     answer: str | None
     served: str | None = None
-    verdicts: Mapping[str, VerdictRow] = field(default_factory=dict)
+    verdicts: Mapping[str, VerdictRecord] = field(default_factory=dict)
 
 
 class RunFolder:
@@ -205,13 +205,13 @@ class RunFolder:
         """What was run."""
         return _decoded(self.path / "run.json", RunFile)
 
-    def read_rows(self) -> list[Row]:
+    def read_rows(self) -> list[SampleRecord]:
         """What was asked, answered and judged, in the order of the plan."""
         path = self.path / "samples.jsonl"
         lines = _bytes(path).splitlines()
-        return [_decode(line, Row, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
+        return [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
 
-    def write(self, run: RunFile, rows: Sequence[Row]) -> None:
+    def write(self, run: RunFile, rows: Sequence[SampleRecord]) -> None:
         """Replace run.json and samples.jsonl."""
         lines = b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
         write_whole(self.path / "samples.jsonl", lines)

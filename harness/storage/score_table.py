@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.core import Score
 from harness.errors import StoreError
 from harness.parts import Reason
-from harness.storage.csv import csv_line, formula_safe
+from harness.storage.csv import csv_line
 
 COLUMNS = (
     *("task", "model", "variant", "decoding", "group", "judge", "metric"),
@@ -69,12 +69,6 @@ def _values(row: ScoreRow) -> list[object]:
         *(score.n, score.clusters, *(score.missing.get(reason, 0) for reason in Reason)),
         *(row.chance, row.cost_usd, row.signature),
     ]
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return formula_safe(value) if isinstance(value, str) else repr(value)
 
 
 def _row(cells: dict[str, str]) -> ScoreRow:

@@ -11,9 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from harness.errors import DataError, nearest
-from harness.storage.cells import Cells, arrow_column, delimited, json_text, parquet_bytes, sound
-from harness.storage.layouts import Layout
+from harness.errors import DataError, did_you_mean
+from harness.storage.cells import (
+    Cells,
+    arrow_column,
+    delimited,
+    json_text,
+    parquet_bytes,
+    repair_surrogates,
+)
+from harness.storage.layouts import FileFormat
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
@@ -41,7 +48,7 @@ class Table(Protocol):
     """The rows of a file by column."""
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> FileFormat:
         """How the file held them."""
         ...
 
@@ -68,7 +75,7 @@ class Table(Protocol):
 class TextTable:
     """Rows of text cells: CSV, TSV and plain lines."""
 
-    layout: Layout
+    layout: FileFormat
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     lines: Sequence[int]
@@ -89,7 +96,7 @@ class JsonTable:
     texts: tuple[str, ...]
     objects: tuple[Mapping[str, object], ...]
     lines: Sequence[int]
-    layout: Layout = Layout.JSONL
+    layout: FileFormat = FileFormat.JSONL
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -114,7 +121,7 @@ class ParquetTable:
     """A Parquet file's table, with its types."""
 
     arrow: "ArrowTable"
-    layout: Layout = Layout.PARQUET
+    layout: FileFormat = FileFormat.PARQUET
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -149,13 +156,15 @@ class ParquetTable:
         return parquet_bytes(table)
 
 
-def read_table(name: str, data: bytes, layout: Layout, *, quotes: Quotes | None = None) -> Table:
+def read_table(
+    name: str, data: bytes, layout: FileFormat, *, quotes: Quotes | None = None
+) -> Table:
     """The rows of a file's content; `name` is told in errors.
 
     With `quotes: none` a quotation mark in CSV or TSV is a character like any other, and a line
     end always ends the row; null is standard, where errors are not to name that key.
     """
-    if layout is Layout.PARQUET:
+    if layout is FileFormat.PARQUET:
         return _read_parquet(name, data)
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
@@ -164,9 +173,9 @@ def read_table(name: str, data: bytes, layout: Layout, *, quotes: Quotes | None 
     if not text:
         raise DataError(f"{name}: the file is empty; give one with texts")
     match layout:
-        case Layout.JSONL:
+        case FileFormat.JSONL:
             return _read_json(name, text)
-        case Layout.LINES:
+        case FileFormat.LINES:
             lines = text.removesuffix("\n").split("\n")
             rows = tuple((line.removesuffix("\r"),) for line in lines)
             return TextTable(layout, (TEXT,), rows, range(1, len(rows) + 1))
@@ -187,7 +196,7 @@ def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
         raise DataError(
             f"{where}: {len(places)} columns are called {wanted!r}; rename all but one"
             if places
-            else f"{where}: no column {wanted!r}{nearest(wanted, [*table.columns])}; {remedy}"
+            else f"{where}: no column {wanted!r}{did_you_mean(wanted, [*table.columns])}; {remedy}"
         )
     cells = table.cells(places[0])
     kinds = sorted({type(cell).__name__ for cell in cells if cell is not None})
@@ -200,7 +209,7 @@ def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
     return cells
 
 
-def extended(table: Table, added: Sequence[Column], layout: Layout) -> bytes:
+def extended(table: Table, added: Sequence[Column], layout: FileFormat) -> bytes:
     """A file of the table's rows with further columns, in its own layout or another.
 
     Lines become CSV. Texts that come into CSV or TSV from another layout are safe from being
@@ -216,12 +225,12 @@ def extended(table: Table, added: Sequence[Column], layout: Layout) -> bytes:
     own = [(name, table.cells(place)) for place, name in enumerate(table.columns)]
     names = [*table.columns, *(column.name for column in added)]
     rows = list(zip(*(c for _, c in own), *(c.cells for c in added), strict=True))
-    if layout in (Layout.CSV, Layout.TSV, Layout.LINES):
-        is_delimited = table.layout in (Layout.CSV, Layout.TSV)
+    if layout in (FileFormat.CSV, FileFormat.TSV, FileFormat.LINES):
+        is_delimited = table.layout in (FileFormat.CSV, FileFormat.TSV)
         return delimited(names, rows, mark=layout.mark, as_is=len(own) if is_delimited else 0)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"two columns are called {twice[0]!r}; rename one, or write CSV")
-    if layout is Layout.JSONL:
+    if layout is FileFormat.JSONL:
         return "".join(
             f"{json_text(dict(zip(names, row, strict=True)))}\n" for row in rows
         ).encode()
@@ -233,7 +242,9 @@ def extended(table: Table, added: Sequence[Column], layout: Layout) -> bytes:
     )
 
 
-def _read_delimited(name: str, text: str, layout: Layout, *, quotes: Quotes | None) -> TextTable:
+def _read_delimited(
+    name: str, text: str, layout: FileFormat, *, quotes: Quotes | None
+) -> TextTable:
     """The rows of a CSV or TSV file, whose first line names the columns."""
     usual = csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # it holds for all readers
     reader = csv.reader(
@@ -288,7 +299,7 @@ def _read_json(name: str, text: str) -> JsonTable:
         if not line.strip():
             continue
         try:
-            found = sound(json.loads(line))
+            found = repair_surrogates(json.loads(line))
         except ValueError as error:
             raise DataError(f"{name}:{number}: not JSON ({error}); correct the line") from error
         if not isinstance(found, dict):

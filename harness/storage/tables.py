@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DataError, nearest
+from harness.errors import DataError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of a table: where it starts, its cells by column, the cells under no name.
 
     Of columns that share a name the first has it, the others have none.
@@ -45,7 +45,7 @@ def read_text(path: Path) -> str:
     return text
 
 
-def read_rows(path: Path, required: Sequence[str]) -> list[Row]:
+def read_rows(path: Path, required: Sequence[str]) -> list[TableRow]:
     """The rows of a CSV file whose first line names its columns, `required` among them."""
     try:
         (_, header), *records = _records(read_text(path))
@@ -73,7 +73,7 @@ def _check_header(path: Path, header: list[str], required: Sequence[str]) -> Non
     """Refuse a header that lacks a required column, or names it twice."""
     named = [name for name in header if name]
     if missing := [name for name in required if name not in named]:
-        hints = "; ".join(f"no column {name!r}{nearest(name, named)}" for name in missing)
+        hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
         if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
             hints += "; columns are told apart by commas, not by semicolons, tabs or bars"
         raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
@@ -81,7 +81,7 @@ def _check_header(path: Path, header: list[str], required: Sequence[str]) -> Non
         raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
 
 
-def _row(path: Path, header: list[str], *, line: int, record: list[str]) -> Row:
+def _row(path: Path, header: list[str], *, line: int, record: list[str]) -> TableRow:
     """One record under its column names, refused where a named column has no cell."""
     if absent := [name for name in header[len(record) :] if name]:
         raise DataError(
@@ -95,4 +95,4 @@ def _row(path: Path, header: list[str], *, line: int, record: list[str]) -> Row:
             overflow.append(value)
         else:
             cells[name] = value
-    return Row(path, line, cells, (*overflow, *record[len(header) :]))
+    return TableRow(path, line, cells, (*overflow, *record[len(header) :]))

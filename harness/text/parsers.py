@@ -223,7 +223,7 @@ def first_paragraph(text: str) -> str:
     return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
 
 
-CUTS: Mapping[str, Callable[[str], str]] = {
+POSTPROCESSORS: Mapping[str, Callable[[str], str]] = {
     "none": whole,
     "blank_line": first_paragraph,
     "lead_in": without_lead_in,

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 from support.rated_runs import ANN, BOB, FAR, NEAR, Table, group_runs, ratings, runs
 
-from harness.analysis.agreement import AgreementRow, Method, agreement_rows, agreement_text
-from harness.analysis.match_ratings import Question, panels
+from harness.analysis.agreement import (
+    AgreementRow,
+    AgreementSettings,
+    agreement_rows,
+    agreement_text,
+)
+from harness.analysis.match_ratings import AgreementQuery, panels
 from harness.analysis.panels import Panel
 from harness.data.ratings import Rating
 from harness.stats.agreement import alpha, alpha_with_judge, percent_agreement
@@ -24,13 +29,13 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.resampling import Resamples, figures
+from harness.stats.resampling import Resamples, agreement_stats
 from harness.stats.ties import cross_fitted_acc_eq, tie_rate
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2
 UNITS = np.stack([ANN, BOB], axis=2).reshape(-1, 2)
 CLUSTERS = ("c0", "c0", "c1", "c1")
-METHOD = Method(draws=200)
+METHOD = AgreementSettings(draws=200)
 FLAT = ((1.0,) * 3,) * 4
 LEVELS = {
     "pearson_dataset": dataset_pearson,
@@ -43,11 +48,11 @@ LEVELS = {
 def panel(people: list[Rating] | None = None, **judges: Table) -> Panel:
     """The panel of some judges, rated by two people."""
     people = ratings(ann=ANN, bob=BOB) if people is None else people
-    [found] = panels(runs(**judges), people, Question(variants=("base",)))
+    [found] = panels(runs(**judges), people, AgreementQuery(variants=("base",)))
     return found
 
 
-def rows(found: Panel, method: Method = METHOD) -> dict[tuple[str, str], AgreementRow]:
+def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, str], AgreementRow]:
     """The rows of a panel by judge and statistic."""
     return {(row.judge, row.statistic): row for row in agreement_rows(found, method)}
 
@@ -70,7 +75,7 @@ def test_pearson_is_what_a_sum_by_hand_gives() -> None:
 def test_intervals_are_drawn_by_cluster_from_the_seed() -> None:
     found = rows(panel(near=NEAR), replace(METHOD, seed=5))["near", "pearson_dataset"]
 
-    drawn = figures(HUMAN, NEAR, Resamples.of(CLUSTERS, seed="5", draws=200))
+    drawn = agreement_stats(HUMAN, NEAR, Resamples.of(CLUSTERS, seed="5", draws=200))
     assert (found.low, found.high) == (
         drawn.dataset_pearson.bounds.low,
         drawn.dataset_pearson.bounds.high,
@@ -238,7 +243,7 @@ def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
         Rating("toy", row.sample.id, "", "ann", 1.0 + n % 3, "base")
         for n, row in enumerate(group_runs(one=NEAR)[0].rows)
     ]
-    [made] = panels(group_runs(one=NEAR, two=FAR), people, Question())
+    [made] = panels(group_runs(one=NEAR, two=FAR), people, AgreementQuery())
 
     found = agreement_rows(made, METHOD)
 
@@ -263,7 +268,7 @@ def test_the_table_has_its_columns_and_empty_cells_for_nulls() -> None:
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
     first, again, other = (
-        agreement_text(agreement_rows(panel(near=NEAR, far=FAR), Method(seed, 200)))
+        agreement_text(agreement_rows(panel(near=NEAR, far=FAR), AgreementSettings(seed, 200)))
         for seed in (0, 0, 1)
     )
 

@@ -11,7 +11,7 @@ from support.choice_cases import choice_run, chosen, lost, sample, shared, task,
 from harness.analysis.leaderboard import Alarm, alarms
 from harness.pipeline.scores import score_rows
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import Row, VerdictRow
+from harness.storage.runs import SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 
 PAIR = ("yes", "no")
@@ -24,7 +24,7 @@ def rows(
     *,
     of: Sequence[str] = PAIR,
     alike: int = 0,
-) -> list[Row]:
+) -> list[SampleRecord]:
     """One row a place, each of its own sample; the first `alike` score all choices the same."""
     return [
         chosen(_verdict(place, len(of), n < alike), variant, sample(of, name=f"s{n}"))
@@ -32,13 +32,13 @@ def rows(
     ]
 
 
-def _verdict(place: int | None, count: int, is_alike: bool) -> VerdictRow:
+def _verdict(place: int | None, count: int, is_alike: bool) -> VerdictRecord:
     if place is None:
         return lost()
     return shared(*[1 / count] * count, place=place, identical_scores=float(is_alike))
 
 
-def told(held: Sequence[Row], spec: TaskSpec = TASK, **changes: object) -> list[Alarm]:
+def told(held: Sequence[SampleRecord], spec: TaskSpec = TASK, **changes: object) -> list[Alarm]:
     return alarms(score_rows(choice_run(spec, len(held), **changes), held))
 
 
@@ -115,7 +115,7 @@ def test_each_family_of_variants_speaks_for_itself() -> None:
 
 
 def test_models_are_told_of_apart() -> None:
-    def by(model: str, held: Sequence[Row]) -> list[ScoreRow]:
+    def by(model: str, held: Sequence[SampleRecord]) -> list[ScoreRow]:
         made = choice_run(TASK, len(held))
         return score_rows(replace(made, model=replace(made.model, name=model)), held)
 

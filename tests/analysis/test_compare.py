@@ -10,19 +10,19 @@ from scipy import stats
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, sample, stored, words_task
 
 from harness.analysis.compare import (
+    BootstrapSettings,
     ComparisonRow,
-    Method,
     comparison_name,
     comparison_rows,
     comparison_text,
 )
-from harness.analysis.pairings import Question, between, within
+from harness.analysis.pairings import PairingQuery, between, within
 from harness.analysis.panels import StoredRun
 from harness.pipeline.scores import score_rows
 from harness.stats.comparison import holm
 from harness.storage.runs import JudgeEntry
 
-QUICK = Method(draws=200)
+QUICK = BootstrapSettings(draws=200)
 # Of eight items: know right in 0-5, and a tie at 7; act right in 0-1, a tie at 5, missing at 6.
 KNOW, ACT = [0.9] * 6 + [0.1, 0.5], "110000.1"
 
@@ -31,7 +31,7 @@ def know_and_act(act: str = ACT, *more: str) -> list[ComparisonRow]:
     """The rows of eight choices against as many responses at one or more temperatures."""
     levels = {("base", f"T0.{n}", "near"): line for n, line in enumerate((act, *more), 3)}
     words = stored(words_task(), levels)
-    return comparison_rows(between(chosen([KNOW, KNOW]), words, Question()).found, QUICK)
+    return comparison_rows(between(chosen([KNOW, KNOW]), words, PairingQuery()).found, QUICK)
 
 
 def counts(row: ComparisonRow) -> tuple[int | None, ...]:
@@ -47,7 +47,7 @@ def within_rows(
         for name, line in levels.items()
     }
     run = stored(words_task() if gaps else words_task(gaps={}), found, judges=judges)
-    return comparison_rows(within(run, Question()).found, QUICK)
+    return comparison_rows(within(run, PairingQuery()).found, QUICK)
 
 
 def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
@@ -71,7 +71,7 @@ def test_counts_add_up_to_the_items(group: str, expected: int) -> None:
         stored(words_task(), {("base", "T0.3", "near"): line}, model=replace(MODEL, name=name))
         for name, line in (("ant", letters), ("bee", letters[::-1]))
     )
-    rows = comparison_rows(between(first, second, Question()).found, QUICK)
+    rows = comparison_rows(between(first, second, PairingQuery()).found, QUICK)
     [row] = [row for row in rows if row.group == group]
 
     lost = row.items - row.n
@@ -99,7 +99,7 @@ def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> No
         if (row.score.group, row.score.metric) == ("all", "accuracy")
     }
 
-    row = comparison_rows(within(run, Question()).found, QUICK)[0]
+    row = comparison_rows(within(run, PairingQuery()).found, QUICK)[0]
     assert (row.mean_a, row.mean_b) == (scores["cot5"], scores["base"])
     assert row.value == pytest.approx((scores["cot5"] or 0) - (scores["base"] or 0))
 
@@ -118,7 +118,7 @@ def test_samples_of_one_cluster_have_no_exact_test() -> None:
     levels = {("base", "T0.3", "near"): "110000", ("cot5", "T0.3", "near"): "111111"}
     run = stored(words_task(), levels, samples=samples)
 
-    row = comparison_rows(within(run, Question()).found, QUICK)[0]
+    row = comparison_rows(within(run, PairingQuery()).found, QUICK)[0]
     assert (row.clusters, row.p_exact, row.p_permutation) == (3, None, 0.5)
     assert "samples of one cluster are not independent" in (row.reason or "")
 
@@ -130,7 +130,7 @@ def test_the_interval_draws_clusters_whole() -> None:
         samples = [sample(n, cluster=f"c{n // size:02}") for n in range(16)]
         levels = {(name, "T0.3", "near"): line for name, line in lines.items()}
         run = stored(words_task(), levels, samples=samples)
-        row = comparison_rows(within(run, Question()).found, Method())[0]
+        row = comparison_rows(within(run, PairingQuery()).found, BootstrapSettings())[0]
         spread.append((row.high or 0) - (row.low or 0))
 
     assert spread[1] > 1.5 * spread[0]
@@ -170,7 +170,7 @@ def test_verdicts_that_are_no_right_or_wrong_have_a_difference_and_no_table() ->
         ]
         runs.append(StoredRun(run.file, rows))
 
-    row = comparison_rows(between(runs[0], runs[1], Question()).found, QUICK)[0]
+    row = comparison_rows(between(runs[0], runs[1], PairingQuery()).found, QUICK)[0]
     assert (row.value, row.n, row.p_permutation) == (-0.25, 4, 2 / 16)
     assert counts(row) == (None,) * 5
     assert row.reason == "no interval: constant; no exact test: verdicts are not right or wrong"
@@ -262,7 +262,9 @@ def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
 
     texts = [
         comparison_text(
-            sorted(comparison_rows(within(part, Question()).found, QUICK), key=lambda r: r.group)
+            sorted(
+                comparison_rows(within(part, PairingQuery()).found, QUICK), key=lambda r: r.group
+            )
         )
         for part in (run, turned)
     ]
@@ -270,23 +272,23 @@ def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
 
 
 DIFFERENT = [
-    (Question(), Method(seed=1)),
-    (Question(), Method(draws=10)),
-    (Question(judge_b="near"), Method()),
-    (Question(judge_a="near"), Method()),
-    (Question(intention_judge="near"), Method()),
+    (PairingQuery(), BootstrapSettings(seed=1)),
+    (PairingQuery(), BootstrapSettings(draws=10)),
+    (PairingQuery(judge_b="near"), BootstrapSettings()),
+    (PairingQuery(judge_a="near"), BootstrapSettings()),
+    (PairingQuery(intention_judge="near"), BootstrapSettings()),
 ]
 
 
 @pytest.mark.parametrize(("question", "method"), DIFFERENT)
 def test_another_question_about_the_same_runs_has_a_file_of_its_own(
-    question: Question, method: Method
+    question: PairingQuery, method: BootstrapSettings
 ) -> None:
     files = [
         chosen([[0.9], [0.8]]).file,
         stored(words_task(), {("base", "T0.3", "near"): "1"}).file,
     ]
-    plain = comparison_name(files, Question(), Method())
+    plain = comparison_name(files, PairingQuery(), BootstrapSettings())
 
     assert plain == f"{files[0].digest[:16]}-{files[1].digest[:16]}.csv"
     assert comparison_name(files, question, method) not in (

@@ -9,25 +9,29 @@ from support.choice_cases import task as choices
 from support.hate_rows import VARIANT, constant, planted, run_of, text
 from support.sketches import row
 
-from harness.analysis.constant_baselines import Constant, ConstantAlarm, constant_alarms
+from harness.analysis.constant_baselines import (
+    ConstantBaseline,
+    ConstantBaselineAlarm,
+    constant_alarms,
+)
 from harness.analysis.leaderboard import alarms, headlines
 from harness.core import Sample
 from harness.pipeline.scores import score_rows
 from harness.specs.tasks import ClassesSpec
-from harness.storage.runs import Row, VerdictRow
+from harness.storage.runs import SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 
 
-def table(rows: Sequence[Row]) -> list[ScoreRow]:
+def table(rows: Sequence[SampleRecord]) -> list[ScoreRow]:
     return score_rows(run_of(rows), rows)
 
 
-def told(rows: Sequence[Row]) -> list[ConstantAlarm]:
+def told(rows: Sequence[SampleRecord]) -> list[ConstantBaselineAlarm]:
     found = table(rows)
     return constant_alarms(found, headlines(found))
 
 
-def mixed(hateful: int, benign: int, *, hits: int, false: int) -> list[Row]:
+def mixed(hateful: int, benign: int, *, hits: int, false: int) -> list[SampleRecord]:
     """So many texts of each kind, so many of them flagged."""
     return [
         *(text(f"h{n}", is_hateful=True, at=n / 99, said=float(n < hits)) for n in range(hateful)),
@@ -35,8 +39,12 @@ def mixed(hateful: int, benign: int, *, hits: int, false: int) -> list[Row]:
     ]
 
 
-@pytest.mark.parametrize(("said", "finding"), [(1.0, Constant.ALWAYS), (0.0, Constant.NEVER)])
-def test_a_constant_answer_is_told_of_with_its_rates(said: float, finding: Constant) -> None:
+@pytest.mark.parametrize(
+    ("said", "finding"), [(1.0, ConstantBaseline.ALWAYS), (0.0, ConstantBaseline.NEVER)]
+)
+def test_a_constant_answer_is_told_of_with_its_rates(
+    said: float, finding: ConstantBaseline
+) -> None:
     [alarm] = told(constant(said))
 
     assert (alarm.finding, alarm.hits, alarm.false_alarms, alarm.auc) == (finding, said, said, 0.5)
@@ -46,21 +54,23 @@ def test_a_constant_answer_is_told_of_with_its_rates(said: float, finding: Const
 @pytest.mark.parametrize(
     ("rows", "finding"),
     [
-        (mixed(20, 20, hits=20, false=19), Constant.ALWAYS),
-        (mixed(20, 20, hits=1, false=0), Constant.NEVER),
+        (mixed(20, 20, hits=20, false=19), ConstantBaseline.ALWAYS),
+        (mixed(20, 20, hits=1, false=0), ConstantBaseline.NEVER),
         (mixed(20, 20, hits=20, false=0), None),
         (mixed(20, 20, hits=15, false=5), None),
-        (mixed(30, 10, hits=20, false=3), Constant.BEATEN),  # 27 of 40, always yes 30
-        (mixed(30, 10, hits=22, false=2), Constant.BEATEN),  # 30 of 40, as always yes
+        (mixed(30, 10, hits=20, false=3), ConstantBaseline.BEATEN),  # 27 of 40, always yes 30
+        (mixed(30, 10, hits=22, false=2), ConstantBaseline.BEATEN),  # 30 of 40, as always yes
         (mixed(30, 10, hits=29, false=4), None),  # 35 of 40
         (mixed(10, 90, hits=9, false=4), None),  # few are flagged, as few are hateful
-        (mixed(40, 0, hits=40, false=0), Constant.ONE_KIND),
-        (mixed(0, 40, hits=0, false=3), Constant.ONE_KIND),
+        (mixed(40, 0, hits=40, false=0), ConstantBaseline.ONE_KIND),
+        (mixed(0, 40, hits=0, false=3), ConstantBaseline.ONE_KIND),
         (mixed(9, 40, hits=0, false=0), None),  # of few texts of a kind nothing is said
         (mixed(5, 5, hits=5, false=5), None),
     ],
 )
-def test_what_is_told_depends_on_both_rates(rows: list[Row], finding: Constant | None) -> None:
+def test_what_is_told_depends_on_both_rates(
+    rows: list[SampleRecord], finding: ConstantBaseline | None
+) -> None:
     assert [alarm.finding for alarm in told(rows)] == ([finding] if finding else [])
 
 
@@ -80,29 +90,32 @@ def classified(*counts: tuple[int, int, int]) -> list[ScoreRow]:
     return score_rows(choice_run(task, len(rows)), rows)
 
 
-def _given(name: str, gold: str, chosen: str) -> Row:
+def _given(name: str, gold: str, chosen: str) -> SampleRecord:
     """A text of one label that is given another, or the same."""
     sample = Sample(name, {"text": name}, {"labels": LABELS}, LABELS, gold)
     detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
     detail |= {f"chosen_place_{at}": float(n == chosen) for at, n in enumerate(LABELS, 1)}
-    verdict = VerdictRow(float(gold == chosen), detail=detail)
+    verdict = VerdictRecord(float(gold == chosen), detail=detail)
     return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
 
 
 @pytest.mark.parametrize(
     ("counts", "finding"),
     [
-        (((60, 0, 0), (30, 0, 0), (10, 0, 0)), Constant.ONE_LABEL),  # the most common one
-        (((0, 0, 60), (0, 0, 30), (0, 0, 10)), Constant.ONE_LABEL),  # the rarest
-        (((20, 20, 20), (10, 10, 10), (4, 3, 3)), Constant.BEATEN),  # 33 of 100, always non 60
+        (((60, 0, 0), (30, 0, 0), (10, 0, 0)), ConstantBaseline.ONE_LABEL),  # the most common one
+        (((0, 0, 60), (0, 0, 30), (0, 0, 10)), ConstantBaseline.ONE_LABEL),  # the rarest
+        (
+            ((20, 20, 20), (10, 10, 10), (4, 3, 3)),
+            ConstantBaseline.BEATEN,
+        ),  # 33 of 100, always non 60
         (((60, 0, 0), (10, 20, 0), (9, 0, 1)), None),  # 81 of 100
         (((57, 3, 0), (20, 10, 0), (10, 0, 0)), None),  # 67 of 100
-        (((60, 0, 0), (0, 0, 0), (0, 0, 0)), Constant.ONE_KIND),
+        (((60, 0, 0), (0, 0, 0), (0, 0, 0)), ConstantBaseline.ONE_KIND),
         (((60, 0, 0), (9, 0, 0), (0, 0, 0)), None),  # of few texts of a label nothing is said
     ],
 )
 def test_of_classes_the_constant_answer_is_the_most_common_label(
-    counts: tuple[tuple[int, int, int], ...], finding: Constant | None
+    counts: tuple[tuple[int, int, int], ...], finding: ConstantBaseline | None
 ) -> None:
     found = classified(*counts)
 

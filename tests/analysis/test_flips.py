@@ -7,7 +7,7 @@ import pytest
 from support.paired_runs import NEAR, sample, stored, words_task
 
 from harness.analysis.panels import StoredRun
-from harness.analysis.robustness import KEEPING, OTHERS, FlipRow, flip_rows, flip_text
+from harness.analysis.robustness import KEEPING, OTHERS, FlipRate, flip_rows, flip_text
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
@@ -36,7 +36,7 @@ def run(before: str, adverbs: str, eda: str = "", judge: JudgeEntry = NEAR) -> S
     return stored(words_task(), readings, samples=there, judges=(judge,))
 
 
-def rows(found: StoredRun) -> dict[str, FlipRow]:
+def rows(found: StoredRun) -> dict[str, FlipRate]:
     return {row.perturbation: row for row in flip_rows(found, found.file.judges)}
 
 

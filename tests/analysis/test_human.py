@@ -18,14 +18,14 @@ from support.rated_runs import (
     runs,
 )
 
-from harness.analysis.match_ratings import Question, panels, stored_runs, unread
+from harness.analysis.match_ratings import AgreementQuery, panels, stored_runs, unmatched
 from harness.analysis.panels import Panel, StoredRun
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError
 from harness.storage.runs import ModelEntry
 
-BASE = Question(variants=("base",))
+BASE = AgreementQuery(variants=("base",))
 
 
 def only(found: list[Panel]) -> Panel:
@@ -71,7 +71,7 @@ def test_ratings_of_one_decoding_are_compared_with_that_decoding() -> None:
         first.file, [*first.rows, *run("ant", {"near": [5.0] * 4}, decoding="T0.5").rows]
     )
 
-    panel = only(panels([both], ratings("base@T0.5", ann=ANN), Question()))
+    panel = only(panels([both], ratings("base@T0.5", ann=ANN), AgreementQuery()))
 
     assert panel.documents[0] == "s1@T0.5"
     assert panel.judges[0].values[:, 0].tolist() == [5.0] * 4
@@ -84,7 +84,7 @@ def test_a_scale_that_names_a_variant_goes_with_that_variant_alone() -> None:
         for r in made
     ]
 
-    found = panels(other, ratings("cot3", ann=ANN), Question())
+    found = panels(other, ratings("cot3", ann=ANN), AgreementQuery())
 
     assert [(panel.variant, panel.scale) for panel in found] == [("cot3", "cot3")]
 
@@ -95,7 +95,7 @@ def test_another_scale_goes_with_every_variant_chosen() -> None:
         for r in runs(near=NEAR)
     ]
 
-    found = panels(other, ratings("fluency", ann=ANN), Question(variants=("base", "cot3")))
+    found = panels(other, ratings("fluency", ann=ANN), AgreementQuery(variants=("base", "cot3")))
 
     assert [(panel.variant, panel.scale) for panel in found] == [
         ("base", "fluency"),
@@ -112,7 +112,7 @@ def test_two_scales_are_never_averaged() -> None:
 def test_where_systems_are_groups_each_runs_model_is_a_judge() -> None:
     made = [Rating("toy", f"{d}-{s}", "", "ann", 1.0, "base") for d in SAMPLES for s in MODELS]
 
-    panel = only(panels(group_runs(one=NEAR, two=FAR), made, Question()))
+    panel = only(panels(group_runs(one=NEAR, two=FAR), made, AgreementQuery()))
 
     assert [(judge.judge, judge.model) for judge in panel.judges] == [
         ("stated", "one"),
@@ -197,12 +197,12 @@ def test_only_the_judges_asked_for_are_compared() -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        (Question(judges=("neer",)), "no run was read by judge 'neer'; did you mean near"),
-        (Question(variants=("bse",)), "no variant 'bse'; did you mean base"),
-        (Question(variants=("think",)), "no run of variant think"),
+        (AgreementQuery(judges=("neer",)), "no run was read by judge 'neer'; did you mean near"),
+        (AgreementQuery(variants=("bse",)), "no variant 'bse'; did you mean base"),
+        (AgreementQuery(variants=("think",)), "no run of variant think"),
     ],
 )
-def test_what_is_not_there_is_named(question: Question, message: str) -> None:
+def test_what_is_not_there_is_named(question: AgreementQuery, message: str) -> None:
     with pytest.raises((SpecError, StoreError), match=message):
         panels(runs(near=NEAR), ratings(ann=ANN), question)
 
@@ -213,7 +213,7 @@ def test_no_run_of_a_task_says_so() -> None:
 
 
 def test_ratings_of_a_variant_nobody_ran_are_counted() -> None:
-    assert unread(runs(near=NEAR), ratings("think", ann=ANN) + ratings("q", ann=ANN)) == 12
+    assert unmatched(runs(near=NEAR), ratings("think", ann=ANN) + ratings("q", ann=ANN)) == 12
 
 
 def test_a_document_may_be_a_cluster_of_samples() -> None:
@@ -223,6 +223,6 @@ def test_a_document_may_be_a_cluster_of_samples() -> None:
     ]
     people = [Rating("toy", row.sample.id, "", "ann", 1.0, "base") for row in rows]
 
-    panel = only(panels([StoredRun(made.file, rows)], people, Question()))
+    panel = only(panels([StoredRun(made.file, rows)], people, AgreementQuery()))
 
     assert panel.judges[0].values.tolist() == [[pytest.approx(np.mean(NEAR))]]

@@ -23,7 +23,7 @@ from harness.analysis.panels import StoredRun
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.scores import score_rows
-from harness.storage.runs import DataEntry, Row
+from harness.storage.runs import DataEntry, SampleRecord
 
 PLANTED = planted()
 
@@ -130,7 +130,7 @@ def test_the_picture_has_both_rates_and_every_model(found: list[CurveRow]) -> No
 FLAT = constant(1.0)
 
 
-def measured(label: str, rows: Sequence[Row] = FLAT, source: str = "toy") -> StoredRun:
+def measured(label: str, rows: Sequence[SampleRecord] = FLAT, source: str = "toy") -> StoredRun:
     return stored(rows, data=DataEntry(source, "released", label, {}))
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.leaderboard import (
-    Finding,
+    ControlFinding,
     boards,
     collect,
-    doubts,
     headlines,
+    judge_warnings,
     sensitivities,
     side_by_side,
 )
@@ -162,10 +162,10 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 
 def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
     assert collect([]) == collect([RunFolder(tmp_path / "unscored")]) == []
-    assert (boards([]), headlines([]), doubts([])) == ([], [], [])
+    assert (boards([]), headlines([]), judge_warnings([])) == ([], [], [])
 
 
-UNFIT, WEAK, UNHEARD = Finding.UNFIT, Finding.WEAK, Finding.UNHEARD
+UNFIT, WEAK, UNHEARD = ControlFinding.UNFIT, ControlFinding.WEAK, ControlFinding.UNHEARD
 
 
 @pytest.mark.parametrize(
@@ -191,13 +191,13 @@ def test_a_judge_is_fit_where_the_controls_lie_apart_on_their_sides_of_chance(
     oracle: tuple[float | None, ...],
     literal: tuple[float | None, ...],
     chance: float | None,
-    finding: Finding | None,
+    finding: ControlFinding | None,
 ) -> None:
     ceiling = scored("oracle", oracle[0], low=oracle[1], high=oracle[2])
     floor = scored("literal", literal[0], low=literal[1], high=literal[2])
     rows = [replace(row, chance=chance) for row in (ceiling, floor)]
 
-    found = doubts([*rows, scored("other", 0.5, low=0.0, high=1.0)])
+    found = judge_warnings([*rows, scored("other", 0.5, low=0.0, high=1.0)])
 
     assert [part.finding for part in found] == ([finding] if finding else [])
     assert [(part.ceiling.value, part.floor.value) for part in found] in (
@@ -206,28 +206,32 @@ def test_a_judge_is_fit_where_the_controls_lie_apart_on_their_sides_of_chance(
     )
 
 
-@pytest.mark.parametrize(("clusters", "finding"), [(1, Finding.FEW), (9, Finding.FEW), (10, None)])
-def test_fewer_than_ten_items_are_too_few_to_tell(clusters: int, finding: Finding | None) -> None:
+@pytest.mark.parametrize(
+    ("clusters", "finding"), [(1, ControlFinding.FEW), (9, ControlFinding.FEW), (10, None)]
+)
+def test_fewer_than_ten_items_are_too_few_to_tell(
+    clusters: int, finding: ControlFinding | None
+) -> None:
     rows = [scored("oracle", 1.0, clusters=clusters), scored("literal", 0.0)]
 
-    assert [part.finding for part in doubts(rows)] == ([finding] if finding else [])
+    assert [part.finding for part in judge_warnings(rows)] == ([finding] if finding else [])
 
 
 def test_a_swapped_judge_is_not_asked_to_be_fit() -> None:
     rows = [by("near:swapped", "oracle"), by("near:swapped", "literal")]
 
-    assert doubts(rows) == []
+    assert judge_warnings(rows) == []
 
 
 @pytest.mark.parametrize("missing", ["oracle", "literal"])
 def test_a_judge_without_both_controls_is_not_called_unfit(missing: str) -> None:
     rows = [scored(name) for name in ("oracle", "literal", "other") if name != missing]
 
-    assert doubts(rows) == []
+    assert judge_warnings(rows) == []
 
 
 def test_controls_of_another_recipe_say_nothing_of_a_judge() -> None:
-    assert doubts([scored("oracle"), signed(scored("literal"), 2, "cot3")]) == []
+    assert judge_warnings([scored("oracle"), signed(scored("literal"), 2, "cot3")]) == []
 
 
 def by(judge: str, model: str, value: float | None = 0.5) -> ScoreRow:

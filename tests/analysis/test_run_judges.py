@@ -5,10 +5,10 @@ from support.paired_runs import NEAR, THOUGHT, stored, words_task
 
 from harness.analysis.panels import StoredRun
 from harness.analysis.run_views import (
+    closest_judge,
     intention_judges,
     judge_named,
     judges_of_both,
-    likest,
     response_judges,
     right_or_wrong_judges,
 )
@@ -53,7 +53,7 @@ def test_a_judge_of_the_task_that_asked_another_model_is_one_of_the_tasks_own() 
 def test_an_intention_judge_goes_with_the_response_judge_most_like_it(
     judge: JudgeEntry, expected: str
 ) -> None:
-    found = likest(judge, response_judges(read_by(*ALL)))
+    found = closest_judge(judge, response_judges(read_by(*ALL)))
 
     assert found is not None
     assert found.name == expected
@@ -67,14 +67,14 @@ def test_an_intention_judge_goes_with_the_response_judge_most_like_it(
 def test_the_next_best_judge_serves_where_the_like_one_has_not_read(
     others: tuple[JudgeEntry, ...], expected: str
 ) -> None:
-    found = likest(ASKED_THOUGHT, others)
+    found = closest_judge(ASKED_THOUGHT, others)
 
     assert found is not None
     assert found.name == expected
 
 
 def test_without_another_judge_there_is_none() -> None:
-    assert likest(THOUGHT, []) is None
+    assert closest_judge(THOUGHT, []) is None
 
 
 def test_intention_judges_are_those_of_an_earlier_step() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from support.released_layouts import write_dialogues
 
-from harness.analysis.verify import Cell, Status, verify
+from harness.analysis.verify import CellStatus, VerifiedCell, verify
 from harness.errors import SpecError
 from harness.specs.published import GoldenSpec
-from harness.specs.schema import check
+from harness.specs.schema import load_spec
 
 CELL = {"table": "t", "cell": "c", "recompute": "emphasized_talk", "value": "items", "published": 3}
 NAMED = {"known_difference": "counted otherwise", "found": 3}
@@ -18,11 +18,11 @@ NAMED = {"known_difference": "counted otherwise", "found": 3}
 
 def golden(cell: dict[str, Any], **rest: object) -> GoldenSpec:
     content = {"paper": "p", "about": "a", "cells": [{**CELL, **cell}], **rest}
-    spec: GoldenSpec = check(content, GoldenSpec, where="toy.yaml")
+    spec: GoldenSpec = load_spec(content, GoldenSpec, where="toy.yaml")
     return spec
 
 
-def only(cell: dict[str, Any], folder: Path | None) -> Cell:
+def only(cell: dict[str, Any], folder: Path | None) -> VerifiedCell:
     """The one cell, with this folder as that of every source."""
     (found,) = verify({"toy": golden(cell)}, lambda _: folder)
     return found
@@ -31,18 +31,18 @@ def only(cell: dict[str, Any], folder: Path | None) -> Cell:
 @pytest.mark.parametrize(
     ("cell", "status", "reason"),
     [
-        ({}, Status.OK, None),
-        ({"published": 4}, Status.DIFFERS, None),
-        ({"published": 4, "tolerance": 1.0}, Status.OK, None),
-        ({"published": 4, **NAMED}, Status.KNOWN, "counted otherwise"),
-        ({"published": 4, **NAMED, "found": 5}, Status.DIFFERS, None),
-        (NAMED, Status.OK, None),
-        ({"value": "words_per_fragment", "published": "1.33"}, Status.OK, None),
-        ({"value": "words_per_fragment", "published": "1.330"}, Status.DIFFERS, None),
+        ({}, CellStatus.OK, None),
+        ({"published": 4}, CellStatus.DIFFERS, None),
+        ({"published": 4, "tolerance": 1.0}, CellStatus.OK, None),
+        ({"published": 4, **NAMED}, CellStatus.KNOWN, "counted otherwise"),
+        ({"published": 4, **NAMED, "found": 5}, CellStatus.DIFFERS, None),
+        (NAMED, CellStatus.OK, None),
+        ({"value": "words_per_fragment", "published": "1.33"}, CellStatus.OK, None),
+        ({"value": "words_per_fragment", "published": "1.330"}, CellStatus.DIFFERS, None),
     ],
 )
 def test_a_cell_is_judged_by_its_last_digit_and_by_what_is_known(
-    tmp_path: Path, cell: dict[str, Any], status: Status, reason: str | None
+    tmp_path: Path, cell: dict[str, Any], status: CellStatus, reason: str | None
 ) -> None:
     write_dialogues(tmp_path)
 
@@ -57,13 +57,13 @@ def test_half_a_unit_away_still_rounds_to_the_printed_number() -> None:
 
     (found,) = verify({"toy": golden({**cell, "tolerance": 0.5}, inputs=inputs)}, lambda _: None)
 
-    assert (found.recomputed, found.difference, found.status) == (1.0, 0.5, Status.OK)
+    assert (found.recomputed, found.difference, found.status) == (1.0, 0.5, CellStatus.OK)
 
 
 def test_what_nobody_can_recompute_says_why() -> None:
     found = only({"recompute": "none", "value": None, "reason": "not released"}, None)
 
-    assert (found.status, found.reason) == (Status.LOST, "not released")
+    assert (found.status, found.reason) == (CellStatus.LOST, "not released")
     assert (found.recomputed, found.difference) == (None, None)
 
 
@@ -71,7 +71,7 @@ def test_what_nobody_can_recompute_says_why() -> None:
 def test_a_cell_without_its_file_has_no_data(tmp_path: Path, has_folder: bool, named: str) -> None:
     found = only({}, tmp_path if has_folder else None)
 
-    assert found.status == Status.NO_DATA
+    assert found.status == CellStatus.NO_DATA
     assert named in (found.reason or "")
 
 
@@ -90,7 +90,7 @@ def test_a_file_that_was_tampered_with_differs(
     write_dialogues(tmp_path)
     tamper(tmp_path / "data.json")
 
-    assert only({"value": "implications", "published": 6}, tmp_path).status == Status.DIFFERS
+    assert only({"value": "implications", "published": 6}, tmp_path).status == CellStatus.DIFFERS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from support.stub_server import StubServer
 from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
 
 from harness.cli import main
-from harness.storage.runs import Row, RunFolder
+from harness.storage.runs import RunFolder, SampleRecord
 from harness.storage.score_table import ScoreRow, read_table
 
 PLANNED = QUIZ_SAMPLES * QUIZ_ORDERS
@@ -33,7 +33,7 @@ def value(rows: Sequence[ScoreRow], metric: str, variant: str = "all", group: st
     return row.score.value
 
 
-def lines(toy: Toy) -> list[Row]:
+def lines(toy: Toy) -> list[SampleRecord]:
     [folder] = toy.runs()
     return RunFolder(folder).read_rows()
 

@@ -13,7 +13,7 @@ from harness.core import Sample
 from harness.data.derive import derive, share_a_text
 from harness.data.readers import emphasized_talk, intent_resolution
 from harness.errors import DataError, SpecError
-from harness.specs.schema import check
+from harness.specs.schema import load_spec
 from harness.specs.tasks import DataSpec, PairsSpec, ReferenceChoiceSpec
 
 DATA = os.environ.get("HARNESS_DATA")
@@ -166,7 +166,7 @@ def test_a_name_that_no_sample_has_or_all_have_is_refused(
     change: dict[str, Any], fact: str
 ) -> None:
     said = {"kind": "references", "right": "meant", "wrong": "said", "labels": LABELS, **change}
-    spec = check(said, PairsSpec | ReferenceChoiceSpec, where="t.yaml")
+    spec = load_spec(said, PairsSpec | ReferenceChoiceSpec, where="t.yaml")
 
     with pytest.raises(SpecError, match=fact):
         derive([story("s1", prefix="a", utterance="b")], spec)
@@ -200,7 +200,7 @@ def test_a_derivation_is_checked_as_yaml_is_read(said: dict[str, Any], fact: str
     data = {"source": "s", "reader": "r", "files": [], "sample": "x", "derive": said}
 
     with pytest.raises(SpecError, match=fact):
-        check(data, DataSpec, where="t.yaml")
+        load_spec(data, DataSpec, where="t.yaml")
 
 
 @needs_data

@@ -8,7 +8,7 @@ from msgspec import structs
 from support.choice_cases import CHOICES, LABELS, sample, spec
 
 from harness.core import Sample
-from harness.data.choices import laid_out, order_of, shown
+from harness.data.choices import display_texts, lay_out, permutation
 from harness.errors import DataError
 
 MANY = tuple(f"Choice {number}." for number in range(8))
@@ -26,7 +26,7 @@ def numbered(count: int, name: str = "s1") -> Sample:
 def test_an_order_that_a_sample_brings_says_which_choice_stands_at_each_place(
     given: tuple[str, ...], expected: tuple[int, ...]
 ) -> None:
-    assert order_of(sample(order0=("1", "2", "3"), order4=given), 4) == expected
+    assert permutation(sample(order0=("1", "2", "3"), order4=given), 4) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,37 +39,37 @@ def test_an_order_that_is_none_is_refused_with_the_sample_and_the_remedy(
     with pytest.raises(
         DataError, match=r"sample s1: order0 is .*, not an order of the places 1 to 3"
     ):
-        order_of(sample(order0=given), 0)
+        permutation(sample(order0=given), 0)
 
 
 def test_no_order_is_the_samples_own() -> None:
-    assert order_of(sample(order0=("3", "2", "1")), None) == (0, 1, 2)
+    assert permutation(sample(order0=("3", "2", "1")), None) == (0, 1, 2)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 6])
 def test_as_many_orders_as_there_are_differ_and_then_begin_again(count: int) -> None:
     every = factorial(count)
 
-    orders = [order_of(numbered(count), number) for number in range(every)]
+    orders = [permutation(numbered(count), number) for number in range(every)]
 
     assert len(set(orders)) == every
     assert {tuple(sorted(order)) for order in orders} == {tuple(range(count))}
-    assert order_of(numbered(count), every) == orders[0]
+    assert permutation(numbered(count), every) == orders[0]
 
 
 @pytest.mark.parametrize("count", [7, 8])
 def test_more_than_six_choices_have_each_order_drawn_by_itself(count: int) -> None:
-    orders = [order_of(numbered(count), number) for number in range(20)]
+    orders = [permutation(numbered(count), number) for number in range(20)]
 
     assert len(set(orders)) == 20  # of 5,040 or 40,320
     assert all(sorted(order) == list(range(count)) for order in orders)
-    assert order_of(numbered(7), 3) == (0, 6, 1, 3, 4, 2, 5)  # written down once, as below
+    assert permutation(numbered(7), 3) == (0, 6, 1, 3, 4, 2, 5)  # written down once, as below
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 7])
 @pytest.mark.parametrize("number", [0, 1, 4])
 def test_over_samples_no_place_is_favoured(count: int, number: int) -> None:
-    orders = [order_of(numbered(count, f"s{n}"), number) for n in range(1200)]
+    orders = [permutation(numbered(count, f"s{n}"), number) for n in range(1200)]
 
     for choice in range(count):
         places = Counter(order.index(choice) for order in orders)
@@ -81,15 +81,15 @@ def test_over_samples_no_place_is_favoured(count: int, number: int) -> None:
 def test_the_two_orders_of_two_choices_put_each_at_each_place_once() -> None:
     for number in range(30):
         pair = sample(CHOICES[:2], name=f"s{number}")
-        assert {order_of(pair, 0), order_of(pair, 1)} == {(0, 1), (1, 0)}
+        assert {permutation(pair, 0), permutation(pair, 1)} == {(0, 1), (1, 0)}
 
 
 def test_an_order_depends_on_the_samples_id_and_on_nothing_else_of_it() -> None:
     other = sample(("a", "b", "c"), gold=2, hint=("t",))
 
-    assert [order_of(other, n) for n in range(6)] == [order_of(sample(), n) for n in range(6)]
+    assert [permutation(other, n) for n in range(6)] == [permutation(sample(), n) for n in range(6)]
     # Written down once, so that runs of another day and machine ask the same.
-    assert [order_of(sample(), n) for n in range(3)] == PINNED
+    assert [permutation(sample(), n) for n in range(3)] == PINNED
 
 
 PINNED = [(1, 2, 0), (2, 0, 1), (1, 0, 2)]
@@ -110,7 +110,7 @@ def test_an_option_is_answered_by_its_number_or_its_words_behind_the_lead(
 ) -> None:
     layout = structs.replace(spec(answers, order=0), lead=lead)
 
-    options = laid_out(sample(order0=("3", "1", "2")), layout)
+    options = lay_out(sample(order0=("3", "1", "2")), layout)
 
     assert [option.answer for option in options] == expected
     assert [option.index for option in options] == [2, 0, 1]
@@ -119,15 +119,19 @@ def test_an_option_is_answered_by_its_number_or_its_words_behind_the_lead(
 def test_what_is_shown_stands_in_the_order_of_the_options() -> None:
     asked = sample(order0=("3", "1", "2"))
 
-    assert shown(asked, laid_out(asked, spec(order=0))) == (CHOICES[2], CHOICES[0], CHOICES[1])
+    assert display_texts(asked, lay_out(asked, spec(order=0))) == (
+        CHOICES[2],
+        CHOICES[0],
+        CHOICES[1],
+    )
 
 
 def test_a_sample_without_choices_is_refused() -> None:
     with pytest.raises(DataError, match="sample s1 has no choices; give it some"):
-        laid_out(Sample("s1", {"topic": "Tea."}), spec())
+        lay_out(Sample("s1", {"topic": "Tea."}), spec())
 
 
 @pytest.mark.parametrize("labels", [LABELS[:2], (*LABELS, "More")])
 def test_labels_that_do_not_fit_the_choices_are_refused(labels: tuple[str, ...]) -> None:
     with pytest.raises(DataError, match=f"sample s1 has {len(labels)} labels for 3 choices"):
-        laid_out(sample(labels=labels), spec())
+        lay_out(sample(labels=labels), spec())

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.training_pairs import invented
 
-from harness.implicitness.lint import Limits, Measure, measures
+from harness.implicitness.lint import LintLimits, LintMeasure, measures
 from harness.implicitness.pairs import TrainingPair, read_pairs
-from harness.storage.layouts import Layout
+from harness.storage.layouts import FileFormat
 from harness.storage.table_files import read_table
 from harness.text.dedup import normal
 
@@ -25,16 +25,16 @@ ROWS = [json.loads(line) for line in SHIPPED.read_text("utf-8").splitlines()]
 
 
 def shipped() -> list[TrainingPair]:
-    table = read_table(SHIPPED.name, SHIPPED.read_bytes(), Layout.JSONL)
+    table = read_table(SHIPPED.name, SHIPPED.read_bytes(), FileFormat.JSONL)
     return read_pairs(table, where=SHIPPED.name)
 
 
-def measured(pairs: list[TrainingPair], name: str) -> Measure:
-    return next(one for one in measures(pairs, Limits()) if one.name.startswith(name))
+def measured(pairs: list[TrainingPair], name: str) -> LintMeasure:
+    return next(one for one in measures(pairs, LintLimits()) if one.name.startswith(name))
 
 
 def test_the_shipped_pairs_are_many_and_keep_every_limit() -> None:
-    size = Limits(pairs=2500, graded=600, groups=150)
+    size = LintLimits(pairs=2500, graded=600, groups=150)
 
     assert [one for one in measures(shipped(), size) if not one.is_kept] == []
 

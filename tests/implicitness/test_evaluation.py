@@ -3,7 +3,7 @@
 import pytest
 from support.impscore_heads import random_head, random_scorer, telling_scorer
 
-from harness.implicitness.evaluate import Measured, Metric, evaluate
+from harness.implicitness.evaluate import Metric, MetricEstimate, evaluate
 from harness.implicitness.items import Choice, Items, Pair, Ranking
 from harness.implicitness.scorer import Scorer
 from harness.models.encoders.encoders import CharNgrams
@@ -14,7 +14,7 @@ def ranking(*sentences: object, topic: str = "t", levels: tuple[float, ...] = ()
     return Ranking(topic, sentences, graded)
 
 
-def measured(items: Items, metric: Metric) -> Measured:
+def measured(items: Items, metric: Metric) -> MetricEstimate:
     found = evaluate(items, telling_scorer())
     return next(one for one in found.measured if one.metric == metric)
 

@@ -6,17 +6,17 @@ import pytest
 
 from harness.errors import DataError
 from harness.implicitness.items import Choice, Items, Pair, Ranking, read_items
-from harness.storage.layouts import Layout
+from harness.storage.layouts import FileFormat
 from harness.storage.table_files import read_table
 
 
 def items(*rows: dict[str, object]) -> Items:
     data = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    return read_items(read_table("file", data, Layout.JSONL), where="file")
+    return read_items(read_table("file", data, FileFormat.JSONL), where="file")
 
 
 def csv_items(text: str) -> Items:
-    return read_items(read_table("file", text.encode(), Layout.CSV), where="file")
+    return read_items(read_table("file", text.encode(), FileFormat.CSV), where="file")
 
 
 def test_a_list_of_levels_is_a_ranking_from_the_most_explicit() -> None:

@@ -11,14 +11,14 @@ from support.impscore_heads import plain_implicitness, random_head
 
 from harness.errors import HarnessError, ModelError
 from harness.implicitness.formula import FORMS
-from harness.implicitness.head import Card, load_head, save_head
+from harness.implicitness.head import HeadCard, load_head, save_head
 from harness.models.encoders.encoders import CharNgrams
 from harness.specs.implicitness import Direction, Form
 from harness.text.dedup import fingerprint
 
 pytest.importorskip("safetensors")
 
-CARD = Card(
+CARD = HeadCard(
     data="ten sentences",
     data_digest="ab",
     split="by topic",

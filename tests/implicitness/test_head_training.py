@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.implicitness.examples import Examples, Places, scaling
+from harness.implicitness.examples import PairExamples, Places, scaling
 from harness.implicitness.formula import (
     FORMS,
     Maps,
@@ -43,12 +43,12 @@ def planted(seed: int, *, rows: int = 2 * PAIRS, constant: bool = False) -> Vect
     return found.astype(np.float32)
 
 
-def pairs_of(vectors: Vectors, *, seed: int = 0) -> Examples:
+def pairs_of(vectors: Vectors, *, seed: int = 0) -> PairExamples:
     """Each two rows a pair, beside the explicit row of another."""
     places = np.arange(len(vectors)).reshape(-1, 2)
     others = np.roll(places[:, 1], 1 + seed)
     four = np.column_stack([places, places[:, 0], others])
-    return Examples(vectors, four, NO_ORDERS, np.empty(0, np.int64))
+    return PairExamples(vectors, four, NO_ORDERS, np.empty(0, np.int64))
 
 
 def share(vectors: Vectors, maps: Maps[Matrix], form: Form) -> tuple[float, float]:
@@ -118,7 +118,7 @@ def test_levels_are_learned_as_ordered_pairs() -> None:
     vectors = planted(1)
     rows = np.arange(len(vectors)).reshape(-1, 2)
     no_side = np.repeat(rows[:, :1], 4, axis=1)  # pairs that teach nothing
-    known = Examples(vectors, no_side, rows, np.ones(len(rows), np.int64))
+    known = PairExamples(vectors, no_side, rows, np.ones(len(rows), np.int64))
 
     trained = train(known, SettingsSpec(features=8, epochs=60, pragmatic_weight=0), seed=0)
 

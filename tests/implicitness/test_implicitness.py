@@ -10,7 +10,7 @@ from support.standin_scorer import Said, Standin
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError
-from harness.implicitness.bins import as_told, overlap_line, placed
+from harness.implicitness.bins import overlap_line, placed, with_options
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.storage.runs import DataEntry
 from harness.text.dedup import fingerprint
@@ -62,7 +62,7 @@ def test_a_tables_own_column_goes_before_the_tasks_scorer(scorer: str) -> None:
 
 
 def test_a_scorer_that_is_asked_for_goes_before_the_column() -> None:
-    told = as_told(task(), name="toy", table=None, scorer="standin").implicitness
+    told = with_options(task(), name="toy", table=None, scorer="standin").implicitness
 
     found, label = measured(sample("a", "abc", implicitness="1.25"), spec=told)
 
@@ -146,7 +146,7 @@ TABLE = structs.replace(
 
 
 def test_another_map_and_scorer_take_the_place_of_the_tasks() -> None:
-    told = as_told(TABLE, name="toy", table="mine.yaml", scorer="other")
+    told = with_options(TABLE, name="toy", table="mine.yaml", scorer="other")
 
     assert told.data.map == "mine.yaml"
     assert told.implicitness is not None
@@ -164,4 +164,4 @@ def test_what_a_task_has_no_use_for_is_refused(
     spec: TaskSpec, table: str | None, scorer: str | None, told: str
 ) -> None:
     with pytest.raises(SpecError, match=told):
-        as_told(spec, name="toy", table=table, scorer=scorer)
+        with_options(spec, name="toy", table=table, scorer=scorer)

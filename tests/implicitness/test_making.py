@@ -18,8 +18,8 @@ from harness.implicitness.ablation import (
     COLUMNS,
     DRAWN,
     SWEPT,
+    AblationRow,
     Origin,
-    Row,
     Setting,
     picture,
     trials,
@@ -28,7 +28,7 @@ from harness.implicitness.ablation import (
 from harness.implicitness.examples import embed, examples
 from harness.implicitness.formula import FORMS
 from harness.implicitness.head import Head
-from harness.implicitness.metrics import Figures, figures, word_presence
+from harness.implicitness.metrics import HeadMetrics, head_metrics, word_presence
 from harness.implicitness.pairs import TrainingPair, data_digest, with_negatives
 from harness.implicitness.splits import split
 from harness.implicitness.train import Data, make_head
@@ -122,7 +122,7 @@ def test_figures_are_those_worked_out_by_hand() -> None:
     ]
     scorer = telling_scorer()
 
-    found = figures(scorer.head, pairs, embed(pairs, scorer.encoder))
+    found = head_metrics(scorer.head, pairs, embed(pairs, scorer.encoder))
 
     assert found.implicitness == pytest.approx(1.5 / 3)
     assert found.tau == pytest.approx((4 / 6 + 1) / 2)
@@ -174,8 +174,8 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
     assert drawn.count("<circle") == 2 * len(trials(QUICK)) * len(DRAWN)
 
 
-def trial(setting: Setting, value: str, tau: float | None) -> Row:
-    return Row(setting, value, seed=0, epoch=1, figures=Figures(0.9, 0.7, tau, tau))
+def trial(setting: Setting, value: str, tau: float | None) -> AblationRow:
+    return AblationRow(setting, value, seed=0, epoch=1, figures=HeadMetrics(0.9, 0.7, tau, tau))
 
 
 SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for value in values]
@@ -199,7 +199,7 @@ def test_a_tau_below_zero_stands_within_the_axes() -> None:
 
 
 def test_a_figure_that_is_missing_is_not_drawn() -> None:
-    missing = [replace(row, figures=Figures(0.9, None, None, None)) for row in SWEEP]
+    missing = [replace(row, figures=HeadMetrics(0.9, None, None, None)) for row in SWEEP]
 
     assert picture(missing).count("<circle") == len(SWEEP)
 

@@ -9,7 +9,7 @@ from support.training_pairs import invented, table
 
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs, with_negatives
-from harness.storage.layouts import Layout
+from harness.storage.layouts import FileFormat
 from harness.storage.table_files import read_table
 
 RELEASED = (
@@ -19,7 +19,7 @@ RELEASED = (
 
 
 def test_the_released_layout_is_read_as_it_is() -> None:
-    found = read_pairs(read_table("all.csv", RELEASED.encode(), Layout.CSV), where="all.csv")
+    found = read_pairs(read_table("all.csv", RELEASED.encode(), FileFormat.CSV), where="all.csv")
 
     assert found == [
         TrainingPair(
@@ -35,7 +35,7 @@ def test_the_released_layout_needs_no_source() -> None:
     lines = [line.rsplit(",", 1)[0] for line in RELEASED.splitlines()]
 
     (found,) = read_pairs(
-        read_table("all.csv", "\n".join(lines).encode(), Layout.CSV), where="all.csv"
+        read_table("all.csv", "\n".join(lines).encode(), FileFormat.CSV), where="all.csv"
     )
 
     assert (found.source, found.group) == (None, None)
@@ -78,7 +78,7 @@ def test_a_row_that_is_no_pair_is_told(row: dict[str, object], told: str) -> Non
 def test_blank_cells_of_csv_are_absent_ones() -> None:
     data = b"implicit,explicit,levels,topic,intention,source\na,b,, ,,\n"
 
-    found = read_pairs(read_table("a.csv", data, Layout.CSV), where="a.csv")
+    found = read_pairs(read_table("a.csv", data, FileFormat.CSV), where="a.csv")
 
     assert found == [TrainingPair(implicit="a", explicit="b")]
 
@@ -102,7 +102,7 @@ def test_numbers_of_parquet_name_groups_too() -> None:
     parquet.write_table(pyarrow.table(columns), out)
 
     found = read_pairs(
-        read_table("x", out.getvalue().to_pybytes(), Layout.PARQUET), where="x", group="topic"
+        read_table("x", out.getvalue().to_pybytes(), FileFormat.PARQUET), where="x", group="topic"
     )
 
     assert [pair.group for pair in found] == ["17", None, None]

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from support.standin_scorer import Said, Standin
 
-from harness.implicitness.open import AT_ONCE, Remembered
+from harness.implicitness.open import AT_ONCE, CachedScorer
 
 
 def test_a_text_is_measured_once_in_all_processes(tmp_path: Path) -> None:
     first, second = Standin(), Standin()
 
-    one = Remembered(first, tmp_path).score(["abc", "", None, "abc"])
-    two = Remembered(second, tmp_path).score(["abc", "abcd", None])
+    one = CachedScorer(first, tmp_path).score(["abc", "", None, "abc"])
+    two = CachedScorer(second, tmp_path).score(["abc", "abcd", None])
 
     assert [part.value for part in one] == [0.3, None, None, 0.3]
     assert [(part.value, part.flag) for part in two] == [(0.3, None), (0.4, None), (None, "empty")]
@@ -35,9 +35,9 @@ MANY = [f"text {n}" for n in range(3 * AT_ONCE + 1)]
 def test_what_is_measured_before_an_end_is_not_measured_again(tmp_path: Path) -> None:
     second = Standin()
     with pytest.raises(KeyboardInterrupt):
-        Remembered(Mortal(), tmp_path).score(MANY)
+        CachedScorer(Mortal(), tmp_path).score(MANY)
 
-    found = Remembered(second, tmp_path).score(MANY)
+    found = CachedScorer(second, tmp_path).score(MANY)
 
     assert second.heard == MANY[2 * AT_ONCE :]
     assert [part.value for part in found] == [len(text) / 10 for text in MANY]
@@ -45,9 +45,9 @@ def test_what_is_measured_before_an_end_is_not_measured_again(tmp_path: Path) ->
 
 def test_progress_is_told_of_the_texts_that_are_not_known(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    Remembered(Standin(), tmp_path).score(MANY[:5])
+    CachedScorer(Standin(), tmp_path).score(MANY[:5])
 
-    Remembered(Standin(), tmp_path, lambda *part: told.append(part)).score(MANY)
+    CachedScorer(Standin(), tmp_path, lambda *part: told.append(part)).score(MANY)
 
     new = len(MANY) - 5
     assert told == [(AT_ONCE, new), (2 * AT_ONCE, new), (new, new)]
@@ -55,15 +55,15 @@ def test_progress_is_told_of_the_texts_that_are_not_known(tmp_path: Path) -> Non
 
 def test_scorers_of_other_digests_share_nothing(tmp_path: Path) -> None:
     other = Standin(signature="standin@99999999")
-    Remembered(Standin(), tmp_path).score(["abc"])
+    CachedScorer(Standin(), tmp_path).score(["abc"])
 
-    Remembered(other, tmp_path).score(["abc"])
+    CachedScorer(other, tmp_path).score(["abc"])
 
     assert other.heard == ["abc"]
 
 
 def test_the_words_of_a_text_are_not_kept(tmp_path: Path) -> None:
-    Remembered(Standin(), tmp_path).score(["mostly harmless"])
+    CachedScorer(Standin(), tmp_path).score(["mostly harmless"])
 
     [path] = tmp_path.iterdir()
     assert b"harmless" not in path.read_bytes()
@@ -72,13 +72,13 @@ def test_the_words_of_a_text_are_not_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("torn", [b"{", b'{"key": 5}\n', b"\xff\xfe", b'\n{"key":"00","va'])
 def test_a_damaged_line_costs_no_other(tmp_path: Path, torn: bytes) -> None:
     scorer = Standin()
-    Remembered(scorer, tmp_path).score(["abc"])
+    CachedScorer(scorer, tmp_path).score(["abc"])
     with (tmp_path / "00112233.jsonl").open("ab") as file:
         file.write(torn)
 
-    Remembered(scorer, tmp_path).score(["abcd"])
+    CachedScorer(scorer, tmp_path).score(["abcd"])
 
-    assert Remembered(scorer, tmp_path).score(["abc", "abcd"])[1].value == 0.4
+    assert CachedScorer(scorer, tmp_path).score(["abc", "abcd"])[1].value == 0.4
     assert scorer.heard == ["abc", "abcd"]
 
 
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_written_is_told_of_and_does_not_stop_a_run(
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
 
-    found = Remembered(Standin(), tmp_path / "file").score(["abc", "\ud800"])
+    found = CachedScorer(Standin(), tmp_path / "file").score(["abc", "\ud800"])
 
     assert [part.value for part in found] == [0.3, 0.1]
     assert "the texts will be measured again" in caplog.text
@@ -96,6 +96,6 @@ def test_a_folder_that_cannot_be_written_is_told_of_and_does_not_stop_a_run(
 def test_name_digest_and_what_was_seen_are_the_scorers() -> None:
     scorer = Standin(seen=frozenset({"0011"}))
 
-    held = Remembered(scorer, Path())
+    held = CachedScorer(scorer, Path())
 
     assert (held.signature, held.seen) == (scorer.signature, scorer.seen)

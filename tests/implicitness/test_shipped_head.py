@@ -8,14 +8,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.implicitness.head import Card, Head, load_head
+from harness.implicitness.head import Head, HeadCard, load_head
 from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs
 from harness.implicitness.scorer import Scorer
 from harness.implicitness.train import Data, make_head
 from harness.models.encoders.encoders import MiniLM
 from harness.registry import Registry, shipped_home
 from harness.specs.implicitness import RecipeSpec
-from harness.storage.layouts import Layout
+from harness.storage.layouts import FileFormat
 from harness.storage.table_files import read_table
 from harness.text.dedup import fingerprint
 
@@ -31,7 +31,7 @@ def head() -> Head:
 
 
 @pytest.fixture(scope="module")
-def card(head: Head) -> Card:
+def card(head: Head) -> HeadCard:
     assert head.card is not None
     return head.card
 
@@ -39,7 +39,7 @@ def card(head: Head) -> Card:
 @pytest.fixture(scope="module")
 def pairs() -> list[TrainingPair]:
     path = PACKAGE / "data/pairs.jsonl"
-    return read_pairs(read_table(path.name, path.read_bytes(), Layout.JSONL), where=path.name)
+    return read_pairs(read_table(path.name, path.read_bytes(), FileFormat.JSONL), where=path.name)
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +47,12 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> RecipeSpec:
     return Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache")).recipe(NAME)[1]
 
 
-def test_its_card_names_the_pairs_that_ship(card: Card, pairs: list[TrainingPair]) -> None:
+def test_its_card_names_the_pairs_that_ship(card: HeadCard, pairs: list[TrainingPair]) -> None:
     assert (card.data, card.data_digest) == ("pairs.jsonl", data_digest(pairs))
 
 
 def test_its_card_has_the_settings_of_its_recipe(
-    head: Head, card: Card, recipe: RecipeSpec
+    head: Head, card: HeadCard, recipe: RecipeSpec
 ) -> None:
     told = {key: value for key, value in card.settings.items() if key != "kept_epochs"}
 
@@ -67,7 +67,7 @@ def test_it_knows_all_sentences_it_was_trained_on(head: Head, pairs: list[Traini
     assert {fingerprint(text) for text in own} == head.seen
 
 
-def test_its_card_and_the_docs_tell_the_same_figures(card: Card, recipe: RecipeSpec) -> None:
+def test_its_card_and_the_docs_tell_the_same_figures(card: HeadCard, recipe: RecipeSpec) -> None:
     text = DOCS.read_text("utf-8")
 
     assert len(recipe.fold_seeds) == 5
@@ -78,7 +78,7 @@ def test_its_card_and_the_docs_tell_the_same_figures(card: Card, recipe: RecipeS
         assert f"| {value:.3f} ({spread:.3f}) |" in text
 
 
-def test_it_orders_unseen_topics_better_than_words_do(card: Card) -> None:
+def test_it_orders_unseen_topics_better_than_words_do(card: HeadCard) -> None:
     told, words, tau = (card.metrics[f"folds {name}"] for name in ("implicitness", "words", "tau"))
 
     assert told is not None

@@ -12,7 +12,7 @@ from support.stored_choices import answered, control, pair, same, spaced
 from harness.errors import DataError
 from harness.importers.formats.hu2022 import recognises
 from harness.importers.import_files import Imported
-from harness.storage.runs import Row
+from harness.storage.runs import SampleRecord
 
 TASK = "intent_detection"
 
@@ -33,7 +33,7 @@ def told(found: Imported) -> list[tuple[str, int]]:
     return [(part.what, part.rows) for part in found.told]
 
 
-def only(quiz: Quiz) -> Row:
+def only(quiz: Quiz) -> SampleRecord:
     [row] = quiz.rows()
     return row
 

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import SpecError
 from harness.registry import Registry, shipped_home
 from harness.specs.imports import MapSpec, OnlyRows, ProbabilitiesSpec, SampleColumns
-from harness.specs.schema import Spec, check
+from harness.specs.schema import Spec, load_spec
 
 PAGE = (Path(__file__).parents[2] / "docs/importing.md").read_text("utf-8")
 
@@ -22,7 +22,7 @@ SAYS: Mapping[str, object] = {
 
 
 def read(**changes: object) -> MapSpec:
-    spec: MapSpec = check({**SAYS, **changes}, MapSpec, where="map.yaml")
+    spec: MapSpec = load_spec({**SAYS, **changes}, MapSpec, where="map.yaml")
     return spec
 
 

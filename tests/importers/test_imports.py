@@ -8,7 +8,7 @@ from support.rated_files import SCORES, Desk, answered
 from harness.errors import DataError, SpecError
 from harness.importers.import_files import LAYOUTS
 from harness.parts import Reason
-from harness.pipeline.rows import Lost
+from harness.pipeline.rows import MissingItem
 from harness.registry import Registry, shipped_home
 
 COHERENCE = "Coherence (1-3) Does it follow?"
@@ -60,7 +60,7 @@ def test_what_the_files_lack_is_missing_and_counted(desk: Desk) -> None:
     found = desk.take(desk.put("in.json", answered()[1:]))
 
     assert [(c.variant, c.found, c.samples) for c in found.counts] == [("naturalness", 3, 4)]
-    assert found.done.missing == {Lost("", False, Reason.FAILED): 1}
+    assert found.done.missing == {MissingItem("", False, Reason.FAILED): 1}
     [lost] = [row for row in desk.rows() if row.answer is None]
     assert lost.verdicts["stated-rating"].note == "not in the imported files"
 

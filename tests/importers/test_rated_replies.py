@@ -13,7 +13,7 @@ from harness.data.readers.topical_chat import shown
 from harness.errors import DataError
 from harness.importers.answers import StoredAnswer
 from harness.importers.formats.topical_chat import read, recognises
-from harness.importers.lookup import Posed
+from harness.importers.lookup import SampleLookup
 from harness.registry import Registry, shipped_home
 from harness.text.prompts import Prompts
 
@@ -28,7 +28,9 @@ def stored(*items: Mapping[str, Any]) -> tuple[StoredAnswer, ...]:
         for name, p in parts.items()
     ]
     task = Registry((shipped_home(),), {}, Path()).task("topical_chat")
-    posed = Posed("topical_chat", task, samples=samples, prompts=Prompts([]), data="released")
+    posed = SampleLookup(
+        "topical_chat", task, samples=samples, prompts=Prompts([]), data="released"
+    )
     return read(WHERE, json.encode(items).decode(), posed).answers
 
 

@@ -8,24 +8,24 @@ from support import quiz as quiz_module
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError
-from harness.importers.lookup import Posed
-from harness.importers.record import Record, places, told_apart
+from harness.importers.lookup import SampleLookup
+from harness.importers.record import ImportedRecord, distinct_sources, places
 from harness.registry import Registry
 
 ONE, TWO = Sample("one", {}), Sample("two", {})
-RECORD = Record("f:1", {"a": "x", "b.c": 1, "d": {"e": [2], "f": 3.0, "g": None}, "h": " "})
+RECORD = ImportedRecord("f:1", {"a": "x", "b.c": 1, "d": {"e": [2], "f": 3.0, "g": None}, "h": " "})
 ORDER0 = (
     "Which?\nThe lake cracks. Ben says: solid ground.\n1) He is safe.\n2) He is afraid.\nAnswer:"
 )
 
 
 @pytest.fixture
-def posed(tmp_path: Path) -> Posed:
+def posed(tmp_path: Path) -> SampleLookup:
     quiz = quiz_module.build(tmp_path)
     registry = Registry((quiz.home,), {}, tmp_path)
     task = registry.task("quiz")
     samples = read([registry.resource(task.data.sample)], None)
-    return Posed("quiz", task, samples=samples, prompts=registry.prompts, data="sample")
+    return SampleLookup("quiz", task, samples=samples, prompts=registry.prompts, data="sample")
 
 
 @pytest.mark.parametrize(("column", "text"), [("a", "x"), ("b.c", "1"), ("d.f", "3"), ("d.g", "")])
@@ -71,7 +71,7 @@ def test_white_space_and_null_are_nothing(column: str, is_there: bool) -> None:
 def test_prompts_that_several_share_are_told_apart(
     found: list[list[tuple[str, Sample]]], expected: list[str] | str
 ) -> None:
-    chosen = told_apart(found)
+    chosen = distinct_sources(found)
 
     if isinstance(expected, str):
         assert [variant for variant, _ in chosen] == expected.split()
@@ -79,8 +79,8 @@ def test_prompts_that_several_share_are_told_apart(
         assert [f"{variant} {sample.id}" for variant, sample in chosen] == expected
 
 
-def test_a_prompt_tells_all_that_it_may_be_of(posed: Posed) -> None:
-    found = places(Record("f:1", {}), posed, spec=None, prompts=(ORDER0 + "\n",))
+def test_a_prompt_tells_all_that_it_may_be_of(posed: SampleLookup) -> None:
+    found = places(ImportedRecord("f:1", {}), posed, spec=None, prompts=(ORDER0 + "\n",))
 
     assert [(variant, sample.id) for variant, sample in found] == [
         ("order0", "ice"),
@@ -88,8 +88,8 @@ def test_a_prompt_tells_all_that_it_may_be_of(posed: Posed) -> None:
     ]
 
 
-def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: Posed) -> None:
-    record = Record("f:1", {"doc": {"variant": "order2"}})
+def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: SampleLookup) -> None:
+    record = ImportedRecord("f:1", {"doc": {"variant": "order2"}})
 
     found = places(record, posed, spec=None, prompts=(ORDER0,))
 
@@ -98,16 +98,16 @@ def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: Posed
 
 @pytest.mark.parametrize("content", [{"id": "ice"}, {"doc": {"id": "ice"}}, {"doc": {"id": 3}}])
 def test_a_log_may_name_its_sample_beside_the_prompt(
-    posed: Posed, content: dict[str, object]
+    posed: SampleLookup, content: dict[str, object]
 ) -> None:
-    found = places(Record("f:1", content), posed, spec=None, prompts=(ORDER0,))
+    found = places(ImportedRecord("f:1", content), posed, spec=None, prompts=(ORDER0,))
 
     assert {sample.id for _, sample in found} == {"ice"}
 
 
-def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: Posed) -> None:
+def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: SampleLookup) -> None:
     with pytest.raises(DataError, match="of sample fog, while its prompt is that of order0 of sa"):
-        places(Record("f:1", {"id": "fog"}), posed, spec=None, prompts=(ORDER0,))
+        places(ImportedRecord("f:1", {"id": "fog"}), posed, spec=None, prompts=(ORDER0,))
 
 
 def test_a_step_that_uses_an_earlier_answer_has_no_prompt_of_its_own(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_step_that_uses_an_earlier_answer_has_no_prompt_of_its_own(tmp_path: P
     registry = Registry((quiz.home,), {}, tmp_path)
     task = registry.task("say")
     samples = read([registry.resource(task.data.sample)], None)
-    posed = Posed("say", task, samples=samples, prompts=registry.prompts, data="sample")
+    posed = SampleLookup("say", task, samples=samples, prompts=registry.prompts, data="sample")
 
     asked = posed.asked("It pours. Dia says: dry, is it not? What do you reply?")
 

@@ -5,7 +5,13 @@ import pytest
 
 from harness.core import Response, Sample
 from harness.errors import SpecError
-from harness.judges.similarity import answers_of, nearest_cosine, reference_of, unreadable, won
+from harness.judges.similarity import (
+    answers_of,
+    missing_verdict,
+    nearest_cosine,
+    preferred,
+    reference_of,
+)
 from harness.parts import ChoiceScore, Reason
 
 VECTORS = {
@@ -23,7 +29,7 @@ def test_the_nearest_of_several_texts_counts() -> None:
     ("margin", "value"), [(0.1, 1.0), (-0.1, 0.0), (0.0, 0.5), (4e-7, 0.5), (-4e-7, 0.5), (6e-7, 1)]
 )
 def test_a_margin_below_six_decimals_is_a_tie(margin: float, value: float) -> None:
-    assert won(margin) == value
+    assert preferred(margin) == value
 
 
 def test_blank_texts_are_no_answers_and_no_references() -> None:
@@ -53,6 +59,6 @@ def test_a_reference_without_text_names_judge_sample_and_what_there_is(
     ],
 )
 def test_what_cannot_be_read_has_its_reason(response: Response, reason: Reason | None) -> None:
-    why = unreadable(response)
+    why = missing_verdict(response)
 
     assert (why.reason if why else None) == reason

@@ -12,7 +12,7 @@ from harness.errors import SpecError
 from harness.judges.preference import ACCEPT_FIRST, REJECT_FIRST, PreferenceJudge
 from harness.parts import ChoiceScore, Decoding, Failure, Reason
 from harness.specs.judges import Contrast, JudgeSpec, PreferenceSpec
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import DecodingSpec
 from harness.text.prompts import Prompts
 
@@ -290,7 +290,7 @@ def test_a_reference_that_is_missing_is_named(lost: str, texts: tuple[str, ...] 
 
 @pytest.mark.parametrize("name", ["gpt4-contextual", "gpt4-contextual-single"])
 def test_the_shipped_judges_ask_about_intention_and_both_replies(name: str) -> None:
-    spec = check(read_yaml(HOME / "configs/judges" / f"{name}.yaml"), JudgeSpec, where=name)
+    spec = load_spec(read_yaml(HOME / "configs/judges" / f"{name}.yaml"), JudgeSpec, where=name)
     names = ("turn2_true", "turn2_literal", "true_intention", "turn1_true", "literal_intention")
     sample = replace(SAMPLE, references={part: (part.upper(),) for part in names})
 

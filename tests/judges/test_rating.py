@@ -12,7 +12,7 @@ from harness.errors import SpecError
 from harness.judges.rating import RatingJudge
 from harness.parts import ChoiceScore, Decoding, Reason
 from harness.specs.judges import JudgeSpec, RatingSpec, Scale
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import DecodingSpec
 from harness.text.prompts import Prompts
 
@@ -23,7 +23,7 @@ NAMES = ("gpt4-score", "gpt4-score-gt", "gpt4-score-gt-released")
 
 def shipped(name: str) -> RatingSpec:
     path = HOME / f"configs/judges/{name}.yaml"
-    spec: RatingSpec = check(read_yaml(path), JudgeSpec, where=name)
+    spec: RatingSpec = load_spec(read_yaml(path), JudgeSpec, where=name)
     return spec
 
 

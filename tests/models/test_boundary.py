@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.models.boundary import choice_starts, tiles
+from harness.models.boundary import choice_starts, covers_text
 
 Spans = list[tuple[int, int]]
 
@@ -101,8 +101,8 @@ def test_a_choice_without_a_token_is_refused() -> None:
     "offsets", [[], [(0, 6), (6, 7), (8, 9)], [(2, 3), (5, 5), (5, 9)], [(0, 2), (0, 2), (1, 3)]]
 )
 def test_tiles_leave_no_gap_and_are_their_own_tiles(offsets: Spans) -> None:
-    tiled = tiles(offsets)
+    tiled = covers_text(offsets)
 
     ends = [0, *(end for _, end in tiled)]
     assert all(start <= max(ends[: at + 1]) for at, (start, _) in enumerate(tiled))
-    assert tiles(tiled) == tiled
+    assert covers_text(tiled) == tiled

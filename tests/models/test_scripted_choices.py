@@ -8,7 +8,7 @@ import pytest
 from support.choice_cases import CHOICES, sample
 
 from harness.core import Request, Response, Sample
-from harness.data.choices import laid_out
+from harness.data.choices import lay_out
 from harness.errors import SpecError
 from harness.models.scripted import UNLIKELY, control
 from harness.parts import Decoding, Message, Mode
@@ -36,7 +36,7 @@ LAYOUTS = {
 
 def asked(of: Sample = ORDERED, variant: str = "order0", mode: Mode = Mode.CHOOSE) -> Request:
     """What a plan would ask of a sample."""
-    options = laid_out(of, LAYOUTS[variant])
+    options = lay_out(of, LAYOUTS[variant])
     words = (Message("user", f"{of.id} {[option.index for option in options]}"),)
     choices = () if mode is Mode.GENERATE else tuple(option.answer for option in options)
     drawn = Decoding(max_tokens=1)

@@ -18,7 +18,7 @@ from support.quiz import Quiz, value
 from harness.core import Run, Sample
 from harness.data.readers.samples_jsonl import read
 from harness.importers.lookup import wording
-from harness.pipeline.plan import Cell, Plan, options, request
+from harness.pipeline.plan import Plan, PlannedResponse, options, request
 from harness.registry import Registry
 
 QUIET = pytest.mark.filterwarnings("ignore::ResourceWarning")  # unclosed streams of anyio
@@ -50,7 +50,7 @@ def posed(quiz: Quiz, task_name: str, variant: str) -> list[dict[str, Any]]:
     run = Run(task_name, (), "", (), seed=0, limit=None, prompts="", data="")
     plan = Plan(run, task, tuple(samples), registry.prompts, "")
     step = task.variants[variant].steps[-1]
-    cells = [Cell(sample, variant, task.decodings[0]) for sample in samples]
+    cells = [PlannedResponse(sample, variant, task.decodings[0]) for sample in samples]
     prompts = [wording(request(plan, c, step=step, earlier={}).messages) for c in cells]
     return [
         {"id": s.id, "prompt": text, **_choices(s, options(task, variant, s))}

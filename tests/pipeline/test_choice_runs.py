@@ -13,9 +13,9 @@ from harness.core import Request, Response, Sample
 from harness.errors import DataError, SpecError
 from harness.parts import Decoding, Mode, Reason
 from harness.pipeline import rows as evidence
-from harness.pipeline.answer_modes import Way, answered_by
-from harness.pipeline.plan import Plan, check_templates, request, slots, variant_digest
-from harness.pipeline.stages import Trial, answer, ask
+from harness.pipeline.answer_modes import AnswerMode, with_mode
+from harness.pipeline.plan import Plan, check_templates, request, template_values, variant_digest
+from harness.pipeline.stages import SampleResult, answer, ask
 from harness.specs.tasks import ChoiceSpec, TaskSpec
 from harness.storage.ledger import Ledger
 
@@ -46,9 +46,9 @@ def asked_of(made: Plan, place: int = 0) -> list[Request]:
     return [request(made, cell, step=step, earlier={}) for step in steps]
 
 
-def way(spec: TaskSpec, wanted: Way) -> TaskSpec:
+def way(spec: TaskSpec, wanted: AnswerMode) -> TaskSpec:
     """A task as a model is asked that can do all."""
-    return answered_by(spec, frozenset(Mode), wanted, model="m")
+    return with_mode(spec, frozenset(Mode), wanted, model="m")
 
 
 # Planning
@@ -58,7 +58,7 @@ def way(spec: TaskSpec, wanted: Way) -> TaskSpec:
     ("wanted", "mode"), [("logprob", Mode.CHOOSE), ("top_logprobs", Mode.CHOOSE_TOKEN)]
 )
 def test_a_choice_is_asked_for_with_the_very_strings_to_score(
-    tmp_path: Path, wanted: Way, mode: Mode
+    tmp_path: Path, wanted: AnswerMode, mode: Mode
 ) -> None:
     made = plan(tmp_path, sample(order0=("3", "1", "2")), spec=way(task(), wanted))
 
@@ -107,7 +107,7 @@ def test_a_choice_is_data_where_it_is_shown_and_where_it_is_scored(
 def test_a_template_may_show_the_options_as_a_list_or_one_by_one(tmp_path: Path) -> None:
     made = plan(tmp_path, sample(order0=("2", "3", "1")))
 
-    found = slots(made, made.cells[0], step=ANSWER)
+    found = template_values(made, made.cells[0], step=ANSWER)
 
     assert found["options"] == (CHOICES[1], CHOICES[2], CHOICES[0])
     assert [found[f"option_{n}"] for n in (1, 2, 3)] == [CHOICES[1], CHOICES[2], CHOICES[0]]
@@ -267,7 +267,7 @@ def test_an_answer_is_the_first_of_the_likeliest_choices(
     [trial, _] = answer(plan(tmp_path), Talker(lambda a: scored(a, *logprobs)).desk(tmp_path))
 
     assert trial.answer == said
-    assert evidence.row(trial).answer == said
+    assert evidence.from_trial(trial).answer == said
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
@@ -378,7 +378,7 @@ def test_an_answer_in_writing_is_read_without_a_neutral_step(tmp_path: Path) -> 
 def test_trials_come_back_from_rows_with_their_options_and_neutral_scores(tmp_path: Path) -> None:
     made = plan(tmp_path, sample(), LONG)
     trials = answer(made, chooser().desk(tmp_path))
-    rows = [evidence.row(trial) for trial in trials]
+    rows = [evidence.from_trial(trial) for trial in trials]
 
     found = Ledger(tmp_path / "calls").find(evidence.row_keys(rows))
 
@@ -386,12 +386,12 @@ def test_trials_come_back_from_rows_with_their_options_and_neutral_scores(tmp_pa
     assert [len(step.choice_scores) for row in rows for step in row.steps] == [3, 3] * 4
 
 
-def labels(trials: Sequence[Trial]) -> set[str]:
+def labels(trials: Sequence[SampleResult]) -> set[str]:
     return {trial.decoding for trial in trials}
 
 
 @pytest.mark.parametrize("wanted", ["logprob", "top_logprobs"])
-def test_a_scored_answer_is_labelled_by_how_it_was_had(tmp_path: Path, wanted: Way) -> None:
+def test_a_scored_answer_is_labelled_by_how_it_was_had(tmp_path: Path, wanted: AnswerMode) -> None:
     made = plan(tmp_path, spec=way(task(), wanted))
 
     assert labels(answer(made, chooser().desk(tmp_path))) == {wanted}

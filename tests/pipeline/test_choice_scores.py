@@ -9,12 +9,12 @@ from harness.core import Sample
 from harness.parts import Reason
 from harness.pipeline.choice_scores import CALIBRATION, FAVOURITE, Read, chance, over_all, permuted
 from harness.stats.classification import calibration_error
-from harness.storage.runs import Row, VerdictRow
+from harness.storage.runs import SampleRecord, VerdictRecord
 
 
-def reads(*parts: tuple[VerdictRow, str] | tuple[VerdictRow, str, Sample]) -> list[Read]:
+def reads(*parts: tuple[VerdictRecord, str] | tuple[VerdictRecord, str, Sample]) -> list[Read]:
     """Rows of verdicts, each under a variant."""
-    rows: list[Row] = [chosen(*part) for part in parts]
+    rows: list[SampleRecord] = [chosen(*part) for part in parts]
     return [(row, row.verdicts["gold"]) for row in rows]
 
 
@@ -59,7 +59,7 @@ def test_a_sample_that_lacks_an_order_has_no_average_and_others_keep_theirs() ->
     found = reads(
         (shared(0.2, 0.8, 0.0), "order0"),
         (lost(), "order1"),
-        (VerdictRow(1.0, detail={"chosen_place_1": 1.0}), "order2"),
+        (VerdictRecord(1.0, detail={"chosen_place_1": 1.0}), "order2"),
         (shared(0.9, 0.1, 0.0), "order3"),
     )
     whole = reads((shared(0.2, 0.8, 0.0), "order0", other))
@@ -125,7 +125,7 @@ def test_the_favourite_is_the_place_chosen_most_often(
 
 def test_a_tie_favours_no_place() -> None:
     thirds = {f"chosen_place_{place}": 1 / 3 for place in (1, 2, 3)}
-    found = reads(*((VerdictRow(1 / 3, detail=thirds), f"order{n}") for n in range(4)))
+    found = reads(*((VerdictRecord(1 / 3, detail=thirds), f"order{n}") for n in range(4)))
 
     assert over_all(found)[FAVOURITE][0] == pytest.approx(1 / 3)
 

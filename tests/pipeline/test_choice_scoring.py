@@ -12,7 +12,7 @@ from harness.core import Sample
 from harness.parts import Reason
 from harness.pipeline.scores import pools, score_rows
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import Row, VerdictRow
+from harness.storage.runs import SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 
 RIGHT, WRONG = shared(0.6, 0.3, 0.1), shared(0.1, 0.7, 0.2, value=0.0, place=2)
@@ -27,7 +27,7 @@ BOTH = structs.replace(
 )
 
 
-def table(rows: Sequence[Row], spec: TaskSpec = TASK, **changes: object) -> list[ScoreRow]:
+def table(rows: Sequence[SampleRecord], spec: TaskSpec = TASK, **changes: object) -> list[ScoreRow]:
     return score_rows(choice_run(spec, len(rows), **changes), rows)
 
 
@@ -38,7 +38,9 @@ def one(found: Sequence[ScoreRow], **wanted: str) -> ScoreRow:
     return row
 
 
-def asked(*verdicts: VerdictRow, name: str = "s1", of: Sample | None = None) -> list[Row]:
+def asked(
+    *verdicts: VerdictRecord, name: str = "s1", of: Sample | None = None
+) -> list[SampleRecord]:
     """One row a verdict, in order0, order1, ..."""
     held = of or sample(name=name)
     return [chosen(verdict, f"order{n}", held) for n, verdict in enumerate(verdicts)]
@@ -69,7 +71,7 @@ def test_a_pool_alone_has_an_accuracy_over_averaged_orders() -> None:
 
 def test_n_and_missing_make_up_what_was_planned_in_every_row() -> None:
     draw = Random(4)
-    kinds = [RIGHT, WRONG, lost(), lost(Reason.UNPARSED), VerdictRow(1.0, detail={"brier": 0.1})]
+    kinds = [RIGHT, WRONG, lost(), lost(Reason.UNPARSED), VerdictRecord(1.0, detail={"brier": 0.1})]
     rows = [
         chosen(draw.choice(kinds), variant, replace(sample(name=f"s{n}"), group="ab"[n % 2]))
         for n in range(40)
@@ -144,7 +146,9 @@ def test_a_pools_signature_covers_the_words_of_all_its_variants() -> None:
     ("verdict", "overall"),
     [(shared(0.1, 0.2, 0.3, 0.4), 3 / 8), (lost(), 1 / 2)],  # of what is behind the value alone
 )
-def test_chance_is_that_of_the_choices_behind_a_value(verdict: VerdictRow, overall: float) -> None:
+def test_chance_is_that_of_the_choices_behind_a_value(
+    verdict: VerdictRecord, overall: float
+) -> None:
     pair = replace(sample(("a", "b"), name="s1"), group="two")
     four = replace(sample(("a", "b", "c", "d"), name="s2"), group="four")
     rows = [chosen(shared(0.6, 0.4), "order0", pair), chosen(verdict, "order0", four)]

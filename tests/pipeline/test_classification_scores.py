@@ -10,7 +10,7 @@ from harness.pipeline.choice_scores import Read
 from harness.pipeline.class_scores import numbers
 from harness.pipeline.detection_scores import Number
 from harness.specs.tasks import ClassesSpec
-from harness.storage.runs import Row, VerdictRow
+from harness.storage.runs import SampleRecord, VerdictRecord
 
 LABELS = ("non", "open", "hidden")
 SPEC = ClassesSpec(missed=("hidden",))
@@ -21,11 +21,11 @@ def read(gold: str, chosen: str | None, *properties: str) -> Read:
     sample = Sample("s", {"text": "x"}, references, choices=LABELS, gold=gold)
     detail = {f"chosen_label_{label}": float(label == chosen) for label in LABELS}
     verdict = (
-        VerdictRow(None, Reason.REFUSED)
+        VerdictRecord(None, Reason.REFUSED)
         if chosen is None
-        else VerdictRow(float(gold == chosen), detail=detail)
+        else VerdictRecord(float(gold == chosen), detail=detail)
     )
-    return Row(sample, "base", "logprob", (), chosen), verdict
+    return SampleRecord(sample, "base", "logprob", (), chosen), verdict
 
 
 def told(readings: Sequence[Read], spec: ClassesSpec = SPEC) -> dict[tuple[str, str], Number]:
@@ -79,7 +79,7 @@ def test_where_none_is_answered_nothing_has_a_value() -> None:
 
 def test_without_labels_there_is_nothing_to_tell() -> None:
     row, verdict = read("non", "non")
-    bare = Row(Sample("s", {"text": "x"}), "base", "logprob", (), None)
+    bare = SampleRecord(Sample("s", {"text": "x"}), "base", "logprob", (), None)
 
     assert told([(bare, verdict)]) == {}
     assert row.answer == "non"

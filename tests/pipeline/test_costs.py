@@ -9,28 +9,32 @@ from support.sketches import JUDGE, right, row, run_file
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
 from harness.pipeline.costs import answer_calls, cost_of, judge_calls, run_costs
 from harness.pipeline.scores import score_rows
-from harness.storage.runs import Row, StepRow, VerdictRow
+from harness.storage.runs import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 
 ASKING = replace(JUDGE, asks="judge-m")
 CENT, TWO, UNTOLD = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)
 
 
-def steps(**usages: Usage) -> tuple[StepRow, ...]:
+def steps(**usages: Usage) -> tuple[StepRecord, ...]:
     """A step for each usage, named as its key is."""
-    return tuple(StepRow(name, name, (), text="so", usage=usage) for name, usage in usages.items())
+    return tuple(
+        StepRecord(name, name, (), text="so", usage=usage) for name, usage in usages.items()
+    )
 
 
-def asked(**usages: Usage) -> VerdictRow:
+def asked(**usages: Usage) -> VerdictRecord:
     """A verdict on replies to questions of these keys."""
-    return VerdictRow(1.0, keys=tuple(usages), usages=tuple(usages.values()))
+    return VerdictRecord(1.0, keys=tuple(usages), usages=tuple(usages.values()))
 
 
-def answered(verdict: VerdictRow | None = None, name: str = "s1", **usages: Usage) -> Row:
+def answered(
+    verdict: VerdictRecord | None = None, name: str = "s1", **usages: Usage
+) -> SampleRecord:
     return row(verdict or right(1.0), name, steps=steps(**usages))
 
 
-def scored(*rows: Row, **changes: object) -> list[ScoreRow]:
+def scored(*rows: SampleRecord, **changes: object) -> list[ScoreRow]:
     return score_rows(run_file(len(rows), **changes), rows)
 
 
@@ -114,10 +118,10 @@ def test_rows_of_parts_and_of_wholes_each_tell_their_own() -> None:
     "verdict",
     [
         asked(q1=CENT, q2=Usage(4, 5)),
-        VerdictRow(1.0, keys=("q1",)),  # written before rows told
+        VerdictRecord(1.0, keys=("q1",)),  # written before rows told
     ],
 )
-def test_a_row_with_a_call_of_unknown_cost_has_no_cost(verdict: VerdictRow) -> None:
+def test_a_row_with_a_call_of_unknown_cost_has_no_cost(verdict: VerdictRecord) -> None:
     [found] = scored(answered(verdict, a=CENT), judges=(ASKING,))
 
     assert found.cost_usd is None
@@ -151,7 +155,7 @@ def test_rows_that_do_not_tell_yet_are_still_read() -> None:
     old = msgspec.to_builtins(whole)
     del old["steps"][0]["usage"], old["verdicts"]["near"]["usages"]
 
-    found = msgspec.convert(old, Row)
+    found = msgspec.convert(old, SampleRecord)
 
     assert answer_calls(found) == {"a": Usage()}
     assert judge_calls(found.verdicts["near"]) == {"q": Usage()}

@@ -12,12 +12,12 @@ from harness.core import Score
 from harness.parts import Reason, Usage
 from harness.pipeline.scores import score_rows
 from harness.specs.tasks import ImplicitnessSpec
-from harness.storage.runs import Row
+from harness.storage.runs import SampleRecord
 
 SMALL = structs.replace(SPEC, least=2, equal_mass=2)
 
 
-def scores(rows: Sequence[Row], spec: ImplicitnessSpec = SPEC) -> list[Score]:
+def scores(rows: Sequence[SampleRecord], spec: ImplicitnessSpec = SPEC) -> list[Score]:
     return [made.score for made in score_rows(run_of(rows, spec), rows)]
 
 

@@ -11,9 +11,9 @@ from support.stub_server import StubServer
 from support.toy import DECODINGS, PRICES, SAMPLES, Toy
 
 from harness.cli import main
-from harness.models.client.cached import Terms
+from harness.models.client.cached import CallPolicy
 from harness.parts import Message
-from harness.pipeline.dry_run import Asked, dry_runs
+from harness.pipeline.dry_run import CallSummary, dry_runs
 from harness.pipeline.run import RunOptions, prepare
 from harness.pipeline.run import run as run_job
 
@@ -45,9 +45,9 @@ def priced(toy: Toy) -> Toy:
 
 
 def planned(
-    toy: Toy, *judges: str, model: str = "alpha", terms: Terms | None = None
-) -> list[Asked]:
-    space = replace(toy.space(), terms=terms or Terms())
+    toy: Toy, *judges: str, model: str = "alpha", terms: CallPolicy | None = None
+) -> list[CallSummary]:
+    space = replace(toy.space(), terms=terms or CallPolicy())
     ready = prepare(space, RunOptions("toy", model, judges=judges))
     return dry_runs(space, [ready])[0]
 
@@ -155,7 +155,7 @@ def test_the_default_variants_of_intent_resolution_are_twelve_calls_a_draw(
     assert replies == 5 * 2 * 8 * 2
 
 
-def spans(found: list[Asked]) -> list[tuple[float | None, float | None]]:
+def spans(found: list[CallSummary]) -> list[tuple[float | None, float | None]]:
     return [(part.least_usd, part.most_usd) for part in found]
 
 
@@ -206,7 +206,7 @@ def test_nothing_is_left_to_pay_once_all_is_stored(toy: Toy, stub: StubServer, p
 def test_a_batch_costs_its_share_and_one_without_a_share_is_not_known(priced: Toy) -> None:
     alone = planned(priced, "choice")
 
-    found = planned(priced, "choice", terms=Terms(is_batch=True))
+    found = planned(priced, "choice", terms=CallPolicy(is_batch=True))
 
     assert spans(found)[0] == tuple(0.5 * usd for usd in spans(alone)[0] if usd)
     assert spans(found)[-1] == (None, None)  # the umpire's

@@ -10,20 +10,20 @@ from harness.core import Request, Response, Verdict
 from harness.errors import StoreError
 from harness.parts import Reason, Superseded, Usage
 from harness.pipeline import rows as evidence
-from harness.pipeline.rows import Lost
-from harness.pipeline.stages import Judged, Trial, answer
+from harness.pipeline.rows import MissingItem
+from harness.pipeline.stages import JudgedResult, SampleResult, answer
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import VerdictRow
+from harness.storage.runs import VerdictRecord
 
 
-def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") -> list[Trial]:
+def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") -> list[SampleResult]:
     return answer(plan(folder, *topics, variants=(variant,)), talker.desk(folder))
 
 
-def again(folder: Path, trials: list[Trial], spec: TaskSpec) -> list[Trial]:
+def again(folder: Path, trials: list[SampleResult], spec: TaskSpec) -> list[SampleResult]:
     """The trials as they come back from rows and ledger."""
-    rows = [evidence.row(trial) for trial in trials]
+    rows = [evidence.from_trial(trial) for trial in trials]
     found = Ledger(folder / "calls").find(evidence.row_keys(rows))
     return evidence.trials(rows, found, task=spec)
 
@@ -31,7 +31,7 @@ def again(folder: Path, trials: list[Trial], spec: TaskSpec) -> list[Trial]:
 def test_a_row_shows_prompts_the_texts_as_they_came_and_the_answer_as_cut(tmp_path: Path) -> None:
     [trial] = tried(tmp_path, Talker(lambda asked: f" {asked.step}.\n\nMore."), "tea")
 
-    row = evidence.row(trial)
+    row = evidence.from_trial(trial)
 
     assert (row.sample, row.variant, row.decoding) == (trial.sample, "think", "T0")
     assert [step.messages[0].content for step in row.steps] == [
@@ -44,19 +44,21 @@ def test_a_row_shows_prompts_the_texts_as_they_came_and_the_answer_as_cut(tmp_pa
 
 def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Path) -> None:
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
-    verdicts = {name: VerdictRow(None, Reason.FAILED) for name in ("one", "two")}
+    verdicts = {name: VerdictRecord(None, Reason.FAILED) for name in ("one", "two")}
 
-    found = evidence.lost([replace(evidence.row(trial), verdicts=verdicts)])
+    found = evidence.lost([replace(evidence.from_trial(trial), verdicts=verdicts)])
 
-    assert found == {Lost("", False, Reason.FAILED): 1}
+    assert found == {MissingItem("", False, Reason.FAILED): 1}
 
 
 def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: Path) -> None:
     notes = ["no route", "no\nroute", "busy", "a" * 999, "b", "c"]
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
-    lost = [{"one": VerdictRow(None, Reason.FAILED, note=note)} for note in notes]
+    lost = [{"one": VerdictRecord(None, Reason.FAILED, note=note)} for note in notes]
 
-    [found] = evidence.gaps([replace(evidence.row(trial), verdicts=part) for part in lost])
+    [found] = evidence.missing_summary(
+        [replace(evidence.from_trial(trial), verdicts=part) for part in lost]
+    )
 
     assert (found.judge, found.reason, found.count) == ("", Reason.FAILED, 6)
     assert [part.count for part in found.said] == [2, 1, 1]
@@ -68,9 +70,9 @@ def test_the_words_of_a_model_are_not_told_as_what_went_wrong(
     tmp_path: Path, reason: Reason
 ) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
-    verdicts = {"one": VerdictRow(None, reason, note="words of a model", keys=("k",))}
+    verdicts = {"one": VerdictRecord(None, reason, note="words of a model", keys=("k",))}
 
-    [found] = evidence.gaps([replace(evidence.row(trial), verdicts=verdicts)])
+    [found] = evidence.missing_summary([replace(evidence.from_trial(trial), verdicts=verdicts)])
 
     assert (found.count, found.said) == (1, ())
 
@@ -80,27 +82,27 @@ def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
     tmp_path: Path, keys: tuple[str, ...], is_reply: bool
 ) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
-    verdicts = {"one": VerdictRow(None, Reason.UNPARSED, keys=keys), "two": VerdictRow(1.0)}
+    verdicts = {"one": VerdictRecord(None, Reason.UNPARSED, keys=keys), "two": VerdictRecord(1.0)}
 
-    found = evidence.lost([replace(evidence.row(trial), verdicts=verdicts)])
+    found = evidence.lost([replace(evidence.from_trial(trial), verdicts=verdicts)])
 
-    assert found == {Lost("one", is_reply, Reason.UNPARSED): 1}
+    assert found == {MissingItem("one", is_reply, Reason.UNPARSED): 1}
 
 
 def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path) -> None:
     why = (Reason.REFUSED, Reason.FAILED, Reason.TRUNCATED, None)
     again = Usage(superseded=tuple(Superseded(Usage(), reason) for reason in why))
     trials = tried(tmp_path, Talker(lambda _: "yes"), "tea", "rain", variant="plain")
-    judged = {"one": VerdictRow(1.0, keys=("shared",), usages=(again,))}
+    judged = {"one": VerdictRecord(1.0, keys=("shared",), usages=(again,))}
 
-    rows = [replace(evidence.row(trial), verdicts=judged) for trial in trials]
+    rows = [replace(evidence.from_trial(trial), verdicts=judged) for trial in trials]
 
-    assert evidence.redrawn(rows) == 2
+    assert evidence.retried(rows) == 2
 
 
 def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
-    row = evidence.row(trial)
+    row = evidence.from_trial(trial)
     cut = replace(row, steps=(replace(row.steps[-1], stop="length"),))
 
     assert (evidence.cut_answers([row]), evidence.cut_answers([cut, row, cut])) == (0, 2)
@@ -109,7 +111,7 @@ def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:
 def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
 
-    row = evidence.row(trial)
+    row = evidence.from_trial(trial)
 
     [step] = row.steps
     assert (row.answer, row.served) == (None, None)
@@ -119,7 +121,7 @@ def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
 def test_a_row_of_a_blank_answer_keeps_its_text_and_has_no_answer(tmp_path: Path) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: " \n"), "tea", variant="plain")
 
-    row = evidence.row(trial)
+    row = evidence.from_trial(trial)
 
     assert (row.answer, row.steps[0].text, row.steps[0].reason) == (None, " \n", None)
 
@@ -141,7 +143,7 @@ def test_a_row_names_every_snapshot_behind_its_answer(
 
     [trial] = tried(tmp_path, talker, "tea")
 
-    assert evidence.row(trial).served == served
+    assert evidence.from_trial(trial).served == served
 
 
 def test_a_step_keeps_why_its_answer_ended(tmp_path: Path) -> None:
@@ -149,14 +151,14 @@ def test_a_step_keeps_why_its_answer_ended(tmp_path: Path) -> None:
 
     [trial] = tried(tmp_path, talker, "tea", variant="plain")
 
-    assert evidence.row(trial).steps[0].stop == "length"
+    assert evidence.from_trial(trial).steps[0].stop == "length"
 
 
 def test_a_verdict_row_holds_keys_and_replies_in_their_order() -> None:
     verdict = Verdict("k", "near", 0.5, note="tie", detail={"b": 1.0, "a": 2.0}, served="j-1")
     replies = (Response("q1", texts=("1",)), Response.failed("q2", Reason.REFUSED, "no"))
 
-    row = evidence.verdict_row(Judged(verdict, ("q1", "q2"), replies))
+    row = evidence.verdict_row(JudgedResult(verdict, ("q1", "q2"), replies))
 
     assert (row.value, row.reason, row.note, row.served) == (0.5, None, "tie", "j-1")
     assert list(row.detail.items()) == [("a", 2.0), ("b", 1.0)]
@@ -184,7 +186,7 @@ def test_trials_that_come_back_are_cut_as_the_task_now_says(tmp_path: Path) -> N
 
 
 def test_a_response_that_is_not_in_the_ledger_is_an_error_with_its_count(tmp_path: Path) -> None:
-    rows = [evidence.row(trial) for trial in tried(tmp_path, Talker(), "tea", "rain")]
+    rows = [evidence.from_trial(trial) for trial in tried(tmp_path, Talker(), "tea", "rain")]
 
     with pytest.raises(
         StoreError, match=r"4 responses .* not in the calls ledger .*copy"

@@ -8,34 +8,36 @@ import pytest
 from support.sketches import Talker, failure, plan, task
 
 from harness.core import Request, Response
-from harness.models.client.cached import Desk, Retry, Terms
+from harness.models.client.cached import CachedClient, CallPolicy, Retry
 from harness.parts import Reason
 from harness.pipeline import stages
 from harness.pipeline.plan import Plan
-from harness.pipeline.preview import Course, foresee, planned
+from harness.pipeline.preview import CallSequence, planned, preview
 from harness.specs.tasks import StepSpec, VariantSpec
 
 THINK = ("think",)
 
 
-def courses(folder: Path, *topics: str, desk: Desk | None = None) -> list[Course]:
-    return foresee(plan(folder, *topics, variants=THINK), desk)
+def courses(folder: Path, *topics: str, desk: CachedClient | None = None) -> list[CallSequence]:
+    return preview(plan(folder, *topics, variants=THINK), desk)
 
 
-def after(folder: Path, say: Callable[[Request], str | Response], retry: Retry = "failed") -> Desk:
+def after(
+    folder: Path, say: Callable[[Request], str | Response], retry: Retry = "failed"
+) -> CachedClient:
     """The desk that is left where a model said this to the first step about tea."""
     talker = Talker(say)
     first = planned(made := tea(folder), made.cells[0])[0]
     with talker.desk(folder) as desk:
         desk.answer([first], stage="answers")
-    return replace(talker.desk(folder), terms=Terms(retry=retry))
+    return replace(talker.desk(folder), terms=CallPolicy(retry=retry))
 
 
 def tea(folder: Path) -> Plan:
     return plan(folder, "tea", variants=THINK)
 
 
-def words(course: Course) -> list[tuple[str, str]]:
+def words(course: CallSequence) -> list[tuple[str, str]]:
     """The last turn of each call, at its longest and at its shortest."""
     return [
         (call.longest.messages[-1].content, call.shortest.messages[-1].content)
@@ -58,7 +60,7 @@ def test_what_shows_an_answer_not_drawn_yet_is_open_and_has_a_length_at_most_and
 def test_a_stored_answer_takes_the_place_of_what_stands_in_for_it(tmp_path: Path) -> None:
     desk = after(tmp_path, lambda _: "It is cold.\n\nMore.")
 
-    [course] = foresee(tea(tmp_path), desk)
+    [course] = preview(tea(tmp_path), desk)
 
     assert words(course)[1] == ("You thought: It is cold.\nNow answer about tea.",) * 2
     assert not course.calls[1].is_open
@@ -77,7 +79,7 @@ def test_a_stored_answer_takes_the_place_of_what_stands_in_for_it(tmp_path: Path
 def test_a_course_ends_where_no_answer_will_come(
     tmp_path: Path, say: Callable[[Request], str | Response], retry: Retry, steps: int
 ) -> None:
-    [course] = foresee(tea(tmp_path), after(tmp_path, say, retry))
+    [course] = preview(tea(tmp_path), after(tmp_path, say, retry))
 
     assert len(course.calls) == steps
 
@@ -87,7 +89,7 @@ def test_all_is_foreseen_just_as_it_is_then_asked(tmp_path: Path) -> None:
     with talker.desk(tmp_path) as desk:
         stages.answer(made, desk)
 
-    found = foresee(made, desk)
+    found = preview(made, desk)
 
     asked = {call.longest.key for course in found for call in course.calls}
     assert asked == {request.key for request in talker.heard}
@@ -108,7 +110,7 @@ def test_what_is_stored_of_a_later_step_does_not_tell_an_earlier_one(tmp_path: P
     with Talker().desk(tmp_path) as desk:
         desk.answer([planned(made, made.cells[0])[1]], stage="answers")
 
-    [course] = foresee(made, desk)
+    [course] = preview(made, desk)
 
     assert [call.is_open for call in course.calls] == [False, False, True]
 

@@ -13,9 +13,9 @@ from support.toy import DECODINGS, SAMPLES, Toy
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.parts import Reason
 from harness.pipeline import run
-from harness.pipeline.rows import Lost
+from harness.pipeline.rows import MissingItem
 from harness.pipeline.run import RunOptions
-from harness.storage.runs import Row, RunFolder
+from harness.storage.runs import RunFolder, SampleRecord
 
 ANSWERS = SAMPLES * DECODINGS
 BASE = RunOptions("toy", "oracle", variants=("base",))
@@ -84,7 +84,7 @@ def test_missing_verdicts_are_counted_by_judge_and_reason(toy: Toy) -> None:
         environ = {"HARNESS_SERVER_URL": stub.url}
         done = run.run(toy.space(environ), replace(BASE, judges=("choice",)))
 
-    assert done.missing == Counter({Lost("choice", True, Reason.UNPARSED): ANSWERS})
+    assert done.missing == Counter({MissingItem("choice", True, Reason.UNPARSED): ANSWERS})
 
 
 def test_answers_lost_from_the_ledger_are_told_with_the_remedy(toy: Toy) -> None:
@@ -183,7 +183,7 @@ def thoughtful(toy: Toy) -> Toy:
     return toy
 
 
-def verdicts(rows: Sequence[Row], judge: str) -> dict[str, set[float | None]]:
+def verdicts(rows: Sequence[SampleRecord], judge: str) -> dict[str, set[float | None]]:
     """What a judge makes of the rows of each variant; nothing where it has read none."""
     found: dict[str, set[float | None]] = {row.variant: set() for row in rows}
     for row in rows:

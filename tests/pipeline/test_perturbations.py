@@ -8,10 +8,10 @@ import pytest
 from support.sketches import task
 
 from harness.core import Request, Response, Sample
-from harness.data.choices import order_of
+from harness.data.choices import permutation
 from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import SpecError
-from harness.models.client.cached import Desk
+from harness.models.client.cached import CachedClient
 from harness.models.scripted import ScriptedModel
 from harness.parts import Failure, Reason
 from harness.pipeline.perturb import (
@@ -19,7 +19,7 @@ from harness.pipeline.perturb import (
     FROM,
     KEEPS,
     ORIGINAL,
-    Plan,
+    PerturbationPlan,
     Writer,
     field_of,
     line,
@@ -66,7 +66,7 @@ def quiz() -> TaskSpec:
 
 def made(*names: str, seed: int = 0) -> list[Sample]:
     """The perturbed samples alone."""
-    plan = Plan("text", specs(*names), seed)
+    plan = PerturbationPlan("text", specs(*names), seed)
     return perturbed(samples(*TEXTS), quiz(), plan, writer=None)[0][len(TEXTS) :]
 
 
@@ -82,7 +82,9 @@ def test_a_perturbed_sample_is_its_original_with_another_text() -> None:
 
 
 def test_originals_go_with_them_under_their_own_ids() -> None:
-    found, _ = perturbed(samples(*TEXTS), quiz(), Plan("text", specs("adverbs")), writer=None)
+    found, _ = perturbed(
+        samples(*TEXTS), quiz(), PerturbationPlan("text", specs("adverbs")), writer=None
+    )
 
     assert found[:3] == [replace(part, group=ORIGINAL) for part in samples(*TEXTS)]
 
@@ -96,12 +98,15 @@ def test_choices_stand_in_the_order_of_the_original() -> None:
 
     for found in made("adverbs"):
         original = by_id[found.references[FROM][0]]
-        assert [order_of(found, n) for n in (0, 1)] == [order_of(original, n) for n in (0, 1)]
+        assert [permutation(found, n) for n in (0, 1)] == [permutation(original, n) for n in (0, 1)]
 
 
 def test_texts_that_cannot_be_changed_are_counted_and_left_out() -> None:
     found, counts = perturbed(
-        samples(*TEXTS, ""), quiz(), Plan("text", specs("adjectives", "eda_deletion")), writer=None
+        samples(*TEXTS, ""),
+        quiz(),
+        PerturbationPlan("text", specs("adjectives", "eda_deletion")),
+        writer=None,
     )
 
     assert [(c.changed, c.unchanged) for c in counts] == [(1, 3), (2, 2)]
@@ -110,7 +115,7 @@ def test_texts_that_cannot_be_changed_are_counted_and_left_out() -> None:
 
 
 def test_the_same_seed_makes_the_same_samples_in_any_order() -> None:
-    plan = Plan("text", specs("adverbs", "eda_swap"), 3)
+    plan = PerturbationPlan("text", specs("adverbs", "eda_swap"), 3)
     backwards, _ = perturbed(samples(*TEXTS)[::-1], quiz(), plan, writer=None)
 
     assert {p.id: p.fields for p in made("adverbs", "eda_swap", seed=3)} == {
@@ -127,7 +132,7 @@ def test_the_new_task_knows_what_it_was_made_of() -> None:
 
 
 def test_groups_that_word_prompts_stay() -> None:
-    plan = Plan("text", specs("adverbs"))
+    plan = PerturbationPlan("text", specs("adverbs"))
     worded = task(phrases=("phenomenon",))
 
     found, _ = perturbed(samples(*TEXTS), worded, plan, writer=None)
@@ -137,7 +142,7 @@ def test_groups_that_word_prompts_stay() -> None:
 
 def test_what_is_perturbed_is_not_perturbed_again() -> None:
     with pytest.raises(SpecError, match="perturb its original"):
-        perturbed(made("adverbs"), quiz(), Plan("text", specs("adverbs")), writer=None)
+        perturbed(made("adverbs"), quiz(), PerturbationPlan("text", specs("adverbs")), writer=None)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +176,7 @@ def writer(folder: Path, reply: str | Reason) -> Writer:
             return Response(request.key, failure=Failure(reply, "scripted"))
         return Response(request.key, (reply,))
 
-    desk = Desk(ScriptedModel("m", answered), Ledger(folder), lambda *_: None)
+    desk = CachedClient(ScriptedModel("m", answered), Ledger(folder), lambda *_: None)
     return Writer(desk, Prompts([shipped_home() / "prompts"]))
 
 
@@ -192,7 +197,7 @@ def test_what_a_model_does_not_write_is_missing_by_reason(
     two = samples("The ferry is late.", "The tea is cold.")
 
     with (asked := writer(tmp_path, reply)).desk:
-        found, (one,) = perturbed(two, quiz(), Plan("text", specs(name)), writer=asked)
+        found, (one,) = perturbed(two, quiz(), PerturbationPlan("text", specs(name)), writer=asked)
 
     assert (one.changed, one.unchanged, dict(one.missing)) == counts
     assert len(found) == 2 + one.changed
@@ -200,4 +205,6 @@ def test_what_a_model_does_not_write_is_missing_by_reason(
 
 def test_a_perturbation_that_asks_needs_a_model() -> None:
     with pytest.raises(SpecError, match="name one with --model"):
-        perturbed(samples(*TEXTS), quiz(), Plan("text", specs("generation")), writer=None)
+        perturbed(
+            samples(*TEXTS), quiz(), PerturbationPlan("text", specs("generation")), writer=None
+        )

@@ -10,11 +10,19 @@ from support.sketches import HOSTILE, Talker, failure, plan, reply, request, run
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.errors import SpecError, StoreError
-from harness.models.client.cached import Desk
+from harness.models.client.cached import CachedClient
 from harness.models.scripted import ScriptedModel
 from harness.parts import ChoiceScore, Decoding, Message, Reason
 from harness.pipeline import rows as evidence
-from harness.pipeline.stages import Judged, Trial, answer, ask, questions, read, seen
+from harness.pipeline.stages import (
+    JudgedResult,
+    SampleResult,
+    answer,
+    ask,
+    at_step,
+    questions,
+    read,
+)
 from harness.specs.tasks import DecodingSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RunFolder
@@ -71,7 +79,7 @@ def failing_on(topic: str, reason: Reason = Reason.REFUSED) -> Callable[[Request
     return say
 
 
-def texts(trials: Sequence[Trial]) -> list[str | None]:
+def texts(trials: Sequence[SampleResult]) -> list[str | None]:
     return [part.response.texts[0] if part.response.texts else None for part in trials]
 
 
@@ -231,7 +239,7 @@ def test_answers_that_come_in_any_order_reach_their_own_samples(tmp_path: Path, 
             return map(self.reply, Random(seed).sample(asked, len(asked)))
 
     model = Shuffled("m", lambda asked: reply(asked, asked.messages[-1].content))
-    desk = Desk(model, Ledger(tmp_path / "calls"), lambda *_: None)
+    desk = CachedClient(model, Ledger(tmp_path / "calls"), lambda *_: None)
 
     trials = answer(plan(tmp_path, *"abcdefgh"), desk)
 
@@ -389,7 +397,9 @@ def test_first_steps_that_failed_are_asked_again_and_then_go_on(tmp_path: Path) 
 # Judging
 
 
-def judged(folder: Path, judge: Asker, *topics: str, model: Talker, oracle: Talker) -> list[Judged]:
+def judged(
+    folder: Path, judge: Asker, *topics: str, model: Talker, oracle: Talker
+) -> list[JudgedResult]:
     """Verdicts on what `model` says, by what `oracle` tells the judge."""
     trials = answer(plan(folder, *topics), model.desk(folder))
     return ask(trials, judge, oracle.desk(folder / "judge"))
@@ -489,7 +499,7 @@ def test_a_judge_of_no_step_sees_the_trial_as_it_is(tmp_path: Path) -> None:
     planned = plan(tmp_path, "tea", variants=BOTH)
 
     for trial in answer(planned, Talker().desk(tmp_path)):
-        assert seen(trial, None, task=planned.task) is trial
+        assert at_step(trial, None, task=planned.task) is trial
 
 
 def test_a_judge_of_a_step_sees_what_that_step_came_to_as_the_task_cuts_it(tmp_path: Path) -> None:
@@ -497,7 +507,7 @@ def test_a_judge_of_a_step_sees_what_that_step_came_to_as_the_task_cuts_it(tmp_p
     talker = Talker(said_of("tea", " A hint.\n\nMore.", step="thought"))
     [trial] = answer(planned, talker.desk(tmp_path))
 
-    viewed = seen(trial, "thought", task=planned.task)
+    viewed = at_step(trial, "thought", task=planned.task)
 
     assert viewed is not None
     assert (viewed.response.texts, viewed.response.key) == (("A hint.",), trial.taken[0].key)
@@ -512,7 +522,7 @@ def test_a_trial_whose_variant_lacks_the_step_is_not_seen(tmp_path: Path) -> Non
     planned = plan(tmp_path, "tea", variants=BOTH)
     trials = answer(planned, Talker().desk(tmp_path))
 
-    assert [seen(part, "thought", task=planned.task) is None for part in trials] == [True, False]
+    assert [at_step(part, "thought", task=planned.task) is None for part in trials] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -526,7 +536,7 @@ def test_a_step_is_missing_where_it_failed_and_not_where_a_later_one_did(
     planned = plan(tmp_path, "tea", variants=("think",))
     [trial] = answer(planned, Talker(failing_on(topic)).desk(tmp_path))
 
-    viewed = seen(trial, "thought", task=planned.task)
+    viewed = at_step(trial, "thought", task=planned.task)
 
     assert viewed is not None
     assert viewed.response.texts == texts
@@ -548,11 +558,11 @@ def test_a_hostile_answer_is_the_same_now_and_when_read_again(tmp_path: Path, te
     assert all(trial.response.texts for trial in first)
 
 
-def write(folder: Path, trials: Sequence[Trial]) -> bytes:
+def write(folder: Path, trials: Sequence[SampleResult]) -> bytes:
     """What samples.jsonl holds after these trials are judged and written."""
     found = ask(trials, Asker(), Talker(lambda _: "good").desk(folder / "judge"))
     rows = [
-        replace(evidence.row(trial), verdicts={"asker": evidence.verdict_row(part)})
+        replace(evidence.from_trial(trial), verdicts={"asker": evidence.verdict_row(part)})
         for trial, part in zip(trials, found, strict=True)
     ]
     RunFolder(folder / "run").write(run_file(len(rows)), rows)

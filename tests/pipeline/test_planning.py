@@ -12,7 +12,15 @@ from support import sketches
 
 from harness.core import Sample
 from harness.errors import SpecError
-from harness.pipeline.plan import Cell, Plan, check_templates, request, slots, take, variant_digest
+from harness.pipeline.plan import (
+    Plan,
+    PlannedResponse,
+    check_templates,
+    request,
+    subsample,
+    template_values,
+    variant_digest,
+)
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.text.prompts import Prompts
 
@@ -38,7 +46,7 @@ def test_every_group_is_within_one_sample_of_its_share(sizes: tuple[int, ...]) -
     samples, total = grouped(*sizes), sum(sizes)
 
     for limit in range(1, total + 1):
-        counts = Counter(sample.group for sample in take(samples, limit, seed=3))
+        counts = Counter(sample.group for sample in subsample(samples, limit, seed=3))
         shares = {f"g{g}": Fraction(limit * size, total) for g, size in enumerate(sizes)}
         assert counts.total() == limit
         assert [g for g, share in shares.items() if not abs(counts[g] - share) < 1] == []
@@ -48,7 +56,7 @@ def test_every_group_is_within_one_sample_of_its_share(sizes: tuple[int, ...]) -
 def test_a_smaller_subset_lies_within_a_larger_one(sizes: tuple[int, ...]) -> None:
     samples = grouped(*sizes)
 
-    subsets = [set(ids(take(samples, limit, seed=3))) for limit in range(1, sum(sizes) + 1)]
+    subsets = [set(ids(subsample(samples, limit, seed=3))) for limit in range(1, sum(sizes) + 1)]
 
     assert all(small < large for small, large in pairwise(subsets))
 
@@ -56,7 +64,7 @@ def test_a_smaller_subset_lies_within_a_larger_one(sizes: tuple[int, ...]) -> No
 def test_a_subset_keeps_the_order_of_the_file() -> None:
     samples = grouped(30, 14, 5, 1)
 
-    chosen = ids(take(samples, 20, seed=0))
+    chosen = ids(subsample(samples, 20, seed=0))
 
     assert chosen == [sample.id for sample in samples if sample.id in chosen]
 
@@ -64,7 +72,7 @@ def test_a_subset_keeps_the_order_of_the_file() -> None:
 def test_a_subset_does_not_depend_on_the_order_of_the_file() -> None:
     samples = grouped(30, 14, 5, 1)
 
-    forwards, backwards = (ids(take(s, 20, seed=0)) for s in (samples, samples[::-1]))
+    forwards, backwards = (ids(subsample(s, 20, seed=0)) for s in (samples, samples[::-1]))
 
     assert forwards == backwards[::-1]
 
@@ -72,29 +80,29 @@ def test_a_subset_does_not_depend_on_the_order_of_the_file() -> None:
 def test_another_seed_takes_another_subset() -> None:
     samples = grouped(21, 21, 21, 21)
 
-    subsets = {tuple(ids(take(samples, 20, seed=seed))) for seed in range(5)}
+    subsets = {tuple(ids(subsample(samples, 20, seed=seed))) for seed in range(5)}
 
     assert len(subsets) == 5
-    assert ids(take(samples, 20, seed=0)) in [list(subset) for subset in subsets]
+    assert ids(subsample(samples, 20, seed=0)) in [list(subset) for subset in subsets]
 
 
 def test_a_subset_is_not_the_head_of_the_file() -> None:
     samples = grouped(84)
 
-    assert ids(take(samples, 20, seed=0)) != [sample.id for sample in samples[:20]]
+    assert ids(subsample(samples, 20, seed=0)) != [sample.id for sample in samples[:20]]
 
 
 def test_a_small_subset_is_pinned() -> None:
     # Written down once, so that a subset named in a paper stays what it was.
-    assert sorted(ids(take(grouped(6, 3), 3, seed=0))) == ["g0-1", "g0-3", "g1-0"]
+    assert sorted(ids(subsample(grouped(6, 3), 3, seed=0))) == ["g0-1", "g0-3", "g1-0"]
 
 
 @pytest.mark.parametrize("limit", [None, 9, 10])
 def test_without_a_limit_that_binds_all_are_taken(limit: int | None) -> None:
-    assert ids(take(grouped(6, 3), limit, seed=0)) == [sample.id for sample in grouped(6, 3)]
+    assert ids(subsample(grouped(6, 3), limit, seed=0)) == [sample.id for sample in grouped(6, 3)]
 
 
-def drawn(plan: Plan, cell: Cell, step: StepSpec = STEP) -> int | None:
+def drawn(plan: Plan, cell: PlannedResponse, step: StepSpec = STEP) -> int | None:
     """The seed of one draw."""
     return request(plan, cell, step=step, earlier={}).decoding.seed
 
@@ -201,7 +209,7 @@ def revealing(*names: str, template: str = "toy/plain") -> TaskSpec:
 def test_a_step_may_show_fields_and_what_its_variant_reveals(tmp_path: Path) -> None:
     plan = sketches.plan(tmp_path, "tea", spec=revealing("good"))
 
-    assert slots(plan, plan.cells[0], step=STEP) == {"topic": "tea", "good": "kind"}
+    assert template_values(plan, plan.cells[0], step=STEP) == {"topic": "tea", "good": "kind"}
 
 
 @pytest.mark.parametrize("references", [{}, {"good": ()}])
@@ -212,7 +220,7 @@ def test_a_reference_to_reveal_that_is_missing_is_named(
     cell = replace(plan.cells[0], sample=replace(plan.samples[0], references=references))
 
     with pytest.raises(SpecError, match="variant plain reveals 'good', which sample s1 lacks"):
-        slots(plan, cell, step=STEP)
+        template_values(plan, cell, step=STEP)
 
 
 def test_a_template_may_not_ask_for_what_is_not_revealed(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from support.sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
 from harness.pipeline.scores import headline_label, score_rows
-from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 
 EMPTY, REFUSED = Reason.EMPTY, Reason.REFUSED
 
 
-def table(judged: Sequence[Row], **changes: object) -> list[ScoreRow]:
+def table(judged: Sequence[SampleRecord], **changes: object) -> list[ScoreRow]:
     return score_rows(run_file(len(judged), **changes), judged)
 
 
@@ -26,11 +26,11 @@ def one(found: Sequence[ScoreRow], **wanted: str) -> ScoreRow:
     return row
 
 
-def at(decoding: str, values: Sequence[float | Reason], **changes: object) -> list[Row]:
+def at(decoding: str, values: Sequence[float | Reason], **changes: object) -> list[SampleRecord]:
     return rows(values, decoding=decoding, **changes)
 
 
-def in_groups(**values: Sequence[float | Reason]) -> list[Row]:
+def in_groups(**values: Sequence[float | Reason]) -> list[SampleRecord]:
     return [r for group, part in values.items() for r in rows(part, group=group)]
 
 
@@ -201,7 +201,7 @@ def test_variant_and_decoding_stand_in_the_signature() -> None:
 
 
 def test_two_snapshots_of_the_judge_never_share_a_row() -> None:
-    verdicts = [VerdictRow(1.0, served="j-1"), VerdictRow(0.0, served="j-2"), lost(REFUSED)]
+    verdicts = [VerdictRecord(1.0, served="j-1"), VerdictRecord(0.0, served="j-2"), lost(REFUSED)]
 
     found = table([row(verdict, f"s{n}") for n, verdict in enumerate(verdicts)])
 
@@ -214,18 +214,18 @@ def test_two_snapshots_of_the_judge_never_share_a_row() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "field"),
     [
-        ([VerdictRow(1.0)], "near:0011aabb@judge-m"),
+        ([VerdictRecord(1.0)], "near:0011aabb@judge-m"),
         ([lost(REFUSED)], "near:0011aabb@judge-m"),
-        ([VerdictRow(1.0, served="j-1")], "near:0011aabb@j-1"),
+        ([VerdictRecord(1.0, served="j-1")], "near:0011aabb@j-1"),
         ([replace(lost(REFUSED), served="j-1")], "near:0011aabb@j-1"),
         (
-            [VerdictRow(1.0, served="j-1"), replace(lost(REFUSED), served="j-2")],
+            [VerdictRecord(1.0, served="j-1"), replace(lost(REFUSED), served="j-2")],
             "near:0011aabb@j-1",
         ),
     ],
 )
 def test_a_judges_model_stands_in_the_signature_by_its_snapshot_or_else_its_name(
-    verdicts: list[VerdictRow], field: str
+    verdicts: list[VerdictRecord], field: str
 ) -> None:
     judged = [row(verdict, f"s{n}") for n, verdict in enumerate(verdicts)]
 
@@ -264,7 +264,7 @@ def test_a_failed_response_does_not_make_a_snapshot_of_its_own() -> None:
 
 
 def test_a_snapshots_name_cannot_add_a_field_to_a_signature() -> None:
-    [found] = table([row(VerdictRow(1.0, served="j|1\n"), served="m|1")])
+    [found] = table([row(VerdictRecord(1.0, served="j|1\n"), served="m|1")])
 
     assert len(found.signature.split("|")) == 8
     assert "\n" not in found.signature

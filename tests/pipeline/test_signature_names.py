@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.pipeline.signature import told_apart
+from harness.pipeline.signature import short_labels
 
 PARTS = ("toy:9f31c2ab", "data:d1f3+near@77ab,all", "base", "small:openai@s1", "T0,n1,s0")
 JUDGED = ("gold:00@j1", "raw", "v0.1.0")
@@ -19,7 +19,7 @@ def signed(**changes: str) -> str:
 
 def names(*signatures: str, sources: Sequence[str] = ()) -> list[str]:
     of = sources or ["ishate"] * len(signatures)
-    return list(told_apart(dict(zip(signatures, of, strict=True))).values())
+    return list(short_labels(dict(zip(signatures, of, strict=True))).values())
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_a_model_that_is_served_otherwise_on_other_data_says_so() -> None:
 
 def test_one_signature_is_called_by_its_model() -> None:
     assert names(signed()) == ["small"]
-    assert told_apart({}) == {}
+    assert short_labels({}) == {}

@@ -9,10 +9,10 @@ from support.tables_of_talk import TOPICS, Talk, build, talk
 
 from harness.cli import main
 from harness.errors import HarnessError, SpecError
-from harness.models.local.trained import TRAINED_ON, Trained, read_trained
+from harness.models.local.trained import TRAINED_ON, TrainedClassifier, read_trained
 from harness.parts import Reason
 from harness.pipeline.train_classifier import TrainOptions, train
-from harness.storage.runs import Row
+from harness.storage.runs import SampleRecord
 
 pytest.importorskip("sklearn")
 
@@ -22,12 +22,12 @@ def toy(tmp_path: Path) -> Talk:
     return build(tmp_path)
 
 
-def trained(toy: Talk, model: str = "grams-svm", **changes: object) -> Trained:
+def trained(toy: Talk, model: str = "grams-svm", **changes: object) -> TrainedClassifier:
     options = TrainOptions(model, "talk", **changes)  # type: ignore[arg-type]  # its own fields
     return train(toy.space, options, lambda *_: None)
 
 
-def evaluated(toy: Talk, model: str = "grams-svm") -> list[Row]:
+def evaluated(toy: Talk, model: str = "grams-svm") -> list[SampleRecord]:
     assert toy.harness("run", "--task", "talk", "--model", model) == 0
     return toy.run.read_rows()
 

@@ -10,7 +10,7 @@ from support.choice_cases import task, variants
 
 from harness.errors import SpecError
 from harness.parts import Mode
-from harness.pipeline.answer_modes import Way, answered_by, label
+from harness.pipeline.answer_modes import AnswerMode, decoding_label, with_mode
 from harness.pipeline.plan import SCORING, decodings
 from harness.specs.tasks import DecodingSpec, TaskSpec
 
@@ -19,9 +19,9 @@ WRITTEN = DecodingSpec(temperature=0.7, max_tokens=12)
 
 
 def asked(
-    modes: Iterable[Mode], wanted: Way | None = None, spec: TaskSpec | None = None
+    modes: Iterable[Mode], wanted: AnswerMode | None = None, spec: TaskSpec | None = None
 ) -> TaskSpec:
-    return answered_by(spec or task(), frozenset(modes), wanted, model="some-model")
+    return with_mode(spec or task(), frozenset(modes), wanted, model="some-model")
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def asked(
     ],
 )
 def test_choices_are_answered_as_exactly_as_a_model_can_or_as_one_asks(
-    modes: tuple[Mode, ...], wanted: Way | None, mode: Mode, name: str
+    modes: tuple[Mode, ...], wanted: AnswerMode | None, mode: Mode, name: str
 ) -> None:
     found = asked(modes, wanted)
 
     assert found.mode is mode
-    assert label(found, found.decodings[0]) == name
+    assert decoding_label(found, found.decodings[0]) == name
 
 
 def test_no_model_writes_its_choices_unasked() -> None:
@@ -78,7 +78,7 @@ def test_no_model_writes_its_choices_unasked() -> None:
     ],
 )
 def test_what_a_model_cannot_do_is_refused_with_what_works(
-    modes: tuple[Mode, ...], wanted: Way | None, facts: list[str], absent: list[str]
+    modes: tuple[Mode, ...], wanted: AnswerMode | None, facts: list[str], absent: list[str]
 ) -> None:
     with pytest.raises(SpecError) as caught:
         asked(modes, wanted)
@@ -88,7 +88,7 @@ def test_what_a_model_cannot_do_is_refused_with_what_works(
 
 
 @pytest.mark.parametrize("wanted", ["logprob", "top_logprobs", "written"])
-def test_a_way_of_answering_is_refused_for_a_task_without_choices(wanted: Way) -> None:
+def test_a_way_of_answering_is_refused_for_a_task_without_choices(wanted: AnswerMode) -> None:
     with pytest.raises(SpecError, match=f"--answers {wanted} is for tasks with choices; leave it"):
         asked(Mode, wanted, sketches.task())
 
@@ -110,7 +110,9 @@ def test_a_task_without_choices_is_not_for_a_model_that_only_makes_vectors() -> 
         ("written", ["answer"]),
     ],
 )
-def test_a_neutral_step_is_for_log_probabilities_alone(wanted: Way, steps: list[str]) -> None:
+def test_a_neutral_step_is_for_log_probabilities_alone(
+    wanted: AnswerMode, steps: list[str]
+) -> None:
     found = asked(Mode, wanted, task(variants("order0", "order1", "order2")))
 
     named = [[step.name for step in variant.steps] for variant in found.variants.values()]
@@ -121,7 +123,7 @@ def test_a_neutral_step_is_for_log_probabilities_alone(wanted: Way, steps: list[
 def test_a_task_without_choices_is_labelled_by_its_temperature(temperature: float) -> None:
     drawn = DecodingSpec(temperature=temperature, max_tokens=5)
 
-    assert label(sketches.task(), drawn) == f"T{temperature:g}"
+    assert decoding_label(sketches.task(), drawn) == f"T{temperature:g}"
 
 
 def test_only_answers_in_writing_are_drawn_as_the_task_says() -> None:

@@ -12,7 +12,7 @@ from harness.specs.models import (
     VllmSpec,
     rebacked,
 )
-from harness.specs.schema import check
+from harness.specs.schema import load_spec
 
 FILE = Path("configs/models/m.yaml")
 KNOBS = {
@@ -26,7 +26,7 @@ LOCAL = {"model": "maker/m", "revision": "v1", "dtype": "bfloat16", "choice_prom
 
 
 def spec(backend: Backend, **content: object) -> Any:  # noqa: ANN401 - whichever kind it is
-    return check(rebacked(content, backend, where=FILE), ModelSpec, where="m.yaml")
+    return load_spec(rebacked(content, backend, where=FILE), ModelSpec, where="m.yaml")
 
 
 @pytest.mark.parametrize("kind", ["transformers", "vllm"])

@@ -6,13 +6,15 @@ import pytest
 
 from harness.errors import SpecError
 from harness.specs.published import GoldenSpec, Printed, half_unit
-from harness.specs.schema import check
+from harness.specs.schema import load_spec
 
 CELL = {"table": "t", "cell": "c", "published": 3, "recompute": "r", "value": "v"}
 
 
 def golden(**content: Any) -> GoldenSpec:  # noqa: ANN401 - as YAML gives it
-    spec: GoldenSpec = check({"paper": "p", "about": "a", **content}, GoldenSpec, where="toy.yaml")
+    spec: GoldenSpec = load_spec(
+        {"paper": "p", "about": "a", **content}, GoldenSpec, where="toy.yaml"
+    )
     return spec
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import SpecError, nearest
+from harness.errors import SpecError, did_you_mean
 from harness.specs.data import OverlaySpec, SourceSpec
 from harness.specs.hosted import PricesSpec
 from harness.specs.implicitness import RecipeSpec, ScorerSpec
@@ -14,7 +14,7 @@ from harness.specs.imports import MapSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.models import ModelSpec, OpenAISpec
 from harness.specs.published import GoldenSpec
-from harness.specs.schema import Spec, check, read_yaml
+from harness.specs.schema import Spec, load_spec, read_yaml
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
 from harness.specs.transforms import BuildSpec, PerturbationSpec
@@ -56,7 +56,7 @@ def written(folder: Path, text: str | bytes) -> Path:
 
 
 def read(path: Path, kind: Any) -> Any:  # noqa: ANN401 - a spec or a union of specs
-    return check(read_yaml(path), kind, where=str(path))
+    return load_spec(read_yaml(path), kind, where=str(path))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(HOME)))
@@ -272,7 +272,7 @@ def test_a_wrong_price_is_told_with_its_model_and_value(
 
 def test_a_key_of_another_kind_is_not_suggested() -> None:
     with pytest.raises(SpecError, match="unknown key `orders`") as caught:
-        check({"kind": "cosine", "orders": "both"}, JudgeSpec, where="j.yaml")
+        load_spec({"kind": "cosine", "orders": "both"}, JudgeSpec, where="j.yaml")
 
     assert "orders" in PreferenceSpec.__struct_fields__
     assert "known: about, encoder, kind, options" in str(caught.value)
@@ -282,7 +282,7 @@ def test_a_choice_that_may_be_null_lists_its_values() -> None:
     content = {"kind": "transformers", "model": "m", "build": "tiny-lama"}
 
     with pytest.raises(SpecError, match=r"did you mean tiny-llama\? known: tiny-llama$"):
-        check(content, ModelSpec, where="m.yaml")
+        load_spec(content, ModelSpec, where="m.yaml")
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", [1, True, None])
 def test_a_key_that_is_not_text_is_refused(key: object) -> None:
     with pytest.raises(SpecError, match=r"t\.yaml: Expected `str`"):
-        check({key: "a"}, TaskSpec, where="t.yaml")  # type: ignore[dict-item]  # what YAML may hold
+        load_spec({key: "a"}, TaskSpec, where="t.yaml")  # type: ignore[dict-item]  # what YAML may hold
 
 
 @pytest.mark.parametrize("text", ["\ufeffabout: a\n", "about: a\r\n", "about: 'a'"])
@@ -350,7 +350,7 @@ def test_a_spec_cannot_be_changed(tmp_path: Path) -> None:
     ],
 )
 def test_the_nearest_names_come_first(name: str, known: list[str], expected: str) -> None:
-    assert nearest(name, known) == expected
+    assert did_you_mean(name, known) == expected
 
 
 CHOICE = "choice: {order: 0}, pool: all, "

@@ -21,7 +21,7 @@ from harness.stats.agreement import (
     reliability_of_mean,
     weighted_alpha,
 )
-from harness.stats.estimate import Estimate, Floats, Gap
+from harness.stats.estimate import Estimate, Floats, NoValue
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 MEASURES = [*(partial(alpha, scale=scale) for scale in SCALES), percent_agreement]
@@ -100,12 +100,12 @@ def test_the_judge_meets_each_rater_alone() -> None:
 @pytest.mark.parametrize(
     ("raters", "mean", "sd"),
     [
-        (np.zeros((3, 0)), Gap.ONE_RATER, Gap.ONE_RATER),
-        (np.full((3, 2), NAN), Gap.TOO_FEW, Gap.TOO_FEW),
-        (np.array([[1, NAN], [2, NAN], [3, NAN]]), None, Gap.TOO_FEW),
+        (np.zeros((3, 0)), NoValue.ONE_RATER, NoValue.ONE_RATER),
+        (np.full((3, 2), NAN), NoValue.TOO_FEW, NoValue.TOO_FEW),
+        (np.array([[1, NAN], [2, NAN], [3, NAN]]), None, NoValue.TOO_FEW),
     ],
 )
-def test_a_judge_without_raters_says_so(raters: Floats, mean: Gap | None, sd: Gap) -> None:
+def test_a_judge_without_raters_says_so(raters: Floats, mean: NoValue | None, sd: NoValue) -> None:
     found = against_each(raters, np.array([1.0, 2.0, 3.0]), percent_agreement)
 
     assert (found.mean.reason, found.sd.reason) == (mean, sd)
@@ -135,9 +135,13 @@ def test_kappa_is_cohens_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("ratings", "reason"),
-    [([[1, 1], [1, 1]], Gap.CONSTANT), ([[1, NAN]], Gap.TOO_FEW), (np.ones((0, 2)), Gap.TOO_FEW)],
+    [
+        ([[1, 1], [1, 1]], NoValue.CONSTANT),
+        ([[1, NAN]], NoValue.TOO_FEW),
+        (np.ones((0, 2)), NoValue.TOO_FEW),
+    ],
 )
-def test_kappa_says_why_it_is_missing(ratings: Floats, reason: Gap) -> None:
+def test_kappa_says_why_it_is_missing(ratings: Floats, reason: NoValue) -> None:
     assert cohen_kappa(ratings).reason == reason
 
 
@@ -150,13 +154,13 @@ def test_kappa_of_three_raters_is_refused() -> None:
 @pytest.mark.parametrize(
     ("ratings", "reason"),
     [
-        (BARREN["one system"], Gap.ONE_RATER),
-        (BARREN["no systems"], Gap.ONE_RATER),
-        (np.array([[1, NAN], [NAN, 2]]), Gap.TOO_FEW),
+        (BARREN["one system"], NoValue.ONE_RATER),
+        (BARREN["no systems"], NoValue.ONE_RATER),
+        (np.array([[1, NAN], [NAN, 2]]), NoValue.TOO_FEW),
     ],
 )
 def test_raters_that_never_meet_have_no_agreement(
-    ratings: Floats, reason: Gap, measure: Callable[[Floats], Estimate]
+    ratings: Floats, reason: NoValue, measure: Callable[[Floats], Estimate]
 ) -> None:
     assert measure(ratings).reason == reason
 
@@ -165,13 +169,13 @@ def test_raters_that_never_meet_have_no_agreement(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("all alike", Gap.CONSTANT),
-        ("all missing", Gap.ONE_RATER),
-        ("no documents", Gap.ONE_RATER),
-        ("one cell a document", Gap.TOO_FEW),
+        ("all alike", NoValue.CONSTANT),
+        ("all missing", NoValue.ONE_RATER),
+        ("no documents", NoValue.ONE_RATER),
+        ("one cell a document", NoValue.TOO_FEW),
     ],
 )
-def test_alpha_says_why_it_is_missing(name: str, reason: Gap, scale: Scale) -> None:
+def test_alpha_says_why_it_is_missing(name: str, reason: NoValue, scale: Scale) -> None:
     assert alpha(BARREN[name], scale).reason == reason
 
 
@@ -201,11 +205,11 @@ def test_three_raters_of_emphasized_talk_cap_any_judge_at_71_percent() -> None:
 @pytest.mark.parametrize(
     ("human", "reason"),
     [
-        (Estimate(-0.1, n=5), Gap.UNRELIABLE),
-        (Estimate(None, n=5, reason=Gap.ONE_RATER), Gap.ONE_RATER),
+        (Estimate(-0.1, n=5), NoValue.UNRELIABLE),
+        (Estimate(None, n=5, reason=NoValue.ONE_RATER), NoValue.ONE_RATER),
     ],
 )
-def test_unreliable_raters_set_no_ceiling(human: Estimate, reason: Gap) -> None:
+def test_unreliable_raters_set_no_ceiling(human: Estimate, reason: NoValue) -> None:
     assert reliability_of_mean(human, 3).reason == reason
     assert attainable_r(human, Estimate(1.0, n=5)).reason == reason
 

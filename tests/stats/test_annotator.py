@@ -9,7 +9,7 @@ from scipy import stats
 from support.rating_tables import BARREN, NAN, rater_table
 
 from harness.stats.annotator import Alignment, AnnotatorTest, annotator_test
-from harness.stats.estimate import Estimate, Floats, Gap
+from harness.stats.estimate import Estimate, Floats, NoValue
 
 ALIGNMENTS: tuple[Alignment, ...] = get_args(Alignment)
 
@@ -105,13 +105,13 @@ def test_units_with_one_rater_or_without_the_judge_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("raters", "reason"),
     [
-        (np.ones((40, 1)), Gap.ONE_RATER),
-        (np.ones((5, 3)), Gap.TOO_FEW),
-        (BARREN["no documents"], Gap.ONE_RATER),
-        (BARREN["all missing"], Gap.ONE_RATER),
+        (np.ones((40, 1)), NoValue.ONE_RATER),
+        (np.ones((5, 3)), NoValue.TOO_FEW),
+        (BARREN["no documents"], NoValue.ONE_RATER),
+        (BARREN["all missing"], NoValue.ONE_RATER),
     ],
 )
-def test_nobody_to_replace_is_no_pass(raters: Floats, reason: Gap) -> None:
+def test_nobody_to_replace_is_no_pass(raters: Floats, reason: NoValue) -> None:
     found = annotator_test(raters, np.ones(len(raters)), alignment="rmse", epsilon=0.1)
 
     assert (found.winning_rate.reason, found.advantage.reason) == (reason, reason)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.stats.classification import Classified, classified, one_hot
-from harness.stats.estimate import Gap
+from harness.stats.estimate import NoValue
 from harness.stats.resampling import Resamples
 
 RARE = 3
@@ -76,7 +76,7 @@ def test_without_a_row_nothing_has_a_value() -> None:
     found = of([], [])
 
     assert found.macro_f1.estimate.value is None
-    assert found.classes[0].recall.estimate.reason is Gap.TOO_FEW
+    assert found.classes[0].recall.estimate.reason is NoValue.TOO_FEW
 
 
 def test_an_interval_draws_clusters_whole() -> None:

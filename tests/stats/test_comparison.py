@@ -17,7 +17,7 @@ from harness.stats.comparison import (
     williams_test,
 )
 from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
-from harness.stats.estimate import Estimate, Floats, Gap
+from harness.stats.estimate import Estimate, Floats, NoValue
 from harness.stats.ties import acc_eq
 
 Statistic = Callable[[Floats, Floats], Estimate]
@@ -52,13 +52,13 @@ def test_williams_p_is_that_of_mt_metrics_eval(alternative: Alternative, factor:
 @pytest.mark.parametrize(
     ("correlations", "n", "reason"),
     [
-        ((0.4, 0.5, 0.1), 3, Gap.TOO_FEW),
-        ((0.5, 0.5, 1.0), 50, Gap.DEGENERATE),
-        ((0.9, -0.9, 0.9), 50, Gap.DEGENERATE),
+        ((0.4, 0.5, 0.1), 3, NoValue.TOO_FEW),
+        ((0.5, 0.5, 1.0), 50, NoValue.DEGENERATE),
+        ((0.9, -0.9, 0.9), 50, NoValue.DEGENERATE),
     ],
 )
 def test_williams_test_says_why_it_is_missing(
-    correlations: tuple[float, float, float], n: int, reason: Gap
+    correlations: tuple[float, float, float], n: int, reason: NoValue
 ) -> None:
     assert williams_test(*correlations, n=n).reason == reason
 
@@ -121,11 +121,11 @@ def test_a_far_better_judge_is_found() -> None:
 @pytest.mark.parametrize(
     ("judge", "reason"),
     [
-        (np.ones((3, 2)), Gap.CONSTANT),
-        (np.full((3, 2), NAN), Gap.TOO_FEW),
+        (np.ones((3, 2)), NoValue.CONSTANT),
+        (np.full((3, 2), NAN), NoValue.TOO_FEW),
     ],
 )
-def test_a_constant_or_silent_judge_cannot_be_compared(judge: Floats, reason: Gap) -> None:
+def test_a_constant_or_silent_judge_cannot_be_compared(judge: Floats, reason: NoValue) -> None:
     human = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 5.0]])
 
     found = permutation_test(human, (human, judge), dataset_pearson, seed="s")
@@ -207,13 +207,13 @@ def test_the_order_of_the_systems_does_not_change_the_soft_accuracy() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("one system", Gap.ONE_SYSTEM),
-        ("all missing", Gap.TOO_FEW),
-        ("no documents", Gap.TOO_FEW),
-        ("one cell a document", Gap.TOO_FEW),
+        ("one system", NoValue.ONE_SYSTEM),
+        ("all missing", NoValue.TOO_FEW),
+        ("no documents", NoValue.TOO_FEW),
+        ("one cell a document", NoValue.TOO_FEW),
     ],
 )
-def test_systems_that_never_meet_have_no_soft_accuracy(name: str, reason: Gap) -> None:
+def test_systems_that_never_meet_have_no_soft_accuracy(name: str, reason: NoValue) -> None:
     rows = BARREN[name]
 
     assert soft_pairwise_accuracy(rows, rows, seed="s").reason == reason

@@ -20,7 +20,7 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.estimate import Estimate, Floats, Gap
+from harness.stats.estimate import Estimate, Floats, NoValue
 
 SEEDS = range(40)
 OF_TABLES = [dataset_pearson, document_tau, system_pearson, system_spearman]
@@ -61,8 +61,10 @@ def test_fishers_interval_is_scipys(level: float) -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
-@pytest.mark.parametrize(("r", "n", "reason"), [(0.5, 3, Gap.TOO_FEW), (-1, 9, Gap.DEGENERATE)])
-def test_fishers_interval_says_why_it_is_missing(r: float, n: int, reason: Gap) -> None:
+@pytest.mark.parametrize(
+    ("r", "n", "reason"), [(0.5, 3, NoValue.TOO_FEW), (-1, 9, NoValue.DEGENERATE)]
+)
+def test_fishers_interval_says_why_it_is_missing(r: float, n: int, reason: NoValue) -> None:
     assert fisher_interval(r, n).reason == reason
 
 
@@ -138,9 +140,13 @@ def test_the_permutation_p_is_scipys(seed: int, coefficient: Coefficient) -> Non
 
 @pytest.mark.parametrize(
     ("x", "reason"),
-    [(np.arange(9.0), Gap.TOO_MANY), (np.ones(4), Gap.CONSTANT), (np.ones(1), Gap.TOO_FEW)],
+    [
+        (np.arange(9.0), NoValue.TOO_MANY),
+        (np.ones(4), NoValue.CONSTANT),
+        (np.ones(1), NoValue.TOO_FEW),
+    ],
 )
-def test_the_permutation_p_says_why_it_is_missing(x: Floats, reason: Gap) -> None:
+def test_the_permutation_p_says_why_it_is_missing(x: Floats, reason: NoValue) -> None:
     assert permutation_p(x, np.arange(len(x)), "pearson").reason == reason
 
 
@@ -149,8 +155,8 @@ def test_the_permutation_p_says_why_it_is_missing(x: Floats, reason: Gap) -> Non
     [
         ([1, 2, 3], [3, 2, 1], Estimate(3, n=3)),
         ([1, 1, 2], [1, 2, 1], Estimate(1, n=1, skipped=2)),
-        ([1, 1], [1, 2], Estimate(None, n=0, skipped=1, reason=Gap.CONSTANT)),
-        ([1, NAN], [1, 2], Estimate(None, n=0, reason=Gap.TOO_FEW)),
+        ([1, 1], [1, 2], Estimate(None, n=0, skipped=1, reason=NoValue.CONSTANT)),
+        ([1, NAN], [1, 2], Estimate(None, n=0, reason=NoValue.TOO_FEW)),
     ],
 )
 def test_tied_pairs_are_neither_concordant_nor_discordant(
@@ -163,8 +169,8 @@ def test_the_rounding_of_a_mean_neither_breaks_a_tie_nor_makes_a_spread() -> Non
     thirds = [0.1 + 0.2, 0.3, 0.9]
 
     assert spearman(thirds, [1, 2, 3]).value == pytest.approx(np.sqrt(3) / 2)  # ranks 1.5, 1.5, 3
-    assert pearson(thirds[:2], [1, 2]).reason == Gap.CONSTANT
-    assert discordant_pairs(thirds[:2], [1, 2]).reason == Gap.CONSTANT
+    assert pearson(thirds[:2], [1, 2]).reason == NoValue.CONSTANT
+    assert discordant_pairs(thirds[:2], [1, 2]).reason == NoValue.CONSTANT
 
 
 @pytest.mark.parametrize("name", BARREN)
@@ -184,11 +190,11 @@ def test_barren_tables_give_a_reason_and_never_a_zero(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("one system", Gap.ONE_SYSTEM),
-        ("one cell a document", Gap.TOO_FEW),
-        ("all alike", Gap.CONSTANT),
-        ("no documents", Gap.TOO_FEW),
+        ("one system", NoValue.ONE_SYSTEM),
+        ("one cell a document", NoValue.TOO_FEW),
+        ("all alike", NoValue.CONSTANT),
+        ("no documents", NoValue.TOO_FEW),
     ],
 )
-def test_the_reason_for_no_tau_is_the_nearest_one(name: str, reason: Gap) -> None:
+def test_the_reason_for_no_tau_is_the_nearest_one(name: str, reason: NoValue) -> None:
     assert document_tau(BARREN[name], BARREN[name]).reason == reason

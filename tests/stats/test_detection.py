@@ -15,7 +15,7 @@ from harness.stats.detection import (
     isotonic_curve,
     logistic_curve,
 )
-from harness.stats.estimate import Floats, Gap
+from harness.stats.estimate import Floats, NoValue
 from harness.stats.resampling import Resamples
 
 
@@ -111,8 +111,10 @@ def test_the_area_of_small_tables(scores: list[float], truth: str, value: float)
     assert found.estimate.value == pytest.approx(value)
 
 
-@pytest.mark.parametrize(("truth", "why"), [([], Gap.TOO_FEW), ([True, True], Gap.CONSTANT)])
-def test_there_is_no_area_of_one_kind(truth: list[bool], why: Gap) -> None:
+@pytest.mark.parametrize(
+    ("truth", "why"), [([], NoValue.TOO_FEW), ([True, True], NoValue.CONSTANT)]
+)
+def test_there_is_no_area_of_one_kind(truth: list[bool], why: NoValue) -> None:
     found = auc(np.ones(len(truth)), truth, alone(len(truth)))
 
     assert (found.estimate.value, found.estimate.reason) == (None, why)
@@ -132,7 +134,7 @@ def test_a_drawn_area_is_that_of_the_rows_drawn() -> None:
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
 
 
-Fit = Callable[[Floats, Floats, Resamples, Floats], Curve | Gap]
+Fit = Callable[[Floats, Floats, Resamples, Floats], Curve | NoValue]
 FITS: tuple[Fit, ...] = (logistic_curve, isotonic_curve)
 AT = np.linspace(0.1, 1.9, 7)
 
@@ -201,4 +203,4 @@ def test_a_constant_answer_has_a_flat_curve_and_no_line() -> None:
     assert isinstance(flat, Curve)
     assert flat.kind == "isotonic flat"
     assert (flat.value == 1).all()
-    assert logistic_curve(x, y, alone(30), AT) is Gap.CONSTANT
+    assert logistic_curve(x, y, alone(30), AT) is NoValue.CONSTANT

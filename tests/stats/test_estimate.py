@@ -7,7 +7,7 @@ from support.rating_tables import NAN
 from harness.stats.estimate import (
     Bounds,
     Estimate,
-    Gap,
+    NoValue,
     Significance,
     complete,
     complete_pairs,
@@ -18,10 +18,10 @@ from harness.stats.estimate import (
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [(None, None), (0.5, Gap.CONSTANT), (float("nan"), None), (float("inf"), None)],
+    [(None, None), (0.5, NoValue.CONSTANT), (float("nan"), None), (float("inf"), None)],
 )
 def test_a_statistic_has_a_finite_value_or_a_reason(
-    value: float | None, reason: Gap | None
+    value: float | None, reason: NoValue | None
 ) -> None:
     with pytest.raises(ValueError, match="finite value or a reason"):
         Estimate(value, n=3, reason=reason)

@@ -5,8 +5,8 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from harness.stats.detection import FLAT, Line, drawn_lines, line, lines, trend
-from harness.stats.estimate import Floats, Gap
+from harness.stats.detection import FLAT, LogisticLine, drawn_lines, line, lines, trend
+from harness.stats.estimate import Floats, NoValue
 from harness.stats.resampling import Resamples
 
 
@@ -14,7 +14,7 @@ def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:
     """Answers that follow a line in log-odds, and what they are drawn at."""
     draw = np.random.default_rng(seed)
     x = draw.uniform(0, 2, n)
-    return x, (draw.random(n) < Line(-slope, slope).share(x)).astype(float)
+    return x, (draw.random(n) < LogisticLine(-slope, slope).share(x)).astype(float)
 
 
 def alone(n: int, draws: int = 200) -> Resamples:
@@ -25,7 +25,7 @@ def test_two_places_give_the_log_odds_of_their_shares() -> None:
     # At 0 one of four is flagged, at 1 three of four: odds 1/3 and 3, a slope of log 9.
     found = line(np.array([0.0] * 4 + [1.0] * 4), np.array([1.0, 0, 0, 0, 1, 1, 1, 0]))
 
-    assert isinstance(found, Line)
+    assert isinstance(found, LogisticLine)
     assert (found.intercept, found.slope) == pytest.approx((-log(3), log(9)))
 
 
@@ -36,7 +36,7 @@ def test_the_line_is_that_of_scikit_learn() -> None:
     theirs = linear_model.LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(x[:, None], y)
     found = line(x, y)
 
-    assert isinstance(found, Line)
+    assert isinstance(found, LogisticLine)
     expected = (theirs.intercept_[0], theirs.coef_[0, 0])
     assert (found.intercept, found.slope) == pytest.approx(expected, rel=1e-4)
 
@@ -47,20 +47,26 @@ def test_half_an_outcome_counts_as_half_of_each() -> None:
     # Three rows at 1 with 2.5 flagged, two at 0 with a half of one.
     found = line(x, y)
 
-    assert isinstance(found, Line)
+    assert isinstance(found, LogisticLine)
     assert found.share(np.array([0.0, 1.0])) == pytest.approx([0.25, 2.5 / 3])
 
 
 @pytest.mark.parametrize(
     ("x", "y", "why"),
     [
-        ([0, 1], [0, 1], Gap.TOO_FEW),
-        ([1, 1, 1, 1], [0, 1, 0, 1], Gap.CONSTANT),
-        ([0, 1, 2, 3], [1, 1, 1, 1], Gap.CONSTANT),
-        ([0, 1, 2, 3], [0, 0, 1, 1], Gap.DEGENERATE),  # a threshold parts them: no end to the slope
+        ([0, 1], [0, 1], NoValue.TOO_FEW),
+        ([1, 1, 1, 1], [0, 1, 0, 1], NoValue.CONSTANT),
+        ([0, 1, 2, 3], [1, 1, 1, 1], NoValue.CONSTANT),
+        (
+            [0, 1, 2, 3],
+            [0, 0, 1, 1],
+            NoValue.DEGENERATE,
+        ),  # a threshold parts them: no end to the slope
     ],
 )
-def test_where_there_is_no_line_none_is_made_up(x: list[float], y: list[float], why: Gap) -> None:
+def test_where_there_is_no_line_none_is_made_up(
+    x: list[float], y: list[float], why: NoValue
+) -> None:
     places, outcomes = np.array(x, dtype=float), np.array(y, dtype=float)
 
     found = trend(places, outcomes, alone(len(x)))
@@ -76,7 +82,7 @@ def test_a_row_of_weights_is_a_fit_of_rows_taken_so_often() -> None:
     taken = lines(x, y, np.array([often.astype(float)]))[0]
     repeated = line(np.repeat(x, often), np.repeat(y, often))
 
-    assert isinstance(repeated, Line)
+    assert isinstance(repeated, LogisticLine)
     assert taken == pytest.approx([repeated.intercept, repeated.slope])
 
 
@@ -84,7 +90,9 @@ def test_where_the_search_starts_changes_nothing() -> None:
     x, y = planted(1.0, n=100)
     ones = np.ones((1, 100))
 
-    assert lines(x, y, ones, start=FLAT) == pytest.approx(lines(x, y, ones, start=Line(0.4, 1.2)))
+    assert lines(x, y, ones, start=FLAT) == pytest.approx(
+        lines(x, y, ones, start=LogisticLine(0.4, 1.2))
+    )
 
 
 @pytest.mark.parametrize("slope", [-2.0, 2.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.stats.estimate import Gap
+from harness.stats.estimate import NoValue
 from harness.stats.paired import (
     Fourfold,
     fourfold,
@@ -83,12 +83,12 @@ def test_the_statistic_is_signed_by_which_reading_is_right_more_often() -> None:
 @pytest.mark.parametrize(
     ("table", "exact", "reason"),
     [
-        (Fourfold(0, 0, 0, 0), None, Gap.TOO_FEW),
-        (Fourfold(5, 0, 0, 2), 1.0, Gap.DEGENERATE),
+        (Fourfold(0, 0, 0, 0), None, NoValue.TOO_FEW),
+        (Fourfold(5, 0, 0, 2), 1.0, NoValue.DEGENERATE),
     ],
 )
 def test_without_a_discordant_item_p_is_one_and_without_items_there_is_none(
-    table: Fourfold, exact: float | None, reason: Gap
+    table: Fourfold, exact: float | None, reason: NoValue
 ) -> None:
     assert (mcnemar_exact(table).p, mcnemar_exact(table).n) == (exact, 0)
     assert (mcnemar_mid_p(table).p, mcnemar_mid_p(table).reason) == (None, reason)
@@ -137,14 +137,14 @@ def test_items_of_one_cluster_are_drawn_together() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "value", "reason"),
     [
-        ("", "", None, Gap.TOO_FEW),
-        ("1", "0", 1.0, Gap.TOO_FEW),
-        ("1100", "1100", 0.0, Gap.CONSTANT),
-        ("1111", "0000", 1.0, Gap.CONSTANT),
+        ("", "", None, NoValue.TOO_FEW),
+        ("1", "0", 1.0, NoValue.TOO_FEW),
+        ("1100", "1100", 0.0, NoValue.CONSTANT),
+        ("1111", "0000", 1.0, NoValue.CONSTANT),
     ],
 )
 def test_a_difference_without_an_interval_says_why(
-    first: str, second: str, value: float | None, reason: Gap
+    first: str, second: str, value: float | None, reason: NoValue
 ) -> None:
     found = mean_difference(bits(first), bits(second), resamples(alone(len(first))))
 
@@ -239,7 +239,7 @@ def test_a_share_that_is_whole_has_exact_bounds(second: str, value: float) -> No
 def test_a_share_of_nothing_is_missing_and_not_zero() -> None:
     found = share_given((bits("000"), bits("101")), alone(3), given=True, seed="0")
 
-    assert (found.estimate.value, found.estimate.reason) == (None, Gap.TOO_FEW)
+    assert (found.estimate.value, found.estimate.reason) == (None, NoValue.TOO_FEW)
     assert (found.estimate.n, found.estimate.skipped) == (0, 3)
 
 
@@ -265,10 +265,10 @@ def test_the_interval_of_phi_is_that_of_draw_by_draw_correlations() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
-    [("", "", Gap.TOO_FEW), ("111", "101", Gap.CONSTANT), ("101", "000", Gap.CONSTANT)],
+    [("", "", NoValue.TOO_FEW), ("111", "101", NoValue.CONSTANT), ("101", "000", NoValue.CONSTANT)],
 )
 def test_phi_of_a_constant_reading_is_missing_and_not_zero(
-    first: str, second: str, reason: Gap
+    first: str, second: str, reason: NoValue
 ) -> None:
     found = phi(bits(first), bits(second), resamples(alone(len(first))))
 
@@ -280,4 +280,4 @@ def test_phi_has_no_interval_where_too_many_draws_are_constant() -> None:
     found = phi(bits("11110"), bits("11110"), resamples(alone(5)))
 
     assert found.estimate.value == pytest.approx(1)
-    assert found.bounds.reason is Gap.TOO_FEW
+    assert found.bounds.reason is NoValue.TOO_FEW

@@ -10,14 +10,14 @@ from support.rating_tables import BARREN, documents_of, rater_table, table_pair
 
 from harness.stats.agreement import Scale, alpha, cohen_kappa
 from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
-from harness.stats.estimate import Estimate, Floats, Gap
+from harness.stats.estimate import Estimate, Floats, NoValue
 from harness.stats.resampling import (
-    Figure,
-    Figures,
+    AgreementStats,
+    EstimateCI,
     Resamples,
+    agreement_stats,
     alpha_figure,
     bounds,
-    figures,
     resampled,
 )
 from harness.stats.ties import acc_eq
@@ -35,7 +35,7 @@ def drawn(clusters: list[str], seed: str = "s", draws: int = 60) -> Resamples:
     return Resamples.of(clusters, seed=seed, draws=draws)
 
 
-def assert_same(fast: Figure, slow: Figure) -> None:
+def assert_same(fast: EstimateCI, slow: EstimateCI) -> None:
     assert fast.estimate == slow.estimate
     assert (fast.bounds.n, fast.bounds.reason) == (slow.bounds.n, slow.bounds.reason)
     assert fast.bounds.low == pytest.approx(slow.bounds.low, abs=1e-9)
@@ -50,7 +50,7 @@ def test_figures_are_those_of_a_loop_over_the_same_draws(seed: int, name: str) -
     resamples = drawn(documents_of(14, 6, seed))
     statistic = BY_NAME[name]
 
-    fast = getattr(figures(human, judge, resamples), name)
+    fast = getattr(agreement_stats(human, judge, resamples), name)
 
     assert_same(fast, resampled(lambda rows: statistic(human[rows], judge[rows]), resamples))
 
@@ -61,7 +61,7 @@ def test_the_accuracy_keeps_its_epsilon_in_every_draw(seed: int) -> None:
     human = np.round(human / 3)  # people tie much that the judge tells apart
     resamples = drawn(documents_of(14, 6, seed))
 
-    fast = figures(human, judge, resamples)
+    fast = agreement_stats(human, judge, resamples)
 
     epsilon = fast.epsilon or 0.0
     assert epsilon > 0
@@ -136,8 +136,10 @@ def test_the_order_of_the_documents_is_without_effect() -> None:
     names = documents_of(30, 12)
     order = np.random.default_rng(1).permutation(30)
 
-    first = figures(human, judge, drawn(names)).document_tau
-    shuffled = figures(human[order], judge[order], drawn([names[k] for k in order])).document_tau
+    first = agreement_stats(human, judge, drawn(names)).document_tau
+    shuffled = agreement_stats(
+        human[order], judge[order], drawn([names[k] for k in order])
+    ).document_tau
 
     assert shuffled.bounds.low == pytest.approx(first.bounds.low)
     assert shuffled.bounds.high == pytest.approx(first.bounds.high)
@@ -147,8 +149,8 @@ def test_a_higher_level_is_wider() -> None:
     human, judge = table_pair(1, documents=30)
     resamples = drawn(documents_of(30, 12))
 
-    narrow = figures(human, judge, resamples, level=0.5).dataset_pearson.bounds
-    wide = figures(human, judge, resamples).dataset_pearson.bounds
+    narrow = agreement_stats(human, judge, resamples, level=0.5).dataset_pearson.bounds
+    wide = agreement_stats(human, judge, resamples).dataset_pearson.bounds
 
     assert (wide.low or 0) < (narrow.low or 0) < (narrow.high or 0) < (wide.high or 0)
 
@@ -161,7 +163,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     for trial in range(200):
         human = random.normal(size=(120, 2))
         judge = 0.6 * human + 0.8 * random.normal(size=(120, 2))
-        found = figures(human, judge, drawn(clusters, seed=f"{trial}", draws=300))
+        found = agreement_stats(human, judge, drawn(clusters, seed=f"{trial}", draws=300))
         covered += found.dataset_pearson.bounds.low <= 0.6 <= found.dataset_pearson.bounds.high  # type: ignore[operator]
 
     assert 175 <= covered <= 197
@@ -170,14 +172,14 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
 @pytest.mark.parametrize(
     ("values", "clusters", "reason"),
     [
-        (np.linspace(0, 1, 60), ["a", "a"], Gap.TOO_FEW),
-        (np.full(60, 0.7), ["a", "b"], Gap.CONSTANT),
-        (np.append(np.linspace(0, 1, 56), np.full(4, np.nan)), ["a", "b"], Gap.TOO_FEW),
+        (np.linspace(0, 1, 60), ["a", "a"], NoValue.TOO_FEW),
+        (np.full(60, 0.7), ["a", "b"], NoValue.CONSTANT),
+        (np.append(np.linspace(0, 1, 56), np.full(4, np.nan)), ["a", "b"], NoValue.TOO_FEW),
         (np.append(np.linspace(0, 1, 57), np.full(3, np.nan)), ["a", "b"], None),
     ],
 )
 def test_bounds_are_missing_where_they_would_claim_too_much(
-    values: Floats, clusters: list[str], reason: Gap | None
+    values: Floats, clusters: list[str], reason: NoValue | None
 ) -> None:
     assert bounds(Estimate(0.5, n=2), values, drawn(clusters)).reason == reason
 
@@ -186,10 +188,10 @@ def test_bounds_are_missing_where_they_would_claim_too_much(
 def test_barren_tables_have_figures_without_values(name: str) -> None:
     rows = BARREN[name]
 
-    found = figures(rows, np.ones(rows.shape), drawn(documents_of(len(rows), 3)))
+    found = agreement_stats(rows, np.ones(rows.shape), drawn(documents_of(len(rows), 3)))
 
     for correlation in BY_NAME:
-        figure: Figure = getattr(found, correlation)
+        figure: EstimateCI = getattr(found, correlation)
         assert figure.estimate.reason is not None
         assert figure.bounds.reason == figure.estimate.reason
     assert (found.epsilon is None) == (found.acc_eq.estimate.value is None)
@@ -214,10 +216,10 @@ def test_any_other_statistic_is_resampled_by_rows() -> None:
     assert (figure.bounds.low or 0) < (figure.estimate.value or 0) < (figure.bounds.high or 0)
 
 
-def mismatched(resamples: Resamples) -> list[Callable[[], Figures | Figure]]:
+def mismatched(resamples: Resamples) -> list[Callable[[], AgreementStats | EstimateCI]]:
     rows = np.ones((3, 2))
     return [
-        lambda: figures(rows, rows, resamples),
+        lambda: agreement_stats(rows, rows, resamples),
         lambda: alpha_figure(rows, resamples, scale="ordinal"),
     ]
 
@@ -232,7 +234,7 @@ def test_other_rows_than_were_resampled_are_refused(which: int) -> None:
 def test_no_draws_and_no_level_are_refused(draws: int, level: float) -> None:
     human, judge = table_pair(1)
     with pytest.raises(ValueError, match=r"one draw|level"):
-        figures(human, judge, drawn(["a", "b"] * 6, draws=draws), level=level)
+        agreement_stats(human, judge, drawn(["a", "b"] * 6, draws=draws), level=level)
 
 
 def test_a_full_study_takes_seconds() -> None:
@@ -241,7 +243,7 @@ def test_a_full_study_takes_seconds() -> None:
     start = time.process_time()
 
     resamples = drawn(documents_of(2085, 962), draws=1000)
-    found = figures(human, judge, resamples)
+    found = agreement_stats(human, judge, resamples)
     alpha_figure(raters, resamples, scale="interval")
 
     assert found.document_tau.bounds.n == 1000

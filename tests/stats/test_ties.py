@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.rating_tables import BARREN, NAN, documents_of, table_pair
 
-from harness.stats.estimate import Estimate, Floats, Gap
+from harness.stats.estimate import Estimate, Floats, NoValue
 from harness.stats.ties import (
     acc_eq,
     calibrated_acc_eq,
@@ -129,8 +129,8 @@ def test_folds_depend_on_the_seed_and_the_clusters_names_alone() -> None:
     ("ratings", "expected"),
     [
         ([[1, 1, 2], [3, NAN, 3]], Estimate(0.5, n=4)),
-        ([[1], [2]], Estimate(None, n=0, reason=Gap.ONE_SYSTEM)),
-        ([[1, NAN]], Estimate(None, n=0, reason=Gap.TOO_FEW)),
+        ([[1], [2]], Estimate(None, n=0, reason=NoValue.ONE_SYSTEM)),
+        ([[1, NAN]], Estimate(None, n=0, reason=NoValue.TOO_FEW)),
     ],
 )
 def test_the_tie_rate_is_a_share_of_pairs(ratings: list[list[float]], expected: Estimate) -> None:
@@ -152,7 +152,7 @@ def test_without_a_pair_there_is_a_reason_and_no_epsilon(name: str) -> None:
     crossed = cross_fitted_acc_eq(rows, rows, documents_of(len(rows), 3), seed="s")
 
     for found in (calibrated_acc_eq(rows, rows), crossed):
-        assert found.estimate.reason in (Gap.TOO_FEW, Gap.ONE_SYSTEM)
+        assert found.estimate.reason in (NoValue.TOO_FEW, NoValue.ONE_SYSTEM)
         assert found.epsilons == ()
 
 
@@ -161,7 +161,7 @@ def test_one_cluster_cannot_be_cross_fitted() -> None:
 
     found = cross_fitted_acc_eq(human, judge, ["only"] * 4, seed="s")
 
-    assert found.estimate == Estimate(None, n=0, skipped=4, reason=Gap.TOO_FEW)
+    assert found.estimate == Estimate(None, n=0, skipped=4, reason=NoValue.TOO_FEW)
 
 
 @pytest.mark.parametrize(("clusters", "folds"), [(["a"], 5), (["a", "b"], 1)])

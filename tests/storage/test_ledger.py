@@ -18,7 +18,7 @@ from support.sketches import HOSTILE, failure, reply, request
 from harness.core import Request, Response
 from harness.errors import StoreError
 from harness.parts import ChoiceScore, Failure, Reason, Usage
-from harness.storage.ledger import Ledger, Record
+from harness.storage.ledger import CallRecord, Ledger
 
 TESTS = Path(__file__).parents[1]
 
@@ -35,7 +35,7 @@ def stored(folder: Path, *calls: tuple[Request, Response]) -> Path:
 
 
 def line(asked: Request, answer: Response, *, time: float) -> bytes:
-    return msgspec.json.encode(Record(answer.key, asked, answer, time)) + b"\n"
+    return msgspec.json.encode(CallRecord(answer.key, asked, answer, time)) + b"\n"
 
 
 HEAD = (
@@ -139,7 +139,7 @@ def test_a_record_says_what_was_asked_and_when(tmp_path: Path) -> None:
 
     segment = stored(tmp_path, (asked, reply(asked)))
 
-    record = msgspec.json.decode(segment.read_bytes(), type=Record)
+    record = msgspec.json.decode(segment.read_bytes(), type=CallRecord)
     assert (record.key, record.request, record.response) == (asked.key, asked, reply(asked))
     assert before <= record.time <= time.time()
 

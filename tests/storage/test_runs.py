@@ -11,13 +11,13 @@ from support.sketches import HOSTILE, lost, right, row, run_file
 from harness.errors import StoreError
 from harness.parts import Message, Reason
 from harness.storage.files import refuse_source, write_new, write_whole
-from harness.storage.runs import RunFolder, StepRow, find_run, run_folders
+from harness.storage.runs import RunFolder, StepRecord, find_run, run_folders
 
 DIGEST = "4f2a" + "0" * 12
 ROWS = [
     row(right(1.0, margin=0.1 + 0.2)),
     row(lost(Reason.REFUSED), "s2", answer=None, served="m-2024"),
-    row(right(0.0), "s3", steps=(StepRow("response", "k", (), reason=Reason.EMPTY, note="-"),)),
+    row(right(0.0), "s3", steps=(StepRecord("response", "k", (), reason=Reason.EMPTY, note="-"),)),
 ]
 
 
@@ -179,7 +179,7 @@ def test_all_runs_are_listed_in_the_order_of_their_paths(tmp_path: Path) -> None
 
 def test_a_step_keeps_its_prompt(tmp_path: Path) -> None:
     said = (Message("system", "Be brief."), Message("user", "Hello?"))
-    steps = (StepRow("thought", "k1", said, text="so"), StepRow("response", "k2", said))
+    steps = (StepRecord("thought", "k1", said, text="so"), StepRecord("response", "k2", said))
 
     RunFolder(tmp_path).write(run_file(), [row(right(1.0), steps=steps)])
 

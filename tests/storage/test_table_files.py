@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from harness.errors import DataError
-from harness.storage.layouts import Layout, layout_of
+from harness.storage.layouts import FileFormat, layout_of
 from harness.storage.table_files import Column, Table, column_of, extended, read_table
 
 HARD = ['He said "no", twice.', "two\nlines", "two\r\nlines", "שלום \U0001f642", "", "=1+1", "a\0b"]
@@ -33,15 +33,15 @@ def parquet_of(**columns: object) -> bytes:
     return found
 
 
-def hard_file(layout: Layout) -> bytes:
+def hard_file(layout: FileFormat) -> bytes:
     """The texts above, with a number beside each."""
     match layout:
-        case Layout.PARQUET:
+        case FileFormat.PARQUET:
             return parquet_of(id=range(len(HARD)), text=HARD)
-        case Layout.JSONL:
+        case FileFormat.JSONL:
             rows = [{"id": n, "text": text} for n, text in enumerate(HARD)]
             return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-        case Layout.TSV:
+        case FileFormat.TSV:
             return csv_of([("id", "text"), *((str(n), t) for n, t in enumerate(HARD))], "\t")
         case _:
             return csv_of([("id", "text"), *((str(n), t) for n, t in enumerate(HARD))])
@@ -51,11 +51,11 @@ def columns(table: Table) -> dict[str, list[object]]:
     return {name: table.cells(place) for place, name in enumerate(table.columns)}
 
 
-TABLES = [Layout.CSV, Layout.TSV, Layout.JSONL, Layout.PARQUET]
+TABLES = [FileFormat.CSV, FileFormat.TSV, FileFormat.JSONL, FileFormat.PARQUET]
 
 
 @pytest.mark.parametrize("layout", TABLES)
-def test_texts_come_in_as_they_are(layout: Layout) -> None:
+def test_texts_come_in_as_they_are(layout: FileFormat) -> None:
     table = read_table("file", hard_file(layout), layout)
 
     assert table.columns == ("id", "text")
@@ -64,13 +64,15 @@ def test_texts_come_in_as_they_are(layout: Layout) -> None:
 
 @pytest.mark.parametrize("target", TABLES)
 @pytest.mark.parametrize("layout", TABLES)
-def test_rows_go_out_with_all_columns_in_every_layout(layout: Layout, target: Layout) -> None:
+def test_rows_go_out_with_all_columns_in_every_layout(
+    layout: FileFormat, target: FileFormat
+) -> None:
     table = read_table("file", hard_file(layout), layout)
 
     again = columns(read_table("out", extended(table, ADDED, target), target))
 
-    is_text = target in (Layout.CSV, Layout.TSV)
-    is_new_there = is_text and layout in (Layout.JSONL, Layout.PARQUET)
+    is_text = target in (FileFormat.CSV, FileFormat.TSV)
+    is_new_there = is_text and layout in (FileFormat.JSONL, FileFormat.PARQUET)
     assert list(again) == ["id", "text", "score", "flag"]
     assert again["text"] == [f"'{t}" if is_new_there and t == "=1+1" else t for t in HARD]
     assert [float(str(cell)) if cell not in ("", None) else None for cell in again["score"]] == (
@@ -81,9 +83,9 @@ def test_rows_go_out_with_all_columns_in_every_layout(layout: Layout, target: La
 
 def test_json_lines_keep_their_very_form() -> None:
     data = b'{"n": 1.10, "big": 123456789012345678901234567890,"text":"\\u0061"}\n\n{ }\n{"x":[] }'
-    table = read_table("file", data, Layout.JSONL)
+    table = read_table("file", data, FileFormat.JSONL)
 
-    out = extended(table, (Column("score", [0.5, None, 2.0], is_number=True),), Layout.JSONL)
+    out = extended(table, (Column("score", [0.5, None, 2.0], is_number=True),), FileFormat.JSONL)
 
     assert out.decode().splitlines() == [
         '{"n": 1.10, "big": 123456789012345678901234567890,"text":"\\u0061", "score": 0.5}',
@@ -95,9 +97,11 @@ def test_json_lines_keep_their_very_form() -> None:
 def test_parquet_keeps_its_types() -> None:
     days = pyarrow.array([date(2020, 1, 2), None])
     kinds = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 0]), ["a"])
-    table = read_table("file", parquet_of(text=["x", "y"], day=days, kind=kinds), Layout.PARQUET)
+    table = read_table(
+        "file", parquet_of(text=["x", "y"], day=days, kind=kinds), FileFormat.PARQUET
+    )
 
-    out = extended(table, (Column("score", [None, None], is_number=True),), Layout.PARQUET)
+    out = extended(table, (Column("score", [None, None], is_number=True),), FileFormat.PARQUET)
 
     found = parquet.read_table(pyarrow.BufferReader(out))
     assert found.schema.field("day").type == pyarrow.date32()
@@ -107,9 +111,9 @@ def test_parquet_keeps_its_types() -> None:
 
 def test_what_csv_has_no_form_for_is_json_there() -> None:
     data = '{"text": "a", "list": ["\u05e9", 1], "is": true, "none": null, "n": 1.5}'.encode()
-    table = read_table("file", data, Layout.JSONL)
+    table = read_table("file", data, FileFormat.JSONL)
 
-    out = extended(table, (), Layout.CSV).decode()
+    out = extended(table, (), FileFormat.CSV).decode()
 
     assert out == 'text,list,is,none,n\na,"[""\u05e9"", 1]",true,,1.5\n'
 
@@ -118,20 +122,22 @@ FORMULAS = ['=HYPERLINK("x")', "+1", "-1", "@x", "1-1", -1, -1.5]
 SAFE = ['\'=HYPERLINK("x")', "'+1", "'-1", "'@x", "1-1", "-1", "-1.5"]
 
 
-@pytest.mark.parametrize("target", [Layout.CSV, Layout.TSV])
-def test_texts_that_come_into_csv_are_no_formulas_and_numbers_stay_numbers(target: Layout) -> None:
+@pytest.mark.parametrize("target", [FileFormat.CSV, FileFormat.TSV])
+def test_texts_that_come_into_csv_are_no_formulas_and_numbers_stay_numbers(
+    target: FileFormat,
+) -> None:
     data = "".join(f"{json.dumps({'text': text, '=a': 1})}\n" for text in FORMULAS).encode()
 
-    out = extended(read_table("file", data, Layout.JSONL), (), target)
+    out = extended(read_table("file", data, FileFormat.JSONL), (), target)
 
     found = read_table("out", out, target)
     assert (found.cells(0), found.columns) == (SAFE, ("text", "'=a"))
 
 
-@pytest.mark.parametrize("target", [Layout.CSV, Layout.TSV])
-@pytest.mark.parametrize("layout", [Layout.CSV, Layout.TSV])
-def test_cells_that_come_from_csv_are_not_changed(layout: Layout, target: Layout) -> None:
-    mark = "," if layout is Layout.CSV else "\t"
+@pytest.mark.parametrize("target", [FileFormat.CSV, FileFormat.TSV])
+@pytest.mark.parametrize("layout", [FileFormat.CSV, FileFormat.TSV])
+def test_cells_that_come_from_csv_are_not_changed(layout: FileFormat, target: FileFormat) -> None:
+    mark = "," if layout is FileFormat.CSV else "\t"
     cells = [str(text) for text in FORMULAS]
     table = read_table("file", csv_of([["=a"], *([cell] for cell in cells)], mark), layout)
 
@@ -141,43 +147,43 @@ def test_cells_that_come_from_csv_are_not_changed(layout: Layout, target: Layout
 
 
 def test_lines_that_begin_a_formula_are_safe_in_csv() -> None:
-    table = read_table("file", b"=1+1\n- no\n", Layout.LINES)
+    table = read_table("file", b"=1+1\n- no\n", FileFormat.LINES)
 
-    assert extended(table, (), Layout.LINES) == b"text\n'=1+1\n'- no\n"
+    assert extended(table, (), FileFormat.LINES) == b"text\n'=1+1\n'- no\n"
 
 
 def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -> None:
     nested = [[float("nan")], [1.5], None]
     table = read_table(
-        "file", parquet_of(n=[float("nan"), float("inf"), 1.5], m=nested), Layout.PARQUET
+        "file", parquet_of(n=[float("nan"), float("inf"), 1.5], m=nested), FileFormat.PARQUET
     )
 
-    lines = extended(table, (), Layout.JSONL).decode().splitlines()
+    lines = extended(table, (), FileFormat.JSONL).decode().splitlines()
 
     assert lines == [
         '{"n": null, "m": [null]}',
         '{"n": null, "m": [1.5]}',
         '{"n": 1.5, "m": null}',
     ]
-    assert extended(table, (), Layout.CSV) == b"n,m\n,[null]\ninf,[1.5]\n1.5,\n"
+    assert extended(table, (), FileFormat.CSV) == b"n,m\n,[null]\ninf,[1.5]\n1.5,\n"
 
 
 def test_a_date_stands_in_csv_without_marks() -> None:
-    table = read_table("file", parquet_of(day=[date(2020, 1, 2)]), Layout.PARQUET)
+    table = read_table("file", parquet_of(day=[date(2020, 1, 2)]), FileFormat.PARQUET)
 
-    assert extended(table, (), Layout.CSV) == b"day\n2020-01-02\n"
+    assert extended(table, (), FileFormat.CSV) == b"day\n2020-01-02\n"
 
 
 def test_lines_become_csv_with_every_line_kept() -> None:
-    table = read_table("file", b"one\r\n\ntwo, three\n", Layout.LINES)
+    table = read_table("file", b"one\r\n\ntwo, three\n", FileFormat.LINES)
 
-    out = extended(table, (Column("score", [1.0, None, 2.0], is_number=True),), Layout.LINES)
+    out = extended(table, (Column("score", [1.0, None, 2.0], is_number=True),), FileFormat.LINES)
 
     assert out.decode() == 'text,score\none,1.0\n,\n"two, three",2.0\n'
 
 
 def test_a_byte_order_mark_is_no_part_of_a_name() -> None:
-    table = read_table("file", "\ufefftext\na\n".encode(), Layout.CSV)
+    table = read_table("file", "\ufefftext\na\n".encode(), FileFormat.CSV)
 
     assert table.columns == ("text",)
 
@@ -185,7 +191,7 @@ def test_a_byte_order_mark_is_no_part_of_a_name() -> None:
 def test_a_column_of_several_types_comes_in_cell_by_cell() -> None:
     data = b'{"text": "a"}\n{"text": 3}\n{"text": null}\n{"other": 1}\n{"text": ["b"]}'
 
-    cells = column_of(read_table("file", data, Layout.JSONL), None, where="file")
+    cells = column_of(read_table("file", data, FileFormat.JSONL), None, where="file")
 
     assert cells == ["a", 3, None, None, ["b"]]
 
@@ -193,22 +199,22 @@ def test_a_column_of_several_types_comes_in_cell_by_cell() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "has_column", "layout"),
     [
-        ("a.csv", b"x", False, Layout.CSV),
-        ("a.TSV", b"x", False, Layout.TSV),
-        ("a.ndjson", b"x", False, Layout.JSONL),
-        ("a.txt", b"x", True, Layout.LINES),
-        ("a.parquet.gzip", b"PAR1", False, Layout.PARQUET),
-        ("-", b"PAR1", False, Layout.PARQUET),
-        ("-", b' \n{"a": 1}', False, Layout.JSONL),
-        ("data.json", b'\xef\xbb\xbf{"a": 1}', False, Layout.JSONL),
-        ("a.txt", b"[laughs] Hello.", False, Layout.LINES),
-        ("-", b"a,b", True, Layout.CSV),
-        ("-", b"a,b", False, Layout.LINES),
-        ("noending", b"", False, Layout.LINES),
+        ("a.csv", b"x", False, FileFormat.CSV),
+        ("a.TSV", b"x", False, FileFormat.TSV),
+        ("a.ndjson", b"x", False, FileFormat.JSONL),
+        ("a.txt", b"x", True, FileFormat.LINES),
+        ("a.parquet.gzip", b"PAR1", False, FileFormat.PARQUET),
+        ("-", b"PAR1", False, FileFormat.PARQUET),
+        ("-", b' \n{"a": 1}', False, FileFormat.JSONL),
+        ("data.json", b'\xef\xbb\xbf{"a": 1}', False, FileFormat.JSONL),
+        ("a.txt", b"[laughs] Hello.", False, FileFormat.LINES),
+        ("-", b"a,b", True, FileFormat.CSV),
+        ("-", b"a,b", False, FileFormat.LINES),
+        ("noending", b"", False, FileFormat.LINES),
     ],
 )
 def test_a_layout_is_told_by_content_then_name(
-    name: str, data: bytes, has_column: bool, layout: Layout
+    name: str, data: bytes, has_column: bool, layout: FileFormat
 ) -> None:
     assert layout_of(name, data, has_column=has_column) is layout
 
@@ -223,24 +229,24 @@ def test_a_list_of_json_is_not_taken_for_lines_or_csv(name: str, has_column: boo
 @pytest.mark.parametrize(
     ("data", "layout", "message"),
     [
-        (b"", Layout.CSV, "file: the file is empty"),
-        (b"", Layout.LINES, "file: the file is empty"),
-        (b"a,b\n", Layout.CSV, "no rows below the column names"),
-        (b"a,b\n1,2\n1,2,3\n", Layout.CSV, "file:3: 3 cells under 2 column names"),
-        (b"a,b\n1\n", Layout.CSV, "file:2: 1 cells under 2 .*write the cells that are missing"),
-        (b"a;b\n1,5;2\n", Layout.CSV, "file:2: 2 cells under 1 .*; semicolons part its column"),
-        (b'"a";"b"\n"1";"2"\n', Layout.CSV, "file:1: not a table .*save it with commas, or as"),
-        (b'a\n"b', Layout.CSV, "file:2: not a table"),
-        (b"a\n\xff\n", Layout.CSV, "not UTF-8 at byte 2"),
-        ("text\n".encode("utf-16"), Layout.CSV, "not UTF-8 at byte 0"),
-        (b'{"a": 1}\n{"a"\n', Layout.JSONL, "file:2: not JSON"),
-        (b"[1]\n", Layout.JSONL, "file:1: list, not an object"),
-        (b"\n\n", Layout.JSONL, "no objects"),
-        (b"PAR1 and no more", Layout.PARQUET, "not a Parquet file"),
-        (parquet_of(text=[]), Layout.PARQUET, "file: no rows"),
+        (b"", FileFormat.CSV, "file: the file is empty"),
+        (b"", FileFormat.LINES, "file: the file is empty"),
+        (b"a,b\n", FileFormat.CSV, "no rows below the column names"),
+        (b"a,b\n1,2\n1,2,3\n", FileFormat.CSV, "file:3: 3 cells under 2 column names"),
+        (b"a,b\n1\n", FileFormat.CSV, "file:2: 1 cells under 2 .*write the cells that are missing"),
+        (b"a;b\n1,5;2\n", FileFormat.CSV, "file:2: 2 cells under 1 .*; semicolons part its column"),
+        (b'"a";"b"\n"1";"2"\n', FileFormat.CSV, "file:1: not a table .*save it with commas, or as"),
+        (b'a\n"b', FileFormat.CSV, "file:2: not a table"),
+        (b"a\n\xff\n", FileFormat.CSV, "not UTF-8 at byte 2"),
+        ("text\n".encode("utf-16"), FileFormat.CSV, "not UTF-8 at byte 0"),
+        (b'{"a": 1}\n{"a"\n', FileFormat.JSONL, "file:2: not JSON"),
+        (b"[1]\n", FileFormat.JSONL, "file:1: list, not an object"),
+        (b"\n\n", FileFormat.JSONL, "no objects"),
+        (b"PAR1 and no more", FileFormat.PARQUET, "not a Parquet file"),
+        (parquet_of(text=[]), FileFormat.PARQUET, "file: no rows"),
     ],
 )
-def test_a_damaged_file_is_told_by_its_place(data: bytes, layout: Layout, message: str) -> None:
+def test_a_damaged_file_is_told_by_its_place(data: bytes, layout: FileFormat, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_table("file", data, layout)
 
@@ -258,11 +264,11 @@ def test_a_column_that_is_missing_or_twice_is_told_with_those_there(
     data: bytes, column: str | None, message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        column_of(read_table("file", data, Layout.CSV), column, where="file")
+        column_of(read_table("file", data, FileFormat.CSV), column, where="file")
 
 
 def test_a_column_without_any_text_is_the_wrong_one() -> None:
-    table = read_table("file", b'{"text": 1, "words": "a"}\n{"text": 2.5}', Layout.JSONL)
+    table = read_table("file", b'{"text": 1, "words": "a"}\n{"text": 2.5}', FileFormat.JSONL)
 
     with pytest.raises(DataError, match=r"'text' holds float and int, no text; .*another: words$"):
         column_of(table, None, where="file")
@@ -271,41 +277,41 @@ def test_a_column_without_any_text_is_the_wrong_one() -> None:
 @pytest.mark.parametrize(
     ("data", "layout"),
     [
-        (b'{"text": null, "words": "a"}\n{"words": "b"}', Layout.JSONL),
-        (parquet_of(text=pyarrow.array([None, None], "string")), Layout.PARQUET),
+        (b'{"text": null, "words": "a"}\n{"words": "b"}', FileFormat.JSONL),
+        (parquet_of(text=pyarrow.array([None, None], "string")), FileFormat.PARQUET),
     ],
 )
-def test_a_column_of_nulls_is_the_wrong_one(data: bytes, layout: Layout) -> None:
+def test_a_column_of_nulls_is_the_wrong_one(data: bytes, layout: FileFormat) -> None:
     with pytest.raises(DataError, match=r"'text' holds nulls alone, no text; (name another: w|th)"):
         column_of(read_table("file", data, layout), None, where="file")
 
 
 def test_a_column_is_never_written_over() -> None:
-    table = read_table("file", b"text,score\na,1\n", Layout.CSV)
+    table = read_table("file", b"text,score\na,1\n", FileFormat.CSV)
 
     with pytest.raises(DataError, match=r"column 'score' already; .*--as"):
-        extended(table, ADDED[:1], Layout.CSV)
+        extended(table, ADDED[:1], FileFormat.CSV)
 
 
 @pytest.mark.parametrize(
     ("data", "layout", "message"),
     [
-        (b"a,a\n1,2\n", Layout.CSV, "two columns are called 'a'"),
-        (b'{"a": 1}\n{"a": "x"}', Layout.JSONL, "column 'a' holds what .* cannot"),
-        (b'{"a": 99999999999999999999}', Layout.JSONL, "column 'a' holds what .* cannot"),
+        (b"a,a\n1,2\n", FileFormat.CSV, "two columns are called 'a'"),
+        (b'{"a": 1}\n{"a": "x"}', FileFormat.JSONL, "column 'a' holds what .* cannot"),
+        (b'{"a": 99999999999999999999}', FileFormat.JSONL, "column 'a' holds what .* cannot"),
     ],
 )
-def test_what_parquet_cannot_hold_is_refused(data: bytes, layout: Layout, message: str) -> None:
+def test_what_parquet_cannot_hold_is_refused(data: bytes, layout: FileFormat, message: str) -> None:
     table = read_table("file", data, layout)
 
     with pytest.raises(DataError, match=message):
-        extended(table, (), Layout.PARQUET)
+        extended(table, (), FileFormat.PARQUET)
 
 
 def test_long_cells_are_read_and_other_readers_keep_their_limit() -> None:
     before = csv.field_size_limit()
 
-    found = read_table("a.csv", f"text\n{'x' * 200_000}\n".encode(), Layout.CSV)
+    found = read_table("a.csv", f"text\n{'x' * 200_000}\n".encode(), FileFormat.CSV)
 
     assert [len(str(cell)) for cell in found.cells(0)] == [200_000]
     assert csv.field_size_limit() == before
@@ -324,7 +330,7 @@ def test_long_cells_are_read_and_other_readers_keep_their_limit() -> None:
     ],
 )
 def test_half_a_character_in_json_is_replaced(value: str, read: object) -> None:
-    table = read_table("file", f'{{"text": {value}}}'.encode(), Layout.JSONL)
+    table = read_table("file", f'{{"text": {value}}}'.encode(), FileFormat.JSONL)
 
     assert table.cells(0) == [read]
 
@@ -332,7 +338,7 @@ def test_half_a_character_in_json_is_replaced(value: str, read: object) -> None:
 def test_half_a_character_goes_out_of_json_lines_as_it_came() -> None:
     data = rb'{"text": "half \ud83d"}' + b"\n"
 
-    assert extended(read_table("file", data, Layout.JSONL), (), Layout.JSONL) == data
+    assert extended(read_table("file", data, FileFormat.JSONL), (), FileFormat.JSONL) == data
 
 
 def test_bytes_of_parquet_that_are_no_utf8_are_replaced() -> None:
@@ -340,6 +346,6 @@ def test_bytes_of_parquet_that_are_no_utf8_are_replaced() -> None:
     parts = [pyarrow.py_buffer(b"\x01"), ends, pyarrow.py_buffer(b"hi\xed\xa0\xbd")]
     column = pyarrow.Array.from_buffers(pyarrow.string(), 2, parts)
 
-    [text, none] = read_table("file", parquet_of(text=column), Layout.PARQUET).cells(0)
+    [text, none] = read_table("file", parquet_of(text=column), FileFormat.PARQUET).cells(0)
 
     assert (text, none) == ("hi\ufffd\ufffd\ufffd", None)

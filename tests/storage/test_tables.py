@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import DataError
-from harness.storage.tables import Row, read_rows, read_text
+from harness.storage.tables import TableRow, read_rows, read_text
 
 
 def written(folder: Path, content: str | bytes) -> Path:
@@ -21,8 +21,8 @@ def test_a_row_knows_the_line_it_starts_on(tmp_path: Path) -> None:
     rows = read_rows(path, ["word"])
 
     assert rows == [
-        Row(path, 2, {"word": "rain", "note": "two\nlines"}),
-        Row(path, 5, {"word": "sun", "note": "one"}),
+        TableRow(path, 2, {"word": "rain", "note": "two\nlines"}),
+        TableRow(path, 5, {"word": "sun", "note": "one"}),
     ]
     assert rows[1].place == f"{path}:5"
 
@@ -30,7 +30,7 @@ def test_a_row_knows_the_line_it_starts_on(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
     path = written(tmp_path, b"\xef\xbb\xbfword\r\nrain\r\n")
 
-    assert read_rows(path, ["word"]) == [Row(path, 2, {"word": "rain"})]
+    assert read_rows(path, ["word"]) == [TableRow(path, 2, {"word": "rain"})]
 
 
 @pytest.mark.parametrize(

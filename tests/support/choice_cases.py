@@ -6,13 +6,13 @@ from pathlib import Path
 from msgspec import structs
 
 from harness.core import Case, Response, Run, Sample, Verdict
-from harness.data.choices import laid_out
+from harness.data.choices import lay_out
 from harness.judges.gold import GoldJudge
 from harness.parts import ChoiceScore, Mode, Reason
 from harness.pipeline.plan import SCORING, Plan
 from harness.specs.judges import GoldSpec
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.runs import JudgeEntry, Row, RunFile, VerdictRow
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.text.prompts import Prompts
 from support.sketches import row, run_file
 from support.sketches import task as sketched
@@ -61,7 +61,7 @@ def case(
     answered = (
         Response("k", texts=(said,)) if isinstance(said, str) else Response("k", choice_scores=said)
     )
-    return Case(of, answered, options=laid_out(of, layout or spec()), neutral=neutral)
+    return Case(of, answered, options=lay_out(of, layout or spec()), neutral=neutral)
 
 
 def judge(normalisation: str = "raw") -> GoldJudge:
@@ -75,18 +75,20 @@ def judged(read: Case, normalisation: str = "raw") -> Verdict:
     return verdict
 
 
-def shared(*shares: float, value: float = 1.0, place: int = 1, **detail: float) -> VerdictRow:
+def shared(*shares: float, value: float = 1.0, place: int = 1, **detail: float) -> VerdictRecord:
     """A verdict with a probability a choice, and the place that was chosen."""
     places = {f"chosen_place_{at}": float(at == place) for at in range(1, len(shares) + 1)}
-    return VerdictRow(value, detail={**places, **detail}, shares=shares)
+    return VerdictRecord(value, detail={**places, **detail}, shares=shares)
 
 
-def lost(reason: Reason = Reason.FAILED) -> VerdictRow:
+def lost(reason: Reason = Reason.FAILED) -> VerdictRecord:
     """A verdict that is missing."""
-    return VerdictRow(None, reason)
+    return VerdictRecord(None, reason)
 
 
-def chosen(verdict: VerdictRow, variant: str = "order0", of: Sample | None = None) -> Row:
+def chosen(
+    verdict: VerdictRecord, variant: str = "order0", of: Sample | None = None
+) -> SampleRecord:
     """A row of a sample with choices."""
     held = of or sample()
     return row(

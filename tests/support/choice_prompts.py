@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.core import Request, Run, Sample
 from harness.parts import Decoding
-from harness.pipeline.plan import Cell, Plan, covered, request
+from harness.pipeline.plan import Plan, PlannedResponse, applicable, request
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec
 from harness.text.prompts import Prompts
@@ -73,16 +73,16 @@ def plan(name: str, *samples: Sample, prompts: Prompts | None = None) -> Plan:
     return Plan(run, spec, held, prompts or Prompts([HOME / "prompts"]), "m@1")
 
 
-def requests(made: Plan, cell: Cell) -> list[Request]:
+def requests(made: Plan, cell: PlannedResponse) -> list[Request]:
     """The request of each step of a cell."""
     steps = made.task.variants[cell.variant].steps
     return [request(made, cell, step=step, earlier={}) for step in steps]
 
 
-def cells(made: Plan, variant: str) -> list[Cell]:
+def cells(made: Plan, variant: str) -> list[PlannedResponse]:
     """The cells of one variant."""
-    held = covered(made.task.variants[variant], made.samples)
-    return [Cell(of, variant, made.task.decodings[0]) for of in held]
+    held = applicable(made.task.variants[variant], made.samples)
+    return [PlannedResponse(of, variant, made.task.decodings[0]) for of in held]
 
 
 def worded(name: str) -> Iterator[str]:

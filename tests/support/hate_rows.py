@@ -9,7 +9,7 @@ from harness.analysis.panels import StoredRun
 from harness.core import Sample
 from harness.parts import Reason
 from harness.specs.tasks import ChoiceSpec, ImplicitnessSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.runs import Row, RunFile, VerdictRow
+from harness.storage.runs import RunFile, SampleRecord, VerdictRecord
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.sketches import row
@@ -25,12 +25,16 @@ def task(spec: ImplicitnessSpec = SPEC) -> TaskSpec:
     return structs.replace(choices({"base": VARIANT}), implicitness=spec)
 
 
-def run_of(rows: Sequence[Row], spec: ImplicitnessSpec = SPEC, **changes: object) -> RunFile:
+def run_of(
+    rows: Sequence[SampleRecord], spec: ImplicitnessSpec = SPEC, **changes: object
+) -> RunFile:
     """A run of that task."""
     return choice_run(task(spec), len(rows), **changes)
 
 
-def stored(rows: Sequence[Row], spec: ImplicitnessSpec = SPEC, **changes: object) -> StoredRun:
+def stored(
+    rows: Sequence[SampleRecord], spec: ImplicitnessSpec = SPEC, **changes: object
+) -> StoredRun:
     """Such a run with its rows."""
     return StoredRun(run_of(rows, spec, **changes), rows)
 
@@ -43,7 +47,7 @@ def text(
     said: float | Reason | None,
     sure: float | None = None,
     cluster: str = "",
-) -> Row:
+) -> SampleRecord:
     """A row of one text; `said` is how far it was flagged, or why nobody knows."""
     references: dict[str, tuple[str, ...]] = {"labels": ("hateful", "benign")}
     if at is not None:
@@ -60,22 +64,22 @@ def text(
     return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
 
 
-def _verdict(said: float | Reason | None, *, is_hateful: bool, sure: float | None) -> VerdictRow:
+def _verdict(said: float | Reason | None, *, is_hateful: bool, sure: float | None) -> VerdictRecord:
     if said is None or isinstance(said, Reason):
-        return VerdictRow(None, said or Reason.FAILED)
+        return VerdictRecord(None, said or Reason.FAILED)
     detail = {"chosen_label_hateful": said, "chosen_label_benign": 1 - said}
     detail |= {"chosen_place_1": said, "chosen_place_2": 1 - said}
     if sure is not None:
         detail |= {"prob_label_hateful": sure, "prob_label_benign": 1 - sure}
-    return VerdictRow(said if is_hateful else 1 - said, detail=detail)
+    return VerdictRecord(said if is_hateful else 1 - said, detail=detail)
 
 
-def constant(said: float, count: int = 40) -> list[Row]:
+def constant(said: float, count: int = 40) -> list[SampleRecord]:
     """One answer to half hateful and half benign texts between 0 and 1."""
     return [text(f"t{n}", is_hateful=n % 2 == 0, at=n / count, said=said) for n in range(count)]
 
 
-def planted(count: int = 1200, *, slope: float = -2.0, seed: int = 3) -> list[Row]:
+def planted(count: int = 1200, *, slope: float = -2.0, seed: int = 3) -> list[SampleRecord]:
     """A model that finds hateful texts the less, the more implicit they are.
 
     Log-odds are 2 + slope x for hateful texts, -2 throughout for benign ones.

@@ -11,9 +11,9 @@ from pathlib import Path
 from harness.core import Request, Response, Run, Sample
 from harness.judges.preference import PreferenceJudge
 from harness.parts import Decoding
-from harness.pipeline.plan import Cell, Plan, request
+from harness.pipeline.plan import Plan, PlannedResponse, request
 from harness.specs.judges import PreferenceSpec
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import TaskSpec
 from harness.text.prompts import Prompts
 
@@ -44,7 +44,7 @@ def sample(group: str = "irony", **fields: str) -> Sample:
 def shipped_task() -> TaskSpec:
     """The task as it ships."""
     path = HOME / "tasks" / "intent_resolution.yaml"
-    task: TaskSpec = check(read_yaml(path), TaskSpec, where=str(path))
+    task: TaskSpec = load_spec(read_yaml(path), TaskSpec, where=str(path))
     return task
 
 
@@ -56,7 +56,7 @@ def plan(*samples: Sample, seed: int = 0, task: TaskSpec | None = None) -> Plan:
     return Plan(run, spec, samples or (sample(),), Prompts([HOME / "prompts"]), "m@1")
 
 
-def requests(a_plan: Plan, cell: Cell) -> list[Request]:
+def requests(a_plan: Plan, cell: PlannedResponse) -> list[Request]:
     """The request of each step of a cell, earlier steps answered with one word."""
     steps = a_plan.task.variants[cell.variant].steps
     said = {step.name: INFERRED for step in steps[:-1]}
@@ -91,7 +91,7 @@ def golden_text() -> str:
 def judge_prompt() -> str:
     """The question of the judge that ships with the task, in the first of its orders."""
     path = HOME / "configs" / "judges" / "gpt4-contextual.yaml"
-    spec = check(read_yaml(path), PreferenceSpec, where=str(path))
+    spec = load_spec(read_yaml(path), PreferenceSpec, where=str(path))
     judge = PreferenceJudge("j", spec, prompts=Prompts([HOME / "prompts"]), model="j@1")
     asked = judge.ask(sample(), Response("k", texts=("RESPONSE-MARK",)))
     return asked[0].messages[-1].content

@@ -9,10 +9,10 @@ from harness.analysis.panels import StoredRun
 from harness.core import Sample
 from harness.parts import Reason
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.runs import JudgeEntry, ModelEntry, Row, VerdictRow
+from harness.storage.runs import JudgeEntry, ModelEntry, SampleRecord, VerdictRecord
 from support.sketches import lost, right, row, run_file, task
 
-LETTERS: Mapping[str, VerdictRow] = {
+LETTERS: Mapping[str, VerdictRecord] = {
     "1": right(1.0),
     "0": right(0.0),
     "=": right(0.5),
@@ -98,7 +98,9 @@ def chosen(shares: Sequence[Sequence[float | None]], **changes: object) -> Store
     return StoredRun(run.file, rows)
 
 
-def _row(readings: Readings, part: Sample, *, place: int, variant: str, decoding: str) -> Row:
+def _row(
+    readings: Readings, part: Sample, *, place: int, variant: str, decoding: str
+) -> SampleRecord:
     verdicts = {
         judge: LETTERS[line[place]]
         for (name, way, judge), line in readings.items()
@@ -108,7 +110,7 @@ def _row(readings: Readings, part: Sample, *, place: int, variant: str, decoding
     return replace(made, sample=part)
 
 
-def _sure(part: Row, share: float | None) -> Row:
+def _sure(part: SampleRecord, share: float | None) -> SampleRecord:
     """A row whose verdict knows the probability of each choice."""
     if share is None:
         return part

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from harness.cli import main
 from harness.importers.import_files import Imported, ImportOptions, import_answers
-from harness.models.client.cached import Terms
+from harness.models.client.cached import CallPolicy
 from harness.registry import Registry, shipped_home
-from harness.storage.runs import Row, RunFolder
+from harness.storage.runs import RunFolder, SampleRecord
 from harness.storage.score_table import ScoreRow
 from harness.workspace import Workspace
 
@@ -149,7 +149,7 @@ class Quiz:
         """Import files."""
         registry = Registry((self.home, shipped_home()), {}, self.folder / "cache")
         space = Workspace(
-            registry, self.results, None, "corrected", lambda *_: None, Terms(is_offline=True)
+            registry, self.results, None, "corrected", lambda *_: None, CallPolicy(is_offline=True)
         )
         return import_answers(space, ImportOptions(files, task, model, column_map))
 
@@ -157,7 +157,7 @@ class Quiz:
         """Run a command here; the exit code."""
         return main([*arguments, "--home", str(self.home), "--results", str(self.results)])
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SampleRecord]:
         """The rows of the only run here that have an answer."""
         [path] = self.results.glob("runs/*/*/*")
         return [row for row in RunFolder(path).read_rows() if row.answer is not None]

@@ -9,9 +9,9 @@ from typing import Any
 
 from harness.cli import main
 from harness.importers.import_files import Imported, ImportOptions, import_answers
-from harness.models.client.cached import Terms
+from harness.models.client.cached import CallPolicy
 from harness.registry import Registry, shipped_home
-from harness.storage.runs import Row, RunFolder
+from harness.storage.runs import RunFolder, SampleRecord
 from harness.workspace import Workspace
 
 TALKS = ("Is it raining?\nSince noon.\n\n", "Who baked this?\nMy aunt did.\n\n")
@@ -80,7 +80,7 @@ class Desk:
             self.folder / "data",
             "corrected",
             lambda *_: None,
-            Terms(is_offline=True),
+            CallPolicy(is_offline=True),
         )
         return import_answers(space, ImportOptions(files, task, model))
 
@@ -88,7 +88,7 @@ class Desk:
         """Run a command here; the exit code."""
         return main([*arguments, "--results", str(self.results)])
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SampleRecord]:
         """The rows of the only run here."""
         [path] = self.results.glob("runs/*/*/*")
         return RunFolder(path).read_rows()

@@ -10,7 +10,7 @@ from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.parts import Reason
 from harness.specs.tasks import UnitSpec
-from harness.storage.runs import JudgeEntry, ModelEntry, VerdictRow
+from harness.storage.runs import JudgeEntry, ModelEntry, VerdictRecord
 from support.sketches import lost, right, row, run_file
 
 # Samples by models; judge values by sample and model; two people's ratings of the same.
@@ -22,7 +22,7 @@ BOB = ((2.0, 2.0, 4.0), (1.0, 3.0, 5.0), (5.0, 2.0, 2.0), (1.0, 1.0, 3.0))
 Table = Sequence[Sequence[float | None]]
 
 
-def judged(value: float | None, served: str | None = None) -> VerdictRow:
+def judged(value: float | None, served: str | None = None) -> VerdictRecord:
     """A verdict with this value, missing where null."""
 
     made = lost(Reason.UNPARSED) if value is None else right(value)

@@ -7,20 +7,20 @@ from pathlib import Path
 from msgspec import structs
 
 from harness.core import Request, Response, Run, Sample
-from harness.models.client.cached import Desk, Terms
+from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Reason
-from harness.pipeline.plan import Plan, take
+from harness.pipeline.plan import Plan, subsample
 from harness.specs.tasks import DataSpec, DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import (
     DataEntry,
     JudgeEntry,
     ModelEntry,
-    Row,
     RunFile,
-    StepRow,
-    VerdictRow,
+    SampleRecord,
+    StepRecord,
+    VerdictRecord,
 )
 from harness.text.prompts import Prompts
 
@@ -86,7 +86,7 @@ def plan(
     words.mkdir(parents=True, exist_ok=True)
     for name, text in TEMPLATES.items():
         (words / f"{name}.user.j2").write_text(text, "utf-8")
-    chosen = take(samples(*(topics or ("tea", "rain", "snow"))), None, seed=0)
+    chosen = subsample(samples(*(topics or ("tea", "rain", "snow"))), None, seed=0)
     run = Run("toy", variants, "m@1", (Decoding(),), 0, None, "words", "d1f3")
     return Plan(run, spec or task(), chosen, Prompts([words.parent]), "m@1")
 
@@ -103,10 +103,12 @@ class Talker:
         said = self.say(asked)
         return said if isinstance(said, Response) else reply(asked, said)
 
-    def desk(self, folder: Path, *, is_offline: bool = False) -> Desk:
+    def desk(self, folder: Path, *, is_offline: bool = False) -> CachedClient:
         """A desk that asks this model and stores below a folder."""
         model = ScriptedModel("talker", self._reply, identity="m@1")
-        return Desk(model, Ledger(folder / "calls"), lambda *_: None, Terms(is_offline))
+        return CachedClient(
+            model, Ledger(folder / "calls"), lambda *_: None, CallPolicy(is_offline)
+        )
 
     @property
     def prompts(self) -> list[str]:
@@ -114,30 +116,32 @@ class Talker:
         return [asked.messages[-1].content for asked in self.heard]
 
 
-def right(value: float, **detail: float) -> VerdictRow:
+def right(value: float, **detail: float) -> VerdictRecord:
     """A verdict with a value."""
-    return VerdictRow(value, detail=detail)
+    return VerdictRecord(value, detail=detail)
 
 
-def lost(reason: Reason) -> VerdictRow:
+def lost(reason: Reason) -> VerdictRecord:
     """A verdict without one."""
-    return VerdictRow(None, reason)
+    return VerdictRecord(None, reason)
 
 
-def row(verdict: VerdictRow, name: str = "s1", *, group: str = "all", **changes: object) -> Row:
+def row(
+    verdict: VerdictRecord, name: str = "s1", *, group: str = "all", **changes: object
+) -> SampleRecord:
     """A judged row of one sample; `changes` replace what else it holds."""
-    made = Row(
+    made = SampleRecord(
         sample=Sample(name, {"topic": "tea"}, group=group),
         variant="base",
         decoding="T0.3",
-        steps=(StepRow("response", f"key-{name}", (Message("user", "Hello?"),), text="Yes."),),
+        steps=(StepRecord("response", f"key-{name}", (Message("user", "Hello?"),), text="Yes."),),
         answer="Yes.",
         verdicts={"near": verdict},
     )
     return replace(made, **changes)  # type: ignore[arg-type]  # checked where it is built
 
 
-def rows(values: Sequence[float | Reason], **changes: object) -> list[Row]:
+def rows(values: Sequence[float | Reason], **changes: object) -> list[SampleRecord]:
     """One row a value or reason, each of a sample of its own."""
     verdicts = [lost(v) if isinstance(v, Reason) else right(v) for v in values]
     return [row(v, f"s{n}", **changes) for n, v in enumerate(verdicts)]  # type: ignore[arg-type]

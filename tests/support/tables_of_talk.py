@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import main
-from harness.models.client.cached import Terms
+from harness.models.client.cached import CallPolicy
 from harness.registry import Registry, shipped_home
 from harness.storage.runs import RunFolder, run_folders
 from harness.workspace import Workspace
@@ -72,7 +72,7 @@ class Talk:
         homes = (self.folder / "home", shipped_home())
         registry = Registry(homes, {}, self.folder / "cache")
         return Workspace(
-            registry, self.results, self.folder / "data", "corrected", lambda *_: None, Terms()
+            registry, self.results, self.folder / "data", "corrected", lambda *_: None, CallPolicy()
         )
 
     def put(self, name: str, text: str) -> Path:

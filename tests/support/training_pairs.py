@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from harness.implicitness.pairs import TrainingPair
-from harness.storage.layouts import Layout
+from harness.storage.layouts import FileFormat
 from harness.storage.table_files import Table, read_table
 
 THINGS = (
@@ -46,7 +46,7 @@ def about(thing: str, side: str, n: int) -> str:
 def table(*rows: dict[str, object]) -> Table:
     """A table of rows, as JSON lines."""
     lines = "\n".join(json.dumps(row) for row in rows)
-    return read_table("pairs.jsonl", lines.encode(), Layout.JSONL)
+    return read_table("pairs.jsonl", lines.encode(), FileFormat.JSONL)
 
 
 def write(path: Path, pairs: list[TrainingPair]) -> Path:

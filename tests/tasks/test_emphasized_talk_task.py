@@ -14,7 +14,14 @@ from harness.data.readers import emphasized_talk, samples_jsonl
 from harness.models.scripted import control
 from harness.parts import Decoding, Message
 from harness.pipeline import run as jobs
-from harness.pipeline.plan import Cell, Plan, check_templates, request, slots, variant_digest
+from harness.pipeline.plan import (
+    Plan,
+    PlannedResponse,
+    check_templates,
+    request,
+    template_values,
+    variant_digest,
+)
 from harness.pipeline.run import RunOptions
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec
@@ -72,7 +79,7 @@ def plan(*samples: Sample, prompts: Prompts = SHIPPED) -> Plan:
 def asked(sample: Sample, variant: str) -> str:
     """The prompt of a sample under a variant."""
     made = plan(sample)
-    cell = Cell(sample, variant, TASK.decodings[0])
+    cell = PlannedResponse(sample, variant, TASK.decodings[0])
     [step] = TASK.variants[variant].steps
     [message] = request(made, cell, step=step, earlier={}).messages
     return message.content
@@ -81,8 +88,8 @@ def asked(sample: Sample, variant: str) -> str:
 def current(sample: Sample, marker: str) -> str:
     """The turn as a marker shows it."""
     variant = f"marker:{marker}"
-    cell = Cell(sample, variant, TASK.decodings[0])
-    return str(slots(plan(sample), cell, step=TASK.variants[variant].steps[0])["current"])
+    cell = PlannedResponse(sample, variant, TASK.decodings[0])
+    return str(template_values(plan(sample), cell, step=TASK.variants[variant].steps[0])["current"])
 
 
 @pytest.fixture(scope="module", params=["sample", "released"])
@@ -231,7 +238,7 @@ def test_the_wording_of_the_paper_reaches_the_model_byte_for_byte() -> None:
         pytest.skip("no paper_prompts folder beside HARNESS_DATA: the wording of the papers")
     sample = stressed("so ", "that's it", ".")
     made = plan(sample, prompts=Prompts([pack, HOME / "prompts"]))
-    cell = Cell(sample, "marker:quotes", TASK.decodings[0])
+    cell = PlannedResponse(sample, "marker:quotes", TASK.decodings[0])
     check_templates(made)
 
     [message] = request(made, cell, step=TASK.variants[cell.variant].steps[0], earlier={}).messages

@@ -29,7 +29,7 @@ from harness.models.scripted import control
 from harness.pipeline.plan import check_templates, variant_digest
 from harness.specs.data import OverlaySpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 from harness.text.prompts import Prompts
 
 TASK = shipped_task()
@@ -259,7 +259,7 @@ CHOOSING = [
 
 @pytest.mark.parametrize("path", CHOOSING, ids=str)
 def test_every_judge_that_chooses_compares_references_of_the_task(path: Path) -> None:
-    spec: PreferenceSpec | CosineSpec = check(read_yaml(path), JudgeSpec, where=str(path))
+    spec: PreferenceSpec | CosineSpec = load_spec(read_yaml(path), JudgeSpec, where=str(path))
 
     shown = spec.shows if isinstance(spec, PreferenceSpec) else ()
     assert {spec.options.accept, spec.options.reject, *shown} <= set(REFERENCES)
@@ -273,7 +273,7 @@ def test_no_reference_of_the_data_is_in_a_prompt_that_does_not_reveal_it(source:
         pytest.skip("HARNESS_DATA is unset: the folder of the released data")
     else:
         path = HOME / "tasks" / "overlays" / "intent_resolution.yaml"
-        overlay = check(read_yaml(path), OverlaySpec, where=str(path))
+        overlay = load_spec(read_yaml(path), OverlaySpec, where=str(path))
         files = [Path(DATA) / TASK.data.source / name for name in TASK.data.files]
         read = intent_resolution.read(files, overlay if source == "corrected" else None)
 

@@ -16,9 +16,9 @@ import pytest
 from harness.core import Sample
 from harness.data.readers import samples_jsonl
 from harness.importers.import_files import Imported, ImportOptions, import_answers
-from harness.models.client.cached import Terms
+from harness.models.client.cached import CallPolicy
 from harness.parts import Reason
-from harness.pipeline.rows import Lost
+from harness.pipeline.rows import MissingItem
 from harness.registry import Registry, shipped_home
 from harness.specs.judges import StatedSpec
 from harness.stats.correlation import dataset_pearson, document_tau
@@ -47,7 +47,12 @@ def space(folder: Path, data: Path | None) -> Workspace:
     """A workspace of what ships."""
     registry = Registry((shipped_home(),), {}, folder / "cache")
     return Workspace(
-        registry, folder / "results", data, "corrected", lambda *_: None, Terms(is_offline=True)
+        registry,
+        folder / "results",
+        data,
+        "corrected",
+        lambda *_: None,
+        CallPolicy(is_offline=True),
     )
 
 
@@ -156,7 +161,9 @@ def test_the_released_replies_give_the_published_cells(
 
 @needs_data
 def test_the_released_files_lack_eight_replies(imported: dict[str, Imported]) -> None:
-    missing: Counter[Lost] = sum((found.done.missing for found in imported.values()), Counter())
+    missing: Counter[MissingItem] = sum(
+        (found.done.missing for found in imported.values()), Counter()
+    )
 
-    assert missing == {Lost("", False, Reason.FAILED): 8}
+    assert missing == {MissingItem("", False, Reason.FAILED): 8}
     assert [sum(c.found for c in found.counts) for found in imported.values()] == [717, 715, 720]

@@ -4,7 +4,7 @@ import pytest
 
 from harness.parts import Reason
 from harness.text.parsers import (
-    CUTS,
+    POSTPROCESSORS,
     STATED,
     Grammar,
     choice_text,
@@ -231,7 +231,7 @@ def test_the_whole_answer_keeps_its_blank_lines() -> None:
     assert whole("\n Sure.\n\nNote \n") == "Sure.\n\nNote"
 
 
-@pytest.mark.parametrize("cut", CUTS.values())
+@pytest.mark.parametrize("cut", POSTPROCESSORS.values())
 def test_cutting_twice_is_cutting_once(cut: object) -> None:
     assert callable(cut)
     once = cut("\n\nSure. \r\n \r\nNote\n")

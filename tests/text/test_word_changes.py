@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from harness.registry import shipped_home
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.transforms import (
     AskedSpec,
     DegreeSpec,
@@ -29,7 +29,7 @@ TEXTS = (
 
 
 def spec_of(path: Path) -> PerturbationSpec:
-    spec: PerturbationSpec = check(read_yaml(path), PerturbationSpec, where=str(path))
+    spec: PerturbationSpec = load_spec(read_yaml(path), PerturbationSpec, where=str(path))
     return spec
 
 

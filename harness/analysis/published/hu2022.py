@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from harness.errors import DataError
 from harness.stats.correlation import pearson
-from harness.storage.tables import Row, read_rows
+from harness.storage.tables import TableRow, read_rows
 
 _T = TypeVar("_T")
 PHENOMENA = {
@@ -110,16 +110,16 @@ def _is_of(path: str, name: str) -> bool:
     return path.startswith(f"prompts/{name}_prompts_")
 
 
-def _people(folder: Path, name: str) -> list[Row]:
+def _people(folder: Path, name: str) -> list[TableRow]:
     return read_rows(folder / f"human_data/fj/Human_{name}.csv", ["pKey", "itemNum", "Correct"])
 
 
-def _answers(folder: Path, name: str, model: str) -> list[Row]:
+def _answers(folder: Path, name: str, model: str) -> list[TableRow]:
     paths = [folder / path for path in answer_files(model) if f"/{name}_" in path]
     return [row for path in paths for row in read_rows(path, _ANSWER_COLUMNS)]
 
 
-def _by_item(rows: Sequence[Row], key: str, *, value: str) -> Mapping[int, float]:
+def _by_item(rows: Sequence[TableRow], key: str, *, value: str) -> Mapping[int, float]:
     """The mean of a column over the rows of each item."""
     grouped: dict[int, list[float]] = {}
     for row in rows:
@@ -127,12 +127,12 @@ def _by_item(rows: Sequence[Row], key: str, *, value: str) -> Mapping[int, float
     return {item: fmean(values) for item, values in grouped.items()}
 
 
-def _swing(rows: Sequence[Row]) -> float:
+def _swing(rows: Sequence[TableRow]) -> float:
     by_seed = _by_item(rows, "seed", value="correct")
     return max(by_seed.values()) - min(by_seed.values())
 
 
-def _permuted(rows: Sequence[Row]) -> float:
+def _permuted(rows: Sequence[TableRow]) -> float:
     """Accuracy where each option's probability is first summed over the orders it is shown in."""
     totals: dict[str, dict[int, float]] = {}
     gold: dict[str, int] = {}
@@ -145,7 +145,7 @@ def _permuted(rows: Sequence[Row]) -> float:
     return fmean(max(held, key=held.__getitem__) == gold[item] for item, held in totals.items())
 
 
-def _literal(row: Row, column: str, kind: type[_T]) -> _T:
+def _literal(row: TableRow, column: str, kind: type[_T]) -> _T:
     """A cell that holds a list or a mapping in Python's notation; nothing in it is evaluated."""
     try:
         found = literal_eval(row.cells[column])
@@ -156,11 +156,11 @@ def _literal(row: Row, column: str, kind: type[_T]) -> _T:
     return found
 
 
-def _mean(rows: Sequence[Row], column: str) -> float:
+def _mean(rows: Sequence[TableRow], column: str) -> float:
     return fmean(_number(row, column) for row in rows)
 
 
-def _number(row: Row, column: str) -> float:
+def _number(row: TableRow, column: str) -> float:
     """A cell as a number; True is 1 and False 0."""
     text = row.cells[column].strip()
     try:

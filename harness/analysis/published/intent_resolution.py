@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.data.readers.intent_resolution import COLUMNS, FIELDS, GROUPS, REFERENCES
-from harness.storage.tables import Row, read_rows
+from harness.storage.tables import TableRow, read_rows
 
 FILES = ("hu_gpt4augmented_turn2_data.csv",)
 _TRUE, _LITERAL = REFERENCES["turn2_true"], REFERENCES["turn2_literal"]
@@ -33,7 +33,7 @@ def counts(folder: Path) -> Mapping[str, float]:
     }
 
 
-def _blank(rows: Sequence[Row], task: str) -> int:
+def _blank(rows: Sequence[TableRow], task: str) -> int:
     own = [row for row in rows if row.cells["task"].strip() == task]
     return sum(not row.cells[FIELDS["context"]].strip() for row in own)
 
@@ -43,13 +43,13 @@ def _is_quoted(reply: str) -> bool:
     return text.startswith('"') and text.endswith('"')
 
 
-def _is_unspaced(row: Row) -> bool:
+def _is_unspaced(row: TableRow) -> bool:
     """Whether no white space stands between the prefix and the utterance."""
     end, start = row.cells[FIELDS["prefix"]][-1:], row.cells[FIELDS["utterance"]][:1]
     return not end.isspace() and not start.isspace()
 
 
-def _guessed(rows: Sequence[Row], name: str, guess: Guess) -> Mapping[str, float]:
+def _guessed(rows: Sequence[TableRow], name: str, guess: Guess) -> Mapping[str, float]:
     """The accuracy of a guesser over all items and by phenomenon."""
     own = {
         ours: [row for row in rows if row.cells["task"].strip() == theirs]
@@ -59,7 +59,7 @@ def _guessed(rows: Sequence[Row], name: str, guess: Guess) -> Mapping[str, float
     return {f"accuracy_{name}": _accuracy(rows, guess), **found}
 
 
-def _accuracy(rows: Sequence[Row], guess: Guess) -> float:
+def _accuracy(rows: Sequence[TableRow], guess: Guess) -> float:
     """The share of rows where a guesser takes the true reply; one it cannot tell counts half."""
     points = 0.0
     for row in rows:

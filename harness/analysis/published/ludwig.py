@@ -9,7 +9,7 @@ import numpy as np
 from harness.errors import DataError
 from harness.stats.agreement import alpha
 from harness.stats.estimate import Floats
-from harness.storage.tables import Row, read_rows
+from harness.storage.tables import TableRow, read_rows
 
 FILES = tuple(f"human_eval_{part}.csv" for part in ("1-150", "151-300", "301-450", "451-600"))
 _GOLD, _RATERS = "Ground truth", tuple(f"Annotator {number}" for number in range(1, 6))
@@ -37,11 +37,11 @@ def people(folder: Path) -> Mapping[str, float | None]:
     }
 
 
-def _ratings(rows: list[Row]) -> Floats:
+def _ratings(rows: list[TableRow]) -> Floats:
     return np.array([[_answer(row, name) for name in _RATERS] for row in rows])
 
 
-def _answer(row: Row, column: str) -> float:
+def _answer(row: TableRow, column: str) -> float:
     """Yes or no, whatever its case and full stop."""
     said = row.cells[column].strip().rstrip(".").lower()
     if said not in _ANSWERS:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError, nearest
+from harness.errors import DataError, SpecError, did_you_mean
 from harness.specs.data import OverlaySpec
-from harness.storage.tables import Row, read_rows
+from harness.storage.tables import TableRow, read_rows
 
 GROUPS = {
     "DV": "deceits",
@@ -92,7 +92,7 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     return [_sample(orders, controls.get(name)) for name, orders in stories.items()]
 
 
-def posed_item(row: Row) -> PosedItem:
+def posed_item(row: TableRow) -> PosedItem:
     """A row of a file of prompts, or of stored answers to them; it needs COLUMNS."""
     order = tuple(map(int, _listed(row, "randomized_option_order", _PLACES)))
     labels = _listed(row, "original_labels_complex", _LABELS)
@@ -179,7 +179,7 @@ def _sample(orders: Sequence[PosedItem], control: Sequence[PosedItem] | None) ->
     )
 
 
-def _listed(row: Row, column: str, form: re.Pattern[str]) -> tuple[str, ...]:
+def _listed(row: TableRow, column: str, form: re.Pattern[str]) -> tuple[str, ...]:
     """The numbers or words of a list as Python writes it."""
     text = row.cells[column].strip()
     if not form.fullmatch(text):
@@ -187,7 +187,7 @@ def _listed(row: Row, column: str, form: re.Pattern[str]) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", text))
 
 
-def _options(row: Row, count: int) -> list[str]:
+def _options(row: TableRow, count: int) -> list[str]:
     """The options at the end of a prompt, in the order they stand in; no two are alike."""
     tail = re.split(r"\r?\n", row.cells["prompt"].strip())[-count - 2 :]
     lines = [line.strip() for line in tail]
@@ -202,7 +202,7 @@ def _options(row: Row, count: int) -> list[str]:
     return texts
 
 
-def _numbered(row: Row, line: str, place: int) -> str:
+def _numbered(row: TableRow, line: str, place: int) -> str:
     """The text of the option at a place."""
     text = line.removeprefix(f"{place})").strip()
     if not text or text == line:
@@ -213,7 +213,7 @@ def _numbered(row: Row, line: str, place: int) -> str:
     return text
 
 
-def _right(row: Row, order: Sequence[int], *, labels: Sequence[str]) -> int:
+def _right(row: TableRow, order: Sequence[int], *, labels: Sequence[str]) -> int:
     """The index of the right option in the item's own order, told by number and by label."""
     shown = _listed(row, "randomized_labels_complex", _LABELS)
     if shown != tuple(labels[number - 1] for number in order):
@@ -231,7 +231,7 @@ def _right(row: Row, order: Sequence[int], *, labels: Sequence[str]) -> int:
     return order[answer - 1] - 1
 
 
-def _number(row: Row, column: str) -> str:
+def _number(row: TableRow, column: str) -> str:
     """A cell that holds a whole number."""
     text = row.cells[column].strip()
     if not re.fullmatch(r"0|[1-9][0-9]*", text):
@@ -239,12 +239,13 @@ def _number(row: Row, column: str) -> str:
     return text
 
 
-def _group(row: Row) -> str:
+def _group(row: TableRow) -> str:
     """The phenomenon of a row."""
     code = row.cells["phenomenon"].strip()
     if code not in GROUPS:
         raise DataError(
-            f"{row.place}: unknown phenomenon {code!r}{nearest(code, list(GROUPS))}; fetch the "
+            f"{row.place}: unknown phenomenon {code!r}{did_you_mean(code, list(GROUPS))}; "
+            "fetch the "
             "file again"
         )
     return GROUPS[code]

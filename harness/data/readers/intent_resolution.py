@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.core import Sample
-from harness.errors import DataError, nearest
+from harness.errors import DataError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec, Repair
-from harness.storage.tables import Row, read_rows
+from harness.storage.tables import TableRow, read_rows
 
 FIELDS = {
     "context": "context_without_dialog_prefix",
@@ -52,7 +52,7 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     return [_single_spaced(sample) for sample in samples] if overlay else samples
 
 
-def _sample(row: Row, released: Row) -> Sample:
+def _sample(row: TableRow, released: TableRow) -> Sample:
     """The sample of a row, named after what was released."""
     group = _group(released)
     if blank := [name for name in COLUMNS if name not in MAY_BE_BLANK and not _text(row, name)]:
@@ -77,7 +77,7 @@ def _single_spaced(sample: Sample) -> Sample:
     return replace(sample, fields=fields)
 
 
-def _text(row: Row, column: str) -> str:
+def _text(row: TableRow, column: str) -> str:
     """A cell without its outer whitespace; prefix and utterance keep it where they meet."""
     text = row.cells[column]
     if column == FIELDS["prefix"]:
@@ -85,17 +85,18 @@ def _text(row: Row, column: str) -> str:
     return text.rstrip() if column == FIELDS["utterance"] else text.strip()
 
 
-def _group(row: Row) -> str:
+def _group(row: TableRow) -> str:
     """The phenomenon a row belongs to."""
     task = row.cells["task"].strip()
     if task not in GROUPS:
         raise DataError(
-            f"{row.place}: unknown task {task!r}{nearest(task, list(GROUPS))}; correct the cell"
+            f"{row.place}: unknown task {task!r}{did_you_mean(task, list(GROUPS))}; "
+            "correct the cell"
         )
     return GROUPS[task]
 
 
-def _repaired(rows: Sequence[Row], repairs: Sequence[Repair]) -> list[Row]:
+def _repaired(rows: Sequence[TableRow], repairs: Sequence[Repair]) -> list[TableRow]:
     """The rows with each repair made in the one row it names, by what was released there."""
     result = list(rows)
     for repair in repairs:
@@ -108,7 +109,7 @@ def _repaired(rows: Sequence[Row], repairs: Sequence[Repair]) -> list[Row]:
     return result
 
 
-def _mended(row: Row, repair: Repair, *, released: Row) -> Row:
+def _mended(row: TableRow, repair: Repair, *, released: TableRow) -> TableRow:
     """A row, perhaps repaired before, with a repair made."""
     cells = {**row.cells, **repair.set}
     for column, number in repair.take.items():
@@ -120,7 +121,7 @@ def _mended(row: Row, repair: Repair, *, released: Row) -> Row:
     return replace(row, cells=cells)
 
 
-def _unnamed(row: Row, number: int) -> str:
+def _unnamed(row: TableRow, number: int) -> str:
     """A cell under no column name, counted from 1."""
     if number > len(row.overflow):
         raise ValueError(
@@ -141,7 +142,7 @@ def _refuse_unless_once(fragment: str, column: str, *, cells: Sequence[str]) -> 
             )
 
 
-def _index(rows: Sequence[Row], repair: Repair) -> int:
+def _index(rows: Sequence[TableRow], repair: Repair) -> int:
     """Where the one row that a repair names stands."""
     found = [i for i, row in enumerate(rows) if _is_named(row, repair.row)]
     if len(found) != 1:
@@ -153,31 +154,31 @@ def _index(rows: Sequence[Row], repair: Repair) -> int:
     return found[0]
 
 
-def _is_named(row: Row, names: Mapping[str, str]) -> bool:
+def _is_named(row: TableRow, names: Mapping[str, str]) -> bool:
     """Whether a row holds the values by which a repair names it."""
     return all(_text(row, column) == value for column, value in names.items())
 
 
-def _refuse_unknown_columns(rows: Sequence[Row], repair: Repair) -> None:
+def _refuse_unknown_columns(rows: Sequence[TableRow], repair: Repair) -> None:
     """Refuse columns that cannot name a row, and new text that would stand in no sample."""
     for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
         if unknown := [name for name in names if name not in known]:
             raise DataError(
                 f"{_described(rows, repair)} names unknown column "
-                f"{unknown[0]!r}{nearest(unknown[0], list(known))}; correct the overlay"
+                f"{unknown[0]!r}{did_you_mean(unknown[0], list(known))}; correct the overlay"
             )
 
 
-def _described(rows: Sequence[Row], repair: Repair) -> str:
+def _described(rows: Sequence[TableRow], repair: Repair) -> str:
     """How an error names a repair, and the files it is for."""
     paths = ", ".join(sorted({str(row.path) for row in rows}))
     row = ", ".join(f"{column} {value!r}" for column, value in repair.row.items())
     return f"{paths}: the overlay's repair of row {row or 'without a name'} ({repair.defect})"
 
 
-def _refuse_repeats(samples: Sequence[Sample], rows: Sequence[Row]) -> None:
+def _refuse_repeats(samples: Sequence[Sample], rows: Sequence[TableRow]) -> None:
     """Refuse two rows that would share an id."""
-    seen: dict[str, Row] = {}
+    seen: dict[str, TableRow] = {}
     for sample, row in zip(samples, rows, strict=True):
         if first := seen.get(sample.id):
             raise DataError(

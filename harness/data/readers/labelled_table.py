@@ -16,7 +16,7 @@ import msgspec
 
 from harness.core import Sample
 from harness.data.choices import LABELS
-from harness.errors import DataError, SpecError, nearest
+from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.tables import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text
@@ -34,7 +34,7 @@ DISPUTED, MADE = "disputed_label", "made"
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class LabelledItem:
     """One text with its label, as its row or its raters say; `cells` are the row's, by column."""
 
     text: str
@@ -53,7 +53,7 @@ def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> 
     if unknown := sorted(set(choices) - set(spec.label.names)):
         raise SpecError(
             f"the task's `choices` name label {unknown[0]!r}, which this table's map does not"
-            f"{nearest(unknown[0], list(spec.label.names))}"
+            f"{did_you_mean(unknown[0], list(spec.label.names))}"
         )
     items = [item for path in files for item in _items(path, spec)]
     if (rule := spec.originals) and all(MADE in item.flags for item in items):
@@ -72,7 +72,7 @@ def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> 
     return [_sample(item, spec, choices=choices, seen=seen) for item in items]
 
 
-def _items(path: Path, spec: TableSpec) -> list[Item]:
+def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
     """The rows of a file that can be asked about, those made of others in their clusters."""
     needed = [name for name in spec.columns if name not in spec.optional]
     found = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
@@ -88,7 +88,7 @@ def _items(path: Path, spec: TableSpec) -> list[Item]:
     kept = [(row, label) for row, label in labelled if label is not None]
     _told(rows, kept, "no label", of=path)
     items = [
-        Item(_text(row, spec), label, row.place, row.cells, _cluster(row, spec))
+        LabelledItem(_text(row, spec), label, row.place, row.cells, _cluster(row, spec))
         for row, label in kept
     ]
     return _linked(items, spec, spec.originals, path=path) if spec.originals else items
@@ -146,7 +146,7 @@ def _label(row: _Row, spec: LabelSpec) -> str | None:
     known = [value for values in spec.classes.values() for value in values]
     raise DataError(
         f"{row.place}: column {spec.column!r} says {said!r}, which `label` in the column map does "
-        f"not name{nearest(said, known)}"
+        f"not name{did_you_mean(said, known)}"
     )
 
 
@@ -188,8 +188,8 @@ def _cluster(row: _Row, spec: TableSpec) -> str:
 
 
 def _linked(
-    items: Sequence[Item], spec: TableSpec, rule: OriginalsSpec, *, path: Path
-) -> list[Item]:
+    items: Sequence[LabelledItem], spec: TableSpec, rule: OriginalsSpec, *, path: Path
+) -> list[LabelledItem]:
     """The originals and, where they are asked about, what was made of them, in its clusters."""
     is_own = [_is_own(item.cells, rule) for item in items]
     own = [item for item, is_original in zip(items, is_own, strict=True) if is_original]
@@ -217,9 +217,9 @@ def _linked(
     ]
 
 
-def _rated(items: Sequence[Item], spec: TableSpec) -> list[Item]:
+def _rated(items: Sequence[LabelledItem], spec: TableSpec) -> list[LabelledItem]:
     """One item for the raters of each text: the mean of numbers, else what most of them say."""
-    by_text: defaultdict[str, list[Item]] = defaultdict(list)
+    by_text: defaultdict[str, list[LabelledItem]] = defaultdict(list)
     for item in items:
         by_text[normal(item.text)].append(item)
     found = [_agreed(members, spec.label) for members in by_text.values()]
@@ -227,7 +227,7 @@ def _rated(items: Sequence[Item], spec: TableSpec) -> list[Item]:
     return _told(found, held, "raters who are equally many for two labels")
 
 
-def _agreed(items: Sequence[Item], spec: LabelSpec) -> Item | None:
+def _agreed(items: Sequence[LabelledItem], spec: LabelSpec) -> LabelledItem | None:
     """What the raters of one text make of it together; null where they are equally divided."""
     first = items[0]
     if spec.at_least is not None:
@@ -240,9 +240,9 @@ def _agreed(items: Sequence[Item], spec: LabelSpec) -> Item | None:
     return replace(first, label=counts[0][0])
 
 
-def _distinct(items: Sequence[Item]) -> list[Item]:
+def _distinct(items: Sequence[LabelledItem]) -> list[LabelledItem]:
     """The first of the items of the same words; flagged where a later one has another label."""
-    first: dict[str, Item] = {}
+    first: dict[str, LabelledItem] = {}
     disputed = 0
     for item in items:
         held = first.setdefault(words := normal(item.text), item)
@@ -257,7 +257,7 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
 
 
 def _sample(
-    item: Item, spec: TableSpec, *, choices: Mapping[str, str], seen: Counter[str]
+    item: LabelledItem, spec: TableSpec, *, choices: Mapping[str, str], seen: Counter[str]
 ) -> Sample:
     """The sample of an item; `seen` counts the texts so far, which ids are told apart by."""
     words = f"{spec.source}-{digest(item.text)[:12]}"

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError, nearest
+from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
-from harness.storage.tables import Row, read_rows
+from harness.storage.tables import TableRow, read_rows
 
 SPLITS = {
     "test_conversational_implicatures.csv": "test",
@@ -30,7 +30,7 @@ UNLABELLED, DEV = "unlabelled", "dev"
 _OPENINGS = {"yes": "yes", "no": "no", "not": "no"}  # one released text begins "Not"
 
 Pair = tuple[str, str]
-ByPair = Mapping[Pair, Row]
+ByPair = Mapping[Pair, TableRow]
 
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
@@ -59,7 +59,7 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     return samples
 
 
-def _sample(row: Row, split: str, *, kind: str, people: Row | None) -> Sample:
+def _sample(row: TableRow, split: str, *, kind: str, people: TableRow | None) -> Sample:
     """The sample of a row, its type and what people answered."""
     utterance, response = _pair(row, ITEM)
     gold = _opening(row, "Implicature")
@@ -82,9 +82,9 @@ def _sample(row: Row, split: str, *, kind: str, people: Row | None) -> Sample:
     )
 
 
-def _by_pair(rows: Sequence[Row], columns: Sequence[str]) -> ByPair:
+def _by_pair(rows: Sequence[TableRow], columns: Sequence[str]) -> ByPair:
     """The rows by question and reply, none of them twice."""
-    found: dict[Pair, Row] = {}
+    found: dict[Pair, TableRow] = {}
     for row in rows:
         if first := found.get(pair := _pair(row, columns)):
             raise DataError(
@@ -106,20 +106,20 @@ def _types(paths: Sequence[Path]) -> Mapping[Pair, str]:
     return found
 
 
-def _pair(row: Row, columns: Sequence[str]) -> Pair:
+def _pair(row: TableRow, columns: Sequence[str]) -> Pair:
     """What a row asks and what is replied."""
     utterance, response = (_text(row, column) for column in columns)
     return utterance, response
 
 
-def _text(row: Row, column: str) -> str:
+def _text(row: TableRow, column: str) -> str:
     """A cell, runs of white space made one blank."""
     if not (text := " ".join(row.cells[column].split())):
         raise DataError(f"{row.place}: nothing in {column}; fetch the file again")
     return text
 
 
-def _opening(row: Row, column: str) -> str:
+def _opening(row: TableRow, column: str) -> str:
     """Yes or no, as the first word of a cell says."""
     word = re.match(r"\w+", _text(row, column))
     said = _OPENINGS.get(word[0].lower()) if word else None
@@ -131,7 +131,7 @@ def _opening(row: Row, column: str) -> str:
     return said
 
 
-def _answer(row: Row, column: str) -> str:
+def _answer(row: TableRow, column: str) -> str:
     """One person's yes or no, and nothing beside it but a full stop."""
     said = _text(row, column).rstrip(".").lower()
     if said not in CHOICES:
@@ -146,7 +146,7 @@ def _refuse_others(files: Sequence[Path]) -> None:
     known = [*SPLITS, *PEOPLE, TYPES]
     for path in files:
         if path.name not in known:
-            raise DataError(f"{path}: not a file of this source{nearest(path.name, known)}")
+            raise DataError(f"{path}: not a file of this source{did_you_mean(path.name, known)}")
 
 
 def _refuse_strangers(people: ByPair, samples: Sequence[Sample]) -> None:

@@ -13,7 +13,7 @@ from harness.core import Sample
 from harness.errors import DataError, SpecError
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
-from harness.specs.schema import Spec, check
+from harness.specs.schema import Spec, load_spec
 from harness.storage.tables import read_text
 
 
@@ -84,7 +84,7 @@ def _parsed(line: str, *, where: str) -> SampleLine:
     if not isinstance(content, dict):
         raise DataError(f"{where}: {type(content).__name__}, not an object; put it in braces")
     try:
-        said: SampleLine = check(content, SampleLine, where=where)
+        said: SampleLine = load_spec(content, SampleLine, where=where)
     except SpecError as error:
         raise DataError(f"{error}; correct the line") from error
     return said

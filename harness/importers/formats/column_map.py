@@ -10,14 +10,14 @@ from harness.core import Sample
 from harness.errors import DataError
 from harness.importers.answers import (
     FileAnswers,
+    StatedAnswer,
     StoredAnswer,
-    Told,
     by_place,
     of_logprobs,
     of_probabilities,
 )
-from harness.importers.lookup import Posed
-from harness.importers.record import Place, Record, places, told_apart
+from harness.importers.lookup import SampleLookup
+from harness.importers.record import ImportedRecord, Place, distinct_sources, places
 from harness.parts import Message, Option
 from harness.specs.imports import (
     AnswerSpec,
@@ -38,7 +38,7 @@ def recognises(text: str) -> bool:
     return True
 
 
-def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
+def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a file; a row without one counts as not in it."""
     if spec is None or spec.answer is None:
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
@@ -56,18 +56,18 @@ def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> Fi
     ]
     answers = tuple(
         _answer(record, posed, spec=answer, place=place, prompt=prompt)
-        for record, place, prompt in zip(held, told_apart(found), asked, strict=True)
+        for record, place, prompt in zip(held, distinct_sources(found), asked, strict=True)
     )
-    return FileAnswers(answers, tuple(Told(path, what, n) for what, n in told.items() if n))
+    return FileAnswers(answers, tuple(StatedAnswer(path, what, n) for what, n in told.items() if n))
 
 
-def _records(path: Path, text: str, spec: MapSpec) -> list[Record]:
+def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
     """Every row or line of a file."""
     if spec.format == "csv":
         rows = read_rows(path, ())
-        return [Record(row.place, row.cells) for row in rows]
+        return [ImportedRecord(row.place, row.cells) for row in rows]
     numbered = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    return [Record(f"{path}:{n}", _object(line, f"{path}:{n}")) for n, line in numbered]
+    return [ImportedRecord(f"{path}:{n}", _object(line, f"{path}:{n}")) for n, line in numbered]
 
 
 def _object(line: str, place: str) -> Mapping[str, Any]:
@@ -88,7 +88,7 @@ def _columns(spec: AnswerSpec) -> tuple[str, ...]:
 
 
 def _answer(
-    record: Record, posed: Posed, *, spec: AnswerSpec, place: Place, prompt: str
+    record: ImportedRecord, posed: SampleLookup, *, spec: AnswerSpec, place: Place, prompt: str
 ) -> StoredAnswer:
     variant, sample = place
     options = posed.options(variant, sample)
@@ -114,7 +114,7 @@ def _answer(
     return StoredAnswer(record.place, sample.id, variant, messages, choices=choices, scores=scores)
 
 
-def _texts(record: Record, column: str) -> tuple[str, ...]:
+def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
     """The text in a column, or those of a list there."""
     value = record.value(column)
     if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
@@ -122,7 +122,9 @@ def _texts(record: Record, column: str) -> tuple[str, ...]:
     return (record.text(column),)
 
 
-def _chosen(record: Record, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample) -> str:
+def _chosen(
+    record: ImportedRecord, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample
+) -> str:
     """The answer of the option that a number or a text names."""
     said = record.text(spec.column).strip()
     by_text = {sample.choices[option.index].strip(): option for option in options}
@@ -144,7 +146,7 @@ def _ordered(options: Sequence[Option], order: str) -> list[Option]:
 
 
 def _values(
-    record: Record, spec: _Scored, *, options: Sequence[Option], sample: Sample
+    record: ImportedRecord, spec: _Scored, *, options: Sequence[Option], sample: Sample
 ) -> list[float]:
     """The numbers of the options, in the order they are shown in."""
     if spec.column is None:
@@ -161,7 +163,7 @@ def _values(
     return [by_index[option.index] for option in options]
 
 
-def _content(record: Record, column: str, *, count: int) -> dict[str, Any] | list[Any]:
+def _content(record: ImportedRecord, column: str, *, count: int) -> dict[str, Any] | list[Any]:
     """The list or object in a column, as it is nested there or written as JSON."""
     value = record.value(column)
     if isinstance(value, str):

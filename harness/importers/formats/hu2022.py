@@ -13,14 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import Sample
-from harness.data.choices import order_of
+from harness.data.choices import permutation
 from harness.data.readers.hu2022 import COLUMNS, PosedItem, posed_item
 from harness.errors import DataError
-from harness.importers.answers import FileAnswers, StoredAnswer, Told, by_place, of_probabilities
-from harness.importers.lookup import Posed
+from harness.importers.answers import (
+    FileAnswers,
+    StatedAnswer,
+    StoredAnswer,
+    by_place,
+    of_probabilities,
+)
+from harness.importers.lookup import SampleLookup
 from harness.parts import Message
 from harness.specs.imports import MapSpec
-from harness.storage.tables import Row, read_rows
+from harness.storage.tables import TableRow, read_rows
 
 LOOKS_FOR = "a CSV file with the columns phenomenon, randomized_option_order and distribution"
 
@@ -36,7 +42,7 @@ _NOTHING = re.compile(rf"|nan|none|\{{(?:\s*{_NO_NUMBER}\s*,?)*\s*\}}", re.IGNOR
 class _Line:
     """A row, the item on it and the sample it is about."""
 
-    row: Row
+    row: TableRow
     item: PosedItem
     sample: Sample
 
@@ -53,7 +59,7 @@ def recognises(text: str) -> bool:
     return set(header) >= _MARKS
 
 
-def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
+def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a file; a row without probabilities counts as not in it."""
     rows = read_rows(path, (*COLUMNS, "distribution"))
     lines = [_line(row, posed) for row in rows if row.cells.get("is_example") != "True"]
@@ -68,11 +74,12 @@ def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> Fi
             answers.append(_answer(line, posed, is_control=is_control))
             told[_OTHERWISE] += _is_contradicted(line, answers[-1])
     return FileAnswers(
-        tuple(answers), tuple(Told(path, what, count) for what, count in told.items() if count)
+        tuple(answers),
+        tuple(StatedAnswer(path, what, count) for what, count in told.items() if count),
     )
 
 
-def _line(row: Row, posed: Posed) -> _Line:
+def _line(row: TableRow, posed: SampleLookup) -> _Line:
     """The sample that a row is about: of its group, with its content and its options."""
     item = posed_item(row)
     same = [
@@ -108,7 +115,7 @@ def _controls(lines: Sequence[_Line]) -> Iterator[bool | None]:
         yield None if is_left_out else is_control
 
 
-def _answer(line: _Line, posed: Posed, *, is_control: bool) -> StoredAnswer:
+def _answer(line: _Line, posed: SampleLookup, *, is_control: bool) -> StoredAnswer:
     row, choices = line.row, tuple(str(place) for place, _ in enumerate(line.item.order, 1))
     try:
         values = by_place(row.cells["distribution"], len(choices))
@@ -126,7 +133,7 @@ def _answer(line: _Line, posed: Posed, *, is_control: bool) -> StoredAnswer:
     )
 
 
-def _variant(line: _Line, posed: Posed, *, is_control: bool) -> str:
+def _variant(line: _Line, posed: SampleLookup, *, is_control: bool) -> str:
     """The variant that lays out the options in the order of the row, which is that of its seed."""
     item = line.item
     found = [
@@ -141,7 +148,7 @@ def _variant(line: _Line, posed: Posed, *, is_control: bool) -> str:
             f"{item.place}: seed {item.seed}, but the task has no variant that asks for a number "
             f"in order {item.seed}{' without the story' * is_control}; leave the file out"
         )
-    order = tuple(place + 1 for place in order_of(line.sample, item.seed))
+    order = tuple(place + 1 for place in permutation(line.sample, item.seed))
     if order != item.order:
         raise DataError(
             f"{item.place}: options in order {list(item.order)}, while order {item.seed} of sample "

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import Sample
 from harness.errors import DataError, ModelError
-from harness.importers.answers import FileAnswers, StoredAnswer, Told
-from harness.importers.lookup import Posed, wording
-from harness.importers.record import Place, Record, places, told_apart
+from harness.importers.answers import FileAnswers, StatedAnswer, StoredAnswer
+from harness.importers.lookup import SampleLookup, wording
+from harness.importers.record import ImportedRecord, Place, distinct_sources, places
 from harness.parts import Message
 from harness.specs.imports import MapSpec
 
@@ -33,7 +33,7 @@ def recognises(text: str) -> bool:
     )
 
 
-def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
+def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a log; a sample that ended in an error counts as not in it."""
     log = _log(path)
     samples: Sequence[EvalSample] = log.samples or ()
@@ -45,13 +45,15 @@ def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> Fi
     found = [_places(parts[0], path, posed=posed, spec=spec) for parts in by_id.values()]
     answers = [
         _answer(parts, path, posed=posed, place=place, model=log.eval.model)
-        for parts, place in zip(by_id.values(), told_apart(found), strict=True)
+        for parts, place in zip(by_id.values(), distinct_sources(found), strict=True)
     ]
     counts = {
         "not of the map's `only`: left out": len(samples) - len(wanted),
         "ended in an error, without an answer: missing": len(wanted) - len(ended),
     }
-    return FileAnswers(tuple(answers), tuple(Told(path, w, n) for w, n in counts.items() if n))
+    return FileAnswers(
+        tuple(answers), tuple(StatedAnswer(path, w, n) for w, n in counts.items() if n)
+    )
 
 
 def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need not be there
@@ -70,18 +72,22 @@ def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need n
         ) from error
 
 
-def _record(part: "EvalSample", path: Path) -> Record:
+def _record(part: "EvalSample", path: Path) -> ImportedRecord:
     content = {"id": part.id, "epoch": part.epoch, "metadata": part.metadata}
     written = part.input if isinstance(part.input, str) else ""
-    return Record(f"{path}, sample {part.id}", {**content, "input": written, "target": part.target})
+    return ImportedRecord(
+        f"{path}, sample {part.id}", {**content, "input": written, "target": part.target}
+    )
 
 
-def _is_wanted(record: Record, spec: MapSpec | None) -> bool:
+def _is_wanted(record: ImportedRecord, spec: MapSpec | None) -> bool:
     only = spec.only if spec else None
     return only is None or record.text(only.column) == only.value
 
 
-def _places(part: "EvalSample", path: Path, *, posed: Posed, spec: MapSpec | None) -> list[Place]:
+def _places(
+    part: "EvalSample", path: Path, *, posed: SampleLookup, spec: MapSpec | None
+) -> list[Place]:
     record = _record(part, path)
     prompts = [wording(_asked(part, place=record.place)), str(record.content["input"])]
     return places(record, posed, spec=spec, prompts=[text for text in prompts if text])
@@ -99,7 +105,7 @@ def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
 
 
 def _answer(
-    parts: "Sequence[EvalSample]", path: Path, *, posed: Posed, place: Place, model: str
+    parts: "Sequence[EvalSample]", path: Path, *, posed: SampleLookup, place: Place, model: str
 ) -> StoredAnswer:
     variant, sample = place
     where = f"{path}, sample {parts[0].id}"
@@ -118,7 +124,9 @@ def _answer(
     )
 
 
-def _letters(part: "EvalSample", posed: Posed, *, variant: str, sample: Sample) -> dict[str, str]:
+def _letters(
+    part: "EvalSample", posed: SampleLookup, *, variant: str, sample: Sample
+) -> dict[str, str]:
     """What each letter of Inspect's multiple choice stands for, as this variant answers."""
     answers = {sample.choices[o.index]: o.answer.strip() for o in posed.options(variant, sample)}
     choices = part.choices or []

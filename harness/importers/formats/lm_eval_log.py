@@ -13,9 +13,9 @@ import msgspec
 
 from harness.core import Sample
 from harness.errors import DataError
-from harness.importers.answers import FileAnswers, StoredAnswer, Told, of_logprobs
-from harness.importers.lookup import Posed, wording
-from harness.importers.record import Record, places, told_apart
+from harness.importers.answers import FileAnswers, StatedAnswer, StoredAnswer, of_logprobs
+from harness.importers.lookup import SampleLookup, wording
+from harness.importers.record import ImportedRecord, distinct_sources, places
 from harness.parts import ChoiceScore, Message
 from harness.specs.imports import MapSpec
 
@@ -45,7 +45,7 @@ def recognises(text: str) -> bool:
     return line.startswith("{") and all(mark in line for mark in marks)
 
 
-def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
+def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a log; of several filters of one reply the first stands for all."""
     numbered = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     read = [_line(f"{path}:{number}", line) for number, line in numbered]
@@ -62,25 +62,25 @@ def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> Fi
     answers = [
         _answer(record.place, parts, posed, variant=variant, sample=sample)
         for (record, _), parts, (variant, sample) in zip(
-            kept, asked, told_apart(found), strict=True
+            kept, asked, distinct_sources(found), strict=True
         )
     ]
-    told = Told(
+    told = StatedAnswer(
         path, "of another filter, or not of the map's `only`: left out", len(read) - len(kept)
     )
     return FileAnswers(tuple(answers), (told,) if told.rows else ())
 
 
-def _line(place: str, line: str) -> tuple[Record, _Line]:
+def _line(place: str, line: str) -> tuple[ImportedRecord, _Line]:
     """A line as a record and as what this layout needs of it."""
     try:
         content = json.loads(line)
-        return Record(place, content), msgspec.convert(content, _Line)
+        return ImportedRecord(place, content), msgspec.convert(content, _Line)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise DataError(f"{place}: not {LOOKS_FOR} ({error}); get the file again") from error
 
 
-def _is_wanted(record: Record, spec: MapSpec | None) -> bool:
+def _is_wanted(record: ImportedRecord, spec: MapSpec | None) -> bool:
     only = spec.only if spec else None
     return only is None or record.text(only.column) == only.value
 
@@ -125,7 +125,7 @@ def _messages(context: object, *, place: str) -> tuple[Message, ...]:
 
 
 def _answer(
-    place: str, asked: Sequence[_Asked], posed: Posed, *, variant: str, sample: Sample
+    place: str, asked: Sequence[_Asked], posed: SampleLookup, *, variant: str, sample: Sample
 ) -> StoredAnswer:
     messages = asked[0].context
     if any(part.context != messages for part in asked):
@@ -146,7 +146,7 @@ def _answer(
 
 
 def _in_order(
-    asked: Sequence[_Asked], posed: Posed, *, place: str, variant: str, sample: Sample
+    asked: Sequence[_Asked], posed: SampleLookup, *, place: str, variant: str, sample: Sample
 ) -> list[_Asked]:
     """The scored continuations in the order the variant shows its options in."""
     wanted = [option.answer.strip() for option in posed.options(variant, sample)]

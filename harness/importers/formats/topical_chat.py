@@ -14,7 +14,7 @@ import msgspec
 from harness.data.readers.topical_chat import shown
 from harness.errors import DataError
 from harness.importers.answers import FileAnswers, StoredAnswer
-from harness.importers.lookup import Posed
+from harness.importers.lookup import SampleLookup
 from harness.parts import Message
 from harness.specs.imports import MapSpec
 
@@ -37,7 +37,7 @@ def recognises(text: str) -> bool:
     return text.lstrip().startswith("[") and '"all_responses"' in text
 
 
-def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> FileAnswers:
+def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a file; an item without any reply counts as not in it."""
     try:
         items = msgspec.json.decode(text, type=list[_Item])
@@ -49,7 +49,7 @@ def read(path: Path, text: str, posed: Posed, spec: MapSpec | None = None) -> Fi
     )
 
 
-def _answer(item: _Item, posed: Posed, *, place: str) -> StoredAnswer:
+def _answer(item: _Item, posed: SampleLookup, *, place: str) -> StoredAnswer:
     fields = shown(item.source, item.context, item.system_output)
     if not (samples := posed.having(fields, item.system_id)):
         raise posed.unknown(place, f"of {item.system_id!r}")

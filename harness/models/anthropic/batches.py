@@ -19,23 +19,23 @@ from harness.errors import ModelError
 from harness.models.anthropic.model import AnthropicModel, arguments, client_options, translated
 from harness.models.anthropic.replies import is_filtered, read_reply
 from harness.models.client.batch_api import (
+    BatchEntry,
+    BatchExpired,
+    BatchLimits,
     BatchRecord,
-    Entry,
-    Gone,
-    Limits,
-    Status,
+    BatchStatus,
     body_of,
     gathered,
     names_of,
     read_lines,
     start_of,
 )
-from harness.models.client.retry import Refused, Transient
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import UNCHARGED, Mode, Reason
 
 _T = TypeVar("_T")
 
-LIMITS = Limits(entries=100_000, bytes=256_000_000)
+LIMITS = BatchLimits(entries=100_000, bytes=256_000_000)
 """Of Anthropic's guide "Batch processing": 100,000 requests or 256 MB, whichever comes first."""
 TRANSFER_S = 600.0
 """How long requests may take to go up, or results to come down."""
@@ -114,21 +114,21 @@ class AnthropicBatches:
         """Close them."""
         self._client.close()
 
-    def entries(self, request: Request) -> tuple[Entry, ...]:
+    def entries(self, request: Request) -> tuple[BatchEntry, ...]:
         """One entry for each reply that is wanted."""
         params = body_of(arguments(request, self._spec))
         return tuple(
-            Entry(name, json.dumps({"custom_id": name, "params": params}).encode())
+            BatchEntry(name, json.dumps({"custom_id": name, "params": params}).encode())
             for name in names_of(request)
         )
 
-    def submit(self, entries: Sequence[Entry], *, endpoint: str, nonce: str) -> str:
+    def submit(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
         """Hand all entries in with one call, which takes no name of ours."""
         asked = [json.loads(entry.line) for entry in entries]
         batches = self._client.messages.batches.with_raw_response
         try:
             return self._asked(partial(batches.create, requests=asked), _Batch).id
-        except Gone as error:
+        except BatchExpired as error:
             raise ModelError(
                 f"{self.address} has no batches ({error}); leave out --batch"
             ) from None
@@ -155,14 +155,14 @@ class AnthropicBatches:
                 return
             after = {"after_id": page.data[-1].id}
 
-    def look(self, name: str) -> Status:
+    def look(self, name: str) -> BatchStatus:
         """How a batch fares."""
         batches = self._client.messages.batches.with_raw_response
         batch = self._asked(partial(batches.retrieve, name), _Batch)
         if batch.archived_at is not None:
-            raise Gone(f"its results were kept until {batch.archived_at}")
+            raise BatchExpired(f"its results were kept until {batch.archived_at}")
         counts = batch.request_counts
-        return Status(
+        return BatchStatus(
             id=name,
             word=self._server.told(batch.processing_status),
             is_ended=batch.processing_status == "ended",
@@ -171,7 +171,7 @@ class AnthropicBatches:
         )
 
     def results(
-        self, status: Status, requests: Sequence[Request], *, record: BatchRecord
+        self, status: BatchStatus, requests: Sequence[Request], *, record: BatchRecord
     ) -> Iterator[Response]:
         """What each entry came to; several replies to a request are joined once all are there."""
         lines = ((line.custom_id, partial(self._read, line)) for line in self._lines(status.id))
@@ -202,7 +202,7 @@ class AnthropicBatches:
         told = _message(result.error)
         reason = Reason.FILTERED if is_filtered(told) else Reason.FAILED
         message = self._server.told(f"in a batch: {result.type}{told}")
-        raise Refused(reason, message, usage=UNCHARGED)
+        raise PermanentError(reason, message, usage=UNCHARGED)
 
     def _asked(self, call: Callable[[], Any], kind: type[_T]) -> _T:
         """What a call gives, read from its JSON."""
@@ -210,7 +210,7 @@ class AnthropicBatches:
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.DecodeError, ValueError) as error:
-            raise Transient(f"{self.address} sent what is not of its API ({error})") from None
+            raise RetryableError(f"{self.address} sent what is not of its API ({error})") from None
 
     def _content(self, call: Callable[[], Any]) -> bytes:
         """The bytes of the reply to a call of the client library."""
@@ -219,7 +219,7 @@ class AnthropicBatches:
         try:
             content: bytes = call().http_response.read()
         except anthropic.NotFoundError as error:
-            raise Gone(f"404: {self._server.told(str(error.message))}") from None
+            raise BatchExpired(f"404: {self._server.told(str(error.message))}") from None
         except anthropic.AnthropicError as error:
             # The library's message may repeat the key: it is not chained.
             raise translated(error, self._server, model=self._spec.model) from None

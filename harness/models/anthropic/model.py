@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.anthropic.replies import FORM, is_filtered, read_reply
-from harness.models.client.endpoint import Server, lacks_right
-from harness.models.client.replies import Heard, several
+from harness.models.client.endpoint import Endpoint, is_permission_error
+from harness.models.client.replies import RepliesByKey, collect_n
 from harness.models.client.retry import (
-    Begun,
     Call,
-    Policy,
-    Refused,
-    Transient,
-    answer_all,
-    wait_asked_for,
+    PartialReply,
+    PermanentError,
+    RetryableError,
+    RetryPolicy,
+    retry_after_seconds,
+    send_all,
 )
-from harness.models.client.transport import charge_of, pool, post, told_of
+from harness.models.client.transport import describe, http_client, post, usage_of
 from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.specs.models import AnthropicSpec
 
@@ -65,18 +65,18 @@ class AnthropicModel:
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
         spec = self._spec
-        policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
-        return answer_all(requests, self._connect, policy)
+        policy = RetryPolicy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
+        return send_all(requests, self._connect, policy)
 
     @property
-    def access(self) -> tuple[Server, AnthropicSpec]:
+    def access(self) -> tuple[Endpoint, AnthropicSpec]:
         """Where it is reached, and how: what else asks it needs to know."""
         return self._server, self._spec
 
     @cached_property
-    def _server(self) -> Server:
+    def _server(self) -> Endpoint:
         spec = self._spec
-        return Server.found(
+        return Endpoint.found(
             spec.base_url,
             self._environ,
             url_env=spec.base_url_env,
@@ -107,7 +107,7 @@ class AnthropicModel:
                     f"{self._server.remedy}"
                 ) from None
         except anthropic.AuthenticationError as error:
-            if not lacks_right(error.status_code, error.message):
+            if not is_permission_error(error.status_code, error.message):
                 raise translated(error, self._server, model=self._spec.model) from None
         except anthropic.AnthropicError:
             pass  # a server, or a key of few rights, that lists nothing may answer well
@@ -119,7 +119,7 @@ class AnthropicModel:
         import anthropic
 
         spec = self._spec
-        http = pool(anthropic, spec.concurrency)
+        http = http_client(anthropic, spec.concurrency)
         async with anthropic.AsyncAnthropic(
             **options, timeout=spec.timeout_s, http_client=http
         ) as client:
@@ -128,18 +128,18 @@ class AnthropicModel:
     async def _ask(
         self,
         client: "anthropic.AsyncAnthropic",
-        heard: Heard,
+        heard: RepliesByKey,
         request: Request,
-    ) -> Response | Begun:
+    ) -> Response | PartialReply:
         """One call for one request: for the next reply, where more are wanted than are `heard`."""
         if request.mode not in self.modes:
-            raise Refused(
+            raise PermanentError(
                 Reason.UNSUPPORTED,
                 f"Anthropic's API cannot be asked to {request.mode}; it tells no "
                 "log-probabilities and no vectors: use kind: transformers, vllm or openai",
                 usage=UNCHARGED,
             )
-        return await several(request, heard, partial(self._reply, client))
+        return await collect_n(request, heard, partial(self._reply, client))
 
     async def _reply(self, client: "anthropic.AsyncAnthropic", request: Request) -> Response:
         """One reply to one request; the API gives no more a call."""
@@ -156,7 +156,7 @@ class AnthropicModel:
         return read_reply(content, request, self._server)
 
 
-def client_options(server: Server) -> dict[str, Any]:
+def client_options(server: Endpoint) -> dict[str, Any]:
     """What every client is built with; its own retries are off."""
     return {"api_key": server.key or "none", "base_url": server.url, "max_retries": 0}
 
@@ -199,7 +199,7 @@ def _unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def translated(
     error: "anthropic.AnthropicError | aiohttp.ClientError",
-    server: Server,
+    server: Endpoint,
     *,
     model: str,
     has_form: bool = False,
@@ -214,21 +214,21 @@ def translated(
 
     if isinstance(error, anthropic.APIStatusError):
         return _of_status(error, server, model=model, has_form=has_form)
-    message = f"{server.address}: {server.told(told_of(error))}"
+    message = f"{server.address}: {server.told(describe(error))}"
     broken = (anthropic.APIConnectionError, anthropic.APIResponseValidationError)
     if isinstance(error, (*broken, aiohttp.ClientError)):
-        return Transient(message, usage=charge_of(error))
+        return RetryableError(message, usage=usage_of(error))
     return ModelError(f"{message}; see the settings of model {model}")
 
 
-def _hint(server: Server) -> str:
+def _hint(server: Endpoint) -> str:
     """What an address has too much of: /v1 is put behind it."""
     cut = server.address.removesuffix("/v1")
     return "" if cut == server.address else f" to {cut}, without /v1, which is put behind it"
 
 
 def _of_status(
-    error: "anthropic.APIStatusError", server: Server, *, model: str, has_form: bool
+    error: "anthropic.APIStatusError", server: Endpoint, *, model: str, has_form: bool
 ) -> Exception:
     """What an HTTP status, and what the body says of it, amount to."""
     body = error.body if isinstance(error.body, dict) else {}
@@ -237,12 +237,12 @@ def _of_status(
     told = server.told(str(told or error.message))
     status, message = error.status_code, f"{server.address} answered {error.status_code}: {told}"
     if is_filtered(told):
-        return Refused(Reason.FILTERED, message, usage=UNCHARGED)
+        return PermanentError(Reason.FILTERED, message, usage=UNCHARGED)
     if status in PASSING or status >= 500:
         retry_after = error.response.headers.get("retry-after")
-        wait_s = wait_asked_for(retry_after, datetime.now(UTC))
+        wait_s = retry_after_seconds(retry_after, datetime.now(UTC))
         is_turned_away = status in (429, 529)
-        return Transient(message, wait_s, is_turned_away=is_turned_away, usage=UNCHARGED)
+        return RetryableError(message, wait_s, is_turned_away=is_turned_away, usage=UNCHARGED)
     remedies = {
         401: server.key_remedy,
         402: "see the account's credit, then repeat the command",
@@ -260,4 +260,4 @@ def _of_status(
         return ModelError(f"{message}; or set sends_temperature: false for {model!r}")
     if remedy := remedies.get(status):
         return ModelError(f"{message}; {remedy}")
-    return Refused(Reason.FAILED, message, usage=UNCHARGED)
+    return PermanentError(Reason.FAILED, message, usage=UNCHARGED)

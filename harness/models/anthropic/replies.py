@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.client.endpoint import Server
-from harness.models.client.replies import cut_short, reasoning_in, sound, withheld
-from harness.models.client.retry import Refused, Transient
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.replies import no_answer, reasoning_in, repair_surrogates, truncated
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import Reason, Usage
 
 FORM = "reply"
@@ -36,7 +36,7 @@ class _Usage(Struct):
     output_tokens_details: Any = None
 
 
-def read_reply(content: bytes, request: Request, server: Server) -> Response:
+def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a message, or why there is none."""
     body = _read_object(content, server)
     stop, usage = body.get("stop_reason"), _read_usage(body.get("usage"))
@@ -44,15 +44,15 @@ def read_reply(content: bytes, request: Request, server: Server) -> Response:
         blocks = msgspec.convert(body["content"], list[_Block])
     except msgspec.ValidationError as error:
         told = f"the reply is not a message: {error}"
-        raise Refused(Reason.FAILED, told, usage=usage) from None
+        raise PermanentError(Reason.FAILED, told, usage=usage) from None
     served = body["model"] if isinstance(body.get("model"), str) else None
     if stop == "refusal":
         why = _read_explanation(body.get("stop_details"))
         message = server.told(f"the model refused (stop_reason refusal){why}")
-        return withheld(request, Reason.REFUSED, message, usage=usage, served=served)
+        return no_answer(request, Reason.REFUSED, message, usage=usage, served=served)
     text = _text(blocks, is_form=request.schema is not None)
     if stop in CUT and not text:
-        return cut_short(request, usage=usage, served=served)
+        return truncated(request, usage=usage, served=served)
     stop = "length" if stop in CUT else stop if isinstance(stop, str) else None
     return Response(request.key, (text,), stop=stop, usage=usage, served=served)
 
@@ -69,22 +69,22 @@ def _text(blocks: Sequence[_Block], *, is_form: bool) -> str:
         text = json.dumps(forms[0], ensure_ascii=False)
     else:
         text = "".join(block.text for block in blocks if block.type == "text")
-    return sound(text)
+    return repair_surrogates(text)
 
 
-def _read_object(content: bytes, server: Server) -> dict[str, Any]:
+def _read_object(content: bytes, server: Endpoint) -> dict[str, Any]:
     """The JSON object of a reply that has content, which may be empty."""
     try:
         body = server.masked(json.loads(content))
     except (ValueError, RecursionError) as error:
-        raise Transient(f"{server.address} sent what is not JSON ({error})") from None
+        raise RetryableError(f"{server.address} sent what is not JSON ({error})") from None
     if not isinstance(body, dict):
-        raise Transient(f"{server.address} sent no content")
+        raise RetryableError(f"{server.address} sent no content")
     if isinstance(body.get("content"), list):
         return body
     told = f": {server.told(json.dumps(body['error']))}" if body.get("error") else ""
     usage = _read_usage(body.get("usage"))
-    raise Transient(f"{server.address} sent no content{told}", usage=usage)
+    raise RetryableError(f"{server.address} sent no content{told}", usage=usage)
 
 
 def _read_usage(usage: object) -> Usage:

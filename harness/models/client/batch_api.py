@@ -18,8 +18,8 @@ import msgspec
 
 from harness.core import Request, Response
 from harness.errors import StoreError
-from harness.models.client.replies import joined, withheld
-from harness.models.client.retry import Refused, Transient
+from harness.models.client.replies import merge, no_answer
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import Mode, Reason
 from harness.storage.files import write_whole
 
@@ -99,7 +99,7 @@ LONGEST_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BatchLimits:
     """What a provider takes in one batch."""
 
     entries: int
@@ -107,7 +107,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BatchEntry:
     """One question in a batch: a JSON object, which holds the name its result will have."""
 
     name: str
@@ -115,7 +115,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class BatchStatus:
     """How a batch fares, in the provider's word; `files` are where its results lie.
 
     `trouble` says why the provider took none of it: then nothing of it was asked.
@@ -130,7 +130,7 @@ class Status:
     trouble: str | None = None
 
 
-class Gone(Exception):
+class BatchExpired(Exception):
     """The provider knows no such batch, or keeps its results no longer."""
 
 
@@ -146,7 +146,7 @@ class BatchServer(Protocol):
         """Where it is, as it may be told."""
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> BatchLimits:
         """What it takes in one batch."""
 
     @property
@@ -164,30 +164,30 @@ class BatchServer(Protocol):
     ) -> None:
         """Disconnect."""
 
-    def entries(self, request: Request) -> tuple[Entry, ...]:
+    def entries(self, request: Request) -> tuple[BatchEntry, ...]:
         """What a request is in a batch: more than one entry where one gives too few replies."""
 
-    def submit(self, entries: Sequence[Entry], *, endpoint: str, nonce: str) -> str:
+    def submit(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
         """Hand a batch in; the provider's name for it."""
 
     def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
         """The name of a batch that may have been handed in; it is none of those known."""
 
-    def look(self, name: str) -> Status:
+    def look(self, name: str) -> BatchStatus:
         """How a batch fares."""
 
     def results(
-        self, status: Status, requests: Sequence[Request], *, record: BatchRecord
+        self, status: BatchStatus, requests: Sequence[Request], *, record: BatchRecord
     ) -> Iterator[Response]:
         """The response to each of some requests that a batch that has ended has a result of."""
 
 
 def parted(
     requests: Sequence[Request], server: BatchServer
-) -> Iterator[tuple[tuple[Request, ...], list[Entry]]]:
+) -> Iterator[tuple[tuple[Request, ...], list[BatchEntry]]]:
     """Requests with their entries, in parts that are no larger than a provider takes."""
     part: list[Request] = []
-    entries: list[Entry] = []
+    entries: list[BatchEntry] = []
     size = 0
     for request in requests:
         new = server.entries(request)
@@ -257,7 +257,7 @@ def gathered(
         replies[name] = settled(request, partial(read, request))
         if len(replies) == len(names(request)):
             whole = [replies[name] for name in names(request)]
-            yield whole[0] if len(whole) == 1 else joined(request, whole)
+            yield whole[0] if len(whole) == 1 else merge(request, whole)
     if strangers:
         told = "batch %s: %d results of no request of ours; left out"
         _log.warning(told, record.id, strangers)
@@ -267,6 +267,6 @@ def settled(request: Request, read: Callable[[], Response]) -> Response:
     """The response that is read, or the failure that reading ends in."""
     try:
         return read()
-    except (Refused, Transient) as error:
-        reason = error.reason if isinstance(error, Refused) else Reason.FAILED
-        return withheld(request, reason, str(error), usage=error.usage, served=None)
+    except (PermanentError, RetryableError) as error:
+        reason = error.reason if isinstance(error, PermanentError) else Reason.FAILED
+        return no_answer(request, reason, str(error), usage=error.usage, served=None)

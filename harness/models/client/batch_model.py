@@ -15,16 +15,16 @@ from uuid import uuid4
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.client.batch_api import (
+    BatchEntry,
+    BatchExpired,
     BatchFiles,
     BatchRecord,
     BatchServer,
-    Entry,
-    Gone,
-    Status,
+    BatchStatus,
     parted,
 )
 from harness.models.client.cached import Progress
-from harness.models.client.retry import Refused, Transient
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import Mode, Reason
 
 _log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ class BatchModel:
         """What the provider calls a batch that may have arrived; null where it did not."""
         try:
             return self._server.find(record, known=known)
-        except Gone as error:
+        except BatchExpired as error:
             raise ModelError(
                 f"{self._server.address} lists no batches ({error}), so that one of "
                 f"{len(record.keys)} requests may be there or not: remove "
@@ -188,7 +188,7 @@ class BatchModel:
         return found
 
     def _handed_in(
-        self, requests: Sequence[Request], entries: Sequence[Entry], *, endpoint: str
+        self, requests: Sequence[Request], entries: Sequence[BatchEntry], *, endpoint: str
     ) -> BatchRecord:
         """Write down, hand in, and write down what the provider calls it."""
         server, keys = self._server, tuple(request.key for request in requests)
@@ -209,7 +209,7 @@ class BatchModel:
                 return found
             try:
                 return server.submit(entries, endpoint=endpoint, nonce=record.nonce)
-            except (Refused, ModelError):
+            except (PermanentError, ModelError):
                 self._files.remove(record)
                 raise
 
@@ -238,17 +238,17 @@ class BatchModel:
                 "nothing of them was asked: mend that, then repeat the command"
             )
 
-    def _look(self, job: _Job) -> Status:
+    def _look(self, job: _Job) -> BatchStatus:
         """Look at a batch, and say how it fares."""
         try:
             status = self._patiently(lambda _: self._server.look(job.id))
-        except Gone as error:
+        except BatchExpired as error:
             raise self._lost(job, error) from None
         stage = f"batch {job.id} ({status.word}: {status.done} of {status.total} answered there)"
         self._progress(stage, 0, len(job.wanted))
         return status
 
-    def _collected(self, job: _Job, status: Status) -> Iterator[Response]:
+    def _collected(self, job: _Job, status: BatchStatus) -> Iterator[Response]:
         """What a batch that has ended says to each request that is wanted of it."""
         left = {request.key: request for request in job.wanted}
         failed = set(job.record.failed)
@@ -256,7 +256,7 @@ class BatchModel:
             found = self._patiently(
                 lambda _: list(self._server.results(status, job.wanted, record=job.record))
             )
-        except Gone as error:
+        except BatchExpired as error:
             raise self._lost(job, error) from None
         for response in [*found, *self._lacking(job, status, found)]:
             if left.pop(response.key, None) is not None:
@@ -266,7 +266,9 @@ class BatchModel:
         state = "collected" if keys | failed >= set(job.record.keys) else job.record.state
         self._files.write(replace(job.record, state=state, failed=tuple(sorted(failed))))
 
-    def _lacking(self, job: _Job, status: Status, found: Sequence[Response]) -> Iterator[Response]:
+    def _lacking(
+        self, job: _Job, status: BatchStatus, found: Sequence[Response]
+    ) -> Iterator[Response]:
         """A failure for each wanted request that a batch has no result of."""
         keys = {response.key for response in found}
         told = f"batch {job.id} ended ({status.word}) without a result of this request"
@@ -274,7 +276,7 @@ class BatchModel:
             if request.key not in keys:
                 yield Response.failed(request.key, Reason.FAILED, told)
 
-    def _lost(self, job: _Job, error: Gone) -> ModelError:
+    def _lost(self, job: _Job, error: BatchExpired) -> ModelError:
         return ModelError(
             f"batch {job.id} with {len(job.record.keys)} requests, or what came of it, is not at "
             f"{self._server.address} ({error}): use the key it was handed in with, or remove "
@@ -287,10 +289,10 @@ class BatchModel:
         while True:
             try:
                 return call(attempt)
-            except Refused as error:
+            except PermanentError as error:
                 told = f"{error}; to ask at once, leave out --batch"
                 raise ModelError(told) from None
-            except Transient as error:
+            except RetryableError as error:
                 attempt += 1
                 if attempt == self._polling.attempts:
                     raise ModelError(

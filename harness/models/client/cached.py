@@ -25,7 +25,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CallPolicy:
     """On what terms a command may call: not at all, what again, for how much money.
 
     `retry` says what is asked again of what has no answer: `failed` what got no reply, `all` what
@@ -40,17 +40,17 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class CachedClient:
     """Where calls are made and kept: one model, its ledger, its price if known, and the terms."""
 
     model: Model
     ledger: Ledger
     progress: Progress
-    terms: Terms = field(default_factory=Terms)
+    terms: CallPolicy = field(default_factory=CallPolicy)
     price: Price | None = None
     is_batch: bool = False
 
-    def __enter__(self) -> "Desk":
+    def __enter__(self) -> "CachedClient":
         """Nothing to open: a ledger segment begins with its first record."""
         return self
 

@@ -18,7 +18,7 @@ LEAST_SECRET, LEAST_LETTERS = 8, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class Endpoint:
     """A server's base URL, the variable that may override it, and the one that holds its key."""
 
     url: str
@@ -131,7 +131,7 @@ class Server:
         return f"[{self.key_env}]"
 
 
-def lacks_right(status: int, words: str) -> bool:
+def is_permission_error(status: int, words: str) -> bool:
     """Whether a server refuses a key for one kind of call alone: it may be good for others."""
     told = words.lower()
     return status == 403 or (status == 401 and ("permission" in told or "scope" in told))

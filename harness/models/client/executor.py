@@ -17,14 +17,14 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Finished(Generic[_Result]):
+class Completed(Generic[_Result]):
     """A result, and whether it keeps a place until the caller is done with it."""
 
     result: _Result
     keeps_place: bool = False
 
 
-Work = Callable[[_Item], Awaitable[Finished[_Result] | None]]
+Worker = Callable[[_Item], Awaitable[Completed[_Result] | None]]
 """What becomes of a thing; null ends the worker: there is nothing more to be done."""
 
 
@@ -35,7 +35,7 @@ class _End:
     error: BaseException | None
 
 
-class Crew(Generic[_Item, _Result]):
+class BackgroundExecutor(Generic[_Item, _Result]):
     """The background thread, its loop and its workers, seen from the calling thread.
 
     A result waits in `_finished` until the caller takes it, and keeps its place until the caller
@@ -46,7 +46,7 @@ class Crew(Generic[_Item, _Result]):
     def __init__(
         self,
         items: Iterator[_Item],
-        session: AbstractAsyncContextManager[Work[_Item, _Result]],
+        session: AbstractAsyncContextManager[Worker[_Item, _Result]],
         *,
         workers: int,
         free: Callable[[int], object],
@@ -56,7 +56,7 @@ class Crew(Generic[_Item, _Result]):
         self._session = session
         self._workers = workers
         self._give_back = free
-        self._finished: SimpleQueue[Finished[_Result] | _End] = SimpleQueue()
+        self._finished: SimpleQueue[Completed[_Result] | _End] = SimpleQueue()
         self._done = self._freed = 0
         self._is_freeing = False
         self._started = Event()
@@ -117,7 +117,7 @@ class Crew(Generic[_Item, _Result]):
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    async def _work(self, work: Work[_Item, _Result]) -> None:
+    async def _work(self, work: Worker[_Item, _Result]) -> None:
         """Take one thing after the other, as long as there are any."""
         for item in self._items:
             finished = await work(item)

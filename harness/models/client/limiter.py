@@ -32,7 +32,7 @@ SAME_S = 1.0
 """Two ends of a pause that lie no further apart are one."""
 
 
-class Outcome(Enum):
+class CallOutcome(Enum):
     """What became of a call: answered or refused for good, turned away (429), or the server's
     trouble (5xx, cut connections, time-outs).
     """
@@ -42,7 +42,7 @@ class Outcome(Enum):
     TROUBLE = "trouble"
 
 
-class Gate:
+class ConcurrencyLimiter:
     """Lets as many in as the server seems to bear, never more than `most`.
 
     `is_calm` says that the last round showed no more trouble than chance brings; `has_refused`
@@ -60,7 +60,7 @@ class Gate:
         self.limit = min(most, FIRST)
         self._inside = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._counts = dict.fromkeys(Outcome, 0)
+        self._counts = dict.fromkeys(CallOutcome, 0)
         self._round = self.limit
         self._is_cut = False
         self.is_calm = False
@@ -87,7 +87,7 @@ class Gate:
         return True
 
     def leave(
-        self, outcome: Outcome, *, wait_s: float | None = None, keeps_place: bool = False
+        self, outcome: CallOutcome, *, wait_s: float | None = None, keeps_place: bool = False
     ) -> float | None:
         """Tell what became of a call, and give its place back unless that is done by `free`.
 
@@ -146,7 +146,7 @@ class Gate:
 
     def _end_round(self) -> None:
         turned_away, trouble = (
-            self._counts[name] for name in (Outcome.TURNED_AWAY, Outcome.TROUBLE)
+            self._counts[name] for name in (CallOutcome.TURNED_AWAY, CallOutcome.TROUBLE)
         )
         self.is_calm = not (self._is_clear(turned_away) or self._is_clear(trouble))
         if self._is_clear(turned_away):
@@ -156,7 +156,7 @@ class Gate:
         elif self.is_calm:
             grown = self.limit * (SLOW if self._is_cut else STEEP)
             self.limit = min(self.most, max(self.limit + 1, int(grown)))
-        self._counts = dict.fromkeys(Outcome, 0)
+        self._counts = dict.fromkeys(CallOutcome, 0)
         self._asked.clear()
         self._round = self.limit
 
@@ -192,7 +192,7 @@ LEAST = 20
 """So many requests in a row that fail end the asking, or as many as may be in flight."""
 
 
-class Outage:
+class CircuitBreaker:
     """Counts what fails in a row, over all requests; a response of any other kind ends the row."""
 
     def __init__(self, concurrency: int) -> None:

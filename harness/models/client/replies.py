@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from dataclasses import replace
 
 from harness.core import Request, Response
-from harness.models.client.retry import Begun, Refused
+from harness.models.client.retry import PartialReply, PermanentError
 from harness.parts import NO_REPLY, Failure, Reason, Usage, added
 
 Ask = Callable[[Request], Awaitable[Response]]
-Heard = MutableMapping[str, list[Response]]
+RepliesByKey = MutableMapping[str, list[Response]]
 
 
-async def several(request: Request, heard: Heard, ask: Ask) -> Response | Begun:
+async def collect_n(request: Request, heard: RepliesByKey, ask: Ask) -> Response | PartialReply:
     """The next of the replies to a request, by one call; the response once they are all `heard`.
 
     One that never came ends it; what was paid for those before it is told all the same.
@@ -24,24 +24,24 @@ async def several(request: Request, heard: Heard, ask: Ask) -> Response | Begun:
         return await ask(request)
     replies = heard.setdefault(request.key, [])
     try:
-        reply = await ask(one_of(request, len(replies)))
-    except Refused as error:
+        reply = await ask(nth_request(request, len(replies)))
+    except PermanentError as error:
         why = Failure(error.reason, str(error))
         reply = Response(request.key, failure=why, usage=error.usage)
     replies.append(reply)
     if len(replies) < request.decoding.n and not _never_came(reply):
-        return Begun(added([reply.usage for reply in replies]))
-    return joined(request, heard.pop(request.key))
+        return PartialReply(added([reply.usage for reply in replies]))
+    return merge(request, heard.pop(request.key))
 
 
-def one_of(request: Request, place: int) -> Request:
+def nth_request(request: Request, place: int) -> Request:
     """A request for one of the replies that a request is for; each has a seed of its own."""
     decoding = request.decoding
     seed = None if decoding.seed is None else decoding.seed + place
     return replace(request, decoding=replace(decoding, n=1, seed=seed))
 
 
-def joined(request: Request, replies: Sequence[Response]) -> Response:
+def merge(request: Request, replies: Sequence[Response]) -> Response:
     """The replies to one request as one response, whose tokens are all of theirs.
 
     Those that hold no answer are told as lost. It is a failure where there is no other, and where
@@ -69,14 +69,14 @@ def _never_came(reply: Response) -> bool:
     return reply.failure is not None and reply.failure.reason in NO_REPLY
 
 
-def withheld(
+def no_answer(
     request: Request, reason: Reason, message: str, *, usage: Usage, served: str | None
 ) -> Response:
     """A reply that holds no answer; its tokens are charged all the same."""
     return Response(request.key, failure=Failure(reason, message), usage=usage, served=served)
 
 
-def cut_short(request: Request, *, usage: Usage, served: str | None) -> Response:
+def truncated(request: Request, *, usage: Usage, served: str | None) -> Response:
     """A reply that was cut before the first word of an answer."""
     spent = usage.completion_tokens
     told = "" if spent is None else f" after {spent} tokens"
@@ -86,7 +86,7 @@ def cut_short(request: Request, *, usage: Usage, served: str | None) -> Response
         f"cut before the first word of an answer{told}: give it more room (max_tokens of the "
         "decoding, or reasoning_max_tokens in the model's YAML), or have it reason less"
     )
-    return withheld(request, Reason.TRUNCATED, message, usage=usage, served=served)
+    return no_answer(request, Reason.TRUNCATED, message, usage=usage, served=served)
 
 
 def reasoning_in(details: object, name: str = "reasoning_tokens") -> int | None:
@@ -95,6 +95,6 @@ def reasoning_in(details: object, name: str = "reasoning_tokens") -> int | None:
     return told if isinstance(told, int) else None
 
 
-def sound(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """A text that can be stored: an emoji cut in half becomes the replacement character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

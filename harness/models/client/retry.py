@@ -30,8 +30,8 @@ from tenacity import (
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.executor import Crew, Finished, Work
-from harness.models.client.limiter import Gate, Outage, Outcome
+from harness.models.client.executor import BackgroundExecutor, Completed, Worker
+from harness.models.client.limiter import CallOutcome, CircuitBreaker, ConcurrencyLimiter
 from harness.parts import UNCHARGED, UNTOLD, Failure, Reason, Usage, added
 
 _log = logging.getLogger(__name__)
@@ -40,18 +40,18 @@ LONG_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PartialReply:
     """A request some of whose replies are there: what these were charged; it is called again."""
 
     usage: Usage
 
 
-Call = Callable[[Request], Awaitable[Response | Begun]]
+Call = Callable[[Request], Awaitable[Response | PartialReply]]
 Connect = Callable[[], AbstractAsyncContextManager[Call]]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetryPolicy:
     """How many requests are in flight at most, and how long one is tried.
 
     `timeout_s` bounds one call; `total_s` all attempts of one request with the waits between them,
@@ -74,7 +74,7 @@ class Policy:
             raise ValueError(f"a wait is not negative: {self!r}")
 
 
-class Transient(Exception):
+class RetryableError(Exception):
     """A failure that may pass: asked again, not before `retry_after_s` where a server says so.
 
     `is_turned_away` says that the server had too many calls of ours (429); `usage` what the call
@@ -96,7 +96,7 @@ class Transient(Exception):
         self.usage = usage
 
 
-class Refused(Exception):
+class PermanentError(Exception):
     """A failure that asking again would not mend; `usage` is what the call was charged."""
 
     def __init__(self, reason: Reason, message: str, *, usage: Usage = UNTOLD) -> None:
@@ -107,17 +107,17 @@ class Refused(Exception):
 
 
 @contextmanager
-def charged(usage: Usage) -> Iterator[None]:
+def attach_usage(usage: Usage) -> Iterator[None]:
     """Have whatever a reply ends in, while it is read, tell what the call was charged."""
     try:
         yield
-    except (Transient, Refused) as error:
+    except (RetryableError, PermanentError) as error:
         error.usage = usage
         raise
 
 
-def answer_all(
-    requests: Iterable[Request], connect: Connect, policy: Policy
+def send_all(
+    requests: Iterable[Request], connect: Connect, policy: RetryPolicy
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
@@ -131,8 +131,8 @@ def answer_all(
     """
     drawn = iter(requests)
     for first in drawn:
-        gate = Gate(policy.concurrency)
-        crew = Crew(
+        gate = ConcurrencyLimiter(policy.concurrency)
+        crew = BackgroundExecutor(
             chain((first,), drawn),
             _asking(connect(), policy, gate=gate),
             # Twice as many as may be in flight: those that wait to ask again hold nobody up.
@@ -149,24 +149,24 @@ def answer_all(
 
 @asynccontextmanager
 async def _asking(
-    session: AbstractAsyncContextManager[Call], policy: Policy, *, gate: Gate
-) -> AsyncIterator[Work[Request, Response]]:
+    session: AbstractAsyncContextManager[Call], policy: RetryPolicy, *, gate: ConcurrencyLimiter
+) -> AsyncIterator[Worker[Request, Response]]:
     """The session as one in which a request is asked until it is answered or given up."""
     longest_s, first_s = policy.longest_wait_s, policy.first_wait_s
     growing = wait_random_exponential(multiplier=first_s, max=longest_s)
     short = wait_random(0, min(first_s, longest_s))
     retrying = AsyncRetrying(
-        retry=retry_if_exception_type(Transient),
+        retry=retry_if_exception_type(RetryableError),
         wait=lambda state: state.args[0].wait_s((short if gate.is_calm else growing)(state)),
         stop=lambda state: state.args[0].is_over(state.upcoming_sleep),
         retry_error_callback=lambda state: state.args[0].gave_up(),
         sleep=gate.rest,
     )
-    outage = Outage(policy.concurrency)
+    outage = CircuitBreaker(policy.concurrency)
 
-    async def ask(request: Request) -> Finished[Response] | None:
-        case = _Case(request, call, policy=policy, gate=gate, outage=outage)
-        finished: Finished[Response] | None = await retrying(_Case.attempt, case)
+    async def ask(request: Request) -> Completed[Response] | None:
+        case = _Attempt(request, call, policy=policy, gate=gate, outage=outage)
+        finished: Completed[Response] | None = await retrying(_Attempt.attempt, case)
         if finished is not None and (error := outage.finished(finished.result)):
             gate.close(error)
         return finished
@@ -177,7 +177,7 @@ async def _asking(
         raise gate.closed_by
 
 
-def wait_asked_for(retry_after: str | None, now: datetime) -> float | None:
+def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
     """The seconds a Retry-After header asks for, given as a number or as a date."""
     if retry_after is None:
         return None
@@ -197,11 +197,17 @@ def _seconds_until(date: str, now: datetime) -> float:
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
 
 
-class _Case:
+class _Attempt:
     """One request: its attempts, the waits between them, and what all of it was charged."""
 
     def __init__(
-        self, request: Request, call: Call, *, policy: Policy, gate: Gate, outage: Outage
+        self,
+        request: Request,
+        call: Call,
+        *,
+        policy: RetryPolicy,
+        gate: ConcurrencyLimiter,
+        outage: CircuitBreaker,
     ) -> None:
         self._request, self._call, self._policy, self._gate = request, call, policy, gate
         self._outage = outage
@@ -210,10 +216,10 @@ class _Case:
         self._own_waits_s = 0.0
         self._begun = UNCHARGED
         self._spent: list[Usage] = []
-        self._error = Transient("not asked")
+        self._error = RetryableError("not asked")
         self._ending = ""
 
-    async def attempt(self) -> Finished[Response] | None:
+    async def attempt(self) -> Completed[Response] | None:
         """One attempt, once there is a place for it; what ends it keeps the place.
 
         Null where the request was not asked, and no other may be.
@@ -231,13 +237,13 @@ class _Case:
         began = _now()
         try:
             response = await self._said()
-        except Transient as error:
+        except RetryableError as error:
             self._failed(error, took_s=_now() - began)
             raise
-        except Refused as error:
+        except PermanentError as error:
             response = self._without(error.reason, str(error), added([self._begun, error.usage]))
-        self._gate.leave(Outcome.SETTLED, keeps_place=True)
-        return Finished(self._accounted(response), keeps_place=True)
+        self._gate.leave(CallOutcome.SETTLED, keeps_place=True)
+        return Completed(self._accounted(response), keeps_place=True)
 
     async def _said(self) -> Response:
         """The response to one call, or to the last of several."""
@@ -247,17 +253,17 @@ class _Case:
                 async with asyncio.timeout(most_s):
                     found = await self._call(self._request)
             except TimeoutError:
-                raise Transient(f"no answer within {round(most_s, 3):g} s") from None
+                raise RetryableError(f"no answer within {round(most_s, 3):g} s") from None
             if isinstance(found, Response):
                 return found
             self._begun = found.usage
 
-    def _failed(self, error: Transient, *, took_s: float) -> None:
+    def _failed(self, error: RetryableError, *, took_s: float) -> None:
         """Note what an attempt ended in; where the server has all calls wait, say so."""
         self._error = error
         self._spent.append(error.usage)
-        outcome = Outcome.TURNED_AWAY if error.is_turned_away else Outcome.TROUBLE
-        if outcome is Outcome.TROUBLE:
+        outcome = CallOutcome.TURNED_AWAY if error.is_turned_away else CallOutcome.TROUBLE
+        if outcome is CallOutcome.TROUBLE:
             self._outage.broke(error)
         pause_s = self._gate.leave(outcome, wait_s=error.retry_after_s)
         if pause_s is None:
@@ -300,11 +306,11 @@ class _Case:
             self._ending = f": waits would sum to more than {policy.longest_wait_s:g} s"
         return bool(self._ending)
 
-    def gave_up(self) -> Finished[Response]:
+    def gave_up(self) -> Completed[Response]:
         """The failure of a request that is not asked again."""
         tried = f"gave up after attempt {self._attempts} of {self._policy.attempts}{self._ending}"
         told = f"{self._error}; {tried}"
-        return Finished(self._accounted(self._without(Reason.FAILED, told, self._begun)))
+        return Completed(self._accounted(self._without(Reason.FAILED, told, self._begun)))
 
     def _without(self, reason: Reason, told: str, usage: Usage) -> Response:
         """The response without an answer."""

@@ -14,7 +14,7 @@ from typing import Any
 from harness.parts import UNCHARGED, UNTOLD, Usage
 
 
-def pool(library: ModuleType, connections: int) -> Any:  # noqa: ANN401 - openai's or anthropic's
+def http_client(library: ModuleType, connections: int) -> Any:  # noqa: ANN401 - openai's or anthropic's
     """An HTTP client for a client library (`openai`, `anthropic`), of so many connections."""
     limits = _http(library).Limits(
         max_connections=connections, max_keepalive_connections=connections
@@ -36,7 +36,7 @@ async def post(
     return content
 
 
-def charge_of(error: BaseException) -> Usage:
+def usage_of(error: BaseException) -> Usage:
     """What a call was charged that ended in an error of its connection.
 
     Nothing where no connection came about; where one broke, or gave what cannot be read, the
@@ -52,7 +52,7 @@ def charge_of(error: BaseException) -> Usage:
     return UNTOLD
 
 
-def told_of(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """What an error of a connection says; also where the libraries call it a time-out."""
     import aiohttp
 

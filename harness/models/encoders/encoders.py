@@ -17,8 +17,13 @@ import numpy as np
 
 from harness.errors import ModelError
 from harness.models.encoders.minilm import REMEDY, Network, token_count
-from harness.models.extras import need
-from harness.models.local.checkpoints import Settled, explained, fingerprint_of_modules, settle
+from harness.models.extras import require
+from harness.models.local.checkpoints import (
+    ResolvedCheckpoint,
+    explain,
+    fingerprint_of_modules,
+    resolve,
+)
 from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 from harness.parts import digest
 
@@ -235,10 +240,10 @@ class SentenceTransformers:
         return rows
 
     @cached_property
-    def _settled(self) -> Settled:
+    def _settled(self) -> ResolvedCheckpoint:
         """The version that the name stands for."""
-        need("sentence_transformers")
-        return settle(self.model, revision=self.revision)
+        require("sentence_transformers")
+        return resolve(self.model, revision=self.revision)
 
     @cached_property
     def _network(self) -> "SentenceTransformer":
@@ -250,7 +255,7 @@ class SentenceTransformers:
         found = self._settled
         from sentence_transformers import SentenceTransformer
 
-        with explained(found.source):
+        with explain(found.source):
             return SentenceTransformer(found.source, revision=found.commit)
 
 

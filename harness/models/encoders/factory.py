@@ -50,11 +50,11 @@ def encoder_of(spec: encoders.LocalEncoderSpec) -> "Encoder":
 
 TOGETHER = 2048
 """Texts that are encoded and kept together."""
-Told = Callable[[str, int, int], None]
+EncodingProgress = Callable[[str, int, int], None]
 
 
-def embedded(
-    texts: Sequence[str], encoder: Encoder, folder: Path, progress: Told | None = None
+def encode_cached(
+    texts: Sequence[str], encoder: Encoder, folder: Path, progress: EncodingProgress | None = None
 ) -> Vectors:
     """One row a text, in the order of the texts; `progress` hears of texts that differ."""
 

@@ -19,14 +19,14 @@ import numpy as np
 
 from harness.errors import ModelError, SpecError
 from harness.models.encoders.instructions import SEPARATOR, TEXT_TOKENS, TURNS, Preparation, Tokens
-from harness.models.extras import need
+from harness.models.extras import require
 from harness.models.local.checkpoints import (
     Checkpoint,
-    Settled,
-    explained,
+    ResolvedCheckpoint,
+    explain,
     load_weights,
     open_checkpoint,
-    settle,
+    resolve,
     stored_dtype,
 )
 from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
@@ -49,7 +49,7 @@ class _Stack:
     """What is laid on what, versions settled, weights closed."""
 
     base: Checkpoint
-    adapters: tuple[Settled, ...]
+    adapters: tuple[ResolvedCheckpoint, ...]
     turn: tuple[str, str] | None
 
 
@@ -107,12 +107,12 @@ class Llm2Vec:
     @cached_property
     def _stack(self) -> _Stack:
         """What the names stand for."""
-        need(*self.packages, extra=self.extra)
+        require(*self.packages, extra=self.extra)
         given = open_checkpoint(self.base, revision=self.revision, trust_remote_code=False)
         adapters = tuple(_settled_adapter(source) for source in self.adapters)
         base = given
         if _has_adapter(given):
-            own = Settled(given.source, given.commit, given.version)
+            own = ResolvedCheckpoint(given.source, given.commit, given.version)
             inner = open_checkpoint(_tuned_on(own), revision=None, trust_remote_code=False)
             base, adapters = replace(inner, tokenizer=given.tokenizer), (own, *adapters)
         if base.config.model_type != "llama":
@@ -178,7 +178,7 @@ class Llm2VecPackage(Llm2Vec):
         import torch
 
         package, models = import_module("llm2vec"), import_module("llm2vec.models")
-        with explained(base.source):
+        with explain(base.source):
             model = models.LlamaBiModel.from_pretrained(
                 base.source, revision=base.commit or "main", torch_dtype=getattr(torch, self._dtype)
             )
@@ -222,7 +222,7 @@ def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:
 
 
 def _with_adapters(
-    model: "PreTrainedModel", adapters: Sequence[Settled], *, device: str
+    model: "PreTrainedModel", adapters: Sequence[ResolvedCheckpoint], *, device: str
 ) -> "PreTrainedModel":
     """The model under its adapters; all but the last of several are merged, as in the package."""
     for place, adapter in enumerate(adapters):
@@ -234,12 +234,12 @@ def _with_adapters(
 
 
 def _with_adapter(
-    model: "PreTrainedModel", adapter: Settled, *, is_merged: bool
+    model: "PreTrainedModel", adapter: ResolvedCheckpoint, *, is_merged: bool
 ) -> "PreTrainedModel":
     """The model under one adapter, each of whose weights must find its place."""
     from peft import PeftConfig, PeftModel
 
-    with explained(adapter.source):
+    with explain(adapter.source):
         config = PeftConfig.from_pretrained(adapter.source, revision=adapter.commit)
         if config.peft_type != "LORA":
             raise ModelError(f"{adapter.source}: a {config.peft_type} adapter; give a LoRA adapter")
@@ -261,27 +261,27 @@ def _with_adapter(
     return under
 
 
-def _settled_adapter(source: str) -> Settled:
+def _settled_adapter(source: str) -> ResolvedCheckpoint:
     """An adapter's folder, or its hub name with or without a version."""
     name, mark, revision = source.rpartition("@")
     if not mark or Path(source).expanduser().is_dir():
         name, revision = source, "main"
-    return settle(name, revision=revision, file="adapter_config.json")
+    return resolve(name, revision=revision, file="adapter_config.json")
 
 
 def _has_adapter(checkpoint: Checkpoint) -> bool:
     """Whether a checkpoint is an adapter with a configuration and a tokenizer beside it."""
     from transformers.utils.peft_utils import find_adapter_config_file
 
-    with explained(checkpoint.source):
+    with explain(checkpoint.source):
         return bool(find_adapter_config_file(checkpoint.source, revision=checkpoint.commit))
 
 
-def _tuned_on(adapter: Settled) -> str:
+def _tuned_on(adapter: ResolvedCheckpoint) -> str:
     """The name of the model an adapter was tuned on."""
     from peft import PeftConfig
 
-    with explained(adapter.source):
+    with explain(adapter.source):
         config = PeftConfig.from_pretrained(adapter.source, revision=adapter.commit)
     return str(config.base_model_name_or_path)
 

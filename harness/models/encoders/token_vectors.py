@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ModelError, SpecError
 from harness.models.encoders.encoders import MiniLM
-from harness.models.local.checkpoints import Settled, explained, settle
+from harness.models.local.checkpoints import ResolvedCheckpoint, explain, resolve
 from harness.models.vectors import Vectors, rising_batches, without_surrogates
 from harness.parts import digest
 from harness.storage.tables import read_text
@@ -113,16 +113,16 @@ class TokenEncoder:
         return self._network.encode(texts, budget=self._batch_tokens)
 
     @cached_property
-    def _settled(self) -> Settled:
+    def _settled(self) -> ResolvedCheckpoint:
         """The model's exact version."""
-        return settle(self._source, revision=None)
+        return resolve(self._source, revision=None)
 
     @cached_property
     def _config(self) -> Any:  # noqa: ANN401  # a configuration has what its model needs
         """The model's configuration."""
         from transformers import AutoConfig
 
-        with explained(self._source):
+        with explain(self._source):
             return AutoConfig.from_pretrained(self._settled.source)
 
     @property
@@ -146,7 +146,7 @@ class TokenEncoder:
     def _network(self) -> "_Network":
         """The model, loaded once."""
         layer = self.layer
-        with explained(self._source):
+        with explain(self._source):
             if self._source == PACKAGED:
                 return _packaged(layer)
             place = self._settled.source

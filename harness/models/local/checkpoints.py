@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import ModelError
-from harness.models.extras import need
+from harness.models.extras import require
 from harness.parts import digest
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ResolvedCheckpoint:
     """A hub name or a folder whose version is settled; `commit` is null for a folder."""
 
     source: str
@@ -55,24 +55,24 @@ class Settled:
     version: str
 
 
-def settle(source: str, *, revision: str | None, file: str = "config.json") -> Settled:
+def resolve(source: str, *, revision: str | None, file: str = "config.json") -> ResolvedCheckpoint:
     """The version of a hub name, which must have the file, or of a folder."""
-    need("torch", "transformers")
+    require("torch", "transformers")
     folder = _folder(source)
     if folder is not None:
-        return Settled(str(folder), None, fingerprint(folder))
+        return ResolvedCheckpoint(str(folder), None, fingerprint(folder))
     commit = _commit(source, revision or "main", file)
-    return Settled(source, commit, commit)
+    return ResolvedCheckpoint(source, commit, commit)
 
 
 def open_checkpoint(source: str, *, revision: str | None, trust_remote_code: bool) -> Checkpoint:
     """Settle a hub name's or a folder's version; read its configuration and tokenizer."""
-    found = settle(source, revision=revision)
+    found = resolve(source, revision=revision)
     from transformers import AutoConfig, AutoTokenizer
 
     name, commit = found.source, found.commit
     options = {"revision": commit or "main", "trust_remote_code": trust_remote_code}
-    with explained(source):
+    with explain(source):
         config = AutoConfig.from_pretrained(name, **options)
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
     return Checkpoint(name, commit, found.version, config, tokenizer, trust_remote_code)
@@ -91,7 +91,7 @@ def load_weights(
     model: PreTrainedModel
     loading: dict[str, set[str]]
     kind = AutoModelForCausalLM if has_head else AutoModel
-    with explained(checkpoint.source):
+    with explain(checkpoint.source):
         model, loading = kind.from_pretrained(  # type: ignore[misc]  # a pair
             checkpoint.source,
             revision=checkpoint.commit or "main",
@@ -177,7 +177,7 @@ def _commit(source: str, revision: str, file: str) -> str:
     """
     from transformers.utils.hub import cached_file
 
-    with explained(source):
+    with explain(source):
         path = cached_file(source, file, revision=revision)
     commit = Path(path or "").parent.name
     if not re.fullmatch("[0-9a-f]{40}", commit):
@@ -186,7 +186,7 @@ def _commit(source: str, revision: str, file: str) -> str:
 
 
 @contextmanager
-def explained(source: str) -> Iterator[None]:
+def explain(source: str) -> Iterator[None]:
     """Quiet loading whose errors say what to do."""
     from safetensors import SafetensorError
 

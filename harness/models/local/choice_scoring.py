@@ -29,14 +29,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+def length_buckets(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """The items in lists of `size`, taken only as they are needed."""
     source = iter(items)
     while window := list(islice(source, size)):
         yield window
 
 
-def by_budget(
+def token_batches(
     rows: Iterable[Item], budget: int, *, shape: Callable[[Item], tuple[int, int]]
 ) -> Iterator[list[Item]]:
     """Batches of like rows, longest first, none above the budget unless it is a single row.
@@ -57,7 +57,7 @@ def by_budget(
         yield batch
 
 
-def halved(
+def split(
     batch: Sequence[Item],
     run: Callable[[Sequence[Item]], Sequence[Result]],
     *,
@@ -107,7 +107,7 @@ LEAK = 0.5
 _log = logging.getLogger(__name__)
 
 
-class Way(Enum):
+class ScoringMode(Enum):
     """How rows are scored together; said in the plural."""
 
     TREE = "as a prefix tree"
@@ -115,7 +115,7 @@ class Way(Enum):
     ALONE = "one by one"
 
 
-class Chooser:
+class ChoiceScorer:
     """A loaded causal model that sums the log-probabilities of the scored tokens of rows."""
 
     def __init__(self, model: "PreTrainedModel", *, batch_tokens: int) -> None:
@@ -140,34 +140,34 @@ class Chooser:
         from torch import OutOfMemoryError
 
         found: dict[ScoredRow, float | None] = {}
-        run = self._as_tree if self.way is Way.TREE else self._padded
+        run = self._as_tree if self.way is ScoringMode.TREE else self._padded
         for batch in self._batches(sorted(set(rows))):
-            found |= halved(batch, run, too_big=OutOfMemoryError)
+            found |= split(batch, run, too_big=OutOfMemoryError)
         return [found[row] for row in rows]
 
     def _batches(self, rows: Sequence[ScoredRow]) -> Iterable[list[ScoredRow]]:
         """Rows that are computed together; a tree is cut into passes later."""
-        if self.way is Way.ALONE:
+        if self.way is ScoringMode.ALONE:
             return [[row] for row in rows]
         alone = [[row] for row in rows if row.fed > self._stretched]
         together = [row for row in rows if row.fed <= self._stretched]
-        if self.way is Way.TREE:
+        if self.way is ScoringMode.TREE:
             return [*alone, together] if together else alone
         most = min(self._most_nodes, self._most_reads)
-        return [*alone, *by_budget(together, most, shape=lambda row: (0, row.fed))]
+        return [*alone, *token_batches(together, most, shape=lambda row: (0, row.fed))]
 
     @cached_property
-    def way(self) -> Way:
+    def way(self) -> ScoringMode:
         """The fastest way that gives, for a few short rows, what each gives by itself."""
         reason = self._unfit()
-        return Way.TREE if reason is None else self._way_without_tree(reason)
+        return ScoringMode.TREE if reason is None else self._way_without_tree(reason)
 
-    def _way_without_tree(self, reason: str) -> Way:
+    def _way_without_tree(self, reason: str) -> ScoringMode:
         """What is left to a model that cannot follow a tree; told once."""
         rows, plain = self._trial
         for row, total in zip(rows, plain, strict=True):
             self._check_causal(row, total)
-        way = Way.PADDED if self._is_near(self._padded(rows), plain) else Way.ALONE
+        way = ScoringMode.PADDED if self._is_near(self._padded(rows), plain) else ScoringMode.ALONE
         name = self._model.config.model_type
         _log.warning("choices are scored %s by this %s model: %s", way.value, name, reason)
         return way

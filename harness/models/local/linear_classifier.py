@@ -16,9 +16,16 @@ from numpy.typing import NDArray
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
-from harness.models.extras import need
-from harness.models.labels import Asked, Questions, alike, batched, picked, probable
-from harness.models.local.trained import TRAINED_ON, Trained
+from harness.models.extras import require
+from harness.models.labels import (
+    LabelQuestion,
+    LabelQuestions,
+    batched,
+    chosen,
+    undecided,
+    with_probabilities,
+)
+from harness.models.local.trained import TRAINED_ON, TrainedClassifier
 from harness.models.vectors import Vectors
 from harness.parts import Mode
 from harness.specs.models import SklearnSpec
@@ -43,7 +50,7 @@ class LinearHead:
 
 def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> LinearHead:
     """A head trained on rows whose classes have these places, from 0; every one must be there."""
-    need("sklearn", extra="classic")
+    require("sklearn", extra="classic")
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
@@ -119,8 +126,8 @@ class SklearnModel:
     def __init__(
         self,
         name: str,
-        trained: Trained,
-        questions: Questions,
+        trained: TrainedClassifier,
+        questions: LabelQuestions,
         *,
         encode: Callable[[list[str]], Vectors],
         has_odds: bool,
@@ -141,7 +148,7 @@ class SklearnModel:
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, some at a time."""
         asked = [self._questions.asked(request) for request in requests]
-        yield from (alike(one) for one in asked if one.text is None)
+        yield from (undecided(one) for one in asked if one.text is None)
         for part in batched([one for one in asked if one.text is not None], TOGETHER):
             rows = self._encode([one.text or "" for one in part])
             scores = self._head.scores(rows)
@@ -153,11 +160,11 @@ class SklearnModel:
     def _head(self) -> LinearHead:
         return load_head(self._trained.folder)
 
-    def _response(self, asked: Asked, values: list[float]) -> Response:
+    def _response(self, asked: LabelQuestion, values: list[float]) -> Response:
         """The response to one request, from the value of each class."""
         by_label = dict(zip(self._trained.card.labels, values, strict=True))
         detail = {TRAINED_ON: 1.0} if self._trained.has_seen(asked.text or "") else {}
         if self._has_odds:
-            return probable(asked, by_label, detail)
+            return with_probabilities(asked, by_label, detail)
         detail |= {f"score_{label}": value for label, value in by_label.items()}
-        return picked(asked, max(by_label, key=lambda label: by_label[label]), detail)
+        return chosen(asked, max(by_label, key=lambda label: by_label[label]), detail)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SamplingRow:
     """One answer to be drawn; temperature 0 takes the likeliest token at each step."""
 
     prompt: tuple[int, ...]
@@ -29,14 +29,14 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class Sampled:
     """The tokens drawn for one row; the end token, last where there is one, `is_cut` if not."""
 
     tokens: tuple[int, ...]
     is_cut: bool
 
 
-class Drawer:
+class Sampler:
     """A loaded model that keeps its end tokens and forgets all its other sampling habits."""
 
     def __init__(self, model: "PreTrainedModel", *, end: int | None) -> None:
@@ -49,7 +49,7 @@ class Drawer:
         self.model = model
         model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]  # unannotated
 
-    def draw(self, rows: Sequence[Row]) -> list[Drawn]:
+    def draw(self, rows: Sequence[SamplingRow]) -> list[Sampled]:
         """Draw for rows of equal max_tokens in one batch, prompts padded on the left."""
         import torch
         from transformers import GenerationConfig
@@ -73,12 +73,12 @@ class Drawer:
             )
         return [self._up_to_end(tokens) for tokens in drawn[:, width:].tolist()]
 
-    def _up_to_end(self, tokens: list[int]) -> Drawn:
+    def _up_to_end(self, tokens: list[int]) -> Sampled:
         """A row's tokens without what its batch went on to pad it with."""
         for at, token in enumerate(tokens, start=1):
             if token in self.ends:
-                return Drawn(tuple(tokens[:at]), is_cut=False)
-        return Drawn(tuple(tokens), is_cut=True)
+                return Sampled(tuple(tokens[:at]), is_cut=False)
+        return Sampled(tuple(tokens), is_cut=True)
 
 
 class RowNoise:
@@ -89,7 +89,7 @@ class RowNoise:
     device, whatever else is in the batch.
     """
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[SamplingRow]) -> None:
         """Seed the generators of the rows that are drawn."""
         import torch
 

@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import Request, Response
 from harness.errors import ModelError, SpecError
-from harness.models.extras import need
-from harness.models.labels import Asked, Questions, alike, batched, probable
-from harness.models.local.checkpoints import Settled, explained, settle
-from harness.models.local.trained import TRAINED_ON, Trained
+from harness.models.extras import require
+from harness.models.labels import (
+    LabelQuestion,
+    LabelQuestions,
+    batched,
+    undecided,
+    with_probabilities,
+)
+from harness.models.local.checkpoints import ResolvedCheckpoint, explain, resolve
+from harness.models.local.trained import TRAINED_ON, TrainedClassifier
 from harness.models.vectors import without_surrogates
 from harness.parts import Mode, digest
 from harness.specs.models import ClassifierSpec
@@ -31,12 +37,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-Told = Callable[[str, int, int], None]
+TrainingProgress = Callable[[str, int, int], None]
 CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class LabelledTexts:
     """Texts to learn from, each with the place of its label, from 0."""
 
     texts: tuple[str, ...]
@@ -45,7 +51,7 @@ class Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class TunedClassifier:
     """The files of a trained checkpoint, and the exact version of what it was trained from."""
 
     files: tuple[Path, ...]
@@ -53,7 +59,7 @@ class Tuned:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ClassifierNetwork:
     """A sequence classifier with its tokenizer, ready to read texts."""
 
     model: "PreTrainedModel"
@@ -74,24 +80,29 @@ class Reader:
 
 
 def tune(
-    examples: Examples, spec: ClassifierSpec, folder: Path, *, seed: int, progress: Told
-) -> Tuned:
+    examples: LabelledTexts,
+    spec: ClassifierSpec,
+    folder: Path,
+    *,
+    seed: int,
+    progress: TrainingProgress,
+) -> TunedClassifier:
     """Train a checkpoint on the examples and keep it below a folder, as safetensors."""
     import torch
 
-    need("torch", "transformers")
-    found = settle(spec.model, revision=spec.revision)
+    require("torch", "transformers")
+    found = resolve(spec.model, revision=spec.revision)
     # What is drawn comes from a state of its own: whoever called has theirs back.
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         reader = opened(found.source, spec, commit=found.commit, labels=examples.labels)
         _train(reader, examples, spec, seed=seed, progress=progress)
-    return Tuned(_saved(reader, folder), found.version)
+    return TunedClassifier(_saved(reader, folder), found.version)
 
 
 def opened(
     source: str, spec: ClassifierSpec, *, commit: str | None, labels: Sequence[str] = ()
-) -> Reader:
+) -> ClassifierNetwork:
     """A checkpoint as a classifier; with `labels` under a head for them, new where it must be.
 
     Without labels every weight must be in the checkpoint, its head's too.
@@ -104,7 +115,7 @@ def opened(
         by_place = dict(enumerate(labels))
         names = {"id2label": by_place, "label2id": {name: at for at, name in by_place.items()}}
         names |= {"num_labels": len(labels), "ignore_mismatched_sizes": True}
-    with explained(source):
+    with explain(source):
         tokenizer = AutoTokenizer.from_pretrained(source, revision=commit or "main")
         model, loading = AutoModelForSequenceClassification.from_pretrained(
             source,
@@ -123,7 +134,7 @@ def opened(
         model.config.pad_token_id = tokenizer.pad_token_id
     cuda = torch.cuda.is_available() and spec.device != "cpu"
     model.to("cuda" if cuda or spec.device == "cuda" else "cpu")
-    return Reader(model, tokenizer, _room(model, tokenizer, spec.max_tokens))
+    return ClassifierNetwork(model, tokenizer, _room(model, tokenizer, spec.max_tokens))
 
 
 def _room(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", wanted: int) -> int:
@@ -134,7 +145,12 @@ def _room(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", wanted
 
 
 def _train(
-    reader: Reader, examples: Examples, spec: ClassifierSpec, *, seed: int, progress: Told
+    reader: ClassifierNetwork,
+    examples: LabelledTexts,
+    spec: ClassifierSpec,
+    *,
+    seed: int,
+    progress: TrainingProgress,
 ) -> None:
     """Take every step of every epoch."""
     import torch
@@ -179,7 +195,7 @@ def _batches(count: int, spec: ClassifierSpec, seed: int) -> Iterator[list[int]]
         yield from (order[start : start + spec.batch] for start in range(0, count, spec.batch))
 
 
-def _saved(reader: Reader, folder: Path) -> tuple[Path, ...]:
+def _saved(reader: ClassifierNetwork, folder: Path) -> tuple[Path, ...]:
     """Write the checkpoint beside, then put it in the place of an earlier one."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / CHECKPOINT
@@ -200,7 +216,11 @@ class SequenceClassifier:
     modes = frozenset({Mode.CHOOSE})
 
     def __init__(
-        self, name: str, spec: ClassifierSpec, questions: Questions, trained: Trained | None
+        self,
+        name: str,
+        spec: ClassifierSpec,
+        questions: LabelQuestions,
+        trained: TrainedClassifier | None,
     ) -> None:
         """Answer `questions` by what was trained, or without it by the checkpoint as it is."""
         self.name = name
@@ -236,7 +256,7 @@ class SequenceClassifier:
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, texts of like length together."""
         asked = [self._questions.asked(request) for request in requests]
-        yield from (alike(one) for one in asked if one.text is None)
+        yield from (undecided(one) for one in asked if one.text is None)
         texts = sorted((one for one in asked if one.text is not None), key=_length)
         for part in batched(texts, self._spec.batch):
             rows = self._shares([one.text or "" for one in part]).tolist()
@@ -244,15 +264,15 @@ class SequenceClassifier:
                 by_label = dict(zip(self._labels, values, strict=True))
                 is_seen = self._trained is not None and self._trained.has_seen(one.text or "")
                 detail = {TRAINED_ON: 1.0} if is_seen else {}
-                yield probable(one, {name: by_label[name] for name in one.labels}, detail)
+                yield with_probabilities(one, {name: by_label[name] for name in one.labels}, detail)
 
     @cached_property
-    def _settled(self) -> Settled:
+    def _settled(self) -> ResolvedCheckpoint:
         """The version of a checkpoint that is used as it is."""
-        return settle(self._spec.model, revision=self._spec.revision)
+        return resolve(self._spec.model, revision=self._spec.revision)
 
     @cached_property
-    def _reader(self) -> Reader:
+    def _reader(self) -> ClassifierNetwork:
         """The loaded classifier."""
         if self._trained is not None:
             found = opened(str(self._trained.folder / CHECKPOINT), self._spec, commit=None)
@@ -284,5 +304,5 @@ class SequenceClassifier:
             return torch.log_softmax(self._reader.logits(texts).double(), dim=1)
 
 
-def _length(asked: Asked) -> tuple[int, str]:
+def _length(asked: LabelQuestion) -> tuple[int, str]:
     return len(asked.text or ""), asked.text or ""

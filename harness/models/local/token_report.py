@@ -180,7 +180,7 @@ CHARACTERS_A_TOKEN = 4
 
 
 @runtime_checkable
-class Sizing(Protocol):
+class MeasuresPrompts(Protocol):
     """A model that has its tokenizer at hand."""
 
     def prompt_size(self, request: Request) -> int:

@@ -26,7 +26,7 @@ TRAINED_ON = "trained_on"
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ClassifierCard:
     """What a classifier was trained on, and how.
 
     `labels` are in the order of its scores, `rows` counts texts by label, `made` those among them
@@ -54,11 +54,11 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedClassifier:
     """A trained classifier's folder, its card, and the fingerprints of the texts it has seen."""
 
     folder: Path
-    card: Card
+    card: ClassifierCard
     texts: frozenset[str]
 
     def has_seen(self, text: str) -> bool:
@@ -72,8 +72,8 @@ def fingerprints(texts: Iterable[str]) -> frozenset[str]:
 
 
 def write_trained(
-    folder: Path, card: Card, texts: frozenset[str], weights: Sequence[Path]
-) -> Trained:
+    folder: Path, card: ClassifierCard, texts: frozenset[str], weights: Sequence[Path]
+) -> TrainedClassifier:
     """Write card and texts beside the weights; the card comes last and makes the folder whole."""
     write_whole(folder / TEXTS, "".join(f"{one}\n" for one in sorted(texts)).encode())
     files = [*weights, folder / TEXTS]
@@ -81,10 +81,10 @@ def write_trained(
     card = replace(card, checksums=sums)
     told = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=2)
     write_whole(folder / CARD, told + b"\n")
-    return Trained(folder, card, texts)
+    return TrainedClassifier(folder, card, texts)
 
 
-def read_trained(folder: Path, *, model: str, task: str) -> Trained:
+def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
     """What lies in a folder, every file as it was written."""
     train = f"`harness train {model} --task {task} --data DIR` trains it"
     path = folder / CARD
@@ -93,13 +93,13 @@ def read_trained(folder: Path, *, model: str, task: str) -> Trained:
             f"model {model} is not trained for task {task} ({path} is missing); {train}"
         )
     try:
-        card = msgspec.json.decode(path.read_bytes(), type=Card)
+        card = msgspec.json.decode(path.read_bytes(), type=ClassifierCard)
         found = {name: checksum(folder / name) for name in card.checksums}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{folder}: damaged ({error}); {train} again") from error
     if changed := [name for name in found if found[name] != card.checksums[name]]:
         raise ModelError(f"{folder}: {changed[0]} is not the file of its card; {train} again")
-    return Trained(folder, card, frozenset((folder / TEXTS).read_text("utf-8").split()))
+    return TrainedClassifier(folder, card, frozenset((folder / TEXTS).read_text("utf-8").split()))
 
 
 def checksum(path: Path) -> str:
@@ -108,7 +108,7 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_fit(trained: Trained, labels: Sequence[str], samples: Sequence[Sample]) -> None:
+def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequence[Sample]) -> None:
     """Refuse a task of other labels, and texts that are mostly those it was trained on.
 
     `samples` are those that are asked about. A few such texts are told of: released splits share

@@ -17,11 +17,11 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
-from harness.models.extras import need
+from harness.models.extras import require
 from harness.models.local.checkpoints import Checkpoint, load_weights, open_checkpoint, stored_dtype
-from harness.models.local.choice_scoring import Chooser, by_budget, halved
+from harness.models.local.choice_scoring import ChoiceScorer, split, token_batches
 from harness.models.local.prefix_tree import ScoredRow
-from harness.models.local.sampling import Drawer, Drawn, Row
+from harness.models.local.sampling import Sampled, Sampler, SamplingRow
 from harness.models.local.tiny_llama import build_tiny_llama
 from harness.models.local.token_report import prompt_size
 from harness.models.local.tokenization import ChoiceTokens, choice_tokens, prompt_tokens
@@ -43,7 +43,7 @@ class _Asked:
 
     place: int
     reply: int
-    row: Row
+    row: SamplingRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class TransformersModel:
                 yield prepared
             else:
                 asked += prepared
-        replies: dict[int, dict[int, Drawn | None]] = {each.place: {} for each in asked}
+        replies: dict[int, dict[int, Sampled | None]] = {each.place: {} for each in asked}
         for each, drawn in self._draw(asked):
             request, gathered = window[each.place], replies[each.place]
             gathered[each.reply] = drawn
@@ -209,21 +209,25 @@ class TransformersModel:
             for reply in range(request.decoding.n)
         ]
 
-    def _draw(self, asked: Sequence[_Asked]) -> Iterator[tuple[_Asked, Drawn | None]]:
+    def _draw(self, asked: Sequence[_Asked]) -> Iterator[tuple[_Asked, Sampled | None]]:
         """Each row with what was drawn for it, null where it does not fit in memory by itself."""
         if not asked:
             return
         from torch import OutOfMemoryError
 
         drawer = self._drawer
-        for batch in by_budget(asked, self._spec.batch_tokens, shape=lambda each: each.row.shape):
-            yield from halved(
+        for batch in token_batches(
+            asked, self._spec.batch_tokens, shape=lambda each: each.row.shape
+        ):
+            yield from split(
                 batch,
                 lambda part: drawer.draw([each.row for each in part]),
                 too_big=OutOfMemoryError,
             )
 
-    def _response(self, request: Request, row: Row, drawn: Sequence[Drawn | None]) -> Response:
+    def _response(
+        self, request: Request, row: SamplingRow, drawn: Sequence[Sampled | None]
+    ) -> Response:
         """The response to a request all of whose replies are drawn."""
         replies = [reply for reply in drawn if reply is not None]
         if len(replies) < len(drawn):
@@ -240,7 +244,7 @@ class TransformersModel:
             usage=Usage(len(row.prompt), sum(len(reply.tokens) for reply in replies)),
         )
 
-    def _text(self, reply: Drawn) -> str:
+    def _text(self, reply: Sampled) -> str:
         """A reply's text, without the end token and other markers."""
         tokens = list(reply.tokens if reply.is_cut else reply.tokens[:-1])
         return str(
@@ -252,7 +256,7 @@ class TransformersModel:
     @cached_property
     def _checkpoint(self) -> Checkpoint:
         """The checkpoint without its weights."""
-        need("torch", "transformers")
+        require("torch", "transformers")
         spec = self._spec
         source = spec.model if spec.build is None else str(build_tiny_llama(self._cache))
         found = open_checkpoint(
@@ -271,14 +275,14 @@ class TransformersModel:
         return load_weights(self._checkpoint, dtype=self._dtype, device=self._device)
 
     @cached_property
-    def _drawer(self) -> Drawer:
+    def _drawer(self) -> Sampler:
         """What draws replies."""
-        return Drawer(self._weights, end=self._checkpoint.tokenizer.eos_token_id)
+        return Sampler(self._weights, end=self._checkpoint.tokenizer.eos_token_id)
 
     @cached_property
-    def _chooser(self) -> Chooser:
+    def _chooser(self) -> ChoiceScorer:
         """What scores choices."""
-        return Chooser(self._weights, batch_tokens=self._spec.batch_tokens)
+        return ChoiceScorer(self._weights, batch_tokens=self._spec.batch_tokens)
 
     @property
     def _is_chat(self) -> bool:
@@ -308,8 +312,8 @@ class TransformersModel:
         return int(getattr(text_config, "max_position_embeddings", None) or sys.maxsize)
 
 
-def _row(request: Request, reply: int, *, prompt: Sequence[int], room: int) -> Row:
+def _row(request: Request, reply: int, *, prompt: Sequence[int], room: int) -> SamplingRow:
     """What is drawn for one reply: its seed is its own, and covers decoding.seed by the key."""
     decoding = request.decoding
     seed = int(digest((request.key, reply))[:15], 16)
-    return Row(tuple(prompt), min(decoding.max_tokens, room), decoding.temperature, seed)
+    return SamplingRow(tuple(prompt), min(decoding.max_tokens, room), decoding.temperature, seed)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ModelError
-from harness.models.local.checkpoints import Checkpoint, Settled
-from harness.models.local.vllm_rows import Row
+from harness.models.local.checkpoints import Checkpoint, ResolvedCheckpoint
+from harness.models.local.vllm_rows import EngineRow
 from harness.specs.models import VllmSpec
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ TROUBLE: tuple[type[Exception], ...] = (
 """What vLLM raises where it cannot run what it is told to."""
 
 
-_RUNNING: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+_RUNNING: "weakref.WeakSet[VllmEngine]" = weakref.WeakSet()
 
 
-class Engine:
+class VllmEngine:
     """vLLM's engine, told of rows; it runs until `stop`, or until nobody holds it any more."""
 
     def __init__(self, engine: "LLMEngine", adapter: "LoRARequest | None") -> None:
@@ -66,7 +66,7 @@ class Engine:
         """Whether it has not been stopped."""
         return self.stop.alive
 
-    def add(self, name: str, row: Row) -> None:
+    def add(self, name: str, row: EngineRow) -> None:
         """Take a row on."""
         prompt = {"prompt_token_ids": list(row.prompt)}
         self._engine.add_request(name, prompt, row.wanted, lora_request=self._adapter)
@@ -115,7 +115,9 @@ def need_vllm(name: str) -> None:
         )
 
 
-def start(spec: VllmSpec, checkpoint: Checkpoint, *, dtype: str, adapter: Settled | None) -> Engine:
+def start(
+    spec: VllmSpec, checkpoint: Checkpoint, *, dtype: str, adapter: ResolvedCheckpoint | None
+) -> VllmEngine:
     """The engine with the checkpoint's weights, and the adapter's where there is one.
 
     The engine that runs in this process so far is stopped: they would share memory and more.
@@ -133,7 +135,7 @@ def start(spec: VllmSpec, checkpoint: Checkpoint, *, dtype: str, adapter: Settle
         folder = None if adapter is None else _folder(adapter)
         options = _options(spec, checkpoint) | ({} if folder is None else _room_for(folder))
         engine = LLMEngine.from_engine_args(EngineArgs(dtype=dtype, **options))
-        return Engine(engine, folder and LoRARequest("adapter", 1, str(folder)))
+        return VllmEngine(engine, folder and LoRARequest("adapter", 1, str(folder)))
 
 
 def sampling(**wanted: Any) -> "SamplingParams":  # noqa: ANN401 - fields of SamplingParams
@@ -201,7 +203,7 @@ def _on_cpu(spec: VllmSpec) -> dict[str, Any]:
     return options
 
 
-def _folder(adapter: Settled) -> Path:
+def _folder(adapter: ResolvedCheckpoint) -> Path:
     """Where an adapter's files lie, fetched from the hub where they are not here yet."""
     if adapter.commit is None:
         return Path(adapter.source).resolve()

@@ -19,17 +19,25 @@ from harness.core import Request, Response
 from harness.errors import DataError
 from harness.models.local.checkpoints import (
     Checkpoint,
-    Settled,
+    ResolvedCheckpoint,
     fingerprint_of_modules,
     open_checkpoint,
-    settle,
+    resolve,
     stored_dtype,
 )
 from harness.models.local.tiny_llama import build_tiny_llama
 from harness.models.local.token_report import prompt_size
 from harness.models.local.tokenization import ChoiceTokens, choice_tokens, prompt_tokens
-from harness.models.local.vllm_engine import Engine, embedding, need_vllm, sampling, start
-from harness.models.local.vllm_rows import Job, Line, Reading, Row, Told, readings, sums
+from harness.models.local.vllm_engine import VllmEngine, embedding, need_vllm, sampling, start
+from harness.models.local.vllm_rows import (
+    EngineRequest,
+    EngineRow,
+    PromptLogprobs,
+    RequestQueue,
+    ScoringPrompt,
+    scoring_prompts,
+    total_logprobs,
+)
 from harness.models.vectors import without_surrogates
 from harness.parts import Mode, Reason, Usage, digest
 from harness.specs.models import VllmSpec
@@ -51,8 +59,8 @@ class VllmModel:
         self.name = name
         self._spec = spec
         self._cache = cache
-        self._running: Engine | None = None
-        self._line = Line(self._engine)
+        self._running: VllmEngine | None = None
+        self._line = RequestQueue(self._engine)
 
     @property
     def modes(self) -> frozenset[Mode]:
@@ -89,7 +97,7 @@ class VllmModel:
             self._running.stop()
             self._running = None
 
-    def _prepare(self, request: Request) -> Job | Response:
+    def _prepare(self, request: Request) -> EngineRequest | Response:
         """The rows of a request, or why it cannot be asked."""
         if request.mode not in self.modes:
             can = ", ".join(sorted(self.modes))
@@ -109,7 +117,7 @@ class VllmModel:
         """The response to a request this model cannot answer."""
         return Response.failed(request.key, Reason.UNSUPPORTED, f"{self.name}: {fact}")
 
-    def _writing(self, request: Request) -> Job | Response:
+    def _writing(self, request: Request) -> EngineRequest | Response:
         """The replies of a request, a row each, with a seed of its own."""
         decoding = request.decoding
         prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
@@ -118,11 +126,12 @@ class VllmModel:
             return refusal
         wanted = {"temperature": decoding.temperature, "max_tokens": longest - len(prompt)}
         rows = [
-            Row(prompt, sampling(**wanted, seed=_seed(request, at))) for at in range(decoding.n)
+            EngineRow(prompt, sampling(**wanted, seed=_seed(request, at)))
+            for at in range(decoding.n)
         ]
-        return Job(rows, partial(self._written, request))
+        return EngineRequest(rows, partial(self._written, request))
 
-    def _choosing(self, request: Request) -> Job | Response:
+    def _choosing(self, request: Request) -> EngineRequest | Response:
         """The choices of a request, a row for each prompt that is read."""
         tokens = choice_tokens(
             request.messages,
@@ -137,9 +146,9 @@ class VllmModel:
         if refusal := self._too_long(request, max(map(len, tokens.rows))):
             return refusal
         # With an adapter vLLM scores prompts as if they were the last rows of its batch.
-        read = readings(tokens, is_stepwise=self._adapter is not None)
+        read = scoring_prompts(tokens, is_stepwise=self._adapter is not None)
         rows = [
-            Row(
+            EngineRow(
                 each.prompt,
                 sampling(
                     temperature=0.0,
@@ -151,9 +160,9 @@ class VllmModel:
             )
             for each in read
         ]
-        return Job(rows, partial(self._chosen, request, tokens, read))
+        return EngineRequest(rows, partial(self._chosen, request, tokens, read))
 
-    def _embedding(self, request: Request) -> Job | Response:
+    def _embedding(self, request: Request) -> EngineRequest | Response:
         """The text of a request, a row with the marks its tokenizer puts around texts."""
         text = without_surrogates("\n".join(message.content for message in request.messages))
         text = text.lower() if self._engine().lowers else text
@@ -162,7 +171,7 @@ class VllmModel:
             return self._unsupported(request, "the text is empty, and nothing has no vector")
         if refusal := self._too_long(request, len(prompt)):
             return refusal
-        return Job([Row(prompt, embedding())], partial(self._embedded, request))
+        return EngineRequest([EngineRow(prompt, embedding())], partial(self._embedded, request))
 
     def _too_long(self, request: Request, length: int) -> Response | None:
         """Why so many tokens, of prompt and answer or of a text, cannot be asked for, if so."""
@@ -213,11 +222,11 @@ class VllmModel:
         self,
         request: Request,
         tokens: ChoiceTokens,
-        read: Sequence[Reading],
+        read: Sequence[ScoringPrompt],
         outputs: Sequence["RequestOutput"],
     ) -> Response:
         """The response of the choices."""
-        totals = sums(tokens, map(_told, read, outputs))
+        totals = total_logprobs(tokens, map(_told, read, outputs))
         if not all(map(isfinite, totals)):
             return Response.failed(
                 request.key, Reason.FAILED, f"{self.name}: log-probabilities are not finite"
@@ -260,13 +269,13 @@ class VllmModel:
         return [f"modules={digest(found)[:12]}"] if found else []
 
     @cached_property
-    def _adapter(self) -> Settled | None:
+    def _adapter(self) -> ResolvedCheckpoint | None:
         """The adapter's exact version."""
         if self._spec.lora is None:
             return None
-        return settle(self._spec.lora, revision=None, file="adapter_config.json")
+        return resolve(self._spec.lora, revision=None, file="adapter_config.json")
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> VllmEngine:
         """The checkpoint with its weights; started again where another model's took its place."""
         if self._running is None or not self._running.is_running:
             self._running = start(
@@ -296,11 +305,11 @@ def _seed(request: Request, reply: int) -> int:
     return int(digest((request.key, reply))[:15], 16)
 
 
-def _told(read: Reading, output: "RequestOutput") -> Told:
+def _told(read: ScoringPrompt, output: "RequestOutput") -> PromptLogprobs:
     """What the engine tells of a reading."""
     [nexts] = output.outputs[0].logprobs
     own: list[Any] = list(output.prompt_logprobs or ())[1:]
-    return Told(
+    return PromptLogprobs(
         read,
         [entry[token].logprob for entry, token in zip(own, read.prompt[1:], strict=False)],
         {token: nexts[token].logprob for token in read.nexts},

@@ -13,7 +13,7 @@ from math import fsum
 from typing import Any, Protocol
 
 from harness.core import Response
-from harness.models.local.choice_scoring import windows
+from harness.models.local.choice_scoring import length_buckets
 from harness.models.local.tokenization import ChoiceTokens
 
 MOST_ROWS = 4096
@@ -21,7 +21,7 @@ MOST_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EngineRow:
     """Token ids for the engine, and its own object that says what is wanted of them."""
 
     prompt: tuple[int, ...]
@@ -29,10 +29,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EngineRequest:
     """The rows of one request, and what their outputs, in order, come to."""
 
-    rows: Sequence[Row]
+    rows: Sequence[EngineRow]
     read: Callable[[list[Any]], Response]
 
 
@@ -43,10 +43,10 @@ class Output(Protocol):
     finished: bool
 
 
-class Engine(Protocol):
+class SteppedEngine(Protocol):
     """What works on rows: they are added and dropped by name, and each step moves all on."""
 
-    def add(self, name: str, row: Row) -> None:
+    def add(self, name: str, row: EngineRow) -> None:
         """Take a row on."""
 
     def step(self) -> Sequence[Output]:
@@ -60,7 +60,7 @@ class Engine(Protocol):
 class _Open:
     """A job under way: the outputs so far by place, and where it goes when it has all."""
 
-    job: Job
+    job: EngineRequest
     finished: deque["_Open"]
     outputs: dict[int, Any] = field(default_factory=dict)
 
@@ -75,20 +75,20 @@ class _Open:
         return self.job.read([self.outputs[place] for place in range(len(self.job.rows))])
 
 
-class Line:
+class RequestQueue:
     """The rows an engine has, whoever asked for them.
 
     `open_engine` gives the engine that is to take a row; another one only once all rows are done.
     """
 
-    def __init__(self, open_engine: Callable[[], Engine]) -> None:
+    def __init__(self, open_engine: Callable[[], SteppedEngine]) -> None:
         """Start with no rows."""
         self._open_engine = open_engine
-        self._engine: Engine | None = None
+        self._engine: SteppedEngine | None = None
         self._names = map(str, count())
         self._waiting: dict[str, tuple[_Open, int]] = {}
 
-    def worked(self, jobs: Iterator[Job | Response]) -> Generator[Response, None, None]:
+    def worked(self, jobs: Iterator[EngineRequest | Response]) -> Generator[Response, None, None]:
         """Each job's result as it is done; a response among the jobs passes through.
 
         Closing the generator drops its rows from the engine.
@@ -107,7 +107,7 @@ class Line:
             self._drop(mine & self._waiting.keys())
 
     def _filled(
-        self, jobs: Iterator[Job | Response], finished: deque[_Open], mine: set[str]
+        self, jobs: Iterator[EngineRequest | Response], finished: deque[_Open], mine: set[str]
     ) -> Iterator[Response]:
         """Take jobs on while there is room; yield what is a response already."""
         while len(self._waiting) < MOST_ROWS and (job := next(jobs, None)) is not None:
@@ -142,7 +142,7 @@ MOST_NEXTS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ScoringPrompt:
     """One prompt, and the tokens whose log-probability as its next one is wanted.
 
     `is_scored` says that the log-probabilities of the prompt's own tokens are wanted too.
@@ -154,18 +154,18 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PromptLogprobs:
     """What an engine tells of a reading: in nats, of each token given all that precede it.
 
     `own` has an entry for each token of the prompt but the first where the reading is scored.
     """
 
-    reading: Reading
+    reading: ScoringPrompt
     own: Sequence[float]
     nexts: Mapping[int, float]
 
 
-def readings(tokens: ChoiceTokens, *, is_stepwise: bool = False) -> list[Reading]:
+def scoring_prompts(tokens: ChoiceTokens, *, is_stepwise: bool = False) -> list[ScoringPrompt]:
     """The distinct prompts of a request's choices; every choice needs a token before it.
 
     Stepwise no prompt is scored: each token of a choice is the next one of a prompt of its own.
@@ -176,13 +176,13 @@ def readings(tokens: ChoiceTokens, *, is_stepwise: bool = False) -> list[Reading
         for at in range(first if is_stepwise else last, last + 1):
             found.setdefault(row[:at], {})[row[at]] = not is_stepwise and first < last
     return [
-        Reading(prompt, tuple(nexts), any(wanted.values()))
+        ScoringPrompt(prompt, tuple(nexts), any(wanted.values()))
         for prompt, wanted in found.items()
-        for nexts in windows(wanted, MOST_NEXTS)
+        for nexts in length_buckets(wanted, MOST_NEXTS)
     ]
 
 
-def sums(tokens: ChoiceTokens, told: Iterable[Told]) -> list[float]:
+def total_logprobs(tokens: ChoiceTokens, told: Iterable[PromptLogprobs]) -> list[float]:
     """The log-probability of each choice, from what was told of all readings."""
     known = {(each.reading.prompt, token): each for each in told for token in each.reading.nexts}
     return [
@@ -192,7 +192,7 @@ def sums(tokens: ChoiceTokens, told: Iterable[Told]) -> list[float]:
 
 
 def _parts(
-    known: Mapping[tuple[tuple[int, ...], int], Told], row: tuple[int, ...], first: int
+    known: Mapping[tuple[tuple[int, ...], int], PromptLogprobs], row: tuple[int, ...], first: int
 ) -> list[float]:
     """The log-probabilities of a row's tokens from the first scored one on."""
     whole = known[row[:-1], row[-1]]

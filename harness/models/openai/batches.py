@@ -16,18 +16,18 @@ from msgspec import Struct
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.batch_api import (
+    BatchEntry,
+    BatchExpired,
+    BatchLimits,
     BatchRecord,
-    Entry,
-    Gone,
-    Limits,
-    Status,
+    BatchStatus,
     body_of,
     gathered,
     names_of,
     read_lines,
 )
-from harness.models.client.replies import one_of
-from harness.models.client.retry import Refused, Transient
+from harness.models.client.replies import nth_request
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.models.openai.chat import TooFew, read_reply, read_vector
 from harness.models.openai.errors import is_filtered, translated
 from harness.models.openai.model import OpenAIModel, arguments, client_options, embedding_arguments
@@ -36,7 +36,7 @@ from harness.parts import UNCHARGED, Mode, Reason
 
 _T = TypeVar("_T")
 
-LIMITS = Limits(entries=50_000, bytes=200_000_000)
+LIMITS = BatchLimits(entries=50_000, bytes=200_000_000)
 """Of OpenAI's API reference, "Create batch": 50,000 requests, also of embeddings, and 200 MB."""
 TRANSFER_S = 600.0
 """How long a file may take to go up or down."""
@@ -132,17 +132,17 @@ class OpenAIBatches:
         """Close them."""
         self._client.close()
 
-    def entries(self, request: Request) -> tuple[Entry, ...]:
+    def entries(self, request: Request) -> tuple[BatchEntry, ...]:
         """One line of the file, or as many as replies where one line gives one."""
         names, url = self._names(request), self.endpoints[request.mode]
         found = []
         for place, name in enumerate(names):
-            asked = one_of(request, place) if len(names) > 1 else request
+            asked = nth_request(request, place) if len(names) > 1 else request
             line = {"custom_id": name, "method": "POST", "url": url, "body": self._body(asked)}
-            found.append(Entry(name, json.dumps(line).encode()))
+            found.append(BatchEntry(name, json.dumps(line).encode()))
         return tuple(found)
 
-    def submit(self, entries: Sequence[Entry], *, endpoint: str, nonce: str) -> str:
+    def submit(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
         """Bring the file up and have it worked on, under our own name for it."""
         content = b"".join(entry.line + b"\n" for entry in entries)
         file = (f"{nonce}.jsonl", content, "application/jsonl")
@@ -156,7 +156,7 @@ class OpenAIBatches:
                 "metadata": {NONCE: nonce},
             }
             return self._asked(partial(batches.with_raw_response.create, **asked), _Named).id
-        except Gone as error:
+        except BatchExpired as error:
             raise ModelError(
                 f"{self.address} has no batches ({error}); leave out --batch"
             ) from None
@@ -176,13 +176,13 @@ class OpenAIBatches:
                 return None
             after = {"after": page.data[-1].id}
 
-    def look(self, name: str) -> Status:
+    def look(self, name: str) -> BatchStatus:
         """How a batch fares; one that failed was refused as a whole."""
         batch = self._asked(partial(self._client.batches.with_raw_response.retrieve, name), _Batch)
         counts = batch.request_counts or _Counts()
         told = [f"{part.message or part.code}" for part in (batch.errors or _Troubles()).data or []]
         trouble = self._server.told("; ".join(told) or "it does not say why")
-        return Status(
+        return BatchStatus(
             id=name,
             word=self._server.told(batch.status),
             is_ended=batch.status in ENDED,
@@ -193,13 +193,13 @@ class OpenAIBatches:
         )
 
     def results(
-        self, status: Status, requests: Sequence[Request], *, record: BatchRecord
+        self, status: BatchStatus, requests: Sequence[Request], *, record: BatchRecord
     ) -> Iterator[Response]:
         """What stands in the file of answers and in that of errors."""
         lines = ((line.custom_id, partial(self._read, line)) for line in self._lines(status))
         yield from gathered(lines, requests, names=self._names, record=record)
 
-    def _lines(self, status: Status) -> Iterator[_Line]:
+    def _lines(self, status: BatchStatus) -> Iterator[_Line]:
         """The results of a batch that has ended."""
         for name in status.files:
             content = self._content(partial(self._client.files.with_raw_response.content, name))
@@ -221,7 +221,7 @@ class OpenAIBatches:
         if line.response is None:
             error = line.error or _Trouble()
             told = self._server.told(f"{error.message or error.code or 'no response'}")
-            raise Refused(Reason.FAILED, f"in a batch: {told}", usage=UNCHARGED)
+            raise PermanentError(Reason.FAILED, f"in a batch: {told}", usage=UNCHARGED)
         if line.response.status_code != 200:
             raise self._refusal(line.response.status_code, line.response.body)
         content = json.dumps(line.response.body).encode()
@@ -229,20 +229,20 @@ class OpenAIBatches:
             return read_vector(content, request, self._server)
         if self._spec.api == "responses":
             return read_response(content, request, self._server)
-        asked = one_of(request, 0) if self._spec.is_one_by_one else request
+        asked = nth_request(request, 0) if self._spec.is_one_by_one else request
         try:
             return read_reply(content, asked, self._server)
         except TooFew as error:
             return error.response
 
-    def _refusal(self, status: int, body: object) -> Refused:
+    def _refusal(self, status: int, body: object) -> PermanentError:
         """What an error in place of an answer amounts to."""
         error = body.get("error") if isinstance(body, dict) else None
         inner = error if isinstance(error, dict) else {}
         told = self._server.told(f"{inner.get('message') or body}")
         reason = Reason.FILTERED if is_filtered(inner) else Reason.FAILED
         message = f"{self.address} answered {status} in a batch: {told}"
-        return Refused(reason, message, usage=UNCHARGED)
+        return PermanentError(reason, message, usage=UNCHARGED)
 
     def _asked(self, call: Callable[[], Any], kind: type[_T]) -> _T:
         """What a call gives, read from its JSON."""
@@ -250,7 +250,7 @@ class OpenAIBatches:
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.DecodeError, ValueError) as error:
-            raise Transient(f"{self.address} sent what is not of its API ({error})") from None
+            raise RetryableError(f"{self.address} sent what is not of its API ({error})") from None
 
     def _content(self, call: Callable[[], Any]) -> bytes:
         """The bytes of the reply to a call of the client library."""
@@ -259,7 +259,7 @@ class OpenAIBatches:
         try:
             content: bytes = call().http_response.content
         except openai.NotFoundError as error:
-            raise Gone(f"404: {self._server.told(str(error.message))}") from None
+            raise BatchExpired(f"404: {self._server.told(str(error.message))}") from None
         except openai.OpenAIError as error:
             # The library's message may repeat the key: it is not chained.
             raise translated(error, self._server, model=self._model) from None

@@ -14,9 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.client.endpoint import Server
-from harness.models.client.replies import cut_short, joined, reasoning_in, sound, withheld
-from harness.models.client.retry import Refused, Transient, charged
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.replies import (
+    merge,
+    no_answer,
+    reasoning_in,
+    repair_surrogates,
+    truncated,
+)
+from harness.models.client.retry import PermanentError, RetryableError, attach_usage
 from harness.parts import Reason, Usage
 
 ENDED = frozenset(
@@ -61,24 +67,29 @@ class _Usage(Struct):
     completion_tokens_details: Any = None
 
 
-def read_reply(content: bytes, request: Request, server: Server) -> Response:
+def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a chat completion, or why there is none."""
     body = read_object(content, server, key="choices")
     usage, served = read_usage(body.get("usage")), read_served(body)
-    with charged(usage):
+    with attach_usage(usage):
         choices, count = _read_choices(body), request.decoding.n
     if len(choices) < count:
         told = f"{count} answers were asked for and {len(choices)} came: {IGNORES_N}"
-        raise TooFew(withheld(request, Reason.FAILED, told, usage=usage, served=served))
+        raise TooFew(no_answer(request, Reason.FAILED, told, usage=usage, served=served))
     paid = Response(request.key, ("",), usage=usage, served=served)
     replies = [_read_choice(choice, request, server, paid=paid) for choice in choices[:count]]
-    return replace(joined(request, replies), usage=usage)
+    return replace(merge(request, replies), usage=usage)
 
 
-def _read_choice(choice: _Choice, request: Request, server: Server, *, paid: Response) -> Response:
+def _read_choice(
+    choice: _Choice, request: Request, server: Endpoint, *, paid: Response
+) -> Response:
     """One reply; `paid` has what all replies of a call tell together."""
-    word, text = (choice.finish_reason or "stop").lower(), sound(choice.message.content or "")
-    without = partial(withheld, request, usage=paid.usage, served=paid.served)
+    word, text = (
+        (choice.finish_reason or "stop").lower(),
+        repair_surrogates(choice.message.content or ""),
+    )
+    without = partial(no_answer, request, usage=paid.usage, served=paid.served)
     if word in FILTERED:
         return without(Reason.FILTERED, "the answer was held back by a content filter")
     if choice.message.refusal:
@@ -87,16 +98,16 @@ def _read_choice(choice: _Choice, request: Request, server: Server, *, paid: Res
         told = f"the answer did not come to its end (finish_reason {choice.finish_reason})"
         return without(Reason.FAILED, server.told(told))
     if word in CUT and not text:
-        return cut_short(request, usage=paid.usage, served=paid.served)
+        return truncated(request, usage=paid.usage, served=paid.served)
     return replace(paid, texts=(text,), stop="length" if word in CUT else choice.finish_reason)
 
 
-def read_vector(content: bytes, request: Request, server: Server) -> Response:
+def read_vector(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of an embedding: one vector that has a direction."""
     body = read_object(content, server, key="data")
     # Servers tell of no completion here, and there is none.
     usage = Usage(read_usage(body.get("usage")).prompt_tokens, 0)
-    with charged(usage):
+    with attach_usage(usage):
         vector = _read_numbers(body)
     return Response(request.key, vectors=(vector,), usage=usage, served=read_served(body))
 
@@ -106,31 +117,31 @@ def _read_numbers(body: Mapping[str, Any]) -> tuple[float, ...]:
     try:
         vector = msgspec.convert(body["data"][0], _Embedding).embedding
     except msgspec.ValidationError as error:
-        raise Refused(Reason.FAILED, f"the reply is not an embedding: {error}") from None
+        raise PermanentError(Reason.FAILED, f"the reply is not an embedding: {error}") from None
     if not all(map(isfinite, vector)) or not any(vector):
         told = "not finite" if any(vector) else "empty or all zeros"
-        raise Refused(Reason.FAILED, f"the vector of {len(vector)} numbers is {told}")
+        raise PermanentError(Reason.FAILED, f"the vector of {len(vector)} numbers is {told}")
     return vector
 
 
-def read_object(content: bytes, server: Server, *, key: str) -> dict[str, Any]:
+def read_object(content: bytes, server: Endpoint, *, key: str) -> dict[str, Any]:
     """The JSON object of a reply whose list under `key` holds something."""
     body = read_json(content, server)
     if not isinstance(body, dict):
-        raise Transient(f"{server.address} sent no {key}")
+        raise RetryableError(f"{server.address} sent no {key}")
     if isinstance(body.get(key), list) and body[key]:
         return body
     told = f": {server.told(json.dumps(body['error']))}" if body.get("error") else ""
     usage = read_usage(body.get("usage"))
-    raise Transient(f"{server.address} sent no {key}{told}", usage=usage)
+    raise RetryableError(f"{server.address} sent no {key}{told}", usage=usage)
 
 
-def read_json(content: bytes, server: Server) -> object:
+def read_json(content: bytes, server: Endpoint) -> object:
     """Whatever JSON a reply holds, without our key; halves of emojis pass."""
     try:
         body: object = server.masked(json.loads(content))
     except (ValueError, RecursionError) as error:
-        raise Transient(f"{server.address} sent what is not JSON ({error})") from None
+        raise RetryableError(f"{server.address} sent what is not JSON ({error})") from None
     return body
 
 
@@ -139,7 +150,9 @@ def _read_choices(body: Mapping[str, Any]) -> list[_Choice]:
     try:
         choices = msgspec.convert(body["choices"], list[_Choice])
     except msgspec.ValidationError as error:
-        raise Refused(Reason.FAILED, f"the reply is not a chat completion: {error}") from None
+        raise PermanentError(
+            Reason.FAILED, f"the reply is not a chat completion: {error}"
+        ) from None
     return sorted(choices, key=lambda choice: choice.index or 0)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.endpoint import Server
-from harness.models.client.retry import Refused, charged
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.retry import PermanentError, attach_usage
 from harness.models.openai.chat import read_object, read_served, read_usage
 from harness.models.openai.logprobs import (
     Echo,
@@ -49,11 +49,11 @@ REMEDIES = {
 }
 
 
-class Chooser:
+class OpenAIChoiceScorer:
     """Asks one server for choices, after a tiny call that shows whether it can tell of them."""
 
     def __init__(
-        self, client: "openai.AsyncOpenAI", model: str, *, server: Server, spec: OpenAISpec
+        self, client: "openai.AsyncOpenAI", model: str, *, server: Endpoint, spec: OpenAISpec
     ) -> None:
         """Take over an open client."""
         self._client = client
@@ -71,7 +71,7 @@ class Chooser:
         try:
             await self.answer(_probe(mode))
             return
-        except Refused as error:
+        except PermanentError as error:
             if error.reason not in (Reason.FAILED, Reason.UNSUPPORTED):
                 return
             fact = str(error)
@@ -107,7 +107,7 @@ class Chooser:
         )
         body = read_object(reply.http_response.content, self._server, key="choices")
         usage = read_usage(body.get("usage"))
-        with charged(usage):
+        with attach_usage(usage):
             echoes = await self._placed(prompts, read_echoes(body, len(prompts)))
             scores = echo_scores(request.choices, echoes, boundary=len(context))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
@@ -126,7 +126,7 @@ class Chooser:
         for spelled in spellings(pieces):
             if (found := places(spelled, prompt)) and are_alike(spelled, told.tokens):
                 return Echo(spelled, told.token_logprobs, found)
-        raise Refused(
+        raise PermanentError(
             Reason.UNSUPPORTED,
             f"the {len(told.tokens)} token texts of {self._server.address} do not spell the prompt"
             f"{' and neither do those of /tokenize' if pieces else ', and it has no /tokenize'}, "
@@ -168,7 +168,7 @@ class Chooser:
         reply = await self._client.chat.completions.with_raw_response.create(**arguments)
         body = read_object(reply.http_response.content, self._server, key="choices")
         usage = read_usage(body.get("usage"))
-        with charged(usage):
+        with attach_usage(usage):
             scores = token_scores(request.choices, read_nexts(body, self._server))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 

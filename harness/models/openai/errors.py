@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ModelError
-from harness.models.client.endpoint import Server
-from harness.models.client.retry import Refused, Transient, wait_asked_for
-from harness.models.client.transport import charge_of, told_of
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.retry import PermanentError, RetryableError, retry_after_seconds
+from harness.models.client.transport import describe, usage_of
 from harness.parts import UNCHARGED, Reason
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ SETTINGS: Mapping[str, str] = {
 
 def translated(
     error: "openai.OpenAIError | aiohttp.ClientError",
-    server: Server,
+    server: Endpoint,
     *,
     model: str,
     has_form: bool = False,
@@ -69,34 +69,34 @@ def translated(
     if isinstance(error, openai.APIStatusError):
         return _of_status(error, server, model=model, has_form=has_form)
     is_below = isinstance(error, aiohttp.ClientError)
-    message = f"{server.address}: {server.told(told_of(error))}"
+    message = f"{server.address}: {server.told(describe(error))}"
     if is_below or isinstance(error, openai.APIConnectionError | openai.APIResponseValidationError):
-        return Transient(message, usage=charge_of(error))
+        return RetryableError(message, usage=usage_of(error))
     if isinstance(error, openai.ContentFilterFinishReasonError):
-        return Refused(Reason.FILTERED, message)
+        return PermanentError(Reason.FILTERED, message)
     if isinstance(error, openai.LengthFinishReasonError):
-        return Refused(Reason.FAILED, message)
+        return PermanentError(Reason.FAILED, message)
     return ModelError(f"{message}; see the settings of model {model}")
 
 
 def _of_status(
-    error: "openai.APIStatusError", server: Server, *, model: str, has_form: bool
+    error: "openai.APIStatusError", server: Endpoint, *, model: str, has_form: bool
 ) -> Exception:
     """What an HTTP status, and the code in its body, amount to."""
     body = error.body if isinstance(error.body, dict) else {}
     told = server.told(str(body.get("message") or error.message))
     message = f"{server.address} answered {error.status_code}: {told}"
     if error.status_code < 500 and is_filtered(body):
-        return Refused(Reason.FILTERED, message, usage=UNCHARGED)
+        return PermanentError(Reason.FILTERED, message, usage=UNCHARGED)
     if error.status_code == 429 and NO_CREDIT & _codes(body):
         return ModelError(f"{message}; see the account's limits, then repeat the command")
     if ONE_ALONE in told.lower():
         return ModelError(f"{message}; set sends_n: false for {model!r}")
     if error.status_code in PASSING or error.status_code >= 500:
         retry_after = error.response.headers.get("retry-after")
-        wait_s = wait_asked_for(retry_after, datetime.now(UTC))
+        wait_s = retry_after_seconds(retry_after, datetime.now(UTC))
         is_turned_away = error.status_code == 429
-        return Transient(message, wait_s, is_turned_away=is_turned_away, usage=UNCHARGED)
+        return RetryableError(message, wait_s, is_turned_away=is_turned_away, usage=UNCHARGED)
     if error.status_code in (400, 422) and (setting := _setting(body)):
         return ModelError(f"{message}; set {setting} for {model!r}")
     if has_form and error.status_code in (400, 422):
@@ -106,10 +106,10 @@ def _of_status(
             return ModelError(message)
     if remedy := _remedies(error, server, model=model).get(error.status_code):
         return ModelError(f"{message}; {remedy}")
-    return Refused(Reason.FAILED, message, usage=UNCHARGED)
+    return PermanentError(Reason.FAILED, message, usage=UNCHARGED)
 
 
-def _remedies(error: "openai.APIStatusError", server: Server, *, model: str) -> dict[int, str]:
+def _remedies(error: "openai.APIStatusError", server: Endpoint, *, model: str) -> dict[int, str]:
     """By status, what to do where another request would fare no better."""
     found = {
         401: server.key_remedy,

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from harness.models.boundary import choice_starts
-from harness.models.client.endpoint import Server
-from harness.models.client.retry import Refused
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.retry import PermanentError
 from harness.parts import UNCHARGED, ChoiceScore, Reason
 
 Places = list[tuple[int, int]]
@@ -156,10 +156,10 @@ def read_echoes(body: Mapping[str, Any], count: int) -> list[Logprobs]:
     try:
         told = msgspec.convert(body["choices"], list[_Completion])
     except msgspec.ValidationError as error:
-        raise Refused(Reason.FAILED, f"the reply is not a completion: {error}") from None
+        raise PermanentError(Reason.FAILED, f"the reply is not a completion: {error}") from None
     if len(told) != count:
         fact = f"{count} prompts were sent in one call and {len(told)} came back"
-        raise Refused(Reason.FAILED, fact)
+        raise PermanentError(Reason.FAILED, fact)
     in_order = sorted(told, key=lambda completion: completion.index or 0)
     return [_whole(completion.logprobs) for completion in in_order]
 
@@ -167,10 +167,10 @@ def read_echoes(body: Mapping[str, Any], count: int) -> list[Logprobs]:
 def _whole(told: Logprobs | None) -> Logprobs:
     """Log-probabilities of which there is one a token."""
     if told is None or len(told.token_logprobs) < 2:
-        raise Refused(Reason.FAILED, "the reply holds no log-probabilities of the prompt")
+        raise PermanentError(Reason.FAILED, "the reply holds no log-probabilities of the prompt")
     if len(told.tokens) != len(told.token_logprobs):
         counts = f"{len(told.token_logprobs)} log-probabilities for {len(told.tokens)} tokens"
-        raise Refused(Reason.FAILED, f"the reply holds {counts}")
+        raise PermanentError(Reason.FAILED, f"the reply holds {counts}")
     return told
 
 
@@ -194,7 +194,7 @@ def echo_scores(
         [echo.places for echo in echoes], boundary, tokens=[echo.tokens for echo in echoes]
     )
     if min(firsts) < 1:
-        raise Refused(
+        raise PermanentError(
             Reason.UNSUPPORTED,
             "nothing stands before the choices to score them by; give the prompt a text",
         )
@@ -211,23 +211,25 @@ def _sum(part: Sequence[float | None]) -> float:
     """The sum of log-probabilities that are there and can be such."""
     if bad := [value for value in part if value is None or not value <= SLACK]:
         fact = f"a token of a choice has {bad[0]} for its log-probability"
-        raise Refused(Reason.FAILED, f"{fact}: it must be a number up to 0")
+        raise PermanentError(Reason.FAILED, f"{fact}: it must be a number up to 0")
     return fsum(value for value in part if value is not None)
 
 
-def read_nexts(body: Mapping[str, Any], server: Server) -> list[Next]:
+def read_nexts(body: Mapping[str, Any], server: Endpoint) -> list[Next]:
     """The likeliest first tokens of a chat reply."""
     try:
         [chat, *_] = msgspec.convert(body["choices"], list[_Chat])
     except msgspec.ValidationError as error:
-        raise Refused(Reason.FAILED, f"the reply is not a chat completion: {error}") from None
+        raise PermanentError(
+            Reason.FAILED, f"the reply is not a chat completion: {error}"
+        ) from None
     if chat.finish_reason == "content_filter":
-        raise Refused(Reason.FILTERED, "the answer was held back by a content filter")
+        raise PermanentError(Reason.FILTERED, "the answer was held back by a content filter")
     if chat.message.refusal:
-        raise Refused(Reason.REFUSED, server.told(chat.message.refusal))
+        raise PermanentError(Reason.REFUSED, server.told(chat.message.refusal))
     positions = chat.logprobs.content if chat.logprobs else None
     if not positions or not positions[0].top_logprobs:
-        raise Refused(Reason.FAILED, "the reply holds no log-probabilities of next tokens")
+        raise PermanentError(Reason.FAILED, "the reply holds no log-probabilities of next tokens")
     return list(dict.fromkeys(positions[0].top_logprobs))
 
 
@@ -241,7 +243,7 @@ def token_scores(choices: Sequence[str], told: Sequence[Next]) -> tuple[ChoiceSc
     found = [_likely(choice.strip(), told) for choice in choices]
     if not any(found):
         names = ", ".join(repr(each.token) for each in told[:5])
-        raise Refused(
+        raise PermanentError(
             Reason.UNPARSED,
             f"none of the choices is among the {len(told)} likeliest first tokens: {names}, ...",
         )
@@ -267,14 +269,14 @@ def refuse_wordless(choices: Sequence[str]) -> None:
     """Refuse choices of which there is nothing to score."""
     if not all(choice.strip() for choice in choices):
         told = f"a choice without a word cannot be scored: {choices!r}"
-        raise Refused(Reason.UNSUPPORTED, told, usage=UNCHARGED)
+        raise PermanentError(Reason.UNSUPPORTED, told, usage=UNCHARGED)
 
 
 def refuse_long(choices: Sequence[str]) -> None:
     """Refuse choices that cannot be one token each."""
     refuse_wordless(choices)
     if long := [choice for choice in choices if len(choice.split()) > 1]:
-        raise Refused(
+        raise PermanentError(
             Reason.UNSUPPORTED,
             f"{long[0]!r} is more than one token, and the likeliest next tokens tell of single "
             "ones; ask for the number of a choice, or use a model of kind vllm or transformers "

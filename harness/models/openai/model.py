@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.endpoint import Server, lacks_right
-from harness.models.client.replies import Ask, Heard, several
-from harness.models.client.retry import Begun, Call, Policy, Refused, answer_all
-from harness.models.client.transport import pool, post
+from harness.models.client.endpoint import Endpoint, is_permission_error
+from harness.models.client.replies import Ask, RepliesByKey, collect_n
+from harness.models.client.retry import Call, PartialReply, PermanentError, RetryPolicy, send_all
+from harness.models.client.transport import http_client, post
 from harness.models.openai.chat import TooFew, read_reply, read_vector
-from harness.models.openai.choices import Chooser
+from harness.models.openai.choices import OpenAIChoiceScorer
 from harness.models.openai.errors import translated
 from harness.models.openai.responses import read_response, response_arguments
 from harness.parts import UNCHARGED, Mode, Reason, digest
@@ -49,7 +49,7 @@ class OpenAIModel:
         self._environ = environ
         self._is_checked = False
         self._probed: set[Mode] = set()
-        self._heard: Heard = {}
+        self._heard: RepliesByKey = {}
         self._end: ModelError | None = None
 
     @property
@@ -82,20 +82,20 @@ class OpenAIModel:
         A server that gives too few replies a call is asked no more once one such answer is told.
         """
         spec = self._spec
-        policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
-        yield from answer_all(requests, self._connect, policy)
+        policy = RetryPolicy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
+        yield from send_all(requests, self._connect, policy)
         if self._end is not None:
             raise self._end
 
     @property
-    def access(self) -> tuple[Server, OpenAISpec, str]:
+    def access(self) -> tuple[Endpoint, OpenAISpec, str]:
         """Where it is reached, how, and by which name: what else asks it needs to know."""
         return self._server, self._spec, self._model
 
     @cached_property
-    def _server(self) -> Server:
+    def _server(self) -> Endpoint:
         spec = self._spec
-        return Server.found(
+        return Endpoint.found(
             spec.base_url,
             self._environ,
             url_env=spec.base_url_env,
@@ -163,7 +163,7 @@ class OpenAIModel:
             if type(error.__cause__).__name__ == "ConnectError":
                 raise self._no_server(error) from None
         except openai.AuthenticationError as error:
-            if not lacks_right(error.status_code, error.message):
+            if not is_permission_error(error.status_code, error.message):
                 raise translated(error, self._server, model=model) from None
         except (openai.OpenAIError, ValueError):
             pass  # many a server, or a key of few rights, lists nothing and answers well
@@ -176,21 +176,21 @@ class OpenAIModel:
 
         spec = self._spec
         self._heard.clear()  # what was given up told what was heard of it: it is asked for anew
-        http = pool(openai, spec.concurrency)
+        http = http_client(openai, spec.concurrency)
         async with openai.AsyncOpenAI(
             **client_options(self._server), timeout=spec.timeout_s, http_client=http
         ) as client:
-            chooser = Chooser(client, model, server=self._server, spec=spec)
+            chooser = OpenAIChoiceScorer(client, model, server=self._server, spec=spec)
             yield partial(self._ask, client, partial(self._choose, chooser, asyncio.Lock()))
 
     async def _ask(
         self, client: "openai.AsyncOpenAI", choose: Ask, request: Request
-    ) -> Response | Begun:
+    ) -> Response | PartialReply:
         """One call for one request; for the next reply, where there is one a call."""
         if self._end is not None:
             raise self._end
         if request.mode not in self.modes:
-            raise Refused(
+            raise PermanentError(
                 Reason.UNSUPPORTED,
                 f"this server is not asked to {request.mode}; use kind: transformers or vllm, or "
                 "for a server that tells log-probabilities set api: chat and choices",
@@ -199,7 +199,7 @@ class OpenAIModel:
         ask = partial(self._call, client, choose)
         try:
             if self._spec.is_one_by_one:
-                return await several(request, self._heard, ask)
+                return await collect_n(request, self._heard, ask)
             return await ask(request)
         except TooFew as error:
             self._end = ModelError(f"{self._server.address}: {error}")
@@ -222,7 +222,9 @@ class OpenAIModel:
             has_form = request.schema is not None and self._spec.is_structured_output
             raise translated(error, self._server, model=model, has_form=has_form) from None
 
-    async def _choose(self, chooser: Chooser, lock: asyncio.Lock, request: Request) -> Response:
+    async def _choose(
+        self, chooser: OpenAIChoiceScorer, lock: asyncio.Lock, request: Request
+    ) -> Response:
         """Score choices, once the server has shown that it can; all others wait for that."""
         async with lock:
             if request.mode not in self._probed:
@@ -251,7 +253,7 @@ class OpenAIModel:
         return ModelError(f"no server at {server.address} ({told}): start it, or {server.remedy}")
 
 
-def client_options(server: Server) -> dict[str, Any]:
+def client_options(server: Endpoint) -> dict[str, Any]:
     """What every client is built with; its own retries are off."""
     return {"api_key": server.key or "none", "base_url": server.url, "max_retries": 0}
 

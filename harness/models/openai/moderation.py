@@ -16,10 +16,10 @@ from msgspec import Struct, field
 
 from harness.core import Request, Response
 from harness.errors import SpecError
-from harness.models.client.endpoint import Server
-from harness.models.client.retry import Call, Policy, Refused, answer_all
-from harness.models.client.transport import pool, post
-from harness.models.labels import Asked, Questions, alike, picked
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.retry import Call, PermanentError, RetryPolicy, send_all
+from harness.models.client.transport import http_client, post
+from harness.models.labels import LabelQuestion, LabelQuestions, chosen, undecided
 from harness.models.openai.chat import read_object, read_served
 from harness.models.openai.errors import translated
 from harness.models.openai.model import client_options
@@ -52,14 +52,14 @@ class ModerationModel:
         self,
         name: str,
         spec: ModerationSpec,
-        questions: Questions,
+        questions: LabelQuestions,
         environ: Mapping[str, str],
     ) -> None:
         """Keep the settings; the key is read and the server reached when first needed."""
         self.name = name
         self._spec = spec
         self._questions = questions
-        self._server = Server.found(
+        self._server = Endpoint.found(
             spec.base_url,
             environ,
             url_env=spec.base_url_env,
@@ -89,10 +89,10 @@ class ModerationModel:
         """Answer each request once, in the order in which the answers come."""
         spec = self._spec
         asked = [self._questions.asked(request) for request in requests]
-        yield from (alike(one) for one in asked if one.text is None)
-        policy = Policy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
+        yield from (undecided(one) for one in asked if one.text is None)
+        policy = RetryPolicy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
         shown = (one.request for one in asked if one.text is not None)
-        yield from answer_all(shown, self._connect, policy)
+        yield from send_all(shown, self._connect, policy)
 
     def _connect(self) -> AbstractAsyncContextManager[Call]:
         return self._session()
@@ -103,7 +103,7 @@ class ModerationModel:
         import openai
 
         spec = self._spec
-        http = pool(openai, spec.concurrency)
+        http = http_client(openai, spec.concurrency)
         async with openai.AsyncOpenAI(
             **client_options(self._server), timeout=spec.timeout_s, http_client=http
         ) as client:
@@ -123,16 +123,16 @@ class ModerationModel:
             raise translated(error, self._server, model=self._spec.model) from None
         return self._read(content, asked)
 
-    def _read(self, content: bytes, asked: Asked) -> Response:
+    def _read(self, content: bytes, asked: LabelQuestion) -> Response:
         """The response in the body of a reply."""
         body = read_object(content, self._server, key="results")
         try:
             result = msgspec.convert(body["results"][0], _Result)
         except msgspec.ValidationError as error:
-            raise Refused(Reason.FAILED, f"the reply is not a moderation: {error}") from None
+            raise PermanentError(Reason.FAILED, f"the reply is not a moderation: {error}") from None
         is_flagged = result.flagged or any(result.categories.values())
         label = self._spec.positive if is_flagged else self._negative
-        found = picked(asked, label, _numbers(result))
+        found = chosen(asked, label, _numbers(result))
         return replace(found, served=read_served(body))
 
 
@@ -140,6 +140,6 @@ def _numbers(result: _Result) -> dict[str, float]:
     """The score of each category that has one, and which categories are flagged."""
     scores = {name: score for name, score in result.category_scores.items() if score is not None}
     if not all(map(isfinite, scores.values())):
-        raise Refused(Reason.FAILED, "a category's score is no finite number")
+        raise PermanentError(Reason.FAILED, "a category's score is no finite number")
     flags = {name: is_on for name, is_on in result.categories.items() if is_on is not None}
     return scores | {FLAGGED.format(name): float(is_on) for name, is_on in flags.items()}

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.client.endpoint import Server
-from harness.models.client.replies import cut_short, reasoning_in, sound, withheld
-from harness.models.client.retry import Refused, Transient, charged
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.replies import no_answer, reasoning_in, repair_surrogates, truncated
+from harness.models.client.retry import PermanentError, RetryableError, attach_usage
 from harness.models.openai.chat import read_json, read_served
 from harness.models.openai.errors import FILTERED
 from harness.parts import Reason, Usage
@@ -84,38 +84,38 @@ def response_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[s
     return found
 
 
-def read_response(content: bytes, request: Request, server: Server) -> Response:
+def read_response(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a reply of the responses API, or why there is none."""
     read, told = _read_body(content, server)
     usage, served = _read_usage(told.get("usage")), read_served(told)
     why = (read.incomplete_details or _Incomplete()).reason
-    with charged(usage):
+    with attach_usage(usage):
         if read.status == "failed" or read.status in UNFINISHED:
             raise _failure(read, server)
         parts = _said(read.output) if why != "content_filter" else []
     if why == "content_filter":
         message = "the answer was held back by a content filter"
-        return withheld(request, Reason.FILTERED, message, usage=usage, served=served)
+        return no_answer(request, Reason.FILTERED, message, usage=usage, served=served)
     if refusal := next((part.refusal for part in parts if part.type == "refusal"), None):
         message = server.told(refusal)
-        return withheld(request, Reason.REFUSED, message, usage=usage, served=served)
+        return no_answer(request, Reason.REFUSED, message, usage=usage, served=served)
     text = "".join(part.text for part in parts if part.type == "output_text")
     is_cut = why == "max_output_tokens"
     if read.status == "incomplete" and not is_cut:
         message = server.told(f"the answer did not come to its end (incomplete: {why})")
-        return withheld(request, Reason.FAILED, message, usage=usage, served=served)
+        return no_answer(request, Reason.FAILED, message, usage=usage, served=served)
     if is_cut and not text:
-        return cut_short(request, usage=usage, served=served)
+        return truncated(request, usage=usage, served=served)
     return Response(
         key=request.key,
-        texts=(sound(text),),
+        texts=(repair_surrogates(text),),
         stop="length" if is_cut else "stop",
         usage=usage,
         served=served,
     )
 
 
-def _read_body(content: bytes, server: Server) -> tuple[_Body, dict[str, Any]]:
+def _read_body(content: bytes, server: Endpoint) -> tuple[_Body, dict[str, Any]]:
     """What is read of a reply, and all of it; one that is none of this API's is Transient."""
     told = read_json(content, server)
     is_ours = isinstance(told, dict) and isinstance(told.get("output"), list)
@@ -123,7 +123,7 @@ def _read_body(content: bytes, server: Server) -> tuple[_Body, dict[str, Any]]:
     if not isinstance(told, dict) or not (is_ours or has_failed):
         problem = told.get("error") if isinstance(told, dict) else None
         words = f": {server.told(json.dumps(problem))}" if problem else ""
-        raise Transient(f"{server.address} sent no output{words}")
+        raise RetryableError(f"{server.address} sent no output{words}")
     return _converted({**told, "output": told.get("output") or []}, _Body), told
 
 
@@ -132,21 +132,23 @@ def _converted(value: object, kind: type[_T]) -> _T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise Refused(Reason.FAILED, f"the reply is not of the responses API: {error}") from None
+        raise PermanentError(
+            Reason.FAILED, f"the reply is not of the responses API: {error}"
+        ) from None
 
 
-def _failure(read: _Body, server: Server) -> Exception:
+def _failure(read: _Body, server: Endpoint) -> Exception:
     """What a reply amounts to that the server did not bring to an end."""
     error = read.error or _Error()
     told = server.told(f"{error.code or read.status}: {error.message or 'it does not say why'}")
     message = f"{server.address} did not answer: {told}"
     if error.code in PASSING:
-        return Transient(message)
+        return RetryableError(message)
     if error.code in FILTERED:
-        return Refused(Reason.FILTERED, message)
+        return PermanentError(Reason.FILTERED, message)
     if read.status != "failed":
         message += "; leave background out of extra_body"
-    return Refused(Reason.FAILED, message)
+    return PermanentError(Reason.FAILED, message)
 
 
 def _said(output: Sequence[_Item]) -> list[_Part]:

@@ -12,7 +12,7 @@ from harness.core import Sample
 from harness.data.readers.intent_resolution import COLUMNS, FIELDS, REFERENCES, read
 from harness.errors import DataError, SpecError
 from harness.specs.data import OverlaySpec
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 
 DATA = os.environ.get("HARNESS_DATA")
 RELEASED = Path(DATA or ".", "intent_resolution", "hu_gpt4augmented_turn2_data.csv")
@@ -65,7 +65,7 @@ def overlay(row: dict[str, str], **corrections: str) -> OverlaySpec:
 def repairs(*said: dict[str, Any]) -> OverlaySpec:
     """An overlay of these repairs."""
     listed = [{"row": {"item_id": "1"}, "defect": "a slip", **repair} for repair in said]
-    spec: OverlaySpec = check({"about": "", "repairs": listed}, OverlaySpec, where="slips.yaml")
+    spec: OverlaySpec = load_spec({"about": "", "repairs": listed}, OverlaySpec, where="slips.yaml")
     return spec
 
 
@@ -299,7 +299,7 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def corrections() -> OverlaySpec:
     """The project's overlay."""
-    spec: OverlaySpec = check(read_yaml(OVERLAY), OverlaySpec, where=str(OVERLAY))
+    spec: OverlaySpec = load_spec(read_yaml(OVERLAY), OverlaySpec, where=str(OVERLAY))
     return spec
 
 

@@ -17,7 +17,7 @@ from harness.core import Sample
 from harness.data.readers.labelled_table import read
 from harness.errors import DataError, SpecError
 from harness.registry import Registry
-from harness.specs.schema import check, read_yaml
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tables import TableSpec
 
 HOME = Path(__file__).parents[3]
@@ -33,13 +33,13 @@ Cells = Mapping[str, object]
 
 
 def spec(**changes: object) -> TableSpec:
-    made: TableSpec = check({**PLAIN, **changes}, TableSpec, where="toys.yaml")
+    made: TableSpec = load_spec({**PLAIN, **changes}, TableSpec, where="toys.yaml")
     return made
 
 
 def shipped(name: str) -> TableSpec:
     path = SHIPPED.file("configs/tables", name)
-    made: TableSpec = check(read_yaml(path), TableSpec, where=str(path))
+    made: TableSpec = load_spec(read_yaml(path), TableSpec, where=str(path))
     return made
 
 

@@ -12,8 +12,8 @@ from support.stub_server import StubProcess, StubServer
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.anthropic.model import AnthropicModel, translated
-from harness.models.client.endpoint import Server
-from harness.models.client.retry import Refused, Transient
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import AnthropicSpec
 from harness.text.parsers import rating
@@ -501,9 +501,9 @@ def test_every_exception_of_the_library_is_translated(name: str) -> None:
     told = {"status_code": status, "body": None, "message": error.args[0], "request_id": None}
     vars(error).update(told, response=reply)
 
-    became = translated(error, Server("http://h", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
+    became = translated(error, Endpoint("http://h", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
 
-    assert type(became) in (Transient, Refused, ModelError)
+    assert type(became) in (RetryableError, PermanentError, ModelError)
     assert KEY not in str(became)
     assert "[K]" in str(became)
 
@@ -516,7 +516,7 @@ def test_a_server_that_is_asked_too_much_is_asked_less(fault: str, is_told: bool
     reply = type("Reply", (), {"headers": {}})()
     vars(error).update(status_code=int(fault), body=None, message="busy", response=reply)
 
-    became = translated(error, Server("http://h", None, None, {}), model="m")
+    became = translated(error, Endpoint("http://h", None, None, {}), model="m")
 
-    assert isinstance(became, Transient)
+    assert isinstance(became, RetryableError)
     assert became.is_turned_away == is_told

@@ -13,8 +13,8 @@ from support.stub_server import StubServer
 
 from harness.core import Response
 from harness.errors import ModelError
-from harness.models.client.batch_api import Limits
-from harness.models.client.cached import Desk, Terms
+from harness.models.client.batch_api import BatchLimits
+from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.client.pricing import Budget, Price
 from harness.parts import Decoding, Mode, Reason
 from harness.storage.ledger import Ledger
@@ -258,10 +258,10 @@ def test_a_result_that_is_no_answer_is_its_reason(
 
 def test_a_batch_is_no_larger_than_the_provider_takes(bench: Bench) -> None:
     server = bench.server()
-    server.limits = Limits(entries=4, bytes=10**6)  # type: ignore[misc]  # smaller than it is
+    server.limits = BatchLimits(entries=4, bytes=10**6)  # type: ignore[misc]  # smaller than it is
     bench.answers(ASKED, server=server)
     size = max(len(entry.line) for asked in ASKED for entry in server.entries(asked))
-    server.limits = Limits(entries=99, bytes=2 * size + 2)  # type: ignore[misc]  # as above
+    server.limits = BatchLimits(entries=99, bytes=2 * size + 2)  # type: ignore[misc]  # as above
     bench.answers(requests(9)[6:], server=server)
 
     assert [len(names) for names in bench.submitted] == [4, 2, 2, 1]
@@ -355,11 +355,11 @@ def test_neither_keys_nor_words_stand_in_the_files_or_in_messages(bench: Bench) 
     assert json.loads(content)["keys"] == KEYS
 
 
-def desk(bench: Bench, folder: Path, cap_usd: float) -> Desk:
+def desk(bench: Bench, folder: Path, cap_usd: float) -> CachedClient:
     """A desk where a question costs a dollar a word, and in batches half of it."""
     price = Price(1e6, 0.0, batch_share=0.5)
-    terms = Terms(budget=Budget(cap_usd))
-    return Desk(bench.model(), Ledger(folder), lambda *_: None, terms, price, is_batch=True)
+    terms = CallPolicy(budget=Budget(cap_usd))
+    return CachedClient(bench.model(), Ledger(folder), lambda *_: None, terms, price, is_batch=True)
 
 
 def test_a_batch_costs_its_share_and_a_budget_is_kept_batch_by_batch(
@@ -376,12 +376,12 @@ def test_a_batch_costs_its_share_and_a_budget_is_kept_batch_by_batch(
 
 def test_a_failure_is_not_taken_from_its_batch_a_second_time(bench: Bench, tmp_path: Path) -> None:
     bench.stub.script = Script(faults={"question 2": ("500",)}, key=KEY)
-    first = Desk(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None)
+    first = CachedClient(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None)
     assert sum(part.failure is not None for part in first.answer(ASKED, stage="x").values()) == 1
     first.ledger.close()
     bench.stub.script = Script(key=KEY)
 
-    again = Desk(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None)
+    again = CachedClient(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None)
     assert not failures(again.answer(ASKED, stage="x"))
     again.ledger.close()
     assert bench.submitted == [KEYS, [KEYS[2]]]

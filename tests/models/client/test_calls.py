@@ -16,17 +16,17 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.limiter import FIRST
 from harness.models.client.retry import (
-    Begun,
     Call,
-    Policy,
-    Refused,
-    Transient,
-    answer_all,
-    wait_asked_for,
+    PartialReply,
+    PermanentError,
+    RetryableError,
+    RetryPolicy,
+    retry_after_seconds,
+    send_all,
 )
 from harness.parts import UNCHARGED, Decoding, Message, Reason, Usage
 
-QUICK = Policy(concurrency=4, attempts=3, timeout_s=5, longest_wait_s=1, first_wait_s=0.002)
+QUICK = RetryPolicy(concurrency=4, attempts=3, timeout_s=5, longest_wait_s=1, first_wait_s=0.002)
 
 
 def request(number: int) -> Request:
@@ -92,7 +92,7 @@ def take(responses: Iterator[Response], told: list[Response]) -> None:
 def test_each_request_is_answered_once() -> None:
     requests = [request(n) for n in range(50)]
 
-    responses = list(answer_all(requests, Server().connect, QUICK))
+    responses = list(send_all(requests, Server().connect, QUICK))
 
     assert Counter(r.key for r in responses) == Counter(r.key for r in requests)
 
@@ -100,7 +100,7 @@ def test_each_request_is_answered_once() -> None:
 def test_no_more_requests_are_in_flight_than_the_policy_allows() -> None:
     server = Server(delay_s=0.002)
 
-    list(answer_all(map(request, range(40)), server.connect, QUICK))
+    list(send_all(map(request, range(40)), server.connect, QUICK))
 
     assert server.most == QUICK.concurrency
 
@@ -109,14 +109,14 @@ def test_without_requests_nothing_is_connected() -> None:
     def connect() -> None:
         pytest.fail("connected")
 
-    assert list(answer_all([], connect, QUICK)) == []  # type: ignore[arg-type]  # never called
+    assert list(send_all([], connect, QUICK)) == []  # type: ignore[arg-type]  # never called
 
 
 def test_requests_are_drawn_as_there_is_room_for_them() -> None:
     drawn: list[int] = []
     endless = (request(n) for n in count() if not drawn.append(n))  # type: ignore[func-returns-value]  # counts
 
-    with_close = answer_all(endless, Server().connect, QUICK)
+    with_close = send_all(endless, Server().connect, QUICK)
     taken = list(islice(with_close, 20))
     time.sleep(0.02)
     with_close.close()
@@ -126,7 +126,7 @@ def test_requests_are_drawn_as_there_is_room_for_them() -> None:
 
 
 def test_a_caller_slower_than_the_server_gets_everything() -> None:
-    responses = answer_all(map(request, range(30)), Server().connect, QUICK)
+    responses = send_all(map(request, range(30)), Server().connect, QUICK)
 
     keys = set()
     for response in responses:
@@ -137,61 +137,61 @@ def test_a_caller_slower_than_the_server_gets_everything() -> None:
 
 
 def test_a_passing_failure_is_asked_again() -> None:
-    server = Server(troubles=(Transient("busy"), Transient("busy")))
+    server = Server(troubles=(RetryableError("busy"), RetryableError("busy")))
 
-    [response] = answer_all([request(1)], server.connect, QUICK)
+    [response] = send_all([request(1)], server.connect, QUICK)
 
     assert response.texts == ("answer to 1",)
 
 
 def test_when_attempts_run_out_the_response_is_a_failure() -> None:
-    server = Server(troubles=(Transient("busy"),) * 9)
+    server = Server(troubles=(RetryableError("busy"),) * 9)
 
-    [response] = answer_all([request(1)], server.connect, QUICK)
+    [response] = send_all([request(1)], server.connect, QUICK)
 
     assert failure_of(response) == (Reason.FAILED, "busy; gave up after attempt 3 of 3")
     assert server.asked.total() == 3
 
 
 def test_a_refusal_is_not_asked_again() -> None:
-    server = Server(troubles=(Refused(Reason.FILTERED, "held back"),))
+    server = Server(troubles=(PermanentError(Reason.FILTERED, "held back"),))
 
-    [response] = answer_all([request(1)], server.connect, QUICK)
+    [response] = send_all([request(1)], server.connect, QUICK)
 
     assert failure_of(response) == (Reason.FILTERED, "held back")
     assert server.asked.total() == 1
 
 
 def test_the_wait_a_server_asks_for_is_a_lower_bound() -> None:
-    server = Server(troubles=(Transient("busy", retry_after_s=0.08),))
+    server = Server(troubles=(RetryableError("busy", retry_after_s=0.08),))
 
-    list(answer_all([request(1)], server.connect, QUICK))
+    list(send_all([request(1)], server.connect, QUICK))
 
     assert server.times[1] - server.times[0] >= 0.08
 
 
 def test_waits_a_server_asks_for_are_no_part_of_the_sum_of_our_own() -> None:
-    server = Server(troubles=(Transient("busy", retry_after_s=0.08),) * 2)
+    server = Server(troubles=(RetryableError("busy", retry_after_s=0.08),) * 2)
     policy = replace(QUICK, longest_wait_s=0.05)
 
-    [response] = answer_all([request(1)], server.connect, policy)
+    [response] = send_all([request(1)], server.connect, policy)
 
     assert response.texts == ("answer to 1",)
 
 
 def test_our_own_waits_have_a_longest_sum() -> None:
-    server = Server(troubles=(Transient("busy"),) * 9)
+    server = Server(troubles=(RetryableError("busy"),) * 9)
     policy = replace(QUICK, attempts=9, longest_wait_s=0.05, first_wait_s=0.04)
 
-    [response] = answer_all([request(1)], server.connect, policy)
+    [response] = send_all([request(1)], server.connect, policy)
 
     assert "of 9: waits would sum to more than 0.05 s" in failure_of(response)[1]
 
 
 def test_a_server_that_asks_for_a_longer_wait_than_is_left_ends_that_request_at_once() -> None:
-    server = Server(troubles=(Transient("busy", retry_after_s=3600),))
+    server = Server(troubles=(RetryableError("busy", retry_after_s=3600),))
 
-    [response] = answer_all([request(1)], server.connect, replace(QUICK, total_s=60))
+    [response] = send_all([request(1)], server.connect, replace(QUICK, total_s=60))
 
     message = (
         "busy; gave up after attempt 1 of 3: the server asks to wait 3600 s, and of 60 s in all 60 "
@@ -211,15 +211,15 @@ class Shut(Server):
         response = await super()._answer(request)
         left_s = self.opens - time.monotonic()
         if left_s > 0:
-            raise Transient("busy", self.wait_s or left_s, is_turned_away=True)
+            raise RetryableError("busy", self.wait_s or left_s, is_turned_away=True)
         return response
 
 
 def test_while_a_server_has_most_of_them_wait_no_others_are_sent() -> None:
     server = Shut(0.4)
-    policy = Policy(concurrency=64, attempts=2, timeout_s=5, first_wait_s=0.002)
+    policy = RetryPolicy(concurrency=64, attempts=2, timeout_s=5, first_wait_s=0.002)
 
-    found = list(answer_all(map(request, range(500)), server.connect, policy))
+    found = list(send_all(map(request, range(500)), server.connect, policy))
 
     assert sum(response.failure is None for response in found) == 500
     assert server.asked.total() - 500 <= FIRST
@@ -229,7 +229,7 @@ def test_a_server_that_has_most_of_them_wait_longer_than_one_may_take_ends_it_al
     server, told = Shut(60, wait_s=86400), list[Response]()
 
     with pytest.raises(ModelError, match=r"busy; the server asks to wait 86400 s, and .* 900 s"):
-        take(answer_all(map(request, range(500)), server.connect, QUICK), told)
+        take(send_all(map(request, range(500)), server.connect, QUICK), told)
 
     assert server.asked.total() == len(told) <= 2 * QUICK.concurrency
     assert all("repeat the command later" in failure_of(response)[1] for response in told)
@@ -249,7 +249,7 @@ def test_what_is_in_flight_when_a_server_sends_all_away_is_still_answered() -> N
     told = list[Response]()
 
     with pytest.raises(ModelError, match="86400"):
-        take(answer_all(map(request, range(99)), Mixed(60, 86400).connect, QUICK), told)
+        take(send_all(map(request, range(99)), Mixed(60, 86400).connect, QUICK), told)
 
     assert ("slow",) in [response.texts for response in told]
 
@@ -258,13 +258,13 @@ def test_what_waits_to_be_asked_again_when_all_are_sent_away_has_failed() -> Non
     class Patient(Shut):
         async def _answer(self, request: Request) -> Response:
             if request.sample_id == "0":
-                raise Transient("busy elsewhere", retry_after_s=500)
+                raise RetryableError("busy elsewhere", retry_after_s=500)
             return await super()._answer(request)
 
     told = list[Response]()
 
     with pytest.raises(ModelError, match="86400"):
-        take(answer_all(map(request, range(99)), Patient(60, 86400).connect, QUICK), told)
+        take(send_all(map(request, range(99)), Patient(60, 86400).connect, QUICK), told)
 
     why = (
         "busy elsewhere; gave up after attempt 1 of 3: nothing more is asked of the server; repeat"
@@ -273,31 +273,31 @@ def test_what_waits_to_be_asked_again_when_all_are_sent_away_has_failed() -> Non
 
 
 def test_a_server_of_which_nothing_but_failures_come_is_asked_no_more() -> None:
-    server, told = Server((Transient("no route"),) * 999), list[Response]()
+    server, told = Server((RetryableError("no route"),) * 999), list[Response]()
 
     with pytest.raises(ModelError, match=r"the last 20 requests failed .*no route; gave up"):
-        take(answer_all(map(request, range(99)), server.connect, QUICK), told)
+        take(send_all(map(request, range(99)), server.connect, QUICK), told)
 
     assert 20 <= len(told) < 40
     assert {failure_of(response)[0] for response in told} == {Reason.FAILED}
 
 
 def test_failures_that_leave_nothing_to_be_asked_end_nothing() -> None:
-    server = Server((Refused(Reason.FAILED, "too long"),) * 999)
+    server = Server((PermanentError(Reason.FAILED, "too long"),) * 999)
 
-    assert len(list(answer_all(map(request, range(20)), server.connect, QUICK))) == 20
+    assert len(list(send_all(map(request, range(20)), server.connect, QUICK))) == 20
 
 
 def test_a_server_that_never_answers_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     policy = replace(QUICK, timeout_s=0.01)
 
-    list(answer_all(map(request, range(4)), Server(delay_s=9).connect, policy))
+    list(send_all(map(request, range(4)), Server(delay_s=9).connect, policy))
 
     assert "8 calls in a row got no reply, the last: no answer within 0.01 s" in caplog.text
 
 
 def test_a_long_pause_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    responses = answer_all(map(request, range(9)), Mixed(60).connect, QUICK)
+    responses = send_all(map(request, range(9)), Mixed(60).connect, QUICK)
 
     next(responses)
     responses.close()
@@ -311,21 +311,21 @@ def test_the_time_in_the_queue_is_no_part_of_the_total() -> None:
     class Slow(Server):
         async def _answer(self, request: Request) -> Response:
             await asyncio.sleep(0.6 if request.sample_id == "0" else 0.3)
-            self.troubles = () if request.sample_id == "0" else (Transient("busy"),)
+            self.troubles = () if request.sample_id == "0" else (RetryableError("busy"),)
             return await super()._answer(request)
 
-    policy = Policy(concurrency=1, attempts=2, timeout_s=5, first_wait_s=0, total_s=0.85)
+    policy = RetryPolicy(concurrency=1, attempts=2, timeout_s=5, first_wait_s=0, total_s=0.85)
 
-    found = list(answer_all([request(0), request(1)], Slow().connect, policy))
+    found = list(send_all([request(0), request(1)], Slow().connect, policy))
 
     assert [response.failure for response in found] == [None, None]
 
 
 def test_all_attempts_together_take_no_longer_than_the_total() -> None:
     policy = replace(QUICK, attempts=100, total_s=0.1, longest_wait_s=60)
-    server = Server(troubles=(Transient("busy"),) * 100, delay_s=0.02)
+    server = Server(troubles=(RetryableError("busy"),) * 100, delay_s=0.02)
 
-    [response] = answer_all([request(1)], server.connect, policy)
+    [response] = send_all([request(1)], server.connect, policy)
 
     assert "it would take more than 0.1 s in all" in failure_of(response)[1]
     assert server.asked.total() < 10
@@ -338,12 +338,12 @@ def test_what_has_no_time_left_once_it_has_a_place_again_is_not_asked() -> None:
         async def _answer(self, request: Request) -> Response:
             self.asked[request.sample_id] += 1
             await asyncio.sleep(0 if request.sample_id == "0" else 60)
-            raise Transient("busy")
+            raise RetryableError("busy")
 
     server = Slow()
-    policy = Policy(concurrency=1, attempts=9, timeout_s=60, first_wait_s=0, total_s=0.1)
+    policy = RetryPolicy(concurrency=1, attempts=9, timeout_s=60, first_wait_s=0, total_s=0.1)
 
-    found = list(answer_all([request(0), request(1)], server.connect, policy))
+    found = list(send_all([request(0), request(1)], server.connect, policy))
 
     assert all("more than 0.1 s in all" in failure_of(response)[1] for response in found)
     assert server.asked == {"0": 1, "1": 1}
@@ -352,15 +352,15 @@ def test_what_has_no_time_left_once_it_has_a_place_again_is_not_asked() -> None:
 def test_an_attempt_takes_no_longer_than_is_left_of_the_total() -> None:
     policy = replace(QUICK, timeout_s=60, total_s=0.05)
 
-    [response] = answer_all([request(1)], Server(delay_s=60).connect, policy)
+    [response] = send_all([request(1)], Server(delay_s=60).connect, policy)
 
     told = failure_of(response)[1]
     assert told.startswith("no answer within 0.05 s; gave up after attempt 1 of 3: it would take")
 
 
-FREE = Transient("turned away", usage=UNCHARGED)
-TOLD = Transient("no text", usage=Usage(3, 4, reasoning_tokens=1))
-CUT = Transient("cut off")
+FREE = RetryableError("turned away", usage=UNCHARGED)
+TOLD = RetryableError("no text", usage=Usage(3, 4, reasoning_tokens=1))
+CUT = RetryableError("cut off")
 
 
 @pytest.mark.parametrize(
@@ -373,8 +373,11 @@ CUT = Transient("cut off")
         ((FREE,) * 3, UNCHARGED),
         ((FREE, CUT, CUT), replace(UNCHARGED, unanswered=2)),
         ((CUT, TOLD, FREE), Usage(3, 4, reasoning_tokens=1, unanswered=1)),
-        ((CUT, Refused(Reason.FILTERED, "no")), Usage(unanswered=1)),
-        ((CUT, Refused(Reason.FAILED, "no", usage=UNCHARGED)), replace(UNCHARGED, unanswered=1)),
+        ((CUT, PermanentError(Reason.FILTERED, "no")), Usage(unanswered=1)),
+        (
+            (CUT, PermanentError(Reason.FAILED, "no", usage=UNCHARGED)),
+            replace(UNCHARGED, unanswered=1),
+        ),
     ],
 )
 def test_a_response_tells_what_every_attempt_was_charged_or_how_many_do_not_say(
@@ -385,15 +388,15 @@ def test_a_response_tells_what_every_attempt_was_charged_or_how_many_do_not_say(
             answered = await super()._answer(request)
             return replace(answered, usage=Usage(10, 5, reasoning_tokens=2))
 
-    [response] = answer_all([request(1)], Charging(troubles=troubles).connect, QUICK)
+    [response] = send_all([request(1)], Charging(troubles=troubles).connect, QUICK)
 
     assert response.usage == expected
 
 
 def test_an_attempt_without_an_answer_in_time_may_have_been_charged() -> None:
-    policy = Policy(concurrency=1, attempts=2, timeout_s=0.02, first_wait_s=0)
+    policy = RetryPolicy(concurrency=1, attempts=2, timeout_s=0.02, first_wait_s=0)
 
-    [response] = answer_all([request(1)], Server(delay_s=30).connect, policy)
+    [response] = send_all([request(1)], Server(delay_s=30).connect, policy)
 
     assert response.usage == replace(UNCHARGED, unanswered=2)
 
@@ -401,16 +404,16 @@ def test_an_attempt_without_an_answer_in_time_may_have_been_charged() -> None:
 class Piecewise(Server):
     """A back end that takes four calls for one request."""
 
-    async def call(self, request: Request) -> Response | Begun:  # type: ignore[override]  # wider
+    async def call(self, request: Request) -> Response | PartialReply:  # type: ignore[override]  # wider
         response = await super().call(request)
         count = self.asked[request.key] - len(self.troubles)
-        return response if count == 4 else Begun(Usage(count, count))
+        return response if count == 4 else PartialReply(Usage(count, count))
 
 
 def test_the_time_out_holds_for_each_call_of_a_request() -> None:
-    policy = Policy(concurrency=1, attempts=1, timeout_s=0.3)
+    policy = RetryPolicy(concurrency=1, attempts=1, timeout_s=0.3)
 
-    [response] = answer_all([request(1)], Piecewise(delay_s=0.1).connect, policy)
+    [response] = send_all([request(1)], Piecewise(delay_s=0.1).connect, policy)
 
     assert response.texts == ("answer to 1",)
 
@@ -419,10 +422,10 @@ def test_a_request_that_is_refused_tells_what_its_replies_so_far_were_charged() 
     class Strict(Piecewise):
         async def _answer(self, request: Request) -> Response:
             if self.asked[request.key] == 1:
-                raise Refused(Reason.FAILED, "no", usage=Usage(1, 1))
+                raise PermanentError(Reason.FAILED, "no", usage=Usage(1, 1))
             return await super()._answer(request)
 
-    [response] = answer_all([request(1)], Strict().connect, QUICK)
+    [response] = send_all([request(1)], Strict().connect, QUICK)
 
     assert response.usage == Usage(2, 2)
 
@@ -433,9 +436,9 @@ def test_a_request_that_is_given_up_tells_what_its_replies_so_far_were_charged()
             self.delay_s = 30 if self.asked[request.key] > 1 else 0
             return await super()._answer(request)
 
-    policy = Policy(concurrency=1, attempts=2, timeout_s=0.05, first_wait_s=0)
+    policy = RetryPolicy(concurrency=1, attempts=2, timeout_s=0.05, first_wait_s=0)
 
-    [response] = answer_all([request(1)], Stuck().connect, policy)
+    [response] = send_all([request(1)], Stuck().connect, policy)
 
     assert response.usage == Usage(2, 2, unanswered=2)
 
@@ -450,19 +453,21 @@ def test_one_request_that_fails_while_all_others_succeed_waits_no_longer_each_ti
                 return Response(request.key, texts=("at once",))
             return await super()._answer(request)
 
-    server = Unlucky(troubles=(Transient("busy"),) * 10)
-    policy = Policy(concurrency=16, attempts=11, timeout_s=5, longest_wait_s=0.1, first_wait_s=0.01)
+    server = Unlucky(troubles=(RetryableError("busy"),) * 10)
+    policy = RetryPolicy(
+        concurrency=16, attempts=11, timeout_s=5, longest_wait_s=0.1, first_wait_s=0.01
+    )
 
-    found = list(answer_all(map(request, range(3000)), server.connect, policy))
+    found = list(send_all(map(request, range(3000)), server.connect, policy))
 
     assert sum(response.failure is None for response in found) == 3000
 
 
 def test_an_answer_after_the_timeout_is_dropped() -> None:
     server = Server(delay_s=30)
-    policy = Policy(concurrency=2, attempts=2, timeout_s=0.02, first_wait_s=0)
+    policy = RetryPolicy(concurrency=2, attempts=2, timeout_s=0.02, first_wait_s=0)
 
-    responses = list(answer_all([request(1), request(2)], server.connect, policy))
+    responses = list(send_all([request(1), request(2)], server.connect, policy))
 
     assert [r.failure.reason for r in responses if r.failure] == [Reason.FAILED] * 2
     assert "no answer within 0.02 s" in failure_of(responses[0])[1]
@@ -473,20 +478,20 @@ def test_any_other_exception_stops_everything(trouble: Exception) -> None:
     server = Server(troubles=(trouble,))
 
     with pytest.raises(type(trouble), match=str(trouble)):
-        list(answer_all(map(request, range(1000)), server.connect, QUICK))
+        list(send_all(map(request, range(1000)), server.connect, QUICK))
 
     assert server.asked.total() <= QUICK.concurrency
     assert not server.is_open
 
 
 def test_responses_that_were_there_before_an_error_are_handed_on_first() -> None:
-    policy = Policy(concurrency=1, attempts=1, timeout_s=5)
+    policy = RetryPolicy(concurrency=1, attempts=1, timeout_s=5)
 
     def requests() -> Iterator[Request]:
         yield request(1)
         raise ModelError("unreadable")
 
-    responses = answer_all(requests(), Server().connect, policy)
+    responses = send_all(requests(), Server().connect, policy)
 
     assert next(responses).texts == ("answer to 1",)
     with pytest.raises(ModelError, match="unreadable"):
@@ -500,13 +505,13 @@ def test_an_error_while_connecting_is_raised_to_the_caller() -> None:
         yield
 
     with pytest.raises(ModelError, match="no server"):
-        list(answer_all([request(1)], connect, QUICK))
+        list(send_all([request(1)], connect, QUICK))
 
 
 @pytest.mark.parametrize("taken", [1, 5])
 def test_closing_early_cancels_what_is_in_flight(taken: int) -> None:
     server = Server(delay_s=0.01)
-    responses = answer_all(map(request, range(1000)), server.connect, QUICK)
+    responses = send_all(map(request, range(1000)), server.connect, QUICK)
 
     list(islice(responses, taken))
     responses.close()
@@ -519,7 +524,7 @@ def test_an_interrupt_in_the_caller_leaves_nothing_behind() -> None:
     server = Server(delay_s=0.005)
 
     def interrupted() -> None:
-        for _ in answer_all(map(request, range(1000)), server.connect, QUICK):
+        for _ in send_all(map(request, range(1000)), server.connect, QUICK):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -549,7 +554,7 @@ NOON = datetime(2030, 5, 1, 12, 0, 0, tzinfo=UTC)
 def test_a_retry_after_header_is_a_number_or_a_date(
     header: str | None, seconds: float | None
 ) -> None:
-    assert wait_asked_for(header, NOON) == seconds
+    assert retry_after_seconds(header, NOON) == seconds
 
 
 @pytest.mark.parametrize(
@@ -557,4 +562,4 @@ def test_a_retry_after_header_is_a_number_or_a_date(
 )
 def test_a_policy_that_could_ask_nothing_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="not"):
-        Policy(**{"concurrency": 1, "attempts": 1, "timeout_s": 1} | wrong)
+        RetryPolicy(**{"concurrency": 1, "attempts": 1, "timeout_s": 1} | wrong)

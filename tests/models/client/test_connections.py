@@ -12,7 +12,7 @@ from aiohttp import ClientError
 from support.stub_script import Script
 from support.stub_server import StubServer
 
-from harness.models.client.transport import charge_of, pool, post, told_of
+from harness.models.client.transport import describe, http_client, post, usage_of
 from harness.parts import UNCHARGED, UNTOLD, Usage
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}
@@ -24,7 +24,9 @@ def failed(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) ->
 
     async def call() -> BaseException:
         options: dict[str, Any] = {"api_key": "k", "base_url": url, "max_retries": 0}
-        client = getattr(library, name)(**options, timeout=timeout_s, http_client=pool(library, 1))
+        client = getattr(library, name)(
+            **options, timeout=timeout_s, http_client=http_client(library, 1)
+        )
         async with client:
             with pytest.raises(
                 (openai.OpenAIError, anthropic.AnthropicError, ClientError)
@@ -37,7 +39,7 @@ def failed(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) ->
 
 def charged(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) -> Usage:
     """What a call to a server was charged that ends in an error."""
-    return charge_of(failed(library, name, url, timeout_s=timeout_s))
+    return usage_of(failed(library, name, url, timeout_s=timeout_s))
 
 
 @pytest.mark.parametrize(("library", "name"), LIBRARIES)
@@ -57,7 +59,7 @@ def test_a_connection_that_was_closed_is_not_called_a_time_out(
     library: ModuleType, name: str, *, fault: str, told: str
 ) -> None:
     with StubServer(Script(faults={"": (fault,)})) as stub:
-        assert told_of(failed(library, name, stub.url)).startswith(told)
+        assert describe(failed(library, name, stub.url)).startswith(told)
 
 
 @pytest.mark.parametrize(("library", "name"), LIBRARIES)

@@ -9,9 +9,9 @@ import pytest
 
 from harness.core import Request, Response
 from harness.errors import BudgetReached, ModelError
-from harness.models.client.cached import Desk, Retry, Terms
+from harness.models.client.cached import CachedClient, CallPolicy, Retry
 from harness.models.client.pricing import Budget, Price
-from harness.models.client.replies import withheld
+from harness.models.client.replies import no_answer
 from harness.models.scripted import ScriptedModel
 from harness.parts import UNCHARGED, Decoding, Failure, Message, Reason, Usage
 from harness.storage.ledger import Ledger
@@ -34,13 +34,13 @@ def lost(request: Request) -> Response:
 
 def desk(
     folder: Path,
-    terms: Terms | None = None,
+    terms: CallPolicy | None = None,
     *,
     reply: Callable[[Request], Response] = said,
     price: Price | None = DOLLAR,
-) -> Desk:
+) -> CachedClient:
     model = ScriptedModel("m", reply)
-    return Desk(model, Ledger(folder), lambda *_: None, terms or Terms(), price)
+    return CachedClient(model, Ledger(folder), lambda *_: None, terms or CallPolicy(), price)
 
 
 def test_a_stored_answer_tells_what_it_cost(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_what_got_no_reply_is_told_apart_also_where_it_is_not_asked_again(tmp_pa
     told: list[tuple[object, ...]] = []
     asked: tuple[tuple[int, Retry], ...] = ((2, "failed"), (3, "none"))
     for count, retry in asked:
-        at = desk(tmp_path, Terms(retry=retry), reply=lost)
+        at = desk(tmp_path, CallPolicy(retry=retry), reply=lost)
         with replace(at, progress=lambda *step: told.append(step)) as telling:
             telling.answer(requests(count), stage="answers")
 
@@ -79,13 +79,16 @@ def test_an_error_of_a_model_names_the_model(tmp_path: Path) -> None:
 def test_a_budget_that_is_used_up_keeps_what_was_answered_and_goes_on_when_raised(
     tmp_path: Path,
 ) -> None:
-    with desk(tmp_path, Terms(budget=Budget(24))) as at, pytest.raises(BudgetReached) as caught:
+    with (
+        desk(tmp_path, CallPolicy(budget=Budget(24))) as at,
+        pytest.raises(BudgetReached) as caught,
+    ):
         at.answer(requests(), stage="answers")
     stored = len(Ledger(tmp_path).find([request.key for request in requests()]))
     # Each may cost 20 and costs 2: the fourth might bring 6 to 26.
     assert (stored, "6.0000 USD spent" in str(caught.value)) == (3, True)
 
-    with desk(tmp_path, Terms(budget=Budget(40))) as at:
+    with desk(tmp_path, CallPolicy(budget=Budget(40))) as at:
         assert len(at.answer(requests(), stage="answers")) == 4
 
 
@@ -96,7 +99,10 @@ def test_what_failed_before_counts_with_its_most_and_what_is_asked_again_beside_
         at.answer(requests(2), stage="answers")
 
     # Each may have cost 20, and costs 2 now: 40 were spent, and the next may bring 42 to 62.
-    with desk(tmp_path, Terms(budget=Budget(61))) as at, pytest.raises(BudgetReached) as caught:
+    with (
+        desk(tmp_path, CallPolicy(budget=Budget(61))) as at,
+        pytest.raises(BudgetReached) as caught,
+    ):
         at.answer(requests(2), stage="answers")
 
     assert "1 calls are left, which may cost 20.0000 USD at most" in str(caught.value)
@@ -119,8 +125,8 @@ def test_each_attempt_that_nobody_tells_of_counts_with_its_most_now_and_when_sto
     spent = []
     for retry in ("failed", "none"):
         budget = Budget(1000)
-        reply = partial(withheld, reason=Reason.FAILED, message="no", usage=usage, served=None)
-        with desk(tmp_path, Terms(budget=budget, retry=retry), reply=reply) as at:
+        reply = partial(no_answer, reason=Reason.FAILED, message="no", usage=usage, served=None)
+        with desk(tmp_path, CallPolicy(budget=budget, retry=retry), reply=reply) as at:
             at.answer(requests(1), stage="answers")
         spent.append(budget.spent_usd)
 
@@ -132,7 +138,7 @@ def test_an_answer_stored_without_a_price_counts_with_todays(tmp_path: Path) -> 
         at.answer(requests(), stage="answers")
     budget = Budget(100)
 
-    with desk(tmp_path, Terms(budget=budget)) as at:
+    with desk(tmp_path, CallPolicy(budget=budget)) as at:
         at.answer(requests(), stage="answers")
 
     assert budget.spent_usd == 8.0
@@ -145,13 +151,13 @@ def without(reason: Reason) -> Callable[[Request], Response]:
 
 
 def test_what_was_asked_for_again_counts_each_time_that_it_was_paid(tmp_path: Path) -> None:
-    refused, again = without(Reason.REFUSED), Terms(retry="all")
+    refused, again = without(Reason.REFUSED), CallPolicy(retry="all")
     for reply in (refused, refused, said):
         with desk(tmp_path, again, reply=reply) as at:
             at.answer(requests(), stage="answers")
     budget = Budget(100)
 
-    with desk(tmp_path, Terms(budget=budget)) as at:
+    with desk(tmp_path, CallPolicy(budget=budget)) as at:
         found = at.answer(requests(), stage="answers")
 
     # Four answers and eight refusals at 2 each.
@@ -165,7 +171,7 @@ def test_a_batch_whose_price_is_not_known_counts_alike_when_it_ends_and_when_it_
     spent = []
     for _ in range(2):
         budget = Budget(100)
-        with replace(desk(tmp_path, Terms(budget=budget)), is_batch=True) as at:
+        with replace(desk(tmp_path, CallPolicy(budget=budget)), is_batch=True) as at:
             found = at.answer(requests(), stage="answers")
         spent.append(budget.spent_usd)
 
@@ -189,7 +195,7 @@ def test_a_reply_without_an_answer_stands_unless_all_is_to_be_asked_again(
     with desk(tmp_path, reply=without(reason)) as at:
         at.answer(requests(), stage="answers")
 
-    with desk(tmp_path, Terms(retry=retry)) as at:
+    with desk(tmp_path, CallPolicy(retry=retry)) as at:
         stands = len(at.stored(requests()))
         found = at.answer(requests(), stage="answers")
 
@@ -203,7 +209,7 @@ def test_offline_nothing_is_asked_again(tmp_path: Path, retry: Retry) -> None:
     with desk(tmp_path, reply=lost) as at:
         at.answer(requests(), stage="answers")
 
-    with desk(tmp_path, Terms(is_offline=True, retry=retry)) as at:
+    with desk(tmp_path, CallPolicy(is_offline=True, retry=retry)) as at:
         found = at.answer(requests(), stage="answers")
 
     assert all(response.failure for response in found.values())

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from harness.models.client.limiter import FIRST, Gate, Outcome
+from harness.models.client.limiter import FIRST, CallOutcome, ConcurrencyLimiter
 
-OK, AWAY, TROUBLE = Outcome.SETTLED, Outcome.TURNED_AWAY, Outcome.TROUBLE
+OK, AWAY, TROUBLE = CallOutcome.SETTLED, CallOutcome.TURNED_AWAY, CallOutcome.TROUBLE
 
 
-def after(gate: Gate, outcomes: Sequence[Outcome]) -> int:
+def after(gate: ConcurrencyLimiter, outcomes: Sequence[CallOutcome]) -> int:
     """The limit after some calls, one at a time."""
 
     async def call() -> None:
@@ -22,14 +22,14 @@ def after(gate: Gate, outcomes: Sequence[Outcome]) -> int:
     return gate.limit
 
 
-def mixed(limit: int, turned_away: int) -> list[Outcome]:
+def mixed(limit: int, turned_away: int) -> list[CallOutcome]:
     """A round of outcomes, some of them turned away."""
     return [AWAY] * turned_away + [OK] * (limit - turned_away)
 
 
 @pytest.mark.parametrize(("most", "expected"), [(200, FIRST), (4, 4), (1, 1)])
 def test_a_gate_opens_to_a_few(most: int, expected: int) -> None:
-    assert Gate(most).limit == expected
+    assert ConcurrencyLimiter(most).limit == expected
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_gate_opens_to_a_few(most: int, expected: int) -> None:
         ([AWAY] * 100, 1),
     ],
 )
-def test_a_round_of_calls_sets_the_limit(outcomes: list[Outcome], expected: int) -> None:
-    assert after(Gate(200), outcomes) == expected
+def test_a_round_of_calls_sets_the_limit(outcomes: list[CallOutcome], expected: int) -> None:
+    assert after(ConcurrencyLimiter(200), outcomes) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,23 +60,23 @@ def test_a_round_of_calls_sets_the_limit(outcomes: list[Outcome], expected: int)
     ],
 )
 def test_a_round_without_more_trouble_than_chance_is_calm(
-    outcomes: list[Outcome], is_calm: bool
+    outcomes: list[CallOutcome], is_calm: bool
 ) -> None:
-    gate = Gate(200)
+    gate = ConcurrencyLimiter(200)
     after(gate, outcomes)
 
     assert gate.is_calm is is_calm
 
 
 def test_after_a_cut_the_limit_grows_slowly() -> None:
-    gate = Gate(200)
+    gate = ConcurrencyLimiter(200)
     after(gate, mixed(FIRST, 8))
 
     assert [after(gate, [OK] * gate.limit) for _ in range(3)] == [10, 12, 15]
 
 
 def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
-    gate, inside, most = Gate(100), 0, 0
+    gate, inside, most = ConcurrencyLimiter(100), 0, 0
 
     async def call() -> None:
         nonlocal inside, most
@@ -96,7 +96,7 @@ def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
 
 
 def test_one_who_gives_up_waiting_takes_no_place() -> None:
-    gate = Gate(1)
+    gate = ConcurrencyLimiter(1)
 
     async def scene() -> str:
         await gate.enter()
@@ -113,7 +113,7 @@ def test_one_who_gives_up_waiting_takes_no_place() -> None:
 
 
 def test_one_who_is_cancelled_as_he_is_called_in_calls_in_the_next() -> None:
-    gate = Gate(1)
+    gate = ConcurrencyLimiter(1)
 
     async def scene() -> str:
         await gate.enter()
@@ -128,7 +128,7 @@ def test_one_who_is_cancelled_as_he_is_called_in_calls_in_the_next() -> None:
     assert asyncio.run(scene()) == "in"
 
 
-def paused(gate: Gate, waits_s: Sequence[float]) -> list[float | None]:
+def paused(gate: ConcurrencyLimiter, waits_s: Sequence[float]) -> list[float | None]:
     """What the gate says of calls that were asked to wait, rounded to seconds."""
 
     async def call() -> list[float | None]:
@@ -154,14 +154,14 @@ def paused(gate: Gate, waits_s: Sequence[float]) -> list[float | None]:
 def test_all_are_to_wait_where_clearly_more_than_chance_brings_are_asked_to(
     most: int, waits_s: list[float], expected: list[float | None]
 ) -> None:
-    assert paused(Gate(most), waits_s) == expected
+    assert paused(ConcurrencyLimiter(most), waits_s) == expected
 
 
 def test_what_was_asked_of_an_earlier_round_brings_about_no_pause() -> None:
     """3 of 16 and 8 of 64 may each be chance; 11 of 64 could not."""
 
     async def scene() -> list[float | None]:
-        gate = Gate(200)
+        gate = ConcurrencyLimiter(200)
         waits_s = [5.0] * 3 + [None] * 13 + [5.0] * 8
         told = []
         for wait_s in waits_s:
@@ -174,7 +174,7 @@ def test_what_was_asked_of_an_earlier_round_brings_about_no_pause() -> None:
 
 def test_a_pause_that_grows_is_told_again_and_one_that_does_not_is_not() -> None:
     async def scene() -> list[float | None]:
-        gate = Gate(200)
+        gate = ConcurrencyLimiter(200)
         for _ in range(12):
             await gate.enter()
         told = [gate.leave(AWAY, wait_s=wait_s) for wait_s in [1.0] * 5 + [60.0] * 7]
@@ -185,7 +185,7 @@ def test_a_pause_that_grows_is_told_again_and_one_that_does_not_is_not() -> None
 
 def test_nobody_enters_during_a_pause_and_all_do_after_it() -> None:
     async def scene() -> tuple[int, int]:
-        gate = Gate(200)
+        gate = ConcurrencyLimiter(200)
         for _ in range(4):
             await gate.enter()
             gate.leave(AWAY, wait_s=0.05)
@@ -198,15 +198,18 @@ def test_nobody_enters_during_a_pause_and_all_do_after_it() -> None:
     assert asyncio.run(scene()) == (0, 9)
 
 
-WAITING: list[Callable[[Gate], Awaitable[bool | None]]] = [Gate.enter, lambda gate: gate.rest(60)]
+WAITING: list[Callable[[ConcurrencyLimiter], Awaitable[bool | None]]] = [
+    ConcurrencyLimiter.enter,
+    lambda gate: gate.rest(60),
+]
 
 
 @pytest.mark.parametrize("wait", WAITING)
 def test_a_closed_gate_keeps_nobody_waiting_and_lets_nobody_in(
-    wait: Callable[[Gate], Awaitable[bool | None]],
+    wait: Callable[[ConcurrencyLimiter], Awaitable[bool | None]],
 ) -> None:
     async def scene() -> list[bool | None]:
-        gate = Gate(1)
+        gate = ConcurrencyLimiter(1)
         await gate.enter()
         waiting = [asyncio.ensure_future(wait(gate)) for _ in range(3)]
         await asyncio.sleep(0)

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.core import Response
-from harness.models.client.limiter import LEAST, TOLD, Outage
+from harness.models.client.limiter import LEAST, TOLD, CircuitBreaker
 from harness.parts import Reason
 
 FAILED = Response.failed("k", Reason.FAILED, "answered 500")
@@ -13,7 +13,7 @@ FAILED = Response.failed("k", Reason.FAILED, "answered 500")
 def test_as_many_failures_in_a_row_as_are_in_flight_end_the_asking(
     concurrency: int, most: int
 ) -> None:
-    outage = Outage(concurrency)
+    outage = CircuitBreaker(concurrency)
 
     found = [outage.finished(FAILED) for _ in range(most)]
 
@@ -24,7 +24,7 @@ def test_as_many_failures_in_a_row_as_are_in_flight_end_the_asking(
 
 @pytest.mark.parametrize("other", [Response("k", ("yes",)), Response.failed("k", Reason.EMPTY, "")])
 def test_any_other_response_ends_the_row(other: Response) -> None:
-    outage = Outage(1)
+    outage = CircuitBreaker(1)
 
     found = [outage.finished(part) for part in [FAILED] * (LEAST - 1) + [other, FAILED]]
 
@@ -32,7 +32,7 @@ def test_any_other_response_ends_the_row(other: Response) -> None:
 
 
 def test_calls_without_a_reply_are_told_of_once_a_row(caplog: pytest.LogCaptureFixture) -> None:
-    outage = Outage(1)
+    outage = CircuitBreaker(1)
     for number in range(3 * TOLD):
         outage.broke(TimeoutError(f"no answer to {number}"))
     told = [record.getMessage() for record in caplog.records]

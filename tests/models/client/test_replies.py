@@ -8,16 +8,16 @@ import pytest
 
 from harness.core import Request, Response
 from harness.models.client.replies import (
-    Heard,
-    cut_short,
-    joined,
-    one_of,
+    RepliesByKey,
+    collect_n,
+    merge,
+    no_answer,
+    nth_request,
     reasoning_in,
-    several,
-    sound,
-    withheld,
+    repair_surrogates,
+    truncated,
 )
-from harness.models.client.retry import Begun, Refused
+from harness.models.client.retry import PartialReply, PermanentError
 from harness.parts import Decoding, Message, Reason, Usage, added
 
 ASKED = Request("s", "base", "answer", "m", (Message("user", "Hello"),), Decoding(n=3))
@@ -27,11 +27,11 @@ def reply(text: str, stop: str = "stop", usage: Usage | None = None) -> Response
     return Response(ASKED.key, (text,), stop=stop, usage=usage or Usage(2, 5), served="m-1")
 
 
-REFUSED = withheld(ASKED, Reason.REFUSED, "no", usage=Usage(2, 1), served="m-1")
-LOST = withheld(ASKED, Reason.FAILED, "gone", usage=Usage(2, 1), served="m-1")
+REFUSED = no_answer(ASKED, Reason.REFUSED, "no", usage=Usage(2, 1), served="m-1")
+LOST = no_answer(ASKED, Reason.FAILED, "gone", usage=Usage(2, 1), served="m-1")
 
 
-async def told(replies: Sequence[Response | Exception], heard: Heard) -> Response:
+async def told(replies: Sequence[Response | Exception], heard: RepliesByKey) -> Response:
     """What some replies, one a call, amount to."""
     left = iter(replies)
 
@@ -40,13 +40,13 @@ async def told(replies: Sequence[Response | Exception], heard: Heard) -> Respons
             raise found
         return found
 
-    while isinstance(found := await several(ASKED, heard, ask), Begun):
+    while isinstance(found := await collect_n(ASKED, heard, ask), PartialReply):
         assert found.usage == added([one.usage for one in heard[ASKED.key]])
     return found
 
 
 def test_several_replies_are_one_response_in_their_order() -> None:
-    whole = joined(ASKED, [reply("a"), reply("b", "length"), reply("c")])
+    whole = merge(ASKED, [reply("a"), reply("b", "length"), reply("c")])
 
     assert (whole.texts, whole.stop, whole.served) == (("a", "b", "c"), "length", "m-1")
     assert whole.usage == Usage(6, 15)
@@ -60,7 +60,7 @@ def test_tokens_of_reasoning_add_up_where_each_reply_tells_them(
 ) -> None:
     replies = [reply("a", usage=Usage(2, 5, reasoning_tokens=count)) for count in counts]
 
-    assert joined(ASKED, replies).usage == Usage(6, 15, reasoning_tokens=whole)
+    assert merge(ASKED, replies).usage == Usage(6, 15, reasoning_tokens=whole)
 
 
 @pytest.mark.parametrize(("seed", "seeds"), [(None, [None] * 3), (11, [11, 12, 13])])
@@ -69,12 +69,12 @@ def test_each_of_several_replies_is_drawn_with_a_seed_of_its_own(
 ) -> None:
     asked = replace(ASKED, decoding=Decoding(0.7, n=3, seed=seed))
 
-    assert [one_of(asked, place).decoding.seed for place in range(3)] == seeds
-    assert one_of(asked, 2).decoding.n == 1
+    assert [nth_request(asked, place).decoding.seed for place in range(3)] == seeds
+    assert nth_request(asked, 2).decoding.n == 1
 
 
 def test_a_reply_without_an_answer_is_told_beside_the_others_and_was_paid() -> None:
-    whole = joined(ASKED, [REFUSED, reply("a"), reply("b")])
+    whole = merge(ASKED, [REFUSED, reply("a"), reply("b")])
 
     assert (whole.texts, whole.lost, whole.stop) == (("a", "b"), (Reason.REFUSED,), "stop")
     assert (whole.failure, whole.usage) == (None, Usage(6, 11))
@@ -87,7 +87,7 @@ def test_a_reply_without_an_answer_is_told_beside_the_others_and_was_paid() -> N
 def test_without_any_answer_or_where_a_reply_never_came_all_are_one_failure(
     replies: Sequence[Response], why: str
 ) -> None:
-    whole = joined(ASKED, replies)
+    whole = merge(ASKED, replies)
 
     assert (whole.texts, whole.lost, whole.stop) == (None, (), None)
     assert whole.failure is not None
@@ -95,7 +95,7 @@ def test_without_any_answer_or_where_a_reply_never_came_all_are_one_failure(
 
 
 def test_what_was_heard_before_a_call_failed_is_not_asked_for_again() -> None:
-    heard: Heard = {}
+    heard: RepliesByKey = {}
     with pytest.raises(TimeoutError):
         asyncio.run(told([reply("a"), TimeoutError()], heard))
 
@@ -103,9 +103,9 @@ def test_what_was_heard_before_a_call_failed_is_not_asked_for_again() -> None:
     assert heard == {}
 
 
-@pytest.mark.parametrize("last", [LOST, Refused(Reason.FAILED, "gone")])
-def test_nothing_more_is_asked_once_a_reply_did_not_come(last: Response | Refused) -> None:
-    heard: Heard = {}
+@pytest.mark.parametrize("last", [LOST, PermanentError(Reason.FAILED, "gone")])
+def test_nothing_more_is_asked_once_a_reply_did_not_come(last: Response | PermanentError) -> None:
+    heard: RepliesByKey = {}
 
     whole = asyncio.run(told([reply("a"), last], heard))
 
@@ -113,7 +113,7 @@ def test_nothing_more_is_asked_once_a_reply_did_not_come(last: Response | Refuse
 
 
 def test_what_is_refused_by_an_error_is_one_of_the_replies() -> None:
-    whole = asyncio.run(told([reply("a"), Refused(Reason.FILTERED, "no"), reply("b")], {}))
+    whole = asyncio.run(told([reply("a"), PermanentError(Reason.FILTERED, "no"), reply("b")], {}))
 
     assert (whole.texts, whole.lost) == (("a", "b"), (Reason.FILTERED,))
     assert whole.usage == Usage()  # nobody tells what the filtered one cost
@@ -131,7 +131,7 @@ def test_what_is_refused_by_an_error_is_one_of_the_replies() -> None:
 def test_a_reply_cut_before_its_first_word_tells_what_the_tokens_went_into(
     usage: Usage, words: str
 ) -> None:
-    failure = cut_short(ASKED, usage=usage, served=None).failure
+    failure = truncated(ASKED, usage=usage, served=None).failure
 
     assert failure is not None
     assert failure.reason == Reason.TRUNCATED
@@ -157,4 +157,4 @@ def test_tokens_of_reasoning_are_read_where_they_are_a_count(
 
 @pytest.mark.parametrize(("text", "kept"), [("a\ud83d", "a\ufffd"), ("\U0001f600", "\U0001f600")])
 def test_half_an_emoji_becomes_a_character_that_can_be_stored(text: str, kept: str) -> None:
-    assert sound(text) == kept
+    assert repair_surrogates(text) == kept

@@ -3,10 +3,10 @@
 import pytest
 
 from harness.errors import ModelError
-from harness.models.client.endpoint import LONGEST_TOLD, Server, lacks_right
+from harness.models.client.endpoint import LONGEST_TOLD, Endpoint, is_permission_error
 
 KEY = "sk-a-key-nobody-may-see"
-SERVER = Server("https://me:word@host.example:81/v1/?token=t", None, "K", {"K": f" {KEY}\n"})
+SERVER = Endpoint("https://me:word@host.example:81/v1/?token=t", None, "K", {"K": f" {KEY}\n"})
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_is_kept_of_a_reply_holds_no_key(body: object, kept: object) -> Non
     ("key", "is_kept"), [("EMPTY", True), ("password", True), ("pass-word1", False), ("", True)]
 )
 def test_a_key_that_may_be_a_word_changes_no_answer(key: str, is_kept: bool) -> None:
-    server = Server("http://host/v1", None, "K", {"K": key})
+    server = Endpoint("http://host/v1", None, "K", {"K": key})
 
     assert (server.masked("EMPTY, a password, pass-word1") != "EMPTY, a password, [K]") == is_kept
 
@@ -56,7 +56,7 @@ def test_a_key_that_may_be_a_word_changes_no_answer(key: str, is_kept: bool) -> 
 def test_a_key_that_lacks_a_right_is_told_from_a_wrong_one(
     status: int, words: str, is_right_alone: bool
 ) -> None:
-    assert lacks_right(status, words) == is_right_alone
+    assert is_permission_error(status, words) == is_right_alone
 
 
 def test_an_address_is_told_without_user_password_and_query() -> None:
@@ -67,14 +67,14 @@ def test_an_address_is_told_without_user_password_and_query() -> None:
 def test_the_environment_names_the_server_if_it_names_one() -> None:
     environ = {"URL": "http://other/v1", "NONE": " "}
 
-    found = Server.found("http://host/v1", environ, url_env="URL", key_env=None)
-    kept = Server.found("http://host/v1", environ, url_env="NONE", key_env=None)
+    found = Endpoint.found("http://host/v1", environ, url_env="URL", key_env=None)
+    kept = Endpoint.found("http://host/v1", environ, url_env="NONE", key_env=None)
 
     assert (found.url, kept.url) == ("http://other/v1", "http://host/v1")
 
 
 def test_a_missing_key_is_an_error_only_when_it_is_needed() -> None:
-    server = Server.found("http://host/v1", {}, url_env=None, key_env="K")
+    server = Endpoint.found("http://host/v1", {}, url_env=None, key_env="K")
 
     with pytest.raises(ModelError, match="the environment variable K is not set"):
         assert server.key
@@ -83,6 +83,6 @@ def test_a_missing_key_is_an_error_only_when_it_is_needed() -> None:
 @pytest.mark.parametrize("who", ["me:word", "me", ":word"])
 def test_an_address_with_a_user_or_a_password_is_refused_without_telling_it(who: str) -> None:
     with pytest.raises(ModelError, match=r"http://host/v1 holds .*set base_url .*key_env") as told:
-        Server.found(f"http://{who}@host/v1", {}, url_env=None, key_env="K")
+        Endpoint.found(f"http://{who}@host/v1", {}, url_env=None, key_env="K")
 
     assert "word" not in str(told.value).replace("password", "")

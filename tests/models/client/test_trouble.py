@@ -15,7 +15,7 @@ from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
 
 from harness.core import Request, Response
-from harness.models.client.cached import Desk
+from harness.models.client.cached import CachedClient
 from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding, Message
 from harness.specs.models import OpenAISpec
@@ -43,7 +43,7 @@ def answered(stub: StubProcess, folder: Path) -> tuple[dict[str, Response], floa
         attempts=8,
     )
     start = time.monotonic()
-    with Desk(OpenAIModel("m", spec, {}), Ledger(folder), lambda *_: None) as desk:
+    with CachedClient(OpenAIModel("m", spec, {}), Ledger(folder), lambda *_: None) as desk:
         found = desk.answer(requests(ASKED), stage="answers")
     return found, time.monotonic() - start
 

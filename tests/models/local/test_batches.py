@@ -2,7 +2,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from harness.models.local.choice_scoring import by_budget, halved, windows
+from harness.models.local.choice_scoring import length_buckets, split, token_batches
 
 
 class TooBigError(Exception):
@@ -22,7 +22,7 @@ def count_up(taken: list[int]) -> Iterator[int]:
 def test_windows_take_no_more_than_they_hand_out() -> None:
     taken: list[int] = []
 
-    assert next(windows(count_up(taken), 3)) == [0, 1, 2]
+    assert next(length_buckets(count_up(taken), 3)) == [0, 1, 2]
 
     assert taken == [0, 1, 2]
 
@@ -42,7 +42,7 @@ def test_windows_take_no_more_than_they_hand_out() -> None:
 def test_batches_stay_within_the_budget(
     rows: list[tuple[int, int]], budget: int, batches: list[list[tuple[int, int]]]
 ) -> None:
-    assert list(by_budget(rows, budget, shape=shape)) == batches
+    assert list(token_batches(rows, budget, shape=shape)) == batches
 
 
 def test_a_batch_too_big_is_halved_until_it_fits() -> None:
@@ -54,7 +54,7 @@ def test_a_batch_too_big_is_halved_until_it_fits() -> None:
             raise TooBigError
         return [row * 10 for row in part]
 
-    results = list(halved(range(5), run, too_big=TooBigError))
+    results = list(split(range(5), run, too_big=TooBigError))
 
     assert results == [(0, 0), (1, 10), (2, 20), (3, 30), (4, 40)]
     assert sizes == [5, 2, 3, 1, 2]
@@ -66,7 +66,7 @@ def test_a_row_too_big_by_itself_has_no_result_and_the_others_have_theirs() -> N
             raise TooBigError
         return list(part)
 
-    results = list(halved(range(4), run, too_big=TooBigError))
+    results = list(split(range(4), run, too_big=TooBigError))
 
     assert results == [(0, 0), (1, 1), (2, None), (3, 3)]
 
@@ -76,4 +76,4 @@ def test_any_other_error_propagates() -> None:
         raise KeyError(part)
 
     with pytest.raises(KeyError):
-        list(halved(range(4), run, too_big=TooBigError))
+        list(split(range(4), run, too_big=TooBigError))

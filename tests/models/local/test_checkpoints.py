@@ -9,10 +9,10 @@ from shutil import copytree
 import pytest
 
 from harness.errors import ModelError
-from harness.models.extras import need
+from harness.models.extras import require
 from harness.models.local.checkpoints import (
     Checkpoint,
-    explained,
+    explain,
     fingerprint,
     load_weights,
     open_checkpoint,
@@ -109,7 +109,7 @@ def test_a_folder_without_a_checkpoint_is_named_with_a_remedy(tmp_path: Path) ->
 
 def test_missing_packages_are_named_with_the_install_line() -> None:
     with pytest.raises(ModelError, match=r'no_such_package.*pip install "pragmatics-harness\['):
-        need("json", "no_such_package")
+        require("json", "no_such_package")
 
 
 def test_a_hub_checkpoint_is_its_commit_and_a_missing_one_is_explained(
@@ -148,7 +148,7 @@ def test_the_hub_does_not_tell_of_its_retries_while_a_checkpoint_is_opened(
 ) -> None:
     hub = logging.getLogger("huggingface_hub.utils._http")
 
-    with explained("some/model"):
+    with explain("some/model"):
         hub.warning("Retrying in 1s [Retry 1/5].")
     hub.warning("after")
 

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from harness.models.local.tokenization import ChoiceTokens
-from harness.models.local.vllm_rows import MOST_NEXTS, Reading, Told, readings, sums
+from harness.models.local.vllm_rows import (
+    MOST_NEXTS,
+    PromptLogprobs,
+    ScoringPrompt,
+    scoring_prompts,
+    total_logprobs,
+)
 
 Rows = Sequence[tuple[int, ...]]
 
@@ -19,10 +25,10 @@ def logprob(before: Sequence[int], token: int) -> float:
     return -token - sum(place * each for place, each in enumerate(before)) / 1000
 
 
-def told(reading: Reading) -> Told:
+def told(reading: ScoringPrompt) -> PromptLogprobs:
     prompt = reading.prompt
     own = [logprob(prompt[:at], prompt[at]) for at in range(1, len(prompt))]
-    return Told(
+    return PromptLogprobs(
         reading,
         own if reading.is_scored else [],
         {token: logprob(prompt, token) for token in reading.nexts},
@@ -41,24 +47,24 @@ TEXTS = [(7, 8, 5, 1, 6), (7, 8, 5, 1, 9, 4), (7, 8, 3)]
 @pytest.mark.parametrize(
     ("rows", "first", "expected"),
     [
-        (ONE_TOKEN, 2, [Reading((7, 8), (1, 2, 3), is_scored=False)]),
-        (SPACE_APART, 2, [Reading((7, 8, 5), (1, 2), is_scored=True)]),
+        (ONE_TOKEN, 2, [ScoringPrompt((7, 8), (1, 2, 3), is_scored=False)]),
+        (SPACE_APART, 2, [ScoringPrompt((7, 8, 5), (1, 2), is_scored=True)]),
         (
             TEXTS,
             2,
             [
-                Reading((7, 8, 5, 1), (6,), is_scored=True),
-                Reading((7, 8, 5, 1, 9), (4,), is_scored=True),
-                Reading((7, 8), (3,), is_scored=False),
+                ScoringPrompt((7, 8, 5, 1), (6,), is_scored=True),
+                ScoringPrompt((7, 8, 5, 1, 9), (4,), is_scored=True),
+                ScoringPrompt((7, 8), (3,), is_scored=False),
             ],
         ),
-        ([(7, 1), (7, 1)], 1, [Reading((7,), (1,), is_scored=False)]),
+        ([(7, 1), (7, 1)], 1, [ScoringPrompt((7,), (1,), is_scored=False)]),
     ],
 )
 def test_choices_that_differ_in_their_last_token_share_one_prompt(
-    rows: Rows, first: int, expected: list[Reading]
+    rows: Rows, first: int, expected: list[ScoringPrompt]
 ) -> None:
-    assert readings(tokens(rows, first)) == expected
+    assert scoring_prompts(tokens(rows, first)) == expected
 
 
 @pytest.mark.parametrize(
@@ -69,30 +75,30 @@ def test_choices_that_differ_in_their_last_token_share_one_prompt(
 def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int, is_stepwise: bool) -> None:
     choices = tokens(rows, first)
 
-    found = sums(choices, map(told, readings(choices, is_stepwise=is_stepwise)))
+    found = total_logprobs(choices, map(told, scoring_prompts(choices, is_stepwise=is_stepwise)))
 
     assert found == pytest.approx([by_hand(row, first) for row in rows])
 
 
 def test_stepwise_no_prompt_is_scored_and_shared_ones_are_read_once() -> None:
-    assert readings(tokens(SPACE_APART, 2), is_stepwise=True) == [
-        Reading((7, 8), (5,), is_scored=False),
-        Reading((7, 8, 5), (1, 2), is_scored=False),
+    assert scoring_prompts(tokens(SPACE_APART, 2), is_stepwise=True) == [
+        ScoringPrompt((7, 8), (5,), is_scored=False),
+        ScoringPrompt((7, 8, 5), (1, 2), is_scored=False),
     ]
 
 
 def test_more_choices_than_an_engine_takes_at_once_are_asked_in_several_readings() -> None:
     choices = tokens([(7, number) for number in range(MOST_NEXTS + 2)], 1)
 
-    asked = readings(choices)
+    asked = scoring_prompts(choices)
 
     assert [len(each.nexts) for each in asked] == [MOST_NEXTS, 2]
-    assert sums(choices, map(told, asked)) == [by_hand(row, 1) for row in choices.rows]
+    assert total_logprobs(choices, map(told, asked)) == [by_hand(row, 1) for row in choices.rows]
 
 
 def test_a_prompt_of_which_too_little_is_told_is_an_error() -> None:
     choices = tokens(SPACE_APART, 2)
-    [reading] = readings(choices)
+    [reading] = scoring_prompts(choices)
 
     with pytest.raises(ValueError, match="1 log-probabilities of a prompt are needed, 0 were told"):
-        sums(choices, [Told(reading, [], {1: -1.0, 2: -2.0})])
+        total_logprobs(choices, [PromptLogprobs(reading, [], {1: -1.0, 2: -2.0})])

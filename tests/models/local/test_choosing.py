@@ -7,7 +7,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from harness.errors import ModelError
-from harness.models.local.choice_scoring import Chooser, Way
+from harness.models.local.choice_scoring import ChoiceScorer, ScoringMode
 from harness.models.local.prefix_tree import ScoredRow, prefix_tree
 
 SHAPE = {
@@ -136,11 +136,11 @@ def expected(llama: PreTrainedModel) -> list[float]:
 @pytest.mark.parametrize("kind", FOLLOW)
 def test_a_prefix_tree_gives_each_row_what_it_gives_by_itself(kind: str) -> None:
     model = build(kind, **FOLLOW[kind])
-    chooser = Chooser(model, batch_tokens=60)
+    chooser = ChoiceScorer(model, batch_tokens=60)
 
     found = chooser.sums(ROWS)
 
-    assert chooser.way is Way.TREE
+    assert chooser.way is ScoringMode.TREE
     assert apart(found, [by_itself(model, row) for row in ROWS]) < 5e-5
 
 
@@ -149,11 +149,11 @@ def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = build(kind, **FALL_BACK[kind])
-    chooser = Chooser(model, batch_tokens=60)
+    chooser = ChoiceScorer(model, batch_tokens=60)
 
     found = chooser.sums(ROWS) + chooser.sums(ROWS[:3])
 
-    assert chooser.way is Way.PADDED
+    assert chooser.way is ScoringMode.PADDED
     assert apart(found, [by_itself(model, row) for row in ROWS + ROWS[:3]]) < 5e-5
     told = [
         record.getMessage()
@@ -163,21 +163,21 @@ def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
     assert told == [f"choices are scored in padded batches by this {kind} model: {REASONS[kind]}"]
 
 
-@pytest.mark.parametrize("way", Way)
-def test_all_ways_agree(llama: PreTrainedModel, expected: list[float], way: Way) -> None:
-    chooser = Chooser(llama, batch_tokens=100)
+@pytest.mark.parametrize("way", ScoringMode)
+def test_all_ways_agree(llama: PreTrainedModel, expected: list[float], way: ScoringMode) -> None:
+    chooser = ChoiceScorer(llama, batch_tokens=100)
     chooser.way = way
 
     assert apart(chooser.sums(ROWS), expected) < 1e-5
 
 
-@pytest.mark.parametrize("way", [Way.TREE, Way.PADDED])
+@pytest.mark.parametrize("way", [ScoringMode.TREE, ScoringMode.PADDED])
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10**6])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_order_and_batch_size_change_nothing_but_rounding(
-    llama: PreTrainedModel, expected: list[float], way: Way, batch_tokens: int, seed: int
+    llama: PreTrainedModel, expected: list[float], way: ScoringMode, batch_tokens: int, seed: int
 ) -> None:
-    chooser = Chooser(llama, batch_tokens=batch_tokens)
+    chooser = ChoiceScorer(llama, batch_tokens=batch_tokens)
     chooser.way = way
     order = Random(seed).sample(range(len(ROWS)), len(ROWS))
 
@@ -189,7 +189,7 @@ def test_order_and_batch_size_change_nothing_but_rounding(
 def test_one_by_one_and_repeated_rows_are_equal_too(
     llama: PreTrainedModel, expected: list[float]
 ) -> None:
-    chooser = Chooser(llama, batch_tokens=100)
+    chooser = ChoiceScorer(llama, batch_tokens=100)
 
     alone = [chooser.sums([row, row]) for row in ROWS]
 
@@ -198,7 +198,9 @@ def test_one_by_one_and_repeated_rows_are_equal_too(
 
 
 def test_the_same_rows_give_the_same_bits(llama: PreTrainedModel) -> None:
-    assert Chooser(llama, batch_tokens=90).sums(ROWS) == Chooser(llama, batch_tokens=90).sums(ROWS)
+    assert ChoiceScorer(llama, batch_tokens=90).sums(ROWS) == ChoiceScorer(
+        llama, batch_tokens=90
+    ).sums(ROWS)
 
 
 @pytest.mark.parametrize("batch_tokens", [40, 10**6])
@@ -212,8 +214,8 @@ def test_each_node_is_computed_once_and_only_what_is_read_is_projected(batch_tok
 
         return hook
 
-    chooser = Chooser(model, batch_tokens=batch_tokens)
-    assert chooser.way is Way.TREE
+    chooser = ChoiceScorer(model, batch_tokens=batch_tokens)
+    assert chooser.way is ScoringMode.TREE
     model.model.embed_tokens.register_forward_hook(count("computed"))
     model.lm_head.register_forward_hook(count("projected"))
     chooser.sums(ROWS)
@@ -227,7 +229,7 @@ def test_each_node_is_computed_once_and_only_what_is_read_is_projected(batch_tok
 def test_the_models_own_attention_is_back_after(llama: PreTrainedModel) -> None:
     before = llama.config._attn_implementation, by_itself(llama, ROWS[5])
 
-    Chooser(llama, batch_tokens=100).sums(ROWS)
+    ChoiceScorer(llama, batch_tokens=100).sums(ROWS)
 
     assert (llama.config._attn_implementation, by_itself(llama, ROWS[5])) == before
 
@@ -248,19 +250,21 @@ def hooked(hook: Callable[..., object]) -> PreTrainedModel:
     return model
 
 
-@pytest.mark.parametrize("way", Way)
-def test_what_does_not_fit_in_memory_is_tried_in_halves(expected: list[float], way: Way) -> None:
-    chooser = Chooser(cramped(30), batch_tokens=10**6)
+@pytest.mark.parametrize("way", ScoringMode)
+def test_what_does_not_fit_in_memory_is_tried_in_halves(
+    expected: list[float], way: ScoringMode
+) -> None:
+    chooser = ChoiceScorer(cramped(30), batch_tokens=10**6)
     chooser.way = way
 
     assert apart(chooser.sums(ROWS), expected) < 1e-5
 
 
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", ScoringMode)
 def test_a_row_too_long_for_memory_is_missing_and_the_others_are_not(
-    expected: list[float], way: Way
+    expected: list[float], way: ScoringMode
 ) -> None:
-    chooser = Chooser(cramped(18), batch_tokens=10**6)
+    chooser = ChoiceScorer(cramped(18), batch_tokens=10**6)
     chooser.way = way
 
     found = chooser.sums(ROWS)
@@ -281,15 +285,15 @@ def test_a_tree_that_is_refused_for_long_rows_alone_is_left_for_good(
         wanted = {"indices": given["input_ids"]} if given["input_ids"].shape[1] > 12 else {}
         return args, given | wanted
 
-    chooser = Chooser(hooked(want_more), batch_tokens=10**6)
+    chooser = ChoiceScorer(hooked(want_more), batch_tokens=10**6)
 
     assert apart(chooser.sums(ROWS), expected) < 1e-5
-    assert chooser.way is Way.PADDED
+    assert chooser.way is ScoringMode.PADDED
     assert "its attention has indices" in caplog.text
 
 
 def test_a_model_that_looks_ahead_is_refused() -> None:
-    chooser = Chooser(build("bert", initializer_range=1.0), batch_tokens=100)
+    chooser = ChoiceScorer(build("bert", initializer_range=1.0), batch_tokens=100)
 
     with pytest.raises(ModelError, match="this bert model is not causal"):
         chooser.sums(ROWS)
@@ -298,11 +302,11 @@ def test_a_model_that_looks_ahead_is_refused() -> None:
 @pytest.mark.parametrize(("dtype", "most"), [(torch.bfloat16, 0.5), (torch.float16, 0.05)])
 def test_half_types_follow_the_tree_within_their_rounding(dtype: torch.dtype, most: float) -> None:
     model = build("llama").type(dtype)
-    chooser = Chooser(model, batch_tokens=100)
+    chooser = ChoiceScorer(model, batch_tokens=100)
 
     assert apart(chooser.sums(ROWS), [by_itself(model, row) for row in ROWS]) < most
-    assert chooser.way is Way.TREE
+    assert chooser.way is ScoringMode.TREE
 
 
 def test_nothing_to_score_is_no_work(llama: PreTrainedModel) -> None:
-    assert Chooser(llama, batch_tokens=100).sums([]) == []
+    assert ChoiceScorer(llama, batch_tokens=100).sums([]) == []

@@ -4,20 +4,20 @@ import pytest
 import torch
 
 from harness.models.local.checkpoints import load_weights, open_checkpoint
-from harness.models.local.sampling import Drawer, Row, RowNoise
+from harness.models.local.sampling import RowNoise, Sampler, SamplingRow
 from harness.models.local.tiny_llama import build_tiny_llama
 
 PROMPT = (0, 2, 40, 50, 60, 1, 3)
 
 
 @pytest.fixture(scope="module")
-def drawer(tmp_path_factory: pytest.TempPathFactory) -> Drawer:
+def drawer(tmp_path_factory: pytest.TempPathFactory) -> Sampler:
     folder = build_tiny_llama(tmp_path_factory.mktemp("cache"))
     checkpoint = open_checkpoint(str(folder), revision=None, trust_remote_code=False)
-    return Drawer(load_weights(checkpoint, dtype="float32", device="cpu"), end=1)
+    return Sampler(load_weights(checkpoint, dtype="float32", device="cpu"), end=1)
 
 
-def likeliest(drawer: Drawer, prompt: tuple[int, ...], steps: int) -> tuple[int, ...]:
+def likeliest(drawer: Sampler, prompt: tuple[int, ...], steps: int) -> tuple[int, ...]:
     """A loop without a cache, a batch or padding."""
     tokens = list(prompt)
     with torch.inference_mode():
@@ -31,20 +31,20 @@ def likeliest(drawer: Drawer, prompt: tuple[int, ...], steps: int) -> tuple[int,
 
 @pytest.mark.parametrize("prompt", [PROMPT, (0, 2, 99, 1, 3), (0, *range(5, 200), 1, 3)])
 def test_temperature_0_takes_what_a_loop_by_hand_takes(
-    drawer: Drawer, prompt: tuple[int, ...]
+    drawer: Sampler, prompt: tuple[int, ...]
 ) -> None:
-    rows = [Row(p, 40, 0.0, 0) for p in (PROMPT, prompt)]
+    rows = [SamplingRow(p, 40, 0.0, 0) for p in (PROMPT, prompt)]
 
     assert drawer.draw(rows)[1].tokens == likeliest(drawer, prompt, 40)
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
-def test_draws_follow_the_softmax_of_the_logits(drawer: Drawer, temperature: float) -> None:
+def test_draws_follow_the_softmax_of_the_logits(drawer: Sampler, temperature: float) -> None:
     with torch.inference_mode():
         logits = drawer.model(torch.tensor([PROMPT])).logits[0, -1]
     expected, order = torch.softmax(logits / temperature, 0).sort(descending=True)
 
-    drawn = drawer.draw([Row(PROMPT, 1, temperature, seed) for seed in range(2000)])
+    drawn = drawer.draw([SamplingRow(PROMPT, 1, temperature, seed) for seed in range(2000)])
 
     counts = Counter(row.tokens[0] for row in drawn)
     shares = [counts[int(token)] / 2000 for token in order[:8]]
@@ -54,8 +54,8 @@ def test_draws_follow_the_softmax_of_the_logits(drawer: Drawer, temperature: flo
     assert (sum(gaps) + rest) / 2 < 0.05
 
 
-def test_equal_seeds_draw_equally_and_other_seeds_do_not(drawer: Drawer) -> None:
-    drawn = [d.tokens for d in drawer.draw([Row(PROMPT, 20, 1.0, s) for s in (5, 6, 5)])]
+def test_equal_seeds_draw_equally_and_other_seeds_do_not(drawer: Sampler) -> None:
+    drawn = [d.tokens for d in drawer.draw([SamplingRow(PROMPT, 20, 1.0, s) for s in (5, 6, 5)])]
 
     assert drawn[0] == drawn[2] != drawn[1]
 
@@ -63,20 +63,22 @@ def test_equal_seeds_draw_equally_and_other_seeds_do_not(drawer: Drawer) -> None
 def test_a_row_at_temperature_0_is_untouched_beside_a_row_that_is_drawn() -> None:
     logits = torch.zeros(2, 7)
 
-    noisy = RowNoise([Row((), 1, 0.0, 1), Row((), 1, 1.0, 1)])(torch.zeros(2, 1), logits)
+    noisy = RowNoise([SamplingRow((), 1, 0.0, 1), SamplingRow((), 1, 1.0, 1)])(
+        torch.zeros(2, 1), logits
+    )
 
     assert noisy[0].tolist() == [0.0] * 7
     assert len(set(noisy[1].tolist())) == 7
 
 
 def test_noise_is_equal_on_every_machine() -> None:
-    noise = RowNoise([Row((), 1, 1.0, 123)])(torch.zeros(1, 1), torch.zeros(1, 3))
+    noise = RowNoise([SamplingRow((), 1, 1.0, 123)])(torch.zeros(1, 1), torch.zeros(1, 3))
 
     assert noise[0].tolist() == pytest.approx([-0.196403, 0.414668, -0.321818], abs=1e-5)
 
 
-def test_an_answer_ends_with_its_end_token_or_is_cut(drawer: Drawer) -> None:
-    drawn = drawer.draw([Row(PROMPT, 60, 1.0, seed) for seed in range(20)])
+def test_an_answer_ends_with_its_end_token_or_is_cut(drawer: Sampler) -> None:
+    drawn = drawer.draw([SamplingRow(PROMPT, 60, 1.0, seed) for seed in range(20)])
 
     assert {row.is_cut for row in drawn} == {True, False}
     for row in drawn:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from harness.core import Response
-from harness.models.local.vllm_rows import MOST_ROWS, Job, Line, Row
+from harness.models.local.vllm_rows import MOST_ROWS, EngineRequest, EngineRow, RequestQueue
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Adder:
     most: int = 0
     dropped: list[str] = field(default_factory=list)
 
-    def add(self, name: str, row: Row) -> None:
+    def add(self, name: str, row: EngineRow) -> None:
         self.rows[name], self.prompts[name] = list(row.prompt), row.prompt
         self.most = max(self.most, len(self.rows))
 
@@ -47,16 +47,16 @@ class Adder:
             del self.rows[name]
 
 
-def line(engine: Adder | None = None) -> Line:
+def line(engine: Adder | None = None) -> RequestQueue:
     one = engine or Adder()
-    return Line(lambda: one)
+    return RequestQueue(lambda: one)
 
 
-def job(key: str, *prompts: tuple[int, ...]) -> Job:
+def job(key: str, *prompts: tuple[int, ...]) -> EngineRequest:
     def read(outputs: list[Said]) -> Response:
         return Response(key, texts=tuple(str(output.total) for output in outputs))
 
-    return Job([Row(prompt, None) for prompt in prompts], read)
+    return EngineRequest([EngineRow(prompt, None) for prompt in prompts], read)
 
 
 def texts(responses: Iterator[Response]) -> list[tuple[str, ...] | None]:
@@ -99,7 +99,7 @@ def test_nothing_waits_for_a_window_to_end() -> None:
 def test_jobs_are_taken_only_as_there_is_room() -> None:
     taken: list[int] = []
 
-    def endless() -> Iterator[Job]:
+    def endless() -> Iterator[EngineRequest]:
         while True:
             taken.append(1)
             yield job(str(len(taken)), (1,))

@@ -7,12 +7,12 @@ from support.tables_of_talk import Talk, build
 from support.tiny_mpnet import write_mpnet
 
 from harness.errors import HarnessError, ModelError
-from harness.models.labels import Questions
+from harness.models.labels import LabelQuestions
 from harness.models.local.sequence_classifier import SequenceClassifier
-from harness.models.local.trained import Trained
+from harness.models.local.trained import TrainedClassifier
 from harness.pipeline.train_classifier import TrainOptions, train
 from harness.specs.models import ClassifierSpec
-from harness.storage.runs import Row
+from harness.storage.runs import SampleRecord
 
 FAST = "epochs: 40, learning_rate: 0.002, batch: 4, max_tokens: 40, device: cpu"
 
@@ -29,12 +29,12 @@ def toy(tmp_path: Path, base: Path) -> Talk:
     return made
 
 
-def trained(toy: Talk, **changes: object) -> Trained:
+def trained(toy: Talk, **changes: object) -> TrainedClassifier:
     options = TrainOptions("tiny", "talk", **changes)  # type: ignore[arg-type]  # its own fields
     return train(toy.space, options, lambda *_: None)
 
 
-def evaluated(toy: Talk) -> list[Row]:
+def evaluated(toy: Talk) -> list[SampleRecord]:
     assert toy.harness("run", "--task", "talk", "--model", "tiny") == 0
     return toy.run.read_rows()
 
@@ -126,7 +126,7 @@ def _labels(first: str) -> str:
 
 def test_a_head_that_is_not_in_the_checkpoint_is_no_classifier(toy: Talk, base: Path) -> None:
     spec = ClassifierSpec(model=str(base), labels={"a": "LABEL_0", "b": "LABEL_1"})
-    model = SequenceClassifier("tiny", spec, Questions(("a", "b"), {}, {}, frozenset()), None)
+    model = SequenceClassifier("tiny", spec, LabelQuestions(("a", "b"), {}, {}, frozenset()), None)
 
     with pytest.raises(HarnessError, match="train it first"):
         _ = model._reader

@@ -6,7 +6,7 @@ from support.tokenizer_families import built
 
 from harness.core import Request
 from harness.models.local.tiny_llama import build_tiny_llama
-from harness.models.local.token_report import Sizing, estimated, prompt_size
+from harness.models.local.token_report import MeasuresPrompts, estimated, prompt_size
 from harness.models.local.transformers_lm import TransformersModel
 from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Mode
@@ -32,7 +32,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TransformersModel:
 def test_a_size_is_what_the_answer_then_tells(tiny: TransformersModel, question: Request) -> None:
     [response] = tiny.answer([question])
 
-    assert isinstance(tiny, Sizing)
+    assert isinstance(tiny, MeasuresPrompts)
     assert tiny.prompt_size(question) == response.usage.prompt_tokens
 
 
@@ -81,4 +81,4 @@ def test_an_estimate_is_four_characters_a_token_with_each_choice_behind_its_cont
 
 
 def test_a_model_without_a_tokenizer_does_not_size() -> None:
-    assert not isinstance(ScriptedModel("m", reply), Sizing)
+    assert not isinstance(ScriptedModel("m", reply), MeasuresPrompts)

@@ -8,7 +8,7 @@ from support.stub_server import StubServer
 
 from harness.core import Request, Response, Sample
 from harness.errors import ModelError, SpecError
-from harness.models.labels import Questions
+from harness.models.labels import LabelQuestions
 from harness.models.openai.moderation import ModerationModel
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.registry import Registry, shipped_home
@@ -49,7 +49,7 @@ def model(stub: StubServer, *texts: str, key: str = KEY) -> ModerationModel:
     spec = ModerationSpec(
         model="mod", base_url=stub.url, key_env="STUB_KEY", attempts=2, timeout_s=0.5
     )
-    questions = Questions.of(TASK, [sample(text) for text in texts], model="mod")
+    questions = LabelQuestions.of(TASK, [sample(text) for text in texts], model="mod")
     return ModerationModel("mod", spec, questions, {"STUB_KEY": key})
 
 
@@ -140,7 +140,7 @@ def test_a_step_without_a_text_is_no_call() -> None:
 
 
 def test_a_task_of_three_labels_is_refused() -> None:
-    questions = Questions.of(TASK, [sample("x", ("hateful", "benign", "odd"))], model="mod")
+    questions = LabelQuestions.of(TASK, [sample("x", ("hateful", "benign", "odd"))], model="mod")
 
     with pytest.raises(SpecError, match="two labels"):
         ModerationModel("mod", ModerationSpec(model="mod"), questions, {})

@@ -11,8 +11,8 @@ from support.stub_server import StubProcess, StubServer
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.client.endpoint import Server
-from harness.models.client.retry import Refused, Transient
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.models.openai.errors import SETTINGS, translated
 from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
@@ -609,8 +609,8 @@ def test_every_exception_of_the_library_is_translated(name: str) -> None:
     reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
     vars(error).update(status_code=status, body=None, message=error.args[0], response=reply)
 
-    became = translated(error, Server("http://h/v1", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
+    became = translated(error, Endpoint("http://h/v1", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
 
-    assert type(became) in (Transient, Refused, ModelError)
+    assert type(became) in (RetryableError, PermanentError, ModelError)
     assert KEY not in str(became)
     assert "[K]" in str(became)
