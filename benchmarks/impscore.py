@@ -170,9 +170,9 @@ def invented_pairs(count: int) -> "list[TrainingPair]":  # noqa: F821  # importe
 
 def training(data: Path | None, rounds: int) -> None:
     """Training on cached rows beside encoding anew in each epoch; the median of the rounds."""
-    from harness.implicitness.examples import Embedded, examples
-    from harness.implicitness.losses import train
     from harness.implicitness.pairs import with_negatives
+    from harness.implicitness.training.examples import Embedded, examples
+    from harness.implicitness.training.losses import train
     from harness.models.encoders.encoders import MiniLM
     from harness.specs.implicitness import SettingsSpec
 

@@ -310,7 +310,7 @@ class Registry:
             name,
             lambda known: self.file("configs/scorers", known),
             encoders=self.encoder,
-            kept=self.cache / "trained_on",
+            cache=self.cache / "trained_on",
         )
 
     def recipe(self, name: str) -> tuple[str, RecipeSpec]:

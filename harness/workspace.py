@@ -19,7 +19,7 @@ from harness.data.derive import derive
 from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table
 from harness.errors import DataError, SpecError
-from harness.implicitness.bins import placed
+from harness.implicitness.bins import add_implicitness
 from harness.implicitness.open import MEASURES, CachedScorer
 from harness.models.client.batch_api import BatchFiles
 from harness.models.client.batch_model import BatchModel
@@ -131,14 +131,14 @@ class Workspace:
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
     ) -> tuple[tuple[Sample, ...], DataEntry]:
         """The samples with how implicit they are, and the data with what that was measured by."""
-        return placed(samples, data, spec=spec, scorer=self._measure)
+        return add_implicitness(samples, data, spec=spec, scorer=self._measure)
 
     def _measure(self, name: str) -> CachedScorer:
         """The scorer of a name, which keeps what it measures."""
         return CachedScorer(
             self.registry.scorer(name),
             self.registry.cache / MEASURES,
-            lambda done, total: self.progress("implicitness", done, total),
+            lambda _, done, total: self.progress("implicitness", done, total),
         )
 
     def table(self, name: str) -> TableSpec:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from harness.analysis.plots import Plot, Series, svg
 from harness.errors import DataError
-from harness.implicitness.scorer import Flag, Progress, Scorer, text_of
+from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.models.encoders.encoders import Limited
+from harness.models.vectors import Progress
 from harness.parts import digest
 from harness.specs.implicitness import Distance
 from harness.storage.csv import csv_line
@@ -227,7 +228,7 @@ def _measured(parts: Sequence[_Part], scorer: Scorer, progress: Progress | None)
         values |= zip(some, scorer.head.implicitness(rows).tolist(), strict=True)
         kept.append(rows[[text in wanted for text in some]])
         if progress is not None:
-            progress(len(values), len(there))
+            progress("texts", len(values), len(there))
     paired = [text for text in there if text in wanted]
     return _Measured(
         scorer=scorer,

@@ -18,7 +18,6 @@ from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.implicitness.scorer import Flag, Scored, Scorer
-    from harness.implicitness.scorer import Progress as Told
     from harness.storage.layouts import FileFormat
     from harness.storage.table_files import Column, Table
 
@@ -91,7 +90,7 @@ def score(
     target = _target(table, name, out, is_json=is_json)
     registry = options.registry(home)
     found = registry.scorer(scorer)
-    kept = CachedScorer(found, registry.cache / MEASURES, _progress())
+    kept = CachedScorer(found, registry.cache / MEASURES, ProgressLine("encoded"))
     scored = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in kept.score(texts)]
     overlap = found.overlap((text,) for text in texts)
     return _finish(target, _summary(found, scored, overlap, out), scored, is_json=is_json)
@@ -127,7 +126,7 @@ def pairs(
     target = _target(table, name, out, is_json=is_json)
     found = options.registry(home).scorer(scorer)
     both = [*zip(first, second, strict=True)]
-    apart = found.distances(both, _progress())
+    apart = found.distances(both, ProgressLine("encoded"))
     return _finish(target, _summary(found, apart, found.overlap(both), out), apart, is_json=is_json)
 
 
@@ -151,7 +150,7 @@ def evaluate(
     table, where = opened(file, layout, has_column=True)
     items = read_items(table, where=where)
     found = options.registry(home).scorer(scorer)
-    result = evaluate_on(items, found, seed=seed, progress=_progress())
+    result = evaluate_on(items, found, seed=seed, progress=ProgressLine("encoded"))
     _tell_overlap(result.scorer, result.trained_on, result.items, what="items")
     if is_json:
         echo_json(result)
@@ -242,9 +241,9 @@ def _spare(file: str, out: Path | None) -> None:
 
 def _tell_overlap(scorer: str, overlap: int | None, total: int, *, what: str) -> None:
     """One line on stderr where the scorer was trained on what it measured, or may have been."""
-    from harness.implicitness.scorer import overlap_told
+    from harness.implicitness.scorer import overlap_message
 
-    if line := overlap_told(scorer, overlap, total, what=what):
+    if line := overlap_message(scorer, overlap, total, what=what):
         log(line)
 
 
@@ -293,9 +292,3 @@ def _tell(summary: Summary) -> None:
         log(line)
     else:
         echo(f"{line}; in {summary.out}")
-
-
-def _progress() -> "Told":
-    """Progress on stderr."""
-    progress = ProgressLine("encoded")
-    return lambda done, total: progress("texts", done, total)

@@ -15,9 +15,9 @@ from harness.cli.text_input import opened
 from harness.errors import DataError
 
 if TYPE_CHECKING:
-    from harness.implicitness.ablation import AblationRow
-    from harness.implicitness.lint import LintMeasure
     from harness.implicitness.pairs import TrainingPair
+    from harness.implicitness.training.ablation import AblationRow
+    from harness.implicitness.training.lint import LintMeasure
 
 DONE, BROKEN = 0, 1
 File = Annotated[
@@ -59,7 +59,7 @@ def train(
     The same file, recipe and machine give the same bytes.
     """
     from harness.implicitness.head import save_head
-    from harness.implicitness.train import Data, make_head
+    from harness.implicitness.training.train import Data, make_head
     from harness.storage.files import refuse_file
 
     refuse_file(out)
@@ -94,9 +94,9 @@ def ablate(
     Writes ablation.csv, a row a training with its figures on the test pairs and what it was made
     of, and ablation.svg.
     """
-    from harness.implicitness.ablation import COLUMNS, Origin, picture, tried
-    from harness.implicitness.examples import embed
-    from harness.implicitness.splits import split
+    from harness.implicitness.training.ablation import COLUMNS, Origin, picture, run_trials
+    from harness.implicitness.training.examples import embed
+    from harness.implicitness.training.splits import split
     from harness.storage.cells import delimited
     from harness.storage.files import refuse_file, write_whole
 
@@ -107,13 +107,9 @@ def ablate(
         raise DataError(f"recipe {recipe} keeps no pairs to test on; give its split a third share")
     pairs, progress = _pairs(file, group), ProgressLine("done")
     encoder = registry.encoder(spec.encoder)
-    embedded = embed(pairs, encoder, lambda done, of: progress("sentences", done, of))
+    embedded = embed(pairs, encoder, progress)
     parts = split(pairs, seed=spec.seed, shares=spec.split)
-    rows = [
-        *tried(
-            parts, embedded, spec, runs=runs, progress=lambda done, of: progress("trials", done, of)
-        )
-    ]
+    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress)]
     origin = Origin.of(file.name, pairs, recipe=(known, spec), encoder=encoder)
     cells = [row.cells(origin) for row in rows]
     write_whole(out / "ablation.csv", delimited(COLUMNS, cells, mark=","))
@@ -134,7 +130,7 @@ def lint(file: File, group: Group = None, is_json: AsJson = False) -> int:
 
     The exit code is 1 where a limit is broken. The limits are those that our own pairs keep.
     """
-    from harness.implicitness.lint import measures
+    from harness.implicitness.training.lint import measures
 
     found = measures(_pairs(file, group))
     if is_json:

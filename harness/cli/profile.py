@@ -63,7 +63,7 @@ def profile(
         labels,
         options.registry(home).scorer(scorer),
         sampling=Sampling(pairs, seed),
-        progress=lambda done, total: shown("texts", done, total),
+        progress=shown,
     )
     name = "stdin" if file == STDIN else Path(file).name
     write_whole(out / "profile.csv", profile_text(found.rows).encode())
@@ -117,7 +117,7 @@ def _put(name: str, rows: "tuple[ProfileRow, ...]") -> None:
 
 def _code(row: "ProfileRow") -> int:
     """Whether a text has no score, which is told by reason; and what the scorer was trained on."""
-    from harness.implicitness.scorer import overlap_told
+    from harness.implicitness.scorer import overlap_message
 
     reasons = {
         "absent": row.missing_absent,
@@ -128,6 +128,6 @@ def _code(row: "ProfileRow") -> int:
     told = ", ".join(f"{count} {why}" for why, count in reasons.items() if count)
     if told:
         log(f"texts without a score: {told}; they stand in no bin, mean or pair")
-    if line := overlap_told(row.scorer, row.trained_on, row.n):
+    if line := overlap_message(row.scorer, row.trained_on, row.n):
         log(line)
     return DONE_WITH_MISSING if row.missing else DONE

@@ -1,7 +1,7 @@
-"""Samples to samples that say how implicit their texts are, measured by a scorer or in a column.
+"""Samples to samples with the implicitness of their texts, from a scorer or a table's column.
 
 Scales of scorers differ, so the scorer's name and digest join the data's label, which stands in
-every signature. A text without a measure has none, and is flagged; nothing here asks a model.
+every signature. A text without a score is flagged; nothing here asks a model.
 """
 
 import logging
@@ -14,7 +14,7 @@ from msgspec import structs
 from harness.core import Sample
 from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import DataError, SpecError
-from harness.implicitness.scorer import is_known, overlap_told
+from harness.implicitness.scorer import is_known, overlap_message
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.detection import PUBLISHED_EDGES
 from harness.storage.runs import DataEntry
@@ -24,19 +24,19 @@ NONE, COLUMN, TRAINED_ON = "none", "column", "scorer_trained_on"
 
 
 class TextScore(Protocol):
-    """What a scorer makes of one text: a value, or the reason for none in `flag`."""
+    """A scorer's result for one text: a value, or the reason for none in `flag`."""
 
     @property
     def value(self) -> float | None:
-        """The implicitness; null where it has none."""
+        """The implicitness; None where it has none."""
 
     @property
     def flag(self) -> str | None:
-        """Why there is no value, or what is to be said of it."""
+        """Why there is no value, or what the value leaves out; None without remark."""
 
 
 class TextScorer(Protocol):
-    """Anything that tells how implicit texts are."""
+    """Anything that scores the implicitness of texts."""
 
     @property
     def signature(self) -> str:
@@ -47,13 +47,13 @@ class TextScorer(Protocol):
         """The fingerprints of the texts it was trained on, as far as anybody knows."""
 
     def score(self, texts: Sequence[object]) -> Sequence[TextScore]:
-        """One measure a text, in their order."""
+        """Score texts, in their order."""
 
 
 def with_options(task: TaskSpec, *, name: str, table: str | None, scorer: str | None) -> TaskSpec:
-    """The task, with another column map and another scorer where these are told.
+    """Replace the task's column map and its scorer where the options name others.
 
-    A named scorer goes before a table's own column; `none` measures nothing, and there are no bins.
+    A named scorer takes precedence over a table's own column; `none` turns scores and bins off.
     """
     if table is not None:
         if task.data.map is None:
@@ -62,65 +62,65 @@ def with_options(task: TaskSpec, *, name: str, table: str | None, scorer: str | 
     if scorer is None:
         return task
     if task.implicitness is None:
-        raise SpecError(f"--scorer {scorer}: task {name} tells nothing against implicitness")
-    told = structs.replace(task.implicitness, scorer=scorer, prefers_column=scorer == COLUMN)
-    return structs.replace(task, implicitness=told)
+        raise SpecError(f"--scorer {scorer}: task {name} reports nothing by implicitness")
+    spec = structs.replace(task.implicitness, scorer=scorer, prefers_column=scorer == COLUMN)
+    return structs.replace(task, implicitness=spec)
 
 
-def placed(
+def add_implicitness(
     samples: Sequence[Sample],
     data: DataEntry,
     *,
     spec: ImplicitnessSpec | None,
     scorer: Callable[[str], TextScorer],
 ) -> tuple[tuple[Sample, ...], DataEntry]:
-    """The samples with their implicitness, and the data with what it was measured by.
+    """Add the implicitness of each sample, and the scorer's signature to the data's label.
 
-    `scorer` finds a scorer by its name; it is called where the samples bring no measure.
+    `scorer` opens a scorer by its name; it is called only if the samples bring no score.
     """
     if spec is None:
         return tuple(samples), data
     if spec.scorer == NONE:
         return tuple(map(_without, samples)), data
     if spec.prefers_column and any(IMPLICITNESS in sample.references for sample in samples):
-        _tell_lacking(samples, "the table's column")
+        _warn_missing(samples, "the table's column")
         return tuple(samples), replace(data, label=f"{data.label}+{COLUMN}")
     if spec.scorer == COLUMN:
         raise DataError(
             "--scorer column: the table has no column of implicitness; name it in the column map, "
             "as `implicitness: COLUMN`, or name a scorer"
         )
-    found = scorer(spec.scorer)
-    measured = found.score([sample.fields.get(spec.of) for sample in samples])
-    held = _flagged([*map(_with, samples, measured)], found.seen, of=spec.of)
-    _tell_lacking(held, found.signature)
-    label = f"{data.label}+{found.signature}"
-    data = replace(data, label=label, is_training_known=bool(found.seen))
-    if line := overlap_line(data, held):
+    opened = scorer(spec.scorer)
+    measured = opened.score([sample.fields.get(spec.of) for sample in samples])
+    scored = _flagged([*map(_with, samples, measured)], opened.seen, of=spec.of)
+    _warn_missing(scored, opened.signature)
+    label = f"{data.label}+{opened.signature}"
+    data = replace(data, label=label, is_training_known=bool(opened.seen))
+    if line := overlap_line(data, scored):
         _log.warning("%s", line)
-    return held, data
+    return scored, data
 
 
 def overlap_line(data: DataEntry, samples: Sequence[Sample]) -> str:
-    """One line where the scorer was trained on texts of some measured samples, or may have been.
+    """Describe how many measured samples the scorer was trained on, in one line.
 
-    Empty where there is nothing to tell.
+    Empty if there are none.
     """
     texts = {sample.id: TRAINED_ON in sample.flags for sample in samples}
     overlap = None if data.is_training_known is False else sum(texts.values())
-    told = overlap_told(data.label.partition("+")[2], overlap, len(texts))
+    message = overlap_message(data.label.partition("+")[2], overlap, len(texts))
     remedy = f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
-    return told + (remedy if overlap else "")
+    return message + (remedy if overlap else "")
 
 
 def _without(sample: Sample) -> Sample:
-    """A sample without any measure that its table brings."""
+    """A sample without the score that its table brings."""
     references = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
     return replace(sample, references=references)
 
 
 def _with(sample: Sample, measured: TextScore) -> Sample:
-    """A sample with its measure, and the flag that goes with it."""
+    """A sample with its score, and the flag that goes with it."""
     flags = sample.flags + ((f"implicitness_{measured.flag}",) if measured.flag else ())
     references = dict(_without(sample).references)
     if measured.value is not None:
@@ -129,8 +129,8 @@ def _with(sample: Sample, measured: TextScore) -> Sample:
     return replace(sample, references=references, flags=flags)
 
 
-def _tell_lacking(samples: Sequence[Sample], by: str) -> None:
-    """Warn of texts without a measure, and of those beyond the published bins."""
+def _warn_missing(samples: Sequence[Sample], by: str) -> None:
+    """Warn of texts without a score, and of scores beyond the published bins."""
     found = [sample.references.get(IMPLICITNESS) for sample in samples]
     values = [float(texts[0]) for texts in found if texts]
     if lost := len(samples) - len(values):

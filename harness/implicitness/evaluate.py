@@ -1,4 +1,4 @@
-"""Items that people graded, to how well a scorer does on them.
+"""Items that people graded to how well a scorer agrees with them.
 
 An item with a sentence that cannot be scored is missing, and counted; it is never zero.
 """
@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from harness.implicitness.items import Choice, Items, Ranking
-from harness.implicitness.scorer import Progress, Scorer
+from harness.implicitness.scorer import Scorer
+from harness.models.vectors import Progress
 from harness.stats.correlation import document_taus, spearman
 from harness.stats.intervals import mean_interval
 
@@ -26,8 +27,8 @@ class MetricEstimate:
     The others are shares, 0 to 1, a tie counting as half: `ordered`, of a ranking's sentence
     pairs of unequal level that are in order; `ends`, of rankings whose lowest level (the first
     of it) scores below the highest; `pairs`, of pairs whose implicit sentence scores higher;
-    `closest`, of choices made right. `value` is null without items, `low` and `high` where
-    nothing can be said.
+    `closest`, of choices made right. `value` is None without items, `low` and `high` where
+    there is no interval.
     `missing` items have a sentence without a score, or scores that are all equal.
     """
 
@@ -43,7 +44,7 @@ class MetricEstimate:
 
 @dataclass(frozen=True, slots=True)
 class RankedItem:
-    """One ranking: the scores of its sentences, its tau and rho; null where there is none."""
+    """One ranking: the scores of its sentences, its tau and rho; None where there is none."""
 
     topic: str
     scores: tuple[float | None, ...]
@@ -55,8 +56,8 @@ class RankedItem:
 class Evaluation:
     """How well a scorer does: the means, and each ranking by itself.
 
-    `trained_on` of the `items` have a sentence that the scorer was trained on; null where nobody
-    knows which it was.
+    `trained_on` counts the items with a sentence that the scorer was trained on; None where
+    nobody knows its training texts.
     """
 
     scorer: str
@@ -68,7 +69,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class _Credits:
-    """The value of a metric for each item, null where missing; its topic; what chance has."""
+    """The value of a metric for each item (None: missing), its topic, and chance level."""
 
     metric: Metric
     values: Sequence[float | None]
@@ -83,7 +84,7 @@ def evaluate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """A scorer's tau, rho and shares right on the items, those kinds that there are."""
+    """Evaluate a scorer on the items: tau, rho and shares right, for the kinds there are."""
     sentences = [text for one in items.rankings for text in one.sentences]
     sentences += [text for one in items.pairs for text in (one.implicit, one.explicit)]
     values = iter([scored.value for scored in scorer.score(sentences, progress)])
@@ -109,7 +110,7 @@ def evaluate(
 
 
 def _ranked(ranking: Ranking, values: Sequence[float | None]) -> RankedItem:
-    """A ranking's own tau and rho, null where a sentence has no score or all have one."""
+    """A ranking's tau and rho, None where a sentence has no score or all have one."""
     scores = tuple(values)
     if None in scores:
         return RankedItem(ranking.topic, scores, None, None)
@@ -128,8 +129,8 @@ def _ordered(ranking: Ranking, ranked: RankedItem) -> float | None:
         if one[0] != other[0]
         for low, high in [(one, other) if one[0] < other[0] else (other, one)]
     ]
-    there = [credit for credit in credits if credit is not None]
-    return sum(there) / len(there) if there and len(there) == len(credits) else None
+    known = [credit for credit in credits if credit is not None]
+    return sum(known) / len(known) if known and len(known) == len(credits) else None
 
 
 def _ends(ranking: Ranking, ranked: RankedItem) -> float | None:
@@ -164,27 +165,27 @@ def _closest(choices: Sequence[Choice], scorer: Scorer, progress: Progress | Non
 
 
 def _measured(credits: _Credits, *, seed: str) -> MetricEstimate:
-    """The mean of what there is, and how many there are not.
+    """The mean of the values, and how many are missing.
 
-    Intervals are drawn of shares: a correlation is one after half its distance from -1.
+    Intervals are drawn for shares; a correlation is mapped to one, (r + 1) / 2.
     """
     pairs = [*zip(credits.values, credits.topics, strict=True)]
-    there = [(value, topic) for value, topic in pairs if value is not None]
-    least = -1 if credits.metric in ("tau", "rho") else 0
+    known = [(value, topic) for value, topic in pairs if value is not None]
+    floor = -1 if credits.metric in ("tau", "rho") else 0
     # Rounded, because a rho of 1 comes out a little less.
-    shares = [round((value - least) / (1 - least), 12) for value, _ in there]
-    found = mean_interval(shares, [topic for _, topic in there], seed=seed)
+    shares = [round((value - floor) / (1 - floor), 12) for value, _ in known]
+    estimate = mean_interval(shares, [topic for _, topic in known], seed=seed)
     value, low, high = (
-        None if share is None else share * (1 - least) + least
-        for share in (found.value, found.low, found.high)
+        None if share is None else share * (1 - floor) + floor
+        for share in (estimate.value, estimate.low, estimate.high)
     )
     return MetricEstimate(
         metric=credits.metric,
         value=value,
         low=low,
         high=high,
-        n=found.n,
-        topics=found.clusters,
-        missing=len(pairs) - found.n,
+        n=estimate.n,
+        topics=estimate.clusters,
+        missing=len(pairs) - estimate.n,
         chance=credits.chance,
     )

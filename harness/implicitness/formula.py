@@ -1,12 +1,12 @@
 """The one formula of the metric: sentence embeddings and a head's matrices to two numbers.
 
-Written in operators that numpy arrays and torch tensors share, so that scoring and training
-run the same lines and training can differentiate through them. Nothing here encodes or stores.
+Written in operators that numpy arrays and torch tensors share, so that scoring and training run
+the same lines and training can differentiate through them. Nothing here encodes or stores.
 
-After ImpScore (Wang et al. 2024). An embedding e [dim] has a semantic feature e Ws and a
-pragmatic feature e Wp, both [k]. Its implicitness is the distance of the two once one of them,
-or each of them, is mapped into a space that they share. The pragmatic distance of two sentences
-is that of their pragmatic features.
+After ImpScore (Wang et al. 2024). An embedding e [dim] has a semantic feature e Ws and a pragmatic
+feature e Wp, both [k]. Its implicitness is the distance of the two once one of them, or each of
+them, is mapped into a space that they share. The pragmatic distance of two sentences is that of
+their pragmatic features.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Maps(Generic[Array]):
 
     `semantic` is Ws [dim, k], `pragmatic` is Wp [dim, k], `transfer` is Wt [k, k]: it maps the
     pragmatic feature (p2s, third) or the semantic one (s2p). `transfer_semantic` [k, k] maps the
-    semantic feature into the third space; null in the other two directions.
+    semantic feature into the third space; None in the other two directions.
     """
 
     semantic: Array
@@ -62,12 +62,12 @@ class Features(Generic[Array]):
 
 
 def features(embeddings: Array, maps: Maps[Array]) -> Features[Array]:
-    """The two features of each row of `embeddings` [n, dim]."""
+    """Compute the two features of each row of `embeddings` [n, dim]."""
     return Features(embeddings @ maps.semantic, embeddings @ maps.pragmatic)
 
 
 def implicitness(found: Features[Array], maps: Maps[Array], form: Form) -> Array:
-    """The implicitness [n] of n sentences: 0 says just what it means; in [0, 2] where cosine."""
+    """Compute the implicitness [n] of n sentences: 0 is literal; in [0, 2] where cosine."""
     semantic, pragmatic = found.semantic, found.pragmatic
     match form.direction:
         case Direction.TO_SEMANTIC:
@@ -83,12 +83,12 @@ def implicitness(found: Features[Array], maps: Maps[Array], form: Form) -> Array
 
 
 def pragmatic_distance(first: Features[Array], second: Features[Array], form: Form) -> Array:
-    """How far apart in meaning each sentence of `first` is from its fellow in `second`: [n]."""
+    """Measure how far each sentence of `first` is in meaning from its pair in `second`: [n]."""
     return distance(first.pragmatic, second.pragmatic, form.pragmatic)
 
 
 def distance(first: Array, second: Array, kind: Distance) -> Array:
-    """The distance of each row of `first` [n, k] from its fellow in `second`: [n]."""
+    """Measure the distance of each row of `first` [n, k] from its pair in `second`: [n]."""
     if kind is Distance.EUCLIDEAN:
         apart: Array = norm(first - second) - SMALLEST_NORM  # a sentence is at 0 from itself
         return apart
@@ -98,7 +98,7 @@ def distance(first: Array, second: Array, kind: Distance) -> Array:
 
 
 def norm(rows: Array) -> Array:
-    """The length of each row; one shorter than SMALLEST_NORM counts as that, without gradient."""
+    """The length of each row; one below SMALLEST_NORM counts as that, without gradient."""
     squares: Array = (rows * rows).sum(-1)
     length: Array = squares.clip(min=SMALLEST_NORM**2) ** 0.5
     return length

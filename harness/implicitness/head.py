@@ -1,8 +1,8 @@
-"""A trained head of the metric: its matrices, what they were made from, and its two files.
+"""A trained head of the metric: its matrices, its card, and its two files.
 
 NAME.safetensors holds the matrices, NAME.json beside it everything a reader of scores should
-know. An ensemble is several heads in one file; its numbers are the means of theirs. Nothing
-here encodes or trains.
+know. An ensemble is several heads in one file, whose scores are averaged. Nothing here encodes or
+trains.
 """
 
 import hashlib
@@ -41,8 +41,8 @@ Numbers = NDArray[np.float64]
 class HeadCard(Spec, frozen=True, kw_only=True):
     """What a head was trained on, how, and how well it did; nothing in it changes a score.
 
-    `data_digest` is of the sentences used, `split` says how they were parted, `seeds` has one
-    seed a member. A metric is null where it was not measured.
+    `data_digest` is of the sentences used, `split` describes their split, `seeds` has one seed a
+    member. A metric is None where it was not measured.
     """
 
     data: str
@@ -60,8 +60,8 @@ class Head:
     """Matrices that turn embeddings [n, width] of one encoder into scores.
 
     `members` has one set of float32 matrices, or several whose scores are averaged. `card` is
-    null where nobody wrote one, as for published weights. `seen` has the fingerprints (sameness)
-    of the texts that it was trained on; none where nobody knows. It changes no score.
+    None where nobody wrote one, as for published weights. `seen` has the fingerprints of the texts
+    that it was trained on; empty where nobody knows. It changes no score.
     """
 
     name: str
@@ -92,25 +92,25 @@ class Head:
         return digest((FORMAT, self.encoder_digest, _form(self.form), _checksums(self.members)))
 
     def implicitness(self, embeddings: Vectors) -> Numbers:
-        """The implicitness [n] of n embeddings [n, width], the mean over the members.
+        """Score n embeddings [n, width]: the implicitness [n], the mean over the members.
 
         In [0, 2] where the form's distance is cosine; computed in float64.
         """
         rows = self._checked(embeddings)
-        found = [implicitness(features(rows, m), m, self.form) for m in self._doubles()]
-        return _mean(found)
+        scores = [implicitness(features(rows, m), m, self.form) for m in self._doubles()]
+        return np.asarray(np.mean(scores, axis=0))
 
     def pragmatic_distance(self, first: Vectors, second: Vectors) -> Numbers:
-        """The pragmatic distance [n] of n pairs of embeddings, the mean over the members."""
+        """Measure n pairs of embeddings: the pragmatic distance [n], the members' mean."""
         pair = self._checked(first), self._checked(second)
-        found = [
+        distances = [
             pragmatic_distance(features(pair[0], m), features(pair[1], m), self.form)
             for m in self._doubles()
         ]
-        return _mean(found)
+        return np.asarray(np.mean(distances, axis=0))
 
     def _checked(self, embeddings: Vectors) -> Numbers:
-        """The embeddings in float64, if they are as wide as the head takes them."""
+        """The embeddings in float64; another width than the head's is an error."""
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
             raise ModelError(
                 f"head {self.name} takes embeddings [n, {self.width}], got "
@@ -119,7 +119,6 @@ class Head:
         return embeddings.astype(np.float64)
 
     def _doubles(self) -> list[Maps[Matrix]]:
-        """The members in float64."""
         return [
             Maps(**{name: matrix.astype(np.float64) for name, matrix in _named(maps)})
             for maps in self.members
@@ -162,7 +161,7 @@ def save_head(head: Head, path: Path) -> Path:
 
 
 def load_head(path: Path) -> Head:
-    """The head of NAME.json and NAME.safetensors; `path` names either, or neither ending."""
+    """Read NAME.json and NAME.safetensors; `path` names either, or neither ending."""
     require("safetensors", extra="embed")
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -195,7 +194,6 @@ def load_head(path: Path) -> Head:
 
 
 def _file(head: Head) -> _File:
-    """What NAME.json says of a head."""
     return _File(
         format=FORMAT,
         name=head.name,
@@ -211,7 +209,6 @@ def _file(head: Head) -> _File:
 
 
 def _read_file(path: Path) -> _File:
-    """The checked content of a head's JSON file."""
     try:
         content = msgspec.json.decode(_read(path))
     except msgspec.DecodeError as error:
@@ -223,7 +220,6 @@ def _read_file(path: Path) -> _File:
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of one of the two files."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -240,7 +236,6 @@ def _files(path: Path) -> tuple[Path, Path]:
 
 
 def _member(tensors: dict[str, Matrix], place: int) -> Maps[Matrix]:
-    """The matrices of one member among those of the file."""
     return Maps(
         semantic=tensors[f"{place}.semantic"],
         pragmatic=tensors[f"{place}.pragmatic"],
@@ -251,14 +246,8 @@ def _member(tensors: dict[str, Matrix], place: int) -> Maps[Matrix]:
 
 def _named(maps: Maps[Matrix]) -> list[tuple[str, Matrix]]:
     """The matrices of a member by name, in one order."""
-    given = [
-        ("semantic", maps.semantic),
-        ("pragmatic", maps.pragmatic),
-        ("transfer", maps.transfer),
-    ]
-    if maps.transfer_semantic is not None:
-        given.append(("transfer_semantic", maps.transfer_semantic))
-    return given
+    names = ("semantic", "pragmatic", "transfer", "transfer_semantic")
+    return [(name, getattr(maps, name)) for name in names if getattr(maps, name) is not None]
 
 
 def _checksums(members: Sequence[Maps[Matrix]]) -> list[list[str]]:
@@ -270,11 +259,4 @@ def _checksums(members: Sequence[Maps[Matrix]]) -> list[list[str]]:
 
 
 def _form(form: Form) -> tuple[str, str, str]:
-    """A form as digests spell it."""
     return form.direction.value, form.implicitness.value, form.pragmatic.value
-
-
-def _mean(found: Sequence[Numbers]) -> Numbers:
-    """The mean over the members, in their order."""
-    mean: Numbers = np.mean(found, axis=0)
-    return mean

@@ -22,7 +22,7 @@ NEEDED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Two or more sentences with the level of each, a higher one more implicit; ties are equal."""
+    """Two or more sentences with the level of each; a higher one is more implicit."""
 
     topic: str
     sentences: tuple[object, ...]
@@ -31,7 +31,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A sentence that implies what its counterpart says outright."""
+    """A sentence that implies what its counterpart states."""
 
     topic: str
     implicit: object
@@ -39,13 +39,13 @@ class Pair:
 
     @property
     def sentences(self) -> tuple[object, ...]:
-        """Both."""
+        """Both sentences."""
         return self.implicit, self.explicit
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A sentence and those beside it, of which the one at place `answer` means nearest to it."""
+    """A sentence and its choices; the choice at place `answer` is nearest in meaning."""
 
     topic: str
     sentence: object
@@ -60,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """What a file holds to be evaluated on; without a topic of its own each item is one."""
+    """The items of a file; an item without a topic is its own topic."""
 
     rankings: tuple[Ranking, ...] = ()
     pairs: tuple[Pair, ...] = ()
@@ -68,7 +68,7 @@ class Items:
 
     @property
     def all(self) -> "tuple[Ranking | Pair | Choice, ...]":
-        """Those of every kind."""
+        """The items of every kind."""
         return self.rankings + self.pairs + self.choices
 
 
@@ -77,7 +77,7 @@ Row = dict[str, object]
 
 
 def read_items(table: Table, *, where: str) -> Items:
-    """The items of a table by the columns it has; `where` is named in errors.
+    """Read the items of a table by the columns it has; `where` is named in errors.
 
     A row has an item of each kind whose columns it fills.
     """
@@ -102,7 +102,7 @@ def read_items(table: Table, *, where: str) -> Items:
 def _each(
     rows: Sequence[Row], column: str, read: Callable[[Row, str], Item], *, where: str
 ) -> tuple[Item, ...]:
-    """The item of each row that has something in a column."""
+    """The item of each row that fills a column."""
     found = []
     for number, row in enumerate(rows, start=1):
         if row.get(column) is None:
@@ -115,7 +115,7 @@ def _each(
 
 
 def _topic(row: Row, number: int) -> str:
-    """The topic of a row, else its number: rows without one are taken for independent."""
+    """The topic of a row, else its number: rows without one count as independent."""
     return cell_text(row.get("topic")) or f"row {number}"
 
 
@@ -163,11 +163,11 @@ def _grouped(rows: Sequence[Row], *, where: str) -> tuple[Ranking, ...]:
 
 def _level(row: Row, where: str) -> float:
     """The level of a row, a finite number or its digits."""
-    said = row["level"]
+    cell = row["level"]
     try:
-        level = float(said) if isinstance(said, int | float | str) else float("nan")
+        level = float(cell) if isinstance(cell, int | float | str) else float("nan")
     except ValueError:
         level = float("nan")
     if not isfinite(level):
-        raise DataError(f"{where}: topic {row['topic']!r}: level {said!r} is not a number")
+        raise DataError(f"{where}: topic {row['topic']!r}: level {cell!r} is not a number")
     return level

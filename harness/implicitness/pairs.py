@@ -1,6 +1,6 @@
-"""Tables of sentence pairs to training pairs: our own layout and the released one.
+"""Tables of sentence pairs to training pairs, in our own layout or the released one.
 
-A pair says one thing twice, by implication and outright. Beside it stands a pair of two meanings,
+A pair says one thing twice, implicitly and explicitly. Its negative is a pair of two meanings,
 given or drawn. Nothing here encodes or trains.
 """
 
@@ -23,12 +23,12 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPair:
-    """A sentence that implies what its counterpart says outright.
+    """A sentence that implies what its counterpart states.
 
-    `source` is where negatives are drawn from, `group` what a split must not part; both are null
-    where the table does not tell. Pairs of one `meaning` are never each other's negatives.
+    Negatives are drawn from the same `source`; a split never divides a `group`; both are None
+    where the table has none. Pairs of one `meaning` are never each other's negatives.
     `levels` has sentences of one meaning, the most explicit first, or none. `negative` is an
-    implicit and an explicit sentence of two meanings; null until one is drawn.
+    implicit and an explicit sentence of two meanings; None until one is drawn.
     """
 
     implicit: str
@@ -41,18 +41,18 @@ class TrainingPair:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All its sentences, those of its negative among them."""
+        """All its sentences, those of its negative included."""
         return (self.implicit, self.explicit, *self.levels, *(self.negative or ()))
 
 
 def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[TrainingPair]:
-    """The pairs of a table, by the columns it has; `where` is named in errors.
+    """Read the pairs of a table, by the columns it has; `where` is named in errors.
 
     Our layout: implicit, explicit, and where there are topic (both source and group), intention,
     source and levels (a list). The released layout: pos_implicit, pos_explicit, neg_implicit,
     neg_explicit, and source where there is one. `group` names the column of the groups, by
-    default the first there is of topic, original, group. Numbers name groups and the like as text
-    does, 17.0 as 17; a blank cell is an absent one.
+    default the first there is of topic, original, group. A number counts as its text, 17.0 as
+    17; a blank cell is an absent one.
     """
     columns = {name: table.cells(place) for place, name in enumerate(table.columns)}
     is_released = set(RELEASED) <= set(columns)
@@ -73,11 +73,10 @@ def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[Tr
 
 
 def with_negatives(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPair]:
-    """The pairs, each that has no negative with one: its implicit sentence beside the explicit
-    one of another pair of its source, of another meaning.
+    """Give each pair without a negative one: its implicit sentence, another's explicit one.
 
-    What is drawn depends on the seed, the pair and who else is in its source, not on their
-    order. A source with one meaning alone draws from all.
+    The other pair has the same source and another meaning; a source with one meaning only draws
+    from all. The draw depends on the seed, the pair and its source, not on their order.
     """
     members: dict[str | None, dict[str, TrainingPair]] = {}
     for pair in sorted(pairs, key=lambda pair: (pair.explicit, pair.implicit)):
@@ -95,7 +94,7 @@ def with_negatives(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPai
 
 
 def data_digest(pairs: Sequence[TrainingPair]) -> str:
-    """The digest of what the pairs say and of their order."""
+    """Digest the content of the pairs and their order."""
     return digest(
         [
             (p.implicit, p.explicit, p.source, p.group, p.meaning, p.levels, p.negative)
@@ -111,15 +110,15 @@ def _drawn(
     draw = Random(f"{seed}:{pair.implicit}:{pair.explicit}")  # noqa: S311 - no secret
     for among in (near, everyone):
         for other in draw.sample(among, min(len(among), 16)):
-            if not _is_same(pair, other):
+            if not _has_same_meaning(pair, other):
                 return other.explicit
     raise DataError(
         f"{pair.implicit!r} finds no pair of another meaning; give more pairs, or negatives"
     )
 
 
-def _is_same(pair: TrainingPair, other: TrainingPair) -> bool:
-    """Whether two pairs mean the same, as far as their labels or sentences tell."""
+def _has_same_meaning(pair: TrainingPair, other: TrainingPair) -> bool:
+    """Whether two pairs mean the same, by their labels or sentences."""
     if pair.meaning is not None and pair.meaning == other.meaning:
         return pair.source == other.source
     theirs = {normal(text) for text in (other.implicit, other.explicit)}
@@ -132,17 +131,17 @@ def _own(row: Row) -> TrainingPair:
     if levels is not None and (not isinstance(levels, list) or len(levels) < 2):
         raise ValueError(f"levels is {levels!r:.80}, no list of two sentences or more")
     return TrainingPair(
-        implicit=_said(row, "implicit"),
-        explicit=_said(row, "explicit"),
+        implicit=_sentence(row.get("implicit"), "implicit"),
+        explicit=_sentence(row.get("explicit"), "explicit"),
         source=_name(row, "source") or _name(row, "topic"),
         meaning=_name(row, "intention"),
-        levels=tuple(_text(text, "levels") for text in levels or ()),
+        levels=tuple(_sentence(text, "levels") for text in levels or ()),
     )
 
 
 def _released(row: Row) -> TrainingPair:
     """A row of the released layout."""
-    implicit, explicit, *negative = (_said(row, name) for name in RELEASED)
+    implicit, explicit, *negative = (_sentence(row.get(name), name) for name in RELEASED)
     return TrainingPair(
         implicit=implicit,
         explicit=explicit,
@@ -152,19 +151,14 @@ def _released(row: Row) -> TrainingPair:
 
 
 def _name(row: Row, column: str) -> str | None:
-    """What a cell calls a group, a source or a meaning; null where there is nothing in it."""
+    """The group, source or meaning in a cell; None where it is blank."""
     value = filled(row.get(column))
     if not isinstance(value, str | int | float | None):
         raise ValueError(f"{column} is {value!r:.80}; give a text or a number")
     return cell_text(value) or None
 
 
-def _said(row: Row, name: str) -> str:
-    """What a cell says; it must say something."""
-    return _text(row.get(name), name)
-
-
-def _text(value: object, name: str) -> str:
+def _sentence(value: object, name: str) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError(f"{name} is {value!r:.80}; give a sentence")
     return value

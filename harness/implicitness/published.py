@@ -1,15 +1,17 @@
-"""Weights in the form in which the metric's authors publish them, to a scorer.
+"""Weights as the metric's authors publish them, to a scorer.
 
-A folder of the hub, or a copy of it: a torch state dict with the matrices and the encoder's
-weights, and a JSON file with the arguments of the training. Nothing in it is run: state dicts
-that hold more than weights are refused. No encoder is opened before the first text.
+The folder (of the hub, or a copy) has a torch state dict with the head's matrices and the encoder's
+weights, and a JSON file with the arguments of the training. State dicts that hold more than
+weights are refused, so no code runs. The encoder is loaded at the first text.
 """
 
+import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,14 +21,103 @@ from harness.errors import ModelError, SpecError, did_you_mean
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.head import Head
 from harness.implicitness.scorer import Scorer
-from harness.implicitness.tuned_encoder import TunedEncoder
+from harness.models.encoders.encoders import SentenceTransformers
 from harness.models.extras import require
 from harness.models.local.checkpoints import explain
+from harness.parts import digest
 from harness.specs.encoders import SentenceTransformerSpec
 from harness.specs.implicitness import Direction, Distance, Form, PublishedSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import Tensor
+
+
+# What precedes a backbone's own names, by the version of sentence-transformers.
+WRAPPED: Final = re.compile(r"^\d+\.(auto_model|model)\.")
+COUNTED: Final = re.compile(r"(^|\.)position_ids$")  # stored by old versions, computed by new ones
+UNREAD: Final = "pooler."  # no pooling of sentence-transformers reads it
+
+
+@dataclass(frozen=True)
+class TunedEncoder(SentenceTransformers):
+    """A sentence-transformers model with the weights of a state dict in place of its own.
+
+    Architecture, tokenizer, pooling and scaling are the model's: rows have length 1 where it ends
+    in Normalize, as all-mpnet-base-v2 does. Prefixes of names in the state dict are ignored.
+    Without `weights` the model's own stay.
+    """
+
+    weights: "Mapping[str, Tensor]" = field(default_factory=dict, compare=False, repr=False)
+
+    name: ClassVar[str] = "impscore-encoder"
+    is_scaled: ClassVar[bool] = False
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the pipeline and of the weights that replace its own."""
+        pipeline = SentenceTransformers(self.model, self.revision).digest
+        return digest((self.name, pipeline, _checksums(self.weights)))
+
+    def _loaded(self) -> "SentenceTransformer":
+        model = super()._loaded()
+        if self.weights:
+            own = model.state_dict()
+            model.load_state_dict(own | _renamed(self.weights, own, model=self.model))
+        return model
+
+
+def _renamed(
+    given: "Mapping[str, Tensor]", own: "Mapping[str, Tensor]", *, model: str
+) -> "dict[str, Tensor]":
+    """The given weights under the model's names for them; each must fit one."""
+    ends = {WRAPPED.sub("", name): name for name in own}
+    placed: dict[str, Tensor] = {}
+    unknown = []
+    for name, weight in given.items():
+        if COUNTED.search(name):
+            continue
+        end = next((end for end in _ends(name) if end in ends), None)
+        if end is None:
+            unknown.append(f"{name} {list(weight.shape)}")
+        else:
+            placed[ends[end]] = weight
+    missing = [name for end, name in ends.items() if name not in placed and UNREAD not in end]
+    wrong = [
+        f"{name}: {list(weight.shape)}, not {list(own[name].shape)}"
+        for name, weight in placed.items()
+        if weight.shape != own[name].shape
+    ]
+    if unknown or missing or wrong:
+        raise ModelError(
+            f"the state dict's encoder does not fit {model}: {_counted('unknown', unknown)}; "
+            f"{_counted('missing', missing)}; {_counted('of another shape', wrong)}; set "
+            "`encoder:` to the model they were trained with, and list what is no weight of it in "
+            "`ignore:`"
+        )
+    return placed
+
+
+def _ends(name: str) -> Iterable[str]:
+    """The name, then the rest of it after each of its dots."""
+    parts = name.split(".")
+    return (".".join(parts[start:]) for start in range(len(parts)))
+
+
+def _counted(what: str, names: list[str]) -> str:
+    more = ", ..." if len(names) > 3 else ""
+    return f"{len(names)} {what}" + (f" ({', '.join(names[:3])}{more})" if names else "")
+
+
+def _checksums(weights: "Mapping[str, Tensor]") -> list[tuple[str, str]]:
+    """Name and sha256 of each weight in float32."""
+    return [
+        (name, hashlib.sha256(weights[name].float().contiguous().numpy().tobytes()).hexdigest())
+        for name in sorted(weights)
+    ]
 
 
 PICKLES: Final = frozenset({".bin", ".ckpt", ".pt", ".pth"})
@@ -44,14 +135,14 @@ LAYER: Final = re.compile(r"\.(weight|bias)$")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitWeights:
-    """The matrices of a state dict, and the weights of its encoder by name (none: as stocked)."""
+    """The matrices of a state dict, and its encoder's weights (empty: the stock ones)."""
 
     maps: Maps[Matrix]
     encoder: "Mapping[str, Tensor]"
 
 
 def read_weights(path: Path) -> "dict[str, Tensor]":
-    """The tensors of a file, by name; anything else in it is refused, code above all."""
+    """Read the tensors of a file, by name; anything else in it, above all code, is refused."""
     from pickle import UnpicklingError
 
     import torch
@@ -73,7 +164,7 @@ def read_weights(path: Path) -> "dict[str, Tensor]":
     for key in NESTED:
         if isinstance(nested := inner.get(key), Mapping):
             inner = nested
-    if other := [str(key) for key, held in inner.items() if not isinstance(held, torch.Tensor)]:
+    if other := [str(key) for key, value in inner.items() if not isinstance(value, torch.Tensor)]:
         raise ModelError(
             f"{path}: not a state dict: {', '.join(other[:3])} is no tensor; write its weights "
             "anew with torch.save(model.state_dict(), FILE)"
@@ -81,7 +172,7 @@ def read_weights(path: Path) -> "dict[str, Tensor]":
     return dict(inner)
 
 
-def parted(
+def split_weights(
     weights: "Mapping[str, Tensor]",
     spec: PublishedSpec,
     *,
@@ -89,13 +180,13 @@ def parted(
     features: int | None,
     path: Path,
 ) -> SplitWeights:
-    """The matrices and the encoder's weights; `features` is k where the arguments tell it."""
+    """Split a state dict into matrices and encoder; `features` is k if the arguments have it."""
     keys = _keys(weights, spec, path)
     used = [role for role in ROLES if role != "transfer_semantic" or _is_third(form)]
-    if lacking := [role for role in used if role not in keys]:
-        shapes = [f"{key} {list(held.shape)}" for key, held in weights.items()][-6:]
+    if missing := [role for role in used if role not in keys]:
+        shapes = [f"{key} {list(tensor.shape)}" for key, tensor in weights.items()][-6:]
         raise ModelError(
-            f"{path}: no matrix {', '.join(lacking)} for the direction {form.direction} among "
+            f"{path}: no matrix {', '.join(missing)} for the direction {form.direction} among "
             f"{len(weights)} entries ({', '.join(shapes)}); name it in the scorer's YAML, under "
             "`keys:`"
         )
@@ -103,18 +194,18 @@ def parted(
     try:
         maps = Maps(
             **{
-                role: np.ascontiguousarray((held.T if is_layer else held).numpy())
-                for role, held in matrices.items()
+                role: np.ascontiguousarray((tensor.T if is_layer else tensor).numpy())
+                for role, tensor in matrices.items()
                 for is_layer in [_is_layer(role, matrices, keys, features=features)]
             }
         )
     except ValueError as error:
         raise ModelError(f"{path}: {error}; name others in the YAML, under `keys:`") from error
-    return SplitWeights(maps, _left(weights, keys, spec, path=path))
+    return SplitWeights(maps, _encoder_weights(weights, keys, spec, path=path))
 
 
 def plain(name: str) -> str:
-    """A name in small letters and digits alone."""
+    """Reduce a name to small letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -131,15 +222,17 @@ def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> d
             f"`keys:`{did_you_mean(absent[0], [*weights])}"
         )
     for role in ROLES.keys() - keys.keys():
-        found = [key for key, held in weights.items() if _leaf(key) in ROLES[role]]
-        found = [key for key in found if weights[key].ndim == 2 and key not in spec.ignore]
-        if len(found) > 1:
+        candidates = [key for key, held in weights.items() if _leaf(key) in ROLES[role]]
+        candidates = [
+            key for key in candidates if weights[key].ndim == 2 and key not in spec.ignore
+        ]
+        if len(candidates) > 1:
             raise ModelError(
-                f"{path}: {' and '.join(found)} may each be the matrix {role}; name the one in "
-                "the scorer's YAML, under `keys:`"
+                f"{path}: {' and '.join(candidates)} may each be the matrix {role}; name the one "
+                "in the scorer's YAML, under `keys:`"
             )
-        if found:
-            keys[role] = found[0]
+        if candidates:
+            keys[role] = candidates[0]
     return keys
 
 
@@ -151,9 +244,9 @@ def _leaf(key: str) -> str:
 def _is_layer(
     role: str, matrices: "Mapping[str, Tensor]", keys: Mapping[str, str], *, features: int | None
 ) -> bool:
-    """Whether a matrix is stored as a linear layer's, [out, in], and so has to be turned.
+    """Whether a matrix is stored as a linear layer's, [out, in], and must be transposed.
 
-    Shape tells it, else the name. A square matrix is stored as the pragmatic one of like name.
+    The shape decides, else the name. A square matrix is stored as the pragmatic one of like name.
     """
     guide = role if role in ("semantic", "pragmatic") else "pragmatic"
     height, width = matrices[guide].shape
@@ -163,10 +256,10 @@ def _is_layer(
     return height == (features or min(height, width))
 
 
-def _left(
+def _encoder_weights(
     weights: "Mapping[str, Tensor]", keys: Mapping[str, str], spec: PublishedSpec, *, path: Path
 ) -> "dict[str, Tensor]":
-    """The entries that are no part of the head; one that adds to a matrix is refused."""
+    """The entries outside the head; one that adds to a matrix is refused."""
     used = {*keys.values(), *spec.ignore}
     biases = {f"{LAYER.sub('', key)}.bias" for key in keys.values()}
     for key in sorted(biases & weights.keys() - used):
@@ -175,7 +268,7 @@ def _left(
                 f"{path}: {key} is added to a feature, which the metric's formula does not do; "
                 "use weights without it"
             )
-    return {key: held for key, held in weights.items() if key not in used | biases}
+    return {key: tensor for key, tensor in weights.items() if key not in used | biases}
 
 
 # Names of arguments and of their values, in small letters and digits alone.
@@ -199,7 +292,7 @@ Value = TypeVar("Value", Direction, Distance)
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
-    """What the JSON file says of the form; null where it says nothing."""
+    """The form in the JSON files; None where they lack it."""
 
     direction: str | None = None
     implicitness: str | None = None
@@ -210,16 +303,16 @@ class _Arguments:
 def published_scorer(
     name: str, spec: PublishedSpec, *, seen: frozenset[str] = frozenset()
 ) -> Scorer:
-    """The scorer of a hub snapshot or folder; its encoder is loaded at the first text.
+    """Build the scorer of a hub snapshot or folder; its encoder is loaded at the first text.
 
-    `seen` has the fingerprints of the texts it was trained on; none where nobody knows.
+    `seen` has the fingerprints of the texts it was trained on; empty where nobody knows.
     """
     require("torch", "sentence_transformers")
     folder = _folder(spec)
     path = _weight_file(folder, spec)
     given = _arguments(folder)
     form = _form(spec, given, folder)
-    found = parted(read_weights(path), spec, form=form, features=given.features, path=path)
+    found = split_weights(read_weights(path), spec, form=form, features=given.features, path=path)
     encoder = TunedEncoder(spec.encoder, spec.encoder_revision, weights=found.encoder)
     head = Head(
         name=name,
@@ -255,34 +348,34 @@ def _folder(spec: PublishedSpec) -> Path:
 
 
 def _weight_file(folder: Path, spec: PublishedSpec) -> Path:
-    """The one file of weights in a folder, or the one that is named."""
-    found = sorted(path.name for path in folder.iterdir() if path.suffix in WEIGHTS)
-    wanted = [name for name in found if spec.weights in (None, name)]
+    """The one file of weights in a folder, or the one that the YAML names."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix in WEIGHTS)
+    wanted = [name for name in names if spec.weights in (None, name)]
     if len(wanted) != 1:
-        there = ", ".join(found) or f"none; endings: {', '.join(sorted(WEIGHTS))}"
+        listed = ", ".join(names) or f"none; endings: {', '.join(sorted(WEIGHTS))}"
         raise ModelError(
             f"{folder}: one file of weights is needed, and `weights: {spec.weights or ''}` fits "
-            f"{len(wanted)}; there are: {there}; name one in `weights:`"
+            f"{len(wanted)}; there are: {listed}; name one in `weights:`"
         )
     return folder / wanted[0]
 
 
 def _arguments(folder: Path) -> _Arguments:
-    """What the JSON files of a folder say of the form; of two that do, the first by name counts."""
-    said: dict[str, object] = {}
+    """The form in a folder's JSON files; of two that have it, the first by name counts."""
+    arguments: dict[str, object] = {}
     for path in sorted(folder.glob("*.json")):
         given = {plain(key): value for key, value in _json_keys(path).items()}
         for argument, names in ARGUMENTS.items():
-            found = [given[name] for name in names if name in given]
-            said |= {argument: found[0]} if found and argument not in said else {}
+            values = [given[name] for name in names if name in given]
+            arguments |= {argument: values[0]} if values and argument not in arguments else {}
     try:
-        return msgspec.convert(said, _Arguments)
+        return msgspec.convert(arguments, _Arguments)
     except msgspec.ValidationError as error:
         raise ModelError(f"{folder}: the arguments in its JSON files: {error}") from error
 
 
 def _json_keys(path: Path) -> dict[str, object]:
-    """The keys of a JSON file, or of `args` within it; none where it holds another thing."""
+    """The keys of a JSON file, or of `args` within it; empty where it holds another thing."""
     try:
         content = msgspec.json.decode(path.read_bytes())
     except msgspec.DecodeError as error:
@@ -292,7 +385,7 @@ def _json_keys(path: Path) -> dict[str, object]:
 
 
 def _form(spec: PublishedSpec, given: _Arguments, folder: Path) -> Form:
-    """The form that the YAML, else the JSON file says; as published where neither does."""
+    """The form of the YAML, else of the JSON file, else the published one."""
     own = spec.form
     return Form(
         own.direction or _value(given.direction, DIRECTIONS, folder) or PUBLISHED.direction,
@@ -301,11 +394,11 @@ def _form(spec: PublishedSpec, given: _Arguments, folder: Path) -> Form:
     )
 
 
-def _value(said: str | None, known: Mapping[str, Value], folder: Path) -> Value | None:
-    """What a word of the JSON file means; null where it says none."""
-    if said is not None and plain(said) not in known:
+def _value(word: str | None, known: Mapping[str, Value], folder: Path) -> Value | None:
+    """The meaning of a word of the JSON file; None where there is none."""
+    if word is not None and plain(word) not in known:
         raise SpecError(
-            f"{folder}: {said!r} in its JSON files is none of {', '.join(known)}; say what it "
+            f"{folder}: {word!r} in its JSON files is none of {', '.join(known)}; say what it "
             "means in the scorer's YAML, under `form:`"
         )
-    return None if said is None else known[plain(said)]
+    return None if word is None else known[plain(word)]

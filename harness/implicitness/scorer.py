@@ -1,28 +1,25 @@
 """Texts to implicitness, pairs of texts to pragmatic distance, by one head and its encoder.
 
-Each text that differs is encoded once, the short ones first. A text that cannot be scored is
-flagged and has no number; nothing here reads or writes a file.
+Each distinct text is encoded once, the short ones first. A text that cannot be scored has a flag
+and no number; nothing here reads or writes a file.
 """
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
 from harness.errors import ModelError
 from harness.implicitness.head import Head
 from harness.models.encoders.encoders import Encoder, Limited
+from harness.models.vectors import Progress, chunks, reported_chunks
 from harness.text.dedup import fingerprint
 
 AT_ONCE: Final = 1024  # texts between two reports of progress
 UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})  # categories that leave no mark
-
-Part = TypeVar("Part")
-Progress = Callable[[int, int], None]
-"""Called with how many of how many different texts are encoded."""
 
 
 class Flag(StrEnum):
@@ -37,9 +34,9 @@ class Flag(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A text's implicitness or a pair's pragmatic distance; null with the reason in `flag`.
+    """A text's implicitness or a pair's pragmatic distance; None with the reason in `flag`.
 
-    A value beside the flag CUT is of a text whose end the encoder does not read.
+    With the flag CUT the value is of a text whose end the encoder does not read.
     """
 
     value: float | None
@@ -52,7 +49,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """A head with the encoder it was trained on, under the name a user calls it by."""
+    """A head with the encoder it was trained on, under the user's name for it."""
 
     name: str
     head: Head
@@ -78,28 +75,28 @@ class Scorer:
 
     @property
     def seen(self) -> frozenset[str]:
-        """The fingerprints (sameness) of the texts its head was trained on; none if not known."""
+        """The fingerprints of the texts its head was trained on; empty if not known."""
         return self.head.seen
 
     def overlap(self, groups: Iterable[Iterable[object]]) -> int | None:
-        """How many groups of texts hold one that its head was trained on; null if not known."""
+        """Count the groups with a text its head was trained on; None if not known."""
         if not self.seen:
             return None
         return sum(any(is_known(text, self.seen) for text in group) for group in groups)
 
     def score(self, texts: Sequence[object], progress: Progress | None = None) -> list[Scored]:
-        """The implicitness of each text, in their order; in [0, 2] where the form is cosine.
+        """Score the implicitness of each text, in their order; in [0, 2] where the form is cosine.
 
         Values that are no text, and texts without a visible character or with a NUL, are flagged.
         A value depends on its text alone, but for float noise below 1e-5.
         """
         reads = [text_of(text) for text in texts]
-        there = _different(read for read in reads if not isinstance(read, Flag))
+        distinct = _distinct(read for read in reads if not isinstance(read, Flag))
         values: dict[str, float] = {}
-        for some in _shares(there, progress):
-            found = self.head.implicitness(self.encoder.encode(some))
-            values.update(zip(some, found.tolist(), strict=True))
-        is_cut = self._cut(there)
+        for batch in reported_chunks(distinct, AT_ONCE, progress):
+            scores = self.head.implicitness(self.encoder.encode(batch))
+            values.update(zip(batch, scores.tolist(), strict=True))
+        is_cut = self._cut(distinct)
         return [
             Scored(None, read)
             if isinstance(read, Flag)
@@ -110,16 +107,16 @@ class Scorer:
     def distances(
         self, pairs: Sequence[tuple[object, object]], progress: Progress | None = None
     ) -> list[Scored]:
-        """The pragmatic distance of the two texts of each pair, in the order of the pairs.
+        """Measure the pragmatic distance of the two texts of each pair, in the order of the pairs.
 
         0 or more; at most 2 where the form measures it by cosine. A pair has the flag of the
         first of its texts that has one.
         """
         reads = [_pair_of(pair) for pair in pairs]
         wanted = [read for read in reads if not isinstance(read, Flag)]
-        there = _different(text for pair in wanted for text in pair)
-        values = self._apart(wanted, there, progress)
-        is_cut = self._cut(there)
+        distinct = _distinct(text for pair in wanted for text in pair)
+        values = self._distances(wanted, distinct, progress)
+        is_cut = self._cut(distinct)
         return [
             Scored(None, read)
             if isinstance(read, Flag)
@@ -127,22 +124,22 @@ class Scorer:
             for read in reads
         ]
 
-    def _apart(
-        self, pairs: Sequence[tuple[str, str]], there: list[str], progress: Progress | None
+    def _distances(
+        self, pairs: Sequence[tuple[str, str]], distinct: list[str], progress: Progress | None
     ) -> dict[tuple[str, str], float]:
-        """The pragmatic distance of each pair of texts that are all `there`."""
-        parts = [self.encoder.encode(some) for some in _shares(there, progress)]
+        batches = reported_chunks(distinct, AT_ONCE, progress)
+        parts = [self.encoder.encode(batch) for batch in batches]
         rows = np.concatenate(parts) if parts else np.empty((0, self.head.width), np.float32)
-        place = {text: at for at, text in enumerate(there)}
-        apart: dict[tuple[str, str], float] = {}
-        for some in _shares(list(dict.fromkeys(pairs)), None):
+        place = {text: at for at, text in enumerate(distinct)}
+        distances: dict[tuple[str, str], float] = {}
+        for some in chunks(dict.fromkeys(pairs), AT_ONCE):
             first, second = ([place[text] for text in side] for side in zip(*some, strict=True))
-            found = self.head.pragmatic_distance(rows[first], rows[second])
-            apart.update(zip(some, found.tolist(), strict=True))
-        return apart
+            values = self.head.pragmatic_distance(rows[first], rows[second])
+            distances.update(zip(some, values.tolist(), strict=True))
+        return distances
 
     def _cut(self, texts: list[str]) -> set[str]:
-        """The texts whose end is not read, as far as the encoder can tell."""
+        """The texts whose end is not read, if the encoder has a limit."""
         if not isinstance(self.encoder, Limited):
             return set()
         is_cut = self.encoder.cut(texts)
@@ -150,23 +147,23 @@ class Scorer:
 
 
 def is_known(text: object, seen: frozenset[str]) -> bool:
-    """Whether a text is among those of some fingerprints; what is no text is not."""
+    """Whether a text has one of some fingerprints; a value that is no text has none."""
     return isinstance(text, str) and bool(seen) and fingerprint(text) in seen
 
 
-def overlap_told(signature: str, overlap: int | None, total: int, *, what: str = "texts") -> str:
-    """One line on how many texts a scorer was trained on (null: not known); empty without any."""
+def overlap_message(signature: str, overlap: int | None, total: int, *, what: str = "texts") -> str:
+    """Describe how many texts a scorer was trained on (None: not known); empty if none."""
     if overlap is None:
         return (
             f"nobody knows which texts scorer {signature} was trained on, and these may be among "
             "them; of published weights, `trained_on:` in the scorer's YAML names them"
         )
-    told = f"scorer {signature} was trained on {overlap} of the {total} {what}"
-    return f"{told}: it has not measured them unseen" if overlap else ""
+    message = f"scorer {signature} was trained on {overlap} of the {total} {what}"
+    return f"{message}: it has not measured them unseen" if overlap else ""
 
 
 def text_of(value: object) -> str | Flag:
-    """The text that a value is, or why it cannot be scored."""
+    """Return the value as a text, or the flag that says why it cannot be scored."""
     if value is None:
         return Flag.ABSENT
     if not isinstance(value, str):
@@ -178,21 +175,12 @@ def text_of(value: object) -> str | Flag:
 
 
 def _pair_of(values: tuple[object, object]) -> tuple[str, str] | Flag:
-    """The two texts of a pair, or why it cannot be scored."""
     first, second = text_of(values[0]), text_of(values[1])
     if isinstance(first, Flag):
         return first
     return second if isinstance(second, Flag) else (first, second)
 
 
-def _different(texts: Iterable[str]) -> list[str]:
-    """The texts, each once, in an order that does not depend on theirs: the short ones first."""
+def _distinct(texts: Iterable[str]) -> list[str]:
+    """The distinct texts, the short ones first, in an order independent of theirs."""
     return sorted(set(texts), key=lambda text: (len(text), text))
-
-
-def _shares(all_of_it: list[Part], progress: Progress | None) -> Iterator[list[Part]]:
-    """Runs of AT_ONCE, with progress told behind each."""
-    for start in range(0, len(all_of_it), AT_ONCE):
-        yield all_of_it[start : start + AT_ONCE]
-        if progress is not None:
-            progress(min(start + AT_ONCE, len(all_of_it)), len(all_of_it))

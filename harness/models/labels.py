@@ -4,7 +4,7 @@ For models that give a text a label and read no prompt: classifiers and moderati
 field `text` of a sample as a prompt would show it, whatever the words around it are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Protocol, runtime_checkable
@@ -80,12 +80,6 @@ class LabelQuestions:
 def shown(sample: Sample) -> str:
     """The text of a sample as a prompt shows it, so that equal prompts have equal answers."""
     return as_data(sample.fields[TEXT])
-
-
-def batched(asked: Sequence[LabelQuestion], size: int) -> Iterator[Sequence[LabelQuestion]]:
-    """Requests some at a time."""
-    for start in range(0, len(asked), size):
-        yield asked[start : start + size]
 
 
 def undecided(asked: LabelQuestion) -> Response:

@@ -5,13 +5,12 @@ All other models are the registry's to build. Nothing here trains.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from harness.core import Model, Sample
 from harness.errors import ModelError
 from harness.models.encoders.encoders import Encoder
-from harness.models.encoders.factory import encode_cached
+from harness.models.encoders.factory import CachedEncoder
 from harness.models.labels import LabelQuestions
 from harness.models.local.trained import TrainedClassifier, check_fit, read_trained
 from harness.specs.models import (
@@ -74,7 +73,7 @@ def _labelling(space: Workspace, name: str, spec: LabellingSpec, posed: TaskCont
 
             head = _fitting(space, name, spec, posed)
             encoder = space.registry.encoder(spec.encoder)
-            encode = partial(encode_cached, encoder=encoder, folder=vectors_folder(space))
+            encode = CachedEncoder(encoder, vectors_folder(space)).encode
             has_odds = spec.head == "logistic"
             return SklearnModel(name, head, questions, encode=encode, has_odds=has_odds)
 

@@ -17,7 +17,7 @@ from harness.core import Sample
 from harness.data.readers.labelled_table import LABEL, MADE
 from harness.errors import SpecError, did_you_mean
 from harness.implicitness.bins import with_options
-from harness.models.encoders.factory import encode_cached
+from harness.models.encoders.factory import CachedEncoder
 from harness.models.labels import shown
 from harness.models.local.linear_classifier import check_classes, fit, save_head
 from harness.models.local.trained import (
@@ -161,7 +161,7 @@ def _fit(
     """Train a linear classifier on vectors, and keep it."""
     folder, progress = where
     encoder = space.registry.encoder(spec.encoder)
-    rows = encode_cached(lesson.texts, encoder, vectors_folder(space), progress)
+    rows = CachedEncoder(encoder, vectors_folder(space), progress).encode(lesson.texts)
     head = fit(rows, lesson.places, spec, seed=options.seed)
     weights = save_head(head, folder)
     packages = {name: version(name) for name in ("scikit-learn", "numpy")}

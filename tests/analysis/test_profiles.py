@@ -140,7 +140,7 @@ def test_each_different_text_is_encoded_once() -> None:
     told: list[int] = []
 
     profile(
-        TEXTS * 3, None, SCORER, sampling=Sampling(), progress=lambda done, _: told.append(done)
+        TEXTS * 3, None, SCORER, sampling=Sampling(), progress=lambda _, done, __: told.append(done)
     )
 
     assert told == [10]

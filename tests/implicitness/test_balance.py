@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.training_pairs import invented
 
-from harness.implicitness.lint import LintLimits, LintMeasure, measures
 from harness.implicitness.pairs import TrainingPair, read_pairs
+from harness.implicitness.training.lint import LintLimits, LintMeasure, measures
 from harness.storage.layouts import FileFormat
 from harness.storage.table_files import read_table
 from harness.text.dedup import normal

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.implicitness.examples import PairExamples, Places, scaling
 from harness.implicitness.formula import (
     FORMS,
     Maps,
@@ -14,12 +13,13 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
+from harness.implicitness.training.examples import PairExamples, Places, scaling
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import Form, SettingsSpec
 
 pytest.importorskip("torch")
 
-from harness.implicitness.losses import train
+from harness.implicitness.training.losses import train
 
 DIM, PAIRS = 24, 160
 NO_ORDERS: Places = np.empty((0, 2), np.int64)
@@ -147,11 +147,11 @@ def test_without_validation_the_last_epoch_is_kept() -> None:
 
 
 def test_progress_is_told_of_each_epoch() -> None:
-    told: list[tuple[int, int]] = []
+    told: list[tuple[str, int, int]] = []
 
-    train(pairs_of(planted(1)), QUICK, seed=0, progress=lambda done, of: told.append((done, of)))
+    train(pairs_of(planted(1)), QUICK, seed=0, progress=lambda *part: told.append(part))
 
-    assert told == [(epoch, QUICK.epochs) for epoch in range(1, QUICK.epochs + 1)]
+    assert told == [("epochs", epoch, QUICK.epochs) for epoch in range(1, QUICK.epochs + 1)]
 
 
 @pytest.mark.parametrize("constant", [False, True])

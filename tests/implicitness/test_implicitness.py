@@ -10,7 +10,7 @@ from support.standin_scorer import Said, Standin
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError
-from harness.implicitness.bins import overlap_line, placed, with_options
+from harness.implicitness.bins import add_implicitness, overlap_line, with_options
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.storage.runs import DataEntry
 from harness.text.dedup import fingerprint
@@ -26,7 +26,7 @@ def sample(name: str, text: str, **references: str) -> Sample:
 def measured(
     *samples: Sample, by: Standin | None = None, spec: ImplicitnessSpec | None = SPEC
 ) -> tuple[tuple[Sample, ...], str]:
-    found, data = placed(samples, DATA, spec=spec, scorer=lambda name: by or Standin())
+    found, data = add_implicitness(samples, DATA, spec=spec, scorer=lambda name: by or Standin())
     return found, data.label
 
 
@@ -110,7 +110,7 @@ def test_of_texts_it_was_not_trained_on_nothing_is_told(caplog: pytest.LogCaptur
 def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    held, data = placed(
+    held, data = add_implicitness(
         [sample("a", "It rains.")], DATA, spec=SPEC, scorer=lambda name: Standin(seen=frozenset())
     )
 
@@ -122,7 +122,7 @@ def test_what_a_run_knows_of_the_overlap_can_be_told_again() -> None:
     trained = Standin(seen=frozenset({fingerprint("It rains.")}))
     samples = [sample("a", "It rains."), sample("b", "It pours.")]
 
-    held, data = placed(samples, DATA, spec=SPEC, scorer=lambda name: trained)
+    held, data = add_implicitness(samples, DATA, spec=SPEC, scorer=lambda name: trained)
 
     # A sample has a row a variant: it counts once.
     assert "trained on 1 of the 2 texts" in overlap_line(data, [*held, *held])
@@ -157,7 +157,7 @@ def test_another_map_and_scorer_take_the_place_of_the_tasks() -> None:
     ("spec", "table", "scorer", "told"),
     [
         (texts(), "toys", None, "--map toys: task toy reads no table"),
-        (texts(), None, "other", "--scorer other: task toy tells nothing against implicitness"),
+        (texts(), None, "other", "--scorer other: task toy reports nothing by implicitness"),
     ],
 )
 def test_what_a_task_has_no_use_for_is_refused(

@@ -14,7 +14,10 @@ from msgspec import structs
 
 from harness.analysis.plots import HEIGHT
 from harness.errors import DataError
-from harness.implicitness.ablation import (
+from harness.implicitness.formula import FORMS
+from harness.implicitness.head import Head
+from harness.implicitness.pairs import TrainingPair, data_digest, with_negatives
+from harness.implicitness.training.ablation import (
     COLUMNS,
     DRAWN,
     SWEPT,
@@ -22,16 +25,13 @@ from harness.implicitness.ablation import (
     Origin,
     Setting,
     picture,
+    run_trials,
     trials,
-    tried,
 )
-from harness.implicitness.examples import embed, examples
-from harness.implicitness.formula import FORMS
-from harness.implicitness.head import Head
-from harness.implicitness.metrics import HeadMetrics, head_metrics, word_presence
-from harness.implicitness.pairs import TrainingPair, data_digest, with_negatives
-from harness.implicitness.splits import split
-from harness.implicitness.train import Data, make_head
+from harness.implicitness.training.examples import embed, examples
+from harness.implicitness.training.metrics import HeadMetrics, head_metrics, word_presence
+from harness.implicitness.training.splits import split
+from harness.implicitness.training.train import Data, make_head
 from harness.models.encoders.encoders import CharNgrams
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.implicitness import RecipeSpec, SettingsSpec
@@ -161,7 +161,7 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
     parts = split(pairs, seed=0)
 
     rows = [
-        *tried(parts, embed(pairs, CharNgrams()), recipe, runs=2, progress=lambda done, of: None)
+        *run_trials(parts, embed(pairs, CharNgrams()), recipe, runs=2, progress=lambda *_: None)
     ]
 
     assert len(rows) == 2 * len(trials(QUICK))

@@ -44,13 +44,13 @@ def test_what_is_measured_before_an_end_is_not_measured_again(tmp_path: Path) ->
 
 
 def test_progress_is_told_of_the_texts_that_are_not_known(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    told: list[tuple[str, int, int]] = []
     CachedScorer(Standin(), tmp_path).score(MANY[:5])
 
     CachedScorer(Standin(), tmp_path, lambda *part: told.append(part)).score(MANY)
 
     new = len(MANY) - 5
-    assert told == [(AT_ONCE, new), (2 * AT_ONCE, new), (new, new)]
+    assert told == [("texts", done, new) for done in (AT_ONCE, 2 * AT_ONCE, new)]
 
 
 def test_scorers_of_other_digests_share_nothing(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_folder_that_cannot_be_written_is_told_of_and_does_not_stop_a_run(
     found = CachedScorer(Standin(), tmp_path / "file").score(["abc", "\ud800"])
 
     assert [part.value for part in found] == [0.3, 0.1]
-    assert "the texts will be measured again" in caplog.text
+    assert "the texts will be scored again" in caplog.text
 
 
 def test_name_digest_and_what_was_seen_are_the_scorers() -> None:

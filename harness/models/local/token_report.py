@@ -1,7 +1,7 @@
-"""Requests to choose to how a tokenizer reads their choices, before anything is scored.
+"""Requests to choose to a report of how a tokenizer reads their choices, before any scoring.
 
-Counts where a choice tokenised by itself would be other tokens than behind its context, and where
-a token reaches across the boundary between the two. Needs a tokenizer, never weights.
+It counts choices whose tokens differ when tokenized alone, and tokens that span the boundary
+between context and choice. It needs a tokenizer, never weights.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,7 @@ from jinja2 import TemplateError
 
 from harness.core import Request
 from harness.errors import DataError, ModelError
-from harness.models.local.checkpoints import open_checkpoint
-from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.checkpoints import open_spec
 from harness.models.local.tokenization import (
     answer_texts,
     choice_tokens,
@@ -29,18 +28,15 @@ from harness.specs.models import LocalSpec
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
 
 EXAMPLES, SHOWN_BEFORE = 3, 4
 
 
 @dataclass(frozen=True, slots=True)
 class TokenExample:
-    """One choice in visible token pieces: the last it is given, those scored, those apart.
+    """One choice in visible tokens: the last given ones, the scored ones, and `apart`.
 
-    `apart` are what context and choice come to from the same place on, tokenised one by one.
+    `apart` are the tokens from the same place on when context and choice are tokenized separately.
     """
 
     sample_id: str
@@ -54,10 +50,10 @@ class TokenExample:
 class TokenReport:
     """How a tokenizer reads choices; all counts but `requests` are of choices.
 
-    `differing`: context and choice tokenised one by one are other tokens; `spanning`: scored
-    with characters of the context; `single`: one scored token; `ungiven`: no token stands before
-    it, so it cannot be scored. `fewest`, `median` and `most` are scored tokens a choice;
-    `bos_counts` the numbers of BOS that rows open with; `longest_context` is in tokens.
+    `differing`: separate tokenizing gives other tokens; `spanning`: scored with characters of the
+    context; `single`: one scored token; `ungiven`: no token precedes it, so it cannot be scored.
+    `fewest`, `median` and `most` are scored tokens a choice; `bos_counts` the numbers of BOS that
+    rows open with; `longest_context` is in tokens.
     """
 
     requests: int
@@ -76,7 +72,7 @@ class TokenReport:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One choice behind its context, tokenised jointly (`row`) and one by one (`apart`)."""
+    """One choice after its context, tokenized jointly (`row`) and separately (`apart`)."""
 
     sample_id: str
     choice: str
@@ -87,14 +83,13 @@ class _Read:
 
     @property
     def differs(self) -> bool:
-        """Whether tokenising one by one gives other tokens."""
         return self.row != self.apart
 
 
 def token_report(
     requests: Sequence[Request], tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
 ) -> TokenReport:
-    """What a tokenizer makes of the choices of some requests, each distinct one once."""
+    """Report how a tokenizer reads the choices of some requests, each distinct one once."""
     distinct = {(each.messages, each.choices): each for each in requests if each.choices}
     if not distinct:
         raise ValueError("a token report needs requests with choices")
@@ -102,7 +97,7 @@ def token_report(
         part for request in distinct.values() for part in _read(request, tokenizer, is_chat=is_chat)
     ]
     counts = [len(part.row) - part.first for part in read]
-    telling = sorted(read, key=lambda part: (not part.differs, not part.is_spanning))
+    striking = sorted(read, key=lambda part: (not part.differs, not part.is_spanning))
     return TokenReport(
         requests=len(distinct),
         choices=len(read),
@@ -115,16 +110,13 @@ def token_report(
         most=max(counts),
         bos_counts=tuple(sorted({_opening_bos(part.row, tokenizer) for part in read})),
         longest_context=max(part.first for part in read),
-        examples=tuple(_example(part, tokenizer) for part in telling[:EXAMPLES]),
+        examples=tuple(_example(part, tokenizer) for part in striking[:EXAMPLES]),
     )
 
 
 def open_tokenizer(spec: LocalSpec, cache: Path) -> "PreTrainedTokenizerBase":
-    """The tokenizer of a local model; `cache` is the folder for checkpoints that are built."""
-    source = spec.model if spec.build is None else str(build_tiny_llama(cache))
-    return open_checkpoint(
-        source, revision=spec.revision, trust_remote_code=spec.trust_remote_code
-    ).tokenizer
+    """Open the tokenizer of a local model; `cache` is the folder of built checkpoints."""
+    return open_spec(spec, cache).tokenizer
 
 
 def _read(
@@ -170,27 +162,26 @@ def _pieces(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> tupl
 
 
 def _opening_bos(row: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> int:
-    """How many BOS a row opens with."""
     bos = tokenizer.bos_token_id
     return next((at for at, token in enumerate(row) if token != bos), len(row))
 
 
 CHARACTERS_A_TOKEN = 4
-"""English prose runs at about so many; told as an estimate wherever it is shown."""
+"""About right for English prose; results are always labelled as estimates."""
 
 
 @runtime_checkable
 class MeasuresPrompts(Protocol):
-    """A model that has its tokenizer at hand."""
+    """A model that can count the tokens of a prompt."""
 
     def prompt_size(self, request: Request) -> int:
-        """How many tokens the prompt of a request is."""
+        """Count the tokens of a request's prompt."""
 
 
 def prompt_size(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool) -> int:
-    """The tokens of a prompt, as calls are charged for them; of choices, those before them.
+    """Count the tokens of a prompt, as calls are charged for them; of choices, those before them.
 
-    0 for a request that the model refuses to read: it will be missing, as unsupported.
+    0 for a request that the model refuses: its response will be missing, as unsupported.
     """
     try:
         if request.mode is Mode.CHOOSE:
@@ -205,12 +196,12 @@ def prompt_size(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_ch
 
 
 def characters(request: Request) -> int:
-    """How long the texts of a prompt are."""
+    """Count the characters of a prompt."""
     return sum(len(message.content) for message in request.messages)
 
 
 def estimated(request: Request) -> int:
-    """The tokens that are sent for a request, from characters; choices are sent with contexts."""
+    """Estimate the tokens sent for a request from its characters; a choice resends its context."""
     sent = characters(request)
     if request.mode is Mode.CHOOSE:
         sent = sum(sent + len(choice) for choice in request.choices)

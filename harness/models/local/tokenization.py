@@ -1,7 +1,7 @@
-"""Chat turns to the token ids a local checkpoint is prompted with, by its own chat template.
+"""Chat turns and choices to the token ids a local checkpoint reads, and replies back to text.
 
-Shared by every back end that feeds token ids. It never truncates, and it never puts a word of
-its own beside what the template and the turns say.
+The checkpoint's own chat template renders the turns. Nothing here truncates, or adds words to
+what the template and the turns contain.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,14 @@ from harness.models.boundary import choice_starts
 from harness.parts import ChoiceScore, Message
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
 
 def prompt_tokens(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    """The prompt's token ids, with exactly one BOS where the tokenizer uses one.
+    """Tokenize the prompt, with exactly one BOS where the tokenizer uses one.
 
-    Raises jinja2.TemplateError where the template takes the turns in no form.
+    Raises jinja2.TemplateError where the template accepts the turns in no form.
     """
     text = prompt_text(messages, tokenizer)
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
@@ -45,10 +42,10 @@ def begins_with_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
 
 
 def prompt_text(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:
-    """The prompt as text.
+    """Render the prompt as text.
 
-    A template that refuses or drops the system turn gets its text at the head of the first
-    user turn. Without a template the prompt is the turns' texts joined by line breaks.
+    If the template refuses or drops the system turn, its text goes to the head of the first user
+    turn. Without a template the prompt is the turns' texts joined by line breaks.
     """
     if tokenizer.chat_template is None:
         return "\n".join(message.content for message in messages)
@@ -75,15 +72,26 @@ def _folded(messages: Sequence[Message]) -> list[Message]:
     return [Message("user", f"{system.content}\n\n{turns[0].content}"), *turns[1:]]
 
 
-_SAID = "said"
+def reply_text(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase", *, is_cut: bool) -> str:
+    """Decode a reply, without the end token, which a cut reply lacks, and other markers."""
+    return str(
+        tokenizer.decode(
+            list(tokens if is_cut else tokens[:-1]),
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=False,
+        )
+    )
+
+
+_MARK = "said"
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceTokens:
     """Token ids of context and choice, a row a choice; `firsts` are the first scored places.
 
-    The tokens before them are the same in all rows. `spanned` counts the characters of the
-    context that are scored with every choice.
+    The tokens before them are equal in all rows. `spanned` counts the characters of the context
+    that are scored with every choice.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -91,7 +99,7 @@ class ChoiceTokens:
     spanned: int
 
     def scored(self, sums: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
-        """The scores of the choices, given the sum of the log-probabilities of each."""
+        """Build the choices' scores from the sum of the log-probabilities of each."""
         return tuple(
             ChoiceScore(total, len(row) - first, len(choice.encode()), self.spanned)
             for total, row, first, choice in zip(sums, self.rows, self.firsts, choices, strict=True)
@@ -105,20 +113,19 @@ def choice_tokens(
     *,
     is_chat: bool,
 ) -> ChoiceTokens:
-    """Each choice behind its context, with exactly one BOS where the tokenizer uses one, no EOS.
+    """Tokenize each choice after its context, with one BOS where the tokenizer uses one, no EOS.
 
-    The context is the turns' texts as they stand, joined by line breaks; with `is_chat` it is
-    what the chat template makes of them, and a choice opens the model's turn: without its
-    leading space, behind the blanks that the template itself puts there. Raises
-    jinja2.TemplateError where the template takes the turns in no form, DataError for a choice
-    without a word.
+    The context is the turns' texts, joined by line breaks. With `is_chat` it is the chat
+    template's text, and a choice opens the model's turn: without its leading space, after the
+    blanks that the template itself writes there. Raises jinja2.TemplateError where the template
+    accepts the turns in no form, DataError for a choice without a word.
     """
     context = context_text(messages, tokenizer, is_chat=is_chat)
     answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
-    read = [encoded(context + answer, tokenizer) for answer in answers]
-    rows, offsets = (tuple(part) for part in zip(*read, strict=True))
-    for answer, part in zip(answers, offsets, strict=True):
-        _check_reaches(answer, part, beyond=len(context))
+    tokenized = [encoded(context + answer, tokenizer) for answer in answers]
+    rows, offsets = (tuple(spans) for spans in zip(*tokenized, strict=True))
+    for answer, spans in zip(answers, offsets, strict=True):
+        _check_reaches(answer, spans, beyond=len(context))
     firsts, spanned = choice_starts(offsets, len(context), tokens=rows)
     return ChoiceTokens(rows, firsts, spanned)
 
@@ -126,7 +133,7 @@ def choice_tokens(
 def context_text(
     messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
 ) -> str:
-    """What choices stand behind."""
+    """Render the text before the choices."""
     if not is_chat:
         return "\n".join(message.content for message in messages)
     if tokenizer.chat_template is None:
@@ -144,7 +151,7 @@ def answer_texts(
     *,
     is_chat: bool,
 ) -> list[str]:
-    """The choices as they are put behind the context."""
+    """Render the choices as they follow the context."""
     for choice in choices:
         if not choice.strip():
             raise DataError(
@@ -158,35 +165,37 @@ def answer_texts(
 
 
 def _opening(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:
-    """The blanks a template has between the end of its prompt and what the model says.
+    """The blanks a template writes between the end of its prompt and the model's words.
 
     Llama 2 and Mistral write a space there, Zephyr a line break: theirs to generate.
     """
     prompt = prompt_text(messages, tokenizer)
     try:
-        text = prompt_text([*messages, Message("assistant", _SAID)], tokenizer)
+        text = prompt_text([*messages, Message("assistant", _MARK)], tokenizer)
     except TemplateError:
         return ""
-    blanks, said, _ = text.removeprefix(prompt).partition(_SAID)
-    return blanks if said and not blanks.strip() else ""
+    blanks, mark, _ = text.removeprefix(prompt).partition(_MARK)
+    return blanks if mark and not blanks.strip() else ""
 
 
 def encoded(
     text: str, tokenizer: "PreTrainedTokenizerBase"
 ) -> tuple[tuple[int, ...], list[tuple[int, int]]]:
     """Token ids and their offsets, with exactly one BOS where the tokenizer uses one."""
-    read = _bare(tokenizer).encode(text, add_special_tokens=False)
+    tokenized = _bare(tokenizer).encode(text, add_special_tokens=False)
     if not begins_with_bos(tokenizer):
-        return tuple(read.ids), read.offsets
+        return tuple(tokenized.ids), tokenized.offsets
     bos = tokenizer.bos_token_id
-    written = next((at for at, token in enumerate(read.ids) if token != bos), len(read.ids))
-    end = read.offsets[written - 1][1] if written else 0
-    return (bos, *read.ids[written:]), [(0, end), *read.offsets[written:]]
+    written = next(
+        (at for at, token in enumerate(tokenized.ids) if token != bos), len(tokenized.ids)
+    )
+    end = tokenized.offsets[written - 1][1] if written else 0
+    return (bos, *tokenized.ids[written:]), [(0, end), *tokenized.offsets[written:]]
 
 
 @lru_cache(maxsize=2)
 def _bare(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
-    """What splits texts, without what works on its tokens: some trim blanks off their offsets."""
+    """The tokenizer without its post-processor, which in some trims blanks off the offsets."""
     if not tokenizer.is_fast:
         raise ModelError(
             f"{tokenizer.name_or_path}: its tokenizer does not say which characters a token "

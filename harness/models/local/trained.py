@@ -1,7 +1,7 @@
-"""Folders of trained classifiers: weights, a card that says of what they were made, and the texts.
+"""Folders of trained classifiers: weights, a card of how they were trained, and fingerprints.
 
-The texts stand there as fingerprints alone, so that nobody evaluates on what was trained on without
-being told. No pickle is written or read.
+The training texts are stored as fingerprints only, so that an evaluation on them is noticed. No
+pickle is written or read.
 """
 
 import hashlib
@@ -22,15 +22,15 @@ from harness.text.dedup import fingerprint
 _log = logging.getLogger(__name__)
 CARD, TEXTS = "card.json", "texts.txt"
 TRAINED_ON = "trained_on"
-"""The number 1 beside an answer on a text that the model was trained on."""
+"""A detail of the response, 1 if the model was trained on the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierCard:
     """What a classifier was trained on, and how.
 
-    `labels` are in the order of its scores, `rows` counts texts by label, `made` those among them
-    that were made of others, by method. `recipe` is all in the YAML that changes the weights.
+    `labels` are in the order of its scores, `rows` counts texts by label, `made` counts the
+    augmented ones among them by method. `recipe` is all in the YAML that changes the weights.
     """
 
     model: str
@@ -49,13 +49,13 @@ class ClassifierCard:
 
     @property
     def digest(self) -> str:
-        """Digest of all of it, the checksums of weights and texts among it."""
+        """Digest of the whole card, with the checksums of weights and texts."""
         return digest(self)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedClassifier:
-    """A trained classifier's folder, its card, and the fingerprints of the texts it has seen."""
+    """A trained classifier's folder, its card, and the fingerprints of its texts."""
 
     folder: Path
     card: ClassifierCard
@@ -67,25 +67,25 @@ class TrainedClassifier:
 
 
 def fingerprints(texts: Iterable[str]) -> frozenset[str]:
-    """What texts are recognised by."""
+    """The fingerprints of texts."""
     return frozenset(map(fingerprint, texts))
 
 
 def write_trained(
     folder: Path, card: ClassifierCard, texts: frozenset[str], weights: Sequence[Path]
 ) -> TrainedClassifier:
-    """Write card and texts beside the weights; the card comes last and makes the folder whole."""
+    """Write card and texts beside the weights; the card, written last, completes the folder."""
     write_whole(folder / TEXTS, "".join(f"{one}\n" for one in sorted(texts)).encode())
     files = [*weights, folder / TEXTS]
     sums = {path.relative_to(folder).as_posix(): checksum(path) for path in files}
     card = replace(card, checksums=sums)
-    told = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=2)
-    write_whole(folder / CARD, told + b"\n")
+    content = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=2)
+    write_whole(folder / CARD, content + b"\n")
     return TrainedClassifier(folder, card, texts)
 
 
 def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
-    """What lies in a folder, every file as it was written."""
+    """Read a folder; every file must match the checksum on the card."""
     train = f"`harness train {model} --task {task} --data DIR` trains it"
     path = folder / CARD
     if not path.is_file():
@@ -94,10 +94,10 @@ def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
         )
     try:
         card = msgspec.json.decode(path.read_bytes(), type=ClassifierCard)
-        found = {name: checksum(folder / name) for name in card.checksums}
+        checksums = {name: checksum(folder / name) for name in card.checksums}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{folder}: damaged ({error}); {train} again") from error
-    if changed := [name for name in found if found[name] != card.checksums[name]]:
+    if changed := [name for name in checksums if checksums[name] != card.checksums[name]]:
         raise ModelError(f"{folder}: {changed[0]} is not the file of its card; {train} again")
     return TrainedClassifier(folder, card, frozenset((folder / TEXTS).read_text("utf-8").split()))
 
@@ -109,10 +109,10 @@ def checksum(path: Path) -> str:
 
 
 def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequence[Sample]) -> None:
-    """Refuse a task of other labels, and texts that are mostly those it was trained on.
+    """Refuse a task of other labels, and samples that are mostly training texts.
 
-    `samples` are those that are asked about. A few such texts are told of: released splits share
-    some.
+    `samples` are those that are asked about. A few training texts among them are logged: released
+    splits share some.
     """
     card = trained.card
     if sorted(card.labels) != sorted(labels):
@@ -121,11 +121,11 @@ def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequen
             f"{', '.join(labels)}; train it for this task"
         )
     seen = sum(trained.has_seen(shown(sample)) for sample in samples)
-    told = f"model {card.model} was trained on {seen} of these {len(samples)} texts"
+    fact = f"model {card.model} was trained on {seen} of these {len(samples)} texts"
     if 2 * seen > len(samples):
         raise SpecError(
-            f"{told}: what it makes of them says nothing; evaluate on other data, such as the "
+            f"{fact}: what it makes of them says nothing; evaluate on other data, such as the "
             "development split"
         )
     if seen:
-        _log.warning("%s, by their words: their answers say %s", told, TRAINED_ON)
+        _log.warning("%s, by their words: their answers say %s", fact, TRAINED_ON)

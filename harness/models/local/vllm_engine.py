@@ -1,23 +1,27 @@
-"""A checkpoint and what its YAML says of the engine to vLLM's engine, running in this process.
+"""A checkpoint and its YAML to vLLM's engine in this process, and the queue that feeds it rows.
 
-The only module that opens vLLM. What it says of itself goes nowhere, and it says nothing to
-anybody else. Nothing here knows requests or prompts.
+The only module that opens vLLM, which is kept quiet and sends no telemetry. The queue adds rows as
+long as there is room, so that the engine never waits, and yields each request's response as soon
+as its last row is done. Nothing here knows prompts or what a row asks for.
 """
 
 import json
 import os
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import count
 from logging import getLogger
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from harness.core import Response
 from harness.errors import ModelError
 from harness.models.local.checkpoints import Checkpoint, ResolvedCheckpoint
-from harness.models.local.vllm_rows import EngineRow
 from harness.specs.models import VllmSpec
 
 if TYPE_CHECKING:
@@ -27,8 +31,129 @@ if TYPE_CHECKING:
     from vllm.pooling_params import PoolingParams
     from vllm.sampling_params import SamplingParams
 
+
+MOST_ROWS = 4096
+"""Rows an engine has at once: more than it computes at a time, few enough to save memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """Token ids for the engine, and the engine's own parameters for them."""
+
+    prompt: tuple[int, ...]
+    wanted: Any
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """The rows of one request, and the function from their outputs to the response."""
+
+    rows: Sequence[EngineRow]
+    read: Callable[[list[Any]], Response]
+
+
+class Output(Protocol):
+    """The engine's output for a row."""
+
+    request_id: str
+    finished: bool
+
+
+class SteppedEngine(Protocol):
+    """An engine that works on named rows; each step advances all of them."""
+
+    def add(self, name: str, row: EngineRow) -> None:
+        """Add a row."""
+
+    def step(self) -> Sequence[Output]:
+        """Advance all rows; return the outputs of those that have news."""
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Remove rows."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request under way: its outputs by place, and the queue it joins when all are there."""
+
+    request: EngineRequest
+    finished: deque["_Open"]
+    outputs: dict[int, Any] = field(default_factory=dict)
+
+    def take(self, place: int, output: Output) -> None:
+        self.outputs[place] = output
+        if len(self.outputs) == len(self.request.rows):
+            self.finished.append(self)
+
+    def result(self) -> Response:
+        return self.request.read([self.outputs[place] for place in range(len(self.request.rows))])
+
+
+class RequestQueue:
+    """The rows an engine works on, of all requests under way.
+
+    `open_engine` returns the engine for a row; it changes only when all rows are done.
+    """
+
+    def __init__(self, open_engine: Callable[[], SteppedEngine]) -> None:
+        """Start with no rows."""
+        self._open_engine = open_engine
+        self._engine: SteppedEngine | None = None
+        self._names = map(str, count())
+        self._waiting: dict[str, tuple[_Open, int]] = {}
+
+    def answer(
+        self, requests: Iterator[EngineRequest | Response]
+    ) -> Generator[Response, None, None]:
+        """Yield each request's response once it is complete; a response passes through.
+
+        Closing the generator drops its rows from the engine.
+        """
+        finished, mine = deque[_Open](), set[str]()
+        try:
+            while True:
+                while finished:
+                    yield finished.popleft().result()
+                yield from self._filled(requests, finished, mine)
+                mine &= self._waiting.keys()
+                if not (mine or finished):
+                    return
+                self._step()
+        finally:
+            self._drop(mine & self._waiting.keys())
+
+    def _filled(
+        self, requests: Iterator[EngineRequest | Response], finished: deque[_Open], mine: set[str]
+    ) -> Iterator[Response]:
+        """Add requests while there is room; yield what is a response already."""
+        while len(self._waiting) < MOST_ROWS and (request := next(requests, None)) is not None:
+            if isinstance(request, Response):
+                yield request
+                continue
+            open_request = _Open(request, finished)
+            for place, row in enumerate(request.rows):
+                name = next(self._names)
+                self._engine = self._open_engine()
+                self._engine.add(name, row)
+                self._waiting[name] = (open_request, place)
+                mine.add(name)
+
+    def _step(self) -> None:
+        for output in self._engine.step() if self._engine else ():
+            if output.finished and output.request_id in self._waiting:
+                open_request, place = self._waiting.pop(output.request_id)
+                open_request.take(place, output)
+
+    def _drop(self, names: set[str]) -> None:
+        """Remove rows that nobody waits for any more."""
+        if names and self._engine:
+            self._engine.drop(sorted(names))
+        for name in names:
+            del self._waiting[name]
+
+
 CPU_CACHE_BYTES = 4 << 30
-"""What is kept of prompts on a CPU, unless the YAML or VLLM_CPU_KVCACHE_SPACE says otherwise."""
+"""The cache of prompts on a CPU, unless the YAML or VLLM_CPU_KVCACHE_SPACE sets another size."""
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The ranks of adapters an engine can be built for."""
 SETTINGS = {
@@ -37,22 +162,22 @@ SETTINGS = {
     "VLLM_NO_USAGE_STATS": "1",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
-"""Set where the environment does not say: one process, quiet, no telemetry."""
+"""Defaults of the environment: one process, quiet, no telemetry."""
 TROUBLE: tuple[type[Exception], ...] = (
     *(OSError, ValueError, KeyError, ImportError, RuntimeError, StopIteration),
     *(AssertionError, AttributeError, TypeError),
 )
-"""What vLLM raises where it cannot run what it is told to."""
+"""What vLLM raises where it cannot run with its arguments."""
 
 
 _RUNNING: "weakref.WeakSet[VllmEngine]" = weakref.WeakSet()
 
 
 class VllmEngine:
-    """vLLM's engine, told of rows; it runs until `stop`, or until nobody holds it any more."""
+    """vLLM's engine; it runs until `stop`, or until nobody refers to it."""
 
     def __init__(self, engine: "LLMEngine", adapter: "LoRARequest | None") -> None:
-        """Take over an engine that runs."""
+        """Take over a running engine."""
         self._engine = engine
         self._adapter = adapter
         self.positions: int = engine.model_config.max_model_len
@@ -67,24 +192,24 @@ class VllmEngine:
         return self.stop.alive
 
     def add(self, name: str, row: EngineRow) -> None:
-        """Take a row on."""
+        """Add a row."""
         prompt = {"prompt_token_ids": list(row.prompt)}
         self._engine.add_request(name, prompt, row.wanted, lora_request=self._adapter)
 
     def step(self) -> "Sequence[RequestOutput | PoolingRequestOutput]":
-        """Move all rows on; the outputs of some."""
+        """Advance all rows; return the outputs of some."""
         try:
             outputs: Sequence[RequestOutput | PoolingRequestOutput] = self._engine.step()
         except TROUBLE as error:
             self.stop()
             raise ModelError(
-                f"vLLM broke down: {_told(error)}; what was answered is stored: repeat the command "
+                f"vLLM broke down: {_fact(error)}; what was answered is stored: repeat the command "
                 "to go on, with a lower gpu_memory_utilization or max_model_len if memory ran out"
             ) from error
         return outputs
 
     def drop(self, names: Sequence[str]) -> None:
-        """Forget rows."""
+        """Remove rows."""
         if self.is_running:
             self._engine.abort_request(list(names))
 
@@ -99,13 +224,13 @@ class VllmEngine:
 
 
 def has_vllm() -> bool:
-    """Whether vLLM is installed; a folder that happens to bear its name is not it."""
-    found = find_spec("vllm")
-    return found is not None and found.origin is not None
+    """Whether vLLM is installed; a folder of that name is not enough."""
+    spec = find_spec("vllm")
+    return spec is not None and spec.origin is not None
 
 
 def need_vllm(name: str) -> None:
-    """Refuse to go on without vLLM, with what else would run the model `name`."""
+    """Refuse to go on without vLLM; the message names other ways to run the model `name`."""
     if not has_vllm():
         raise ModelError(
             f"model {name}: kind vllm needs vLLM, not installed here; add --backend transformers "
@@ -118,9 +243,9 @@ def need_vllm(name: str) -> None:
 def start(
     spec: VllmSpec, checkpoint: Checkpoint, *, dtype: str, adapter: ResolvedCheckpoint | None
 ) -> VllmEngine:
-    """The engine with the checkpoint's weights, and the adapter's where there is one.
+    """Start the engine with the checkpoint's weights, and the adapter's if there is one.
 
-    The engine that runs in this process so far is stopped: they would share memory and more.
+    An engine that already runs in this process is stopped: the two would share memory and more.
     """
     for other in list(_RUNNING):
         other.give_way()
@@ -139,7 +264,7 @@ def start(
 
 
 def sampling(**wanted: Any) -> "SamplingParams":  # noqa: ANN401 - fields of SamplingParams
-    """What is wanted of a row: token ids alone, told once it is done."""
+    """Parameters of a row that samples or scores: token ids only, returned once it is done."""
     from vllm.sampling_params import RequestOutputKind, SamplingParams
 
     kind = RequestOutputKind.FINAL_ONLY
@@ -147,17 +272,17 @@ def sampling(**wanted: Any) -> "SamplingParams":  # noqa: ANN401 - fields of Sam
 
 
 def embedding() -> "PoolingParams":
-    """What is wanted of a row: its vector, from the whole row and nothing kept of others."""
+    """Parameters of a row to embed: the whole row, with no cache of other rows."""
     from vllm.pooling_params import PoolingParams
 
     return PoolingParams(task="embed", skip_reading_prefix_cache=True)
 
 
 def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
-    """What the engine is built with; vLLM decides what the YAML leaves open."""
+    """The engine's arguments; vLLM decides what the YAML leaves open."""
     from vllm.platforms import current_platform
 
-    told = {
+    limits = {
         "revision": checkpoint.commit,
         "tokenizer_revision": checkpoint.commit,
         "quantization": spec.quantization,
@@ -166,7 +291,7 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
     }
     return {
         **(_on_cpu(spec) if current_platform.is_cpu() else {}),
-        **{name: value for name, value in told.items() if value is not None},
+        **{name: value for name, value in limits.items() if value is not None},
         **_running(spec),
         "model": checkpoint.source,
         "trust_remote_code": checkpoint.trust_remote_code,
@@ -180,7 +305,7 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _running(spec: VllmSpec) -> dict[str, Any]:
-    """What the engine is for: texts, or vectors pooled in some way."""
+    """The arguments for texts, or for vectors pooled in some way."""
     from vllm.config import PoolerConfig
 
     if spec.pooling is None:
@@ -192,10 +317,10 @@ def _running(spec: VllmSpec) -> dict[str, Any]:
 
 
 def _on_cpu(spec: VllmSpec) -> dict[str, Any]:
-    """What a CPU needs: prompts read in one piece, and a bound on what is kept of them.
+    """The arguments for a CPU: prompts read in one piece, and a bound on their cache.
 
-    Draws with a seed fail there where a prompt is read in two pieces (vLLM 0.32), and of memory
-    vLLM would take nearly all there is.
+    Sampling with a seed fails there where a prompt is read in two pieces (vLLM 0.32), and vLLM
+    would take nearly all memory.
     """
     options: dict[str, Any] = {"enable_chunked_prefill": False}
     if not (spec.gpu_memory_utilization or os.environ.get("VLLM_CPU_KVCACHE_SPACE")):
@@ -204,7 +329,7 @@ def _on_cpu(spec: VllmSpec) -> dict[str, Any]:
 
 
 def _folder(adapter: ResolvedCheckpoint) -> Path:
-    """Where an adapter's files lie, fetched from the hub where they are not here yet."""
+    """The folder of an adapter's files, downloaded if they are not here yet."""
     if adapter.commit is None:
         return Path(adapter.source).resolve()
     from huggingface_hub import snapshot_download
@@ -213,26 +338,25 @@ def _folder(adapter: ResolvedCheckpoint) -> Path:
 
 
 def _room_for(folder: Path) -> dict[str, Any]:
-    """What lets the engine hold an adapter of its rank."""
+    """The arguments for an adapter of its rank."""
     rank = int(json.loads((folder / "adapter_config.json").read_text("utf-8"))["r"])
     return {"enable_lora": True, "max_lora_rank": next(room for room in RANKS if room >= rank)}
 
 
-def _told(error: Exception) -> str:
-    """What an error says, in one line that is not too long."""
+def _fact(error: Exception) -> str:
     return (" ".join(str(error).split()) or type(error).__name__)[:400]
 
 
 @contextmanager
 def _explained(source: str) -> Iterator[None]:
-    """Loading without warnings, whose errors say what to do."""
+    """Load without warnings; turn vLLM's errors into a ModelError with a remedy."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     except TROUBLE as error:
         raise ModelError(
-            f"{source}: vLLM cannot run it: {_told(error)}; see dtype, max_model_len, "
+            f"{source}: vLLM cannot run it: {_fact(error)}; see dtype, max_model_len, "
             "gpu_memory_utilization, tensor_parallel_size, quantization and pooling in the "
             "model's YAML (docs/models.md), or add --backend transformers"
         ) from error

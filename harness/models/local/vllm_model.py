@@ -1,14 +1,14 @@
 """Requests to responses through vLLM's engine in this process.
 
-Prompts go in as token ids, made as for transformers, and answers come out as token ids: neither
-vLLM's templates nor its sampling defaults have a say. Prompts are never truncated. Choices and
-texts to embed are read without what the engine keeps of other prompts.
+Prompts go in as token ids, made as for transformers, and replies come out as token ids: neither
+vLLM's templates nor its sampling defaults apply. Prompts are never truncated. Choices and texts to
+embed are read without the engine's cache of other prompts.
 """
 
-import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
-from math import isfinite
+from math import fsum, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,25 +20,32 @@ from harness.errors import DataError
 from harness.models.local.checkpoints import (
     Checkpoint,
     ResolvedCheckpoint,
+    device_of,
+    dtype_of,
     fingerprint_of_modules,
-    open_checkpoint,
+    open_spec,
+    position_limit,
     resolve,
-    stored_dtype,
 )
-from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.sampling import reply_seed
 from harness.models.local.token_report import prompt_size
-from harness.models.local.tokenization import ChoiceTokens, choice_tokens, prompt_tokens
-from harness.models.local.vllm_engine import VllmEngine, embedding, need_vllm, sampling, start
-from harness.models.local.vllm_rows import (
+from harness.models.local.tokenization import (
+    ChoiceTokens,
+    choice_tokens,
+    prompt_tokens,
+    reply_text,
+)
+from harness.models.local.vllm_engine import (
     EngineRequest,
     EngineRow,
-    PromptLogprobs,
     RequestQueue,
-    ScoringPrompt,
-    scoring_prompts,
-    total_logprobs,
+    VllmEngine,
+    embedding,
+    need_vllm,
+    sampling,
+    start,
 )
-from harness.models.vectors import without_surrogates
+from harness.models.vectors import chunks, without_surrogates
 from harness.parts import Mode, Reason, Usage, digest
 from harness.specs.models import VllmSpec
 
@@ -46,8 +53,77 @@ if TYPE_CHECKING:
     from vllm.outputs import PoolingRequestOutput, RequestOutput
 
 
+MOST_NEXTS = 128
+"""Next tokens asked about at once: vLLM's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringPrompt:
+    """One prompt, and the tokens whose log-probability as its next one is wanted.
+
+    `is_scored` asks for the log-probabilities of the prompt's own tokens too.
+    """
+
+    prompt: tuple[int, ...]
+    nexts: tuple[int, ...]
+    is_scored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLogprobs:
+    """The engine's log-probabilities for a prompt, in nats, given all tokens before.
+
+    `own` has an entry for each token of a scored prompt but the first.
+    """
+
+    reading: ScoringPrompt
+    own: Sequence[float]
+    nexts: Mapping[int, float]
+
+
+def scoring_prompts(tokens: ChoiceTokens, *, is_stepwise: bool = False) -> list[ScoringPrompt]:
+    """List the distinct prompts of a request's choices; each choice needs a token before it.
+
+    With `is_stepwise` no prompt is scored: each token of a choice is the next one of a prompt.
+    """
+    nexts_by_prompt: dict[tuple[int, ...], dict[int, bool]] = {}
+    for row, first in zip(tokens.rows, tokens.firsts, strict=True):
+        last = len(row) - 1
+        for at in range(first if is_stepwise else last, last + 1):
+            nexts_by_prompt.setdefault(row[:at], {})[row[at]] = not is_stepwise and first < last
+    return [
+        ScoringPrompt(prompt, tuple(nexts), any(wanted.values()))
+        for prompt, wanted in nexts_by_prompt.items()
+        for nexts in chunks(wanted, MOST_NEXTS)
+    ]
+
+
+def total_logprobs(tokens: ChoiceTokens, logprobs: Iterable[PromptLogprobs]) -> list[float]:
+    """Sum the log-probability of each choice over its scored tokens."""
+    known = {
+        (each.reading.prompt, token): each for each in logprobs for token in each.reading.nexts
+    }
+    return [
+        fsum(_parts(known, row, first))
+        for row, first in zip(tokens.rows, tokens.firsts, strict=True)
+    ]
+
+
+def _parts(
+    known: Mapping[tuple[tuple[int, ...], int], PromptLogprobs], row: tuple[int, ...], first: int
+) -> list[float]:
+    """The log-probabilities of a row's tokens from the first scored one on."""
+    whole = known[row[:-1], row[-1]]
+    if not whole.reading.is_scored:
+        return [known[row[:at], row[at]].nexts[row[at]] for at in range(first, len(row))]
+    wanted, own = len(row) - 1 - first, whole.own[first - 1 :]
+    if len(own) != wanted:
+        raise ValueError(f"{wanted} log-probabilities of a prompt are needed, {len(own)} were told")
+    return [*own, whole.nexts[row[-1]]]
+
+
 class VllmModel:
-    """A checkpoint in vLLM's engine, which starts with the first request and runs till `close`.
+    """A checkpoint in vLLM's engine, which runs from the first request until `close`.
 
     `cache` is the folder for checkpoints that are built, not downloaded.
     """
@@ -55,21 +131,21 @@ class VllmModel:
     kind = "vllm"
 
     def __init__(self, name: str, spec: VllmSpec, cache: Path) -> None:
-        """Note what to run; nothing is opened yet."""
+        """Keep what to run; nothing is opened yet."""
         self.name = name
         self._spec = spec
         self._cache = cache
         self._running: VllmEngine | None = None
-        self._line = RequestQueue(self._engine)
+        self._queue = RequestQueue(self._engine)
 
     @property
     def modes(self) -> frozenset[Mode]:
-        """Texts and choices, or where the YAML says how to pool, vectors: no engine gives both."""
+        """Texts and choices; or vectors, if the YAML sets `pooling`: no engine gives both."""
         return frozenset({Mode.EMBED} if self._spec.pooling else {Mode.GENERATE, Mode.CHOOSE})
 
     @cached_property
     def identity(self) -> str:
-        """Version, tokenizer and type of the checkpoint, and what else changes its answers."""
+        """Version, tokenizer and dtype of the checkpoint, and settings that change answers."""
         spec, parts = self._spec, [self.kind, self._checkpoint.identity, self._dtype]
         parts += [f"quantization={spec.quantization}"] if spec.quantization else []
         parts += [f"lora={self._adapter.version[:16]}"] if self._adapter else []
@@ -83,13 +159,13 @@ class VllmModel:
         return self._checkpoint.version[:7]
 
     def prompt_size(self, request: Request) -> int:
-        """How many tokens the prompt of a request is; no engine starts."""
+        """Count the tokens of a request's prompt; no engine starts."""
         is_chat = self._spec.choice_prompt == "chat"
         return prompt_size(request, self._checkpoint.tokenizer, is_chat=is_chat)
 
     def answer(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Answer each request once, in the order in which the engine finishes them."""
-        return self._line.worked(map(self._prepare, requests))
+        return self._queue.answer(map(self._prepare, requests))
 
     def close(self) -> None:
         """Stop the engine; another request would start another."""
@@ -98,7 +174,7 @@ class VllmModel:
             self._running = None
 
     def _prepare(self, request: Request) -> EngineRequest | Response:
-        """The rows of a request, or why it cannot be asked."""
+        """The rows of a request, or a response that says why not."""
         if request.mode not in self.modes:
             can = ", ".join(sorted(self.modes))
             return self._unsupported(request, f"cannot {request.mode}; it can {can}")
@@ -114,11 +190,10 @@ class VllmModel:
             return self._unsupported(request, str(error))
 
     def _unsupported(self, request: Request, fact: str) -> Response:
-        """The response to a request this model cannot answer."""
         return Response.failed(request.key, Reason.UNSUPPORTED, f"{self.name}: {fact}")
 
     def _writing(self, request: Request) -> EngineRequest | Response:
-        """The replies of a request, a row each, with a seed of its own."""
+        """The replies of a request, a row each, with a seed each."""
         decoding = request.decoding
         prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
         longest = min(len(prompt) + decoding.max_tokens, self._positions)
@@ -126,13 +201,13 @@ class VllmModel:
             return refusal
         wanted = {"temperature": decoding.temperature, "max_tokens": longest - len(prompt)}
         rows = [
-            EngineRow(prompt, sampling(**wanted, seed=_seed(request, at)))
+            EngineRow(prompt, sampling(**wanted, seed=reply_seed(request, at)))
             for at in range(decoding.n)
         ]
         return EngineRequest(rows, partial(self._written, request))
 
     def _choosing(self, request: Request) -> EngineRequest | Response:
-        """The choices of a request, a row for each prompt that is read."""
+        """The choices of a request, a row for each prompt that is prompts."""
         tokens = choice_tokens(
             request.messages,
             request.choices,
@@ -146,7 +221,7 @@ class VllmModel:
         if refusal := self._too_long(request, max(map(len, tokens.rows))):
             return refusal
         # With an adapter vLLM scores prompts as if they were the last rows of its batch.
-        read = scoring_prompts(tokens, is_stepwise=self._adapter is not None)
+        prompts = scoring_prompts(tokens, is_stepwise=self._adapter is not None)
         rows = [
             EngineRow(
                 each.prompt,
@@ -158,12 +233,12 @@ class VllmModel:
                     skip_reading_prefix_cache=True,
                 ),
             )
-            for each in read
+            for each in prompts
         ]
-        return EngineRequest(rows, partial(self._chosen, request, tokens, read))
+        return EngineRequest(rows, partial(self._chosen, request, tokens, prompts))
 
     def _embedding(self, request: Request) -> EngineRequest | Response:
-        """The text of a request, a row with the marks its tokenizer puts around texts."""
+        """The text of a request as a row, with the tokenizer's special tokens."""
         text = without_surrogates("\n".join(message.content for message in request.messages))
         text = text.lower() if self._engine().lowers else text
         prompt = tuple(self._checkpoint.tokenizer(text, verbose=False)["input_ids"])
@@ -174,7 +249,7 @@ class VllmModel:
         return EngineRequest([EngineRow(prompt, embedding())], partial(self._embedded, request))
 
     def _too_long(self, request: Request, length: int) -> Response | None:
-        """Why so many tokens, of prompt and answer or of a text, cannot be asked for, if so."""
+        """A response if so many tokens exceed the model or its engine, else None."""
         what = "the text has" if request.mode is Mode.EMBED else "prompt and answer may have"
         if length > self._positions:
             return self._unsupported(
@@ -191,7 +266,6 @@ class VllmModel:
         return None
 
     def _written(self, request: Request, outputs: Sequence["RequestOutput"]) -> Response:
-        """The response of the replies."""
         replies = [output.outputs[0] for output in outputs]
         ends = {reply.finish_reason for reply in replies}
         if not ends <= {"stop", "length"}:
@@ -199,7 +273,11 @@ class VllmModel:
         return Response(
             key=request.key,
             texts=tuple(
-                self._text(reply.token_ids, is_cut=reply.finish_reason == "length")
+                reply_text(
+                    reply.token_ids,
+                    self._checkpoint.tokenizer,
+                    is_cut=reply.finish_reason == "length",
+                )
                 for reply in replies
             ),
             stop="length" if "length" in ends else "stop",
@@ -209,24 +287,14 @@ class VllmModel:
             ),
         )
 
-    def _text(self, tokens: Sequence[int], *, is_cut: bool) -> str:
-        """A reply's text, without the end token and other markers."""
-        told = list(tokens if is_cut else tokens[:-1])
-        return str(
-            self._checkpoint.tokenizer.decode(
-                told, skip_special_tokens=True, clean_up_tokenization_spaces=False
-            )
-        )
-
     def _chosen(
         self,
         request: Request,
         tokens: ChoiceTokens,
-        read: Sequence[ScoringPrompt],
+        prompts: Sequence[ScoringPrompt],
         outputs: Sequence["RequestOutput"],
     ) -> Response:
-        """The response of the choices."""
-        totals = total_logprobs(tokens, map(_told, read, outputs))
+        totals = total_logprobs(tokens, map(_prompt_logprobs, prompts, outputs))
         if not all(map(isfinite, totals)):
             return Response.failed(
                 request.key, Reason.FAILED, f"{self.name}: log-probabilities are not finite"
@@ -238,11 +306,11 @@ class VllmModel:
         )
 
     def _embedded(self, request: Request, outputs: Sequence["PoolingRequestOutput"]) -> Response:
-        """The response of a text's vector, its numbers as short as float32 allows."""
+        """The response with a text's vector, its numbers as short as float32 allows."""
         vector = outputs[0].outputs.data.float().numpy()
         if not (np.isfinite(vector).all() and vector.any()):
-            told = "not finite" if vector.any() else "all zeros"
-            return Response.failed(request.key, Reason.FAILED, f"{self.name}: a vector is {told}")
+            fact = "not finite" if vector.any() else "all zeros"
+            return Response.failed(request.key, Reason.FAILED, f"{self.name}: a vector is {fact}")
         return Response(
             key=request.key,
             vectors=(tuple(float(str(number)) for number in vector),),
@@ -251,32 +319,26 @@ class VllmModel:
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
-        """The checkpoint without its weights."""
         need_vllm(self.name)
-        spec = self._spec
-        source = spec.model if spec.build is None else str(build_tiny_llama(self._cache))
-        return open_checkpoint(
-            source, revision=spec.revision, trust_remote_code=spec.trust_remote_code
-        )
+        return open_spec(self._spec, self._cache)
 
     @property
     def _modules(self) -> list[str]:
-        """What stands beside the weights in a folder and says how they are pooled."""
+        """Digest of the pooling modules beside the weights in a folder, if any."""
         checkpoint = self._checkpoint
         if checkpoint.commit is not None:
             return []
-        found = fingerprint_of_modules(Path(checkpoint.source))
-        return [f"modules={digest(found)[:12]}"] if found else []
+        modules = fingerprint_of_modules(Path(checkpoint.source))
+        return [f"modules={digest(modules)[:12]}"] if modules else []
 
     @cached_property
     def _adapter(self) -> ResolvedCheckpoint | None:
-        """The adapter's exact version."""
         if self._spec.lora is None:
             return None
         return resolve(self._spec.lora, revision=None, file="adapter_config.json")
 
     def _engine(self) -> VllmEngine:
-        """The checkpoint with its weights; started again where another model's took its place."""
+        """The running engine; restarted if another model's engine replaced it."""
         if self._running is None or not self._running.is_running:
             self._running = start(
                 self._spec, self._checkpoint, dtype=self._dtype, adapter=self._adapter
@@ -285,28 +347,14 @@ class VllmModel:
 
     @property
     def _dtype(self) -> str:
-        """The type it is computed in: told, else as stored, on a CPU in float32."""
-        import torch
-
-        if self._spec.dtype != "auto":
-            return self._spec.dtype
-        is_cpu = not torch.cuda.is_available()
-        return "float32" if is_cpu else stored_dtype(self._checkpoint.config)
+        return dtype_of(self._spec.dtype, device_of("auto"), self._checkpoint.config)
 
     @property
     def _positions(self) -> int:
-        """The most tokens of prompt and answer together the model was made for."""
-        text_config = self._checkpoint.config.get_text_config()
-        return int(getattr(text_config, "max_position_embeddings", None) or sys.maxsize)
+        return position_limit(self._checkpoint.config)
 
 
-def _seed(request: Request, reply: int) -> int:
-    """The seed of one reply: its own, and decoding.seed is covered by the key."""
-    return int(digest((request.key, reply))[:15], 16)
-
-
-def _told(read: ScoringPrompt, output: "RequestOutput") -> PromptLogprobs:
-    """What the engine tells of a reading."""
+def _prompt_logprobs(read: ScoringPrompt, output: "RequestOutput") -> PromptLogprobs:
     [nexts] = output.outputs[0].logprobs
     own: list[Any] = list(output.prompt_logprobs or ())[1:]
     return PromptLogprobs(

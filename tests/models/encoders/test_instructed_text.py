@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.tiny_llm2vec import LLAMA_3, build_tiny_llm2vec
 
-from harness.models.encoders.instructions import SEPARATOR, TEXT_TOKENS, TURNS, Preparation
+from harness.models.encoders.llm2vec import SEPARATOR, TEXT_TOKENS, TURNS, Preparation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

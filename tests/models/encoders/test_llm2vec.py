@@ -13,8 +13,7 @@ from support.tiny_llm2vec import TinyLlm2Vec, build_tiny_llm2vec
 
 from harness.errors import ModelError, SpecError
 from harness.models.encoders.encoders import Encoder
-from harness.models.encoders.instructions import SEPARATOR
-from harness.models.encoders.llm2vec import Llm2Vec, Llm2VecPackage
+from harness.models.encoders.llm2vec import SEPARATOR, Llm2Vec, Llm2VecPackage
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,7 +2,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from harness.models.local.choice_scoring import length_buckets, split, token_batches
+from harness.models.local.choice_scoring import split, token_batches
+from harness.models.vectors import chunks
 
 
 class TooBigError(Exception):
@@ -19,10 +20,10 @@ def count_up(taken: list[int]) -> Iterator[int]:
         yield number
 
 
-def test_windows_take_no_more_than_they_hand_out() -> None:
+def test_chunks_take_no_more_than_they_hand_out() -> None:
     taken: list[int] = []
 
-    assert next(length_buckets(count_up(taken), 3)) == [0, 1, 2]
+    assert next(chunks(count_up(taken), 3)) == [0, 1, 2]
 
     assert taken == [0, 1, 2]
 

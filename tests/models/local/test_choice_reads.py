@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from harness.models.local.tokenization import ChoiceTokens
-from harness.models.local.vllm_rows import (
+from harness.models.local.vllm_model import (
     MOST_NEXTS,
     PromptLogprobs,
     ScoringPrompt,

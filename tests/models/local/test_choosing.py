@@ -140,7 +140,7 @@ def test_a_prefix_tree_gives_each_row_what_it_gives_by_itself(kind: str) -> None
 
     found = chooser.sums(ROWS)
 
-    assert chooser.way is ScoringMode.TREE
+    assert chooser.mode is ScoringMode.TREE
     assert apart(found, [by_itself(model, row) for row in ROWS]) < 5e-5
 
 
@@ -153,7 +153,7 @@ def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
 
     found = chooser.sums(ROWS) + chooser.sums(ROWS[:3])
 
-    assert chooser.way is ScoringMode.PADDED
+    assert chooser.mode is ScoringMode.PADDED
     assert apart(found, [by_itself(model, row) for row in ROWS + ROWS[:3]]) < 5e-5
     told = [
         record.getMessage()
@@ -166,7 +166,7 @@ def test_a_model_that_cannot_follow_a_tree_is_scored_right_all_the_same(
 @pytest.mark.parametrize("way", ScoringMode)
 def test_all_ways_agree(llama: PreTrainedModel, expected: list[float], way: ScoringMode) -> None:
     chooser = ChoiceScorer(llama, batch_tokens=100)
-    chooser.way = way
+    chooser.mode = way
 
     assert apart(chooser.sums(ROWS), expected) < 1e-5
 
@@ -178,7 +178,7 @@ def test_order_and_batch_size_change_nothing_but_rounding(
     llama: PreTrainedModel, expected: list[float], way: ScoringMode, batch_tokens: int, seed: int
 ) -> None:
     chooser = ChoiceScorer(llama, batch_tokens=batch_tokens)
-    chooser.way = way
+    chooser.mode = way
     order = Random(seed).sample(range(len(ROWS)), len(ROWS))
 
     found = chooser.sums([ROWS[place] for place in order])
@@ -215,7 +215,7 @@ def test_each_node_is_computed_once_and_only_what_is_read_is_projected(batch_tok
         return hook
 
     chooser = ChoiceScorer(model, batch_tokens=batch_tokens)
-    assert chooser.way is ScoringMode.TREE
+    assert chooser.mode is ScoringMode.TREE
     model.model.embed_tokens.register_forward_hook(count("computed"))
     model.lm_head.register_forward_hook(count("projected"))
     chooser.sums(ROWS)
@@ -255,7 +255,7 @@ def test_what_does_not_fit_in_memory_is_tried_in_halves(
     expected: list[float], way: ScoringMode
 ) -> None:
     chooser = ChoiceScorer(cramped(30), batch_tokens=10**6)
-    chooser.way = way
+    chooser.mode = way
 
     assert apart(chooser.sums(ROWS), expected) < 1e-5
 
@@ -265,7 +265,7 @@ def test_a_row_too_long_for_memory_is_missing_and_the_others_are_not(
     expected: list[float], way: ScoringMode
 ) -> None:
     chooser = ChoiceScorer(cramped(18), batch_tokens=10**6)
-    chooser.way = way
+    chooser.mode = way
 
     found = chooser.sums(ROWS)
 
@@ -288,7 +288,7 @@ def test_a_tree_that_is_refused_for_long_rows_alone_is_left_for_good(
     chooser = ChoiceScorer(hooked(want_more), batch_tokens=10**6)
 
     assert apart(chooser.sums(ROWS), expected) < 1e-5
-    assert chooser.way is ScoringMode.PADDED
+    assert chooser.mode is ScoringMode.PADDED
     assert "its attention has indices" in caplog.text
 
 
@@ -305,7 +305,7 @@ def test_half_types_follow_the_tree_within_their_rounding(dtype: torch.dtype, mo
     chooser = ChoiceScorer(model, batch_tokens=100)
 
     assert apart(chooser.sums(ROWS), [by_itself(model, row) for row in ROWS]) < most
-    assert chooser.way is ScoringMode.TREE
+    assert chooser.mode is ScoringMode.TREE
 
 
 def test_nothing_to_score_is_no_work(llama: PreTrainedModel) -> None:

@@ -35,7 +35,7 @@ def test_temperature_0_takes_what_a_loop_by_hand_takes(
 ) -> None:
     rows = [SamplingRow(p, 40, 0.0, 0) for p in (PROMPT, prompt)]
 
-    assert drawer.draw(rows)[1].tokens == likeliest(drawer, prompt, 40)
+    assert drawer.sample(rows)[1].tokens == likeliest(drawer, prompt, 40)
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
@@ -44,7 +44,7 @@ def test_draws_follow_the_softmax_of_the_logits(drawer: Sampler, temperature: fl
         logits = drawer.model(torch.tensor([PROMPT])).logits[0, -1]
     expected, order = torch.softmax(logits / temperature, 0).sort(descending=True)
 
-    drawn = drawer.draw([SamplingRow(PROMPT, 1, temperature, seed) for seed in range(2000)])
+    drawn = drawer.sample([SamplingRow(PROMPT, 1, temperature, seed) for seed in range(2000)])
 
     counts = Counter(row.tokens[0] for row in drawn)
     shares = [counts[int(token)] / 2000 for token in order[:8]]
@@ -55,7 +55,7 @@ def test_draws_follow_the_softmax_of_the_logits(drawer: Sampler, temperature: fl
 
 
 def test_equal_seeds_draw_equally_and_other_seeds_do_not(drawer: Sampler) -> None:
-    drawn = [d.tokens for d in drawer.draw([SamplingRow(PROMPT, 20, 1.0, s) for s in (5, 6, 5)])]
+    drawn = [d.tokens for d in drawer.sample([SamplingRow(PROMPT, 20, 1.0, s) for s in (5, 6, 5)])]
 
     assert drawn[0] == drawn[2] != drawn[1]
 
@@ -78,7 +78,7 @@ def test_noise_is_equal_on_every_machine() -> None:
 
 
 def test_an_answer_ends_with_its_end_token_or_is_cut(drawer: Sampler) -> None:
-    drawn = drawer.draw([SamplingRow(PROMPT, 60, 1.0, seed) for seed in range(20)])
+    drawn = drawer.sample([SamplingRow(PROMPT, 60, 1.0, seed) for seed in range(20)])
 
     assert {row.is_cut for row in drawn} == {True, False}
     for row in drawn:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from harness.core import Response
-from harness.models.local.vllm_rows import MOST_ROWS, EngineRequest, EngineRow, RequestQueue
+from harness.models.local.vllm_engine import MOST_ROWS, EngineRequest, EngineRow, RequestQueue
 
 
 @dataclass
@@ -66,19 +66,19 @@ def texts(responses: Iterator[Response]) -> list[tuple[str, ...] | None]:
 def test_outputs_of_a_job_stand_in_the_order_of_its_rows() -> None:
     jobs = [job("a", (1, 2, 3), (4,), (5, 6))]
 
-    assert texts(line().worked(iter(jobs))) == [("6", "4", "11")]
+    assert texts(line().answer(iter(jobs))) == [("6", "4", "11")]
 
 
 def test_a_job_is_done_as_soon_as_its_last_row_is() -> None:
     jobs = [job("long", (1, 1, 1)), job("short", (2,)), job("two", (3,), (3, 3))]
 
-    assert texts(line().worked(iter(jobs))) == [("2",), ("3", "6"), ("3",)]
+    assert texts(line().answer(iter(jobs))) == [("2",), ("3", "6"), ("3",)]
 
 
 def test_a_response_among_the_jobs_passes_through() -> None:
     passing = Response("p", texts=("as it is",))
 
-    assert texts(line().worked(iter([passing, job("a", (1,)), passing]))) == [
+    assert texts(line().answer(iter([passing, job("a", (1,)), passing]))) == [
         ("as it is",),
         ("as it is",),
         ("1",),
@@ -90,7 +90,7 @@ def test_nothing_waits_for_a_window_to_end() -> None:
     jobs = [job(str(n), (1,) * draw.randint(1, 4), (1,) * 3) for n in range(3 * MOST_ROWS)]
     engine = Adder()
 
-    done = list(line(engine).worked(iter(jobs)))
+    done = list(line(engine).answer(iter(jobs)))
 
     assert len({response.key for response in done}) == len(jobs)
     assert MOST_ROWS <= engine.most <= MOST_ROWS + 1
@@ -104,7 +104,7 @@ def test_jobs_are_taken_only_as_there_is_room() -> None:
             taken.append(1)
             yield job(str(len(taken)), (1,))
 
-    next(line().worked(endless()))
+    next(line().answer(endless()))
 
     assert len(taken) == MOST_ROWS
 
@@ -112,8 +112,8 @@ def test_jobs_are_taken_only_as_there_is_room() -> None:
 def test_closing_early_drops_its_rows_and_no_others() -> None:
     engine = Adder()
     both = line(engine)
-    kept = both.worked(iter([job("short", (1,)), job("kept", (1,) * 9)]))
-    left = both.worked(iter([job("done", (1,)), job("left", (1,) * 9, (1,) * 9)]))
+    kept = both.answer(iter([job("short", (1,)), job("kept", (1,) * 9)]))
+    left = both.answer(iter([job("done", (1,)), job("left", (1,) * 9, (1,) * 9)]))
     next(kept)
     next(left)
 
@@ -126,7 +126,7 @@ def test_closing_early_drops_its_rows_and_no_others() -> None:
 @pytest.mark.parametrize("turns", [(0, 1, 0, 1), (1, 1, 0, 0)])
 def test_two_who_share_an_engine_get_their_own(turns: tuple[int, ...]) -> None:
     shared = line()
-    both = [shared.worked(iter([job(who, (1, 1)), job(who, (1,) * 5)])) for who in "ab"]
+    both = [shared.answer(iter([job(who, (1, 1)), job(who, (1,) * 5)])) for who in "ab"]
 
     got = [(turn, next(both[turn]).key) for turn in turns]
 

@@ -129,4 +129,4 @@ def test_a_head_that_is_not_in_the_checkpoint_is_no_classifier(toy: Talk, base: 
     model = SequenceClassifier("tiny", spec, LabelQuestions(("a", "b"), {}, {}, frozenset()), None)
 
     with pytest.raises(HarnessError, match="train it first"):
-        _ = model._reader
+        _ = model._network

@@ -1,11 +1,11 @@
 """Vectors of sentence pairs to the matrices of a head, by the margin losses of the paper.
 
-The encoder stays as it is, so each sentence is a row of vectors worked out once, and all epochs
-learn from those rows. Everything drawn is drawn from one seed: on one machine the same seed gives
-the same bits. Nothing here encodes, splits or writes.
+The encoder is not trained, so each sentence is a row of vectors computed once for all epochs. All
+randomness comes from one seed: on one machine the same seed gives the same bits. Nothing here
+encodes, splits or writes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, sqrt
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from harness.implicitness.examples import PairExamples, Places, scaling
 from harness.implicitness.formula import (
     Features,
     Maps,
@@ -22,13 +21,14 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
+from harness.implicitness.training.examples import PairExamples, Places, scaling
 from harness.models.extras import require
+from harness.models.vectors import Progress
 from harness.specs.implicitness import Direction, SettingsSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-EpochProgress = Callable[[int, int], None]
 THREADS: Final = 1  # sums over several would depend on how many there are
 
 
@@ -37,7 +37,7 @@ class TrainedMember:
     """The float32 matrices of the best epoch, counted from 1.
 
     `history` has the implicitness accuracy on the validation examples after each epoch; it is
-    empty where there are none, and the last epoch is taken.
+    empty where there are none, and the last epoch is kept.
     """
 
     maps: Maps[Matrix]
@@ -47,7 +47,7 @@ class TrainedMember:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Rows of vectors, and places among them: of pairs [m, 4] and orders [o, 2] with margins."""
+    """Rows of vectors, and places among them: pairs [m, 4], orders [o, 2] with margins."""
 
     rows: "Tensor"
     pairs: "Tensor"
@@ -61,12 +61,12 @@ def train(
     *,
     seed: int,
     validation: PairExamples | None = None,
-    progress: EpochProgress | None = None,
+    progress: Progress | None = None,
 ) -> TrainedMember:
-    """The matrices that the examples lead to from a seeded start.
+    """Train the matrices on examples, from a seeded start.
 
-    The first of the epochs that order the most of the validation examples is kept; they must be
-    of the same vectors.
+    The first of the epochs that order most of the validation examples is kept; the validation
+    examples must be of the same vectors.
     """
     require("torch", extra="embed")
     import torch
@@ -74,22 +74,22 @@ def train(
     scale = scaling(known.vectors[_rows(known)]) if settings.is_scaled else None
     vectors = torch.from_numpy(scale.scaled(known.vectors) if scale else known.vectors)
     with _threads(THREADS):
-        course = _Course(known, vectors, settings, seed=seed)
-        kept, history = course.maps(), []
+        training = _Training(known, vectors, settings, seed=seed)
+        kept, history = training.maps(), []
         for epoch in range(1, settings.epochs + 1):
-            course.learn()
+            training.learn()
             if validation is not None:
-                history.append(course.accuracy(validation))
+                history.append(training.accuracy(validation))
             if not history or history.index(max(history)) == epoch - 1:
-                kept = course.maps()
+                kept = training.maps()
             if progress is not None:
-                progress(epoch, settings.epochs)
+                progress("epochs", epoch, settings.epochs)
     best = history.index(max(history)) + 1 if history else settings.epochs
     return TrainedMember(scale.unscaled(kept) if scale else kept, best, tuple(history))
 
 
-class _Course:
-    """Matrices on the way from a seeded start to trained ones."""
+class _Training:
+    """Matrices in training, from a seeded start."""
 
     def __init__(
         self, known: PairExamples, vectors: "Tensor", settings: SettingsSpec, *, seed: int
@@ -108,7 +108,7 @@ class _Course:
         )
 
     def learn(self) -> None:
-        """One epoch."""
+        """Train one epoch."""
         for batch in self._batches():
             self._optimizer.zero_grad()
             self._loss(batch).backward()  # type: ignore[no-untyped-call]  # torch's
@@ -124,17 +124,17 @@ class _Course:
 
         rows = _rows(held)
         with torch.no_grad():
-            found = implicitness(
+            scores = implicitness(
                 features(self._vectors[torch.from_numpy(rows)], self._maps()),
                 self._maps(),
                 self._settings.form,
             ).numpy()
         both = np.concatenate([held.pairs[:, :2], held.orders])
-        higher, lower = found[np.searchsorted(rows, both)].T
+        higher, lower = scores[np.searchsorted(rows, both)].T
         return float(np.mean((higher > lower) + 0.5 * (higher == lower)))
 
     def _xavier(self, shape: tuple[int, int]) -> "Tensor":
-        """Numbers drawn between plus and minus the square root of 6 / (ins + outs)."""
+        """Uniform numbers between plus and minus the square root of 6 / (ins + outs)."""
         import torch
 
         return (torch.rand(shape, generator=self._draw) * 2 - 1) * sqrt(6 / sum(shape))
@@ -143,7 +143,7 @@ class _Course:
         return Maps(*self._matrices)
 
     def _batches(self) -> Iterator[_Batch]:
-        """The examples in a new order; each batch has its share of the pairs and of the orders."""
+        """The examples in a new order; each batch has its share of pairs and of orders."""
         import torch
 
         known = self._known
@@ -154,7 +154,6 @@ class _Course:
             yield self._batch(pairs[part::count], orders[part::count])
 
     def _batch(self, pairs: Places, orders: Places) -> _Batch:
-        """Some of the examples, with the rows that they are about."""
         import torch
 
         known = self._known
@@ -169,30 +168,30 @@ class _Course:
         )
 
     def _loss(self, batch: _Batch) -> "Tensor":
-        """The margin losses of the paper, and one of levels: the lack of each margin, on average.
+        """The margin losses of the paper, and one of levels: the mean shortfall of each margin.
 
-        A pair's sides are set apart, and so are its negative's; the meanings of the negative's
-        must be further apart than those of the pair's.
+        The sides of a pair must differ in implicitness, and so must those of its negative; the
+        negative's sides must be further apart in meaning than the pair's.
         """
         settings, maps = self._settings, self._maps()
         found = features(self._noisy(self._vectors[batch.rows]), maps)
         scores = implicitness(found, maps, settings.form)
-        implied, said, implied_not, said_not = batch.pairs.T
-        loss = _lack(scores, implied, said, settings.margin)
-        loss = loss + _lack(scores, implied_not, said_not, settings.margin)
+        implied, stated, implied_not, stated_not = batch.pairs.T
+        loss = _shortfall(scores, implied, stated, settings.margin)
+        loss = loss + _shortfall(scores, implied_not, stated_not, settings.margin)
         if len(batch.orders):
             more, less = batch.orders.T
-            loss = loss + settings.level_weight * _lack(scores, more, less, batch.margins)
+            loss = loss + settings.level_weight * _shortfall(scores, more, less, batch.margins)
         if settings.pragmatic_weight:
-            sides = [_taken(found, side) for side in batch.pairs.T]
+            sides = [_pragmatic_at(found, side) for side in batch.pairs.T]
             near = pragmatic_distance(sides[0], sides[1], settings.form)
             far = pragmatic_distance(sides[2], sides[3], settings.form)
-            lacks = (settings.pragmatic_margin - (far - near)).relu().mean()
-            loss = loss + settings.pragmatic_weight * lacks
+            shortfall = (settings.pragmatic_margin - (far - near)).relu().mean()
+            loss = loss + settings.pragmatic_weight * shortfall
         return loss
 
     def _noisy(self, rows: "Tensor") -> "Tensor":
-        """The rows with a new vector added to each."""
+        """The rows with a new random vector added to each."""
         import torch
 
         if not self._settings.noise:
@@ -201,28 +200,30 @@ class _Course:
         return rows + drawn * (self._settings.noise / sqrt(rows.shape[1]))
 
 
-def _lack(scores: "Tensor", more: "Tensor", less: "Tensor", margin: "float | Tensor") -> "Tensor":
-    """How much is lacking of a margin by which some scores should be above others."""
+def _shortfall(
+    scores: "Tensor", more: "Tensor", less: "Tensor", margin: "float | Tensor"
+) -> "Tensor":
+    """The mean shortfall of a margin by which some scores should exceed others."""
     apart = scores.index_select(0, more) - scores.index_select(0, less)
     return (margin - apart).relu().mean()
 
 
-def _taken(found: "Features[Tensor]", places: "Tensor") -> "Features[Tensor]":
-    """The pragmatic features at some places: the distance asks for no others."""
+def _pragmatic_at(found: "Features[Tensor]", places: "Tensor") -> "Features[Tensor]":
+    """The pragmatic features at some places, the only ones the distance needs."""
     from torch.nn.functional import embedding  # indexing is slow backwards
 
-    taken = embedding(places, found.pragmatic)
-    return Features(taken, taken)
+    pragmatic = embedding(places, found.pragmatic)
+    return Features(pragmatic, pragmatic)
 
 
 def _rows(known: PairExamples) -> Places:
-    """The rows that examples are about, rising."""
+    """The rows that examples refer to, rising."""
     return np.unique(np.concatenate([known.pairs.ravel(), known.orders.ravel()]))
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Have torch compute with so many threads for a while."""
+    """Set torch's number of threads inside the block."""
     import torch
 
     before = torch.get_num_threads()

@@ -1,11 +1,10 @@
-"""Training pairs to how each form of the metric and each setting of its losses does.
+"""Training pairs to how well each form of the metric and each setting of its losses does.
 
-The twelve forms of the paper's ablation and the settings that it swept, one after the other with
-the others as the recipe has them, each trained from several seeds. Nothing here encodes, reads or
-writes.
+The twelve forms of the paper's ablation and the settings that it swept are tried one at a time, the
+others as in the recipe, each from several seeds. Nothing here encodes, reads or writes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, Literal
@@ -13,13 +12,14 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from harness.analysis.plots import Plot, Series, svg
-from harness.implicitness.examples import Embedded
 from harness.implicitness.formula import FORMS
-from harness.implicitness.metrics import HeadMetrics, head_metrics
 from harness.implicitness.pairs import TrainingPair, data_digest
-from harness.implicitness.splits import Split
-from harness.implicitness.train import head_of, train_members
+from harness.implicitness.training.examples import Embedded
+from harness.implicitness.training.metrics import HeadMetrics, head_metrics
+from harness.implicitness.training.splits import Split
+from harness.implicitness.training.train import head_of, train_members
 from harness.models.encoders.encoders import Encoder
+from harness.models.vectors import Progress
 from harness.parts import digest
 from harness.specs.implicitness import RecipeSpec, SettingsSpec
 
@@ -57,7 +57,7 @@ class Origin:
         recipe: tuple[str, RecipeSpec],
         encoder: Encoder,
     ) -> "Origin":
-        """The origin of trainings on the pairs of a file, by a recipe with its name."""
+        """Describe trainings on the pairs of a file, by a recipe with its name."""
         name, spec = recipe
         return cls(
             f"{file}@{data_digest(pairs)[:8]}",
@@ -68,7 +68,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class AblationTrial:
-    """One form or setting that is tried; `value` is the form's name or the setting's number."""
+    """One form or setting to try; `value` is the form's name or the setting's number."""
 
     setting: Setting
     value: str
@@ -77,7 +77,7 @@ class AblationTrial:
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """What one training came to on the test pairs."""
+    """The metrics of one training on the test pairs."""
 
     setting: Setting
     value: str
@@ -86,15 +86,15 @@ class AblationRow:
     figures: HeadMetrics
 
     def cells(self, origin: Origin) -> tuple[object, ...]:
-        """The row of a table with COLUMNS; null where there was nothing to measure."""
+        """The row of a table with COLUMNS; None where there was nothing to measure."""
         found = self.figures
-        told = (found.implicitness, found.pragmatics, found.tau, found.rho)
+        metrics = (found.implicitness, found.pragmatics, found.tau, found.rho)
         made_of = (origin.data, origin.recipe, origin.encoder)
-        return (str(self.setting), self.value, self.seed, self.epoch, *told, *made_of)
+        return (str(self.setting), self.value, self.seed, self.epoch, *metrics, *made_of)
 
 
 def trials(settings: SettingsSpec) -> list[AblationTrial]:
-    """The twelve forms, then each value of each swept setting, the rest being `settings`."""
+    """List the twelve forms, then each value of each swept setting, the rest as in `settings`."""
     grid = [
         AblationTrial(
             "form",
@@ -116,15 +116,15 @@ def trials(settings: SettingsSpec) -> list[AblationTrial]:
     return [*grid, *swept]
 
 
-def tried(
+def run_trials(
     parts: Split,
     embedded: Embedded,
     recipe: RecipeSpec,
     *,
     runs: int,
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> Iterator[AblationRow]:
-    """What each trial comes to, once for each of as many seeds as there are runs.
+    """Train and measure each trial, once for each of `runs` seeds.
 
     Trials of equal settings are trained once.
     """
@@ -132,7 +132,7 @@ def tried(
     known: dict[tuple[SettingsSpec, int], tuple[int, HeadMetrics]] = {}
     for done, trial in enumerate(planned):
         for seed in range(recipe.seed, recipe.seed + runs):
-            progress(done, len(planned))
+            progress("trials", done, len(planned))
             if (trial.settings, seed) not in known:
                 one = replace(recipe, settings=trial.settings, members=1)
                 (member,) = train_members(parts, embedded, one, seed=seed)
@@ -140,7 +140,7 @@ def tried(
                 known[trial.settings, seed] = member.epoch, head_metrics(head, parts.test, embedded)
             epoch, found = known[trial.settings, seed]
             yield AblationRow(trial.setting, trial.value, seed, epoch, found)
-    progress(len(planned), len(planned))
+    progress("trials", len(planned), len(planned))
 
 
 def picture(rows: Sequence[AblationRow]) -> str:

@@ -1,51 +1,49 @@
 """Training pairs and a recipe to a head with its card.
 
-A head is never tested on a sentence that it learned of, nor on one nearly equal to it. Nothing
+A head is never tested on a sentence that it was trained on, nor on one nearly equal to it. Nothing
 here reads or writes files.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import stdev
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import to_builtins
 
-from harness.implicitness.examples import Embedded, embed, examples
 from harness.implicitness.head import Head, HeadCard
-from harness.implicitness.losses import TrainedMember, train
-from harness.implicitness.metrics import HeadMetrics, head_metrics, mean_known, word_presence
 from harness.implicitness.pairs import TrainingPair, data_digest
-from harness.implicitness.splits import Split, folds, split
+from harness.implicitness.training.examples import Embedded, embed, examples
+from harness.implicitness.training.losses import TrainedMember, train
+from harness.implicitness.training.metrics import (
+    HeadMetrics,
+    head_metrics,
+    mean_known,
+    word_presence,
+)
+from harness.implicitness.training.splits import Split, folds, split
 from harness.models.encoders.encoders import Encoder
+from harness.models.vectors import Progress
 from harness.specs.implicitness import RecipeSpec
 from harness.text.dedup import LIKENESS, fingerprint
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Training pairs, under the name that a card calls them by."""
+    """Training pairs, under the name that a card gives them."""
 
     name: str
     pairs: Sequence[TrainingPair]
 
 
-class StageProgress(Protocol):
-    """Called with what is being done, how many of it are done, and of how many."""
-
-    def __call__(self, what: str, done: int, of: int, /) -> None:
-        """Hear of it."""
-        ...
-
-
 def make_head(
-    name: str, data: Data, recipe: RecipeSpec, *, encoder: Encoder, progress: StageProgress
+    name: str, data: Data, recipe: RecipeSpec, *, encoder: Encoder, progress: Progress
 ) -> Head:
-    """The head that a recipe makes of some pairs, with what was measured on its card.
+    """Train a head on some pairs by a recipe; its metrics are on its card.
 
-    `encoder` is the one that the recipe names. Progress is told of sentences and folds.
+    `encoder` is the one that the recipe names. Progress counts sentences and folds.
     """
-    embedded = embed(data.pairs, encoder, lambda done, of: progress("sentences", done, of))
+    embedded = embed(data.pairs, encoder, progress)
     parts = split(data.pairs, seed=recipe.seed, shares=recipe.split)
     members = train_members(parts, embedded, recipe, seed=recipe.seed)
     bare = head_of(name, members, recipe, encoder_digest=encoder.digest)
@@ -56,13 +54,11 @@ def make_head(
         found = head_metrics(bare, parts.test, embedded, words=word_presence(parts.train))
         metrics |= {f"test {key}": value for key, value in asdict(found).items()}
     if recipe.folds:
-        metrics |= cross_validated(
-            data.pairs, recipe, embedded, progress=lambda done, of: progress("folds", done, of)
-        )
+        metrics |= cross_validated(data.pairs, recipe, embedded, progress=progress)
     card = HeadCard(
         data=data.name,
         data_digest=data_digest(data.pairs),
-        split=_told(parts, recipe),
+        split=_split_text(parts, recipe),
         seeds=tuple(recipe.seed + place for place in range(recipe.members)),
         settings=_settings(recipe, [member.epoch for member in members]),
         metrics=metrics,
@@ -74,8 +70,8 @@ def make_head(
     )
 
 
-def _told(parts: Split, recipe: RecipeSpec) -> str:
-    """A split in words."""
+def _split_text(parts: Split, recipe: RecipeSpec) -> str:
+    """A split in words, as the card has it."""
     return (
         f"{len(parts.train)} pairs to learn from, {len(parts.validation)} to choose the epoch by, "
         f"{len(parts.test)} to test on (seed {recipe.seed}); {parts.groups} groups, linked by "
@@ -91,7 +87,7 @@ def _settings(recipe: RecipeSpec, epochs: list[int]) -> dict[str, bool | int | f
 
 
 def _seen(parts: Split) -> frozenset[str]:
-    """The fingerprints of the texts that a head learned of, or that chose its epochs."""
+    """The fingerprints of the texts that trained a head or chose its epochs."""
     known = (*parts.train, *parts.validation)
     return frozenset(fingerprint(text) for pair in known for text in pair.sentences)
 
@@ -99,7 +95,7 @@ def _seen(parts: Split) -> frozenset[str]:
 def train_members(
     parts: Split, embedded: Embedded, recipe: RecipeSpec, *, seed: int
 ) -> list[TrainedMember]:
-    """As many sets of matrices as a recipe has members, by the seed and those behind it."""
+    """Train as many sets of matrices as a recipe has members, with successive seeds."""
     known = examples(parts.train, embedded)
     held = examples(parts.validation, embedded) if parts.validation else None
     return [
@@ -117,7 +113,7 @@ def head_of(
     card: HeadCard | None = None,
     seen: frozenset[str] = frozenset(),
 ) -> Head:
-    """The head of a recipe's members."""
+    """Build the head of a recipe's members."""
     return Head(
         name=name,
         members=tuple(member.maps for member in members),
@@ -137,11 +133,11 @@ def cross_validated(
     recipe: RecipeSpec,
     embedded: Embedded,
     *,
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> dict[str, float | None]:
-    """The figures by name, each the mean over folds and seeds.
+    """Measure a recipe by folds: each metric by name, the mean over folds and seeds.
 
-    Beside each stands its standard deviation between the seeds, where there are several.
+    `NAME sd` is the standard deviation between the seeds, where there are several.
     """
     by_seed: list[list[HeadMetrics]] = []
     for seed in recipe.fold_seeds:
@@ -149,7 +145,7 @@ def cross_validated(
         shares = CHOOSING if recipe.split[1] else (1, 0)
         for parts in folds(pairs, seed=seed, count=recipe.folds, shares=shares):
             by_seed[-1].append(_measured(parts, recipe, embedded, seed=seed))
-            progress(sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
+            progress("folds", sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
     metrics: dict[str, float | None] = {}
     for name in asdict(by_seed[0][0]):
         means = [mean_known([getattr(one, name) for one in found]) for found in by_seed]
@@ -161,7 +157,7 @@ def cross_validated(
 
 
 def _measured(parts: Split, recipe: RecipeSpec, embedded: Embedded, *, seed: int) -> HeadMetrics:
-    """The figures of one fold. The members of no two seeds are alike."""
+    """The metrics of one fold. The members of no two seeds are alike."""
     members = train_members(parts, embedded, recipe, seed=seed * 1000)
     head = head_of("fold", members, recipe, encoder_digest="")
     return head_metrics(head, parts.test, embedded, words=word_presence(parts.train))

@@ -1,8 +1,8 @@
-"""Training pairs to whether anything but the meaning tells their sides and their levels apart.
+"""Training pairs to measures of what besides meaning distinguishes their sides and levels.
 
-A metric learns what is easiest. Where explicit sentences are shorter, or hedges mark a level, it
-learns that, and fails on sentences from elsewhere. Each measure here has a limit, and the pairs
-that ship keep all of them. Pure.
+A metric learns the easiest cue. If explicit sentences are shorter, or hedges mark a level, it
+learns that, and fails on sentences from elsewhere. Each measure has a limit, and the pairs that
+ship keep all of them. Pure.
 """
 
 import re
@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 
 from harness.errors import DataError
-from harness.implicitness.metrics import word_presence
 from harness.implicitness.pairs import TrainingPair
-from harness.implicitness.splits import folds
+from harness.implicitness.training.metrics import accuracy, word_presence
+from harness.implicitness.training.splits import folds
 from harness.stats.correlation import document_taus
 from harness.text.dedup import normal
 
@@ -51,17 +51,16 @@ MARKS: Final[dict[str, Callable[[str], bool]]] = {
         re.search(r"\b(want|need|must|should)\b", text.lower())
     ),
 }
-"""What a sentence can be told by without being understood."""
+"""What a model can notice in a sentence without its meaning."""
 SOFTENED: Final = 0.35
-"""What the share of hedges may differ by between levels: to hedge is to soften, as the second of
-four levels does."""
+"""How far the share of hedges may differ between levels: the second of four levels often hedges."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintMeasure:
-    """A measured value and the limits it must keep; null where there is no such limit.
+    """A measured value and the limits it must keep; None where there is no such limit.
 
-    A value that cannot be measured is null, and keeps no limit.
+    A value that cannot be measured is None, and keeps no limit.
     """
 
     name: str
@@ -80,16 +79,15 @@ class LintMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintLimits:
-    """How far the two sides, or the levels, may differ, and how much there must be (null: any).
+    """How far the sides, or the levels, may differ, and how many there must be (None: any).
 
     `apart` bounds the difference between the shares of a mark on the two sides, `steps` that
     between any two levels, `first_word` that of one first word. `length` bounds the difference of
     mean lengths as a share of the greater, of sides and (`level_length`) of levels; `longer` how
-    far the share of pairs with the longer implicit side may be from a half; `forms` is the least
-    share of meanings with a pair whose implicit side is the longer, and one whose explicit side
-    is, by as much as `form`; `order` bounds the mean tau
-    of level and length. `words` is the most that word presence may tell of pairs whose groups it
-    has not seen, a share.
+    far the share of pairs with the longer implicit side may be from a half. `forms` is the least
+    share of meanings that have a pair whose implicit side is longer by the factor `form`, and a
+    pair whose explicit side is. `order` bounds the mean tau of level and length. `words` is the
+    highest accuracy of word presence, a share, on pairs of unseen groups.
     """
 
     pairs: int | None = None
@@ -108,7 +106,7 @@ class LintLimits:
 
 
 def measures(pairs: Sequence[TrainingPair], limits: LintLimits | None = None) -> list[LintMeasure]:
-    """All measures of some pairs, with their limits."""
+    """Measure some pairs, with the limit of each measure."""
     bound = limits or LintLimits()
     graded = [pair.levels for pair in pairs if pair.levels]
     return [
@@ -119,7 +117,7 @@ def measures(pairs: Sequence[TrainingPair], limits: LintLimits | None = None) ->
         *_sides(pairs, bound),
         *_forms(pairs, bound),
         *_levels(graded, bound),
-        LintMeasure("word presence", _told_by_words(pairs), most=bound.words),
+        LintMeasure("word presence", _accuracy_by_words(pairs), most=bound.words),
     ]
 
 
@@ -145,7 +143,7 @@ def _sides(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMea
 
 
 def _forms(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMeasure]:
-    """How many meanings, where they are told, are there in a long and in a short form."""
+    """The share of meanings, where labelled, that occur in a long and in a short form."""
     ratios: dict[str, list[float]] = {}
     for pair in pairs:
         if pair.meaning is not None:
@@ -161,41 +159,37 @@ def _levels(graded: Sequence[tuple[str, ...]], bound: LintLimits) -> Iterator[Li
     by_size: dict[int, list[tuple[str, ...]]] = {}
     for levels in graded:
         by_size.setdefault(len(levels), []).append(levels)
-    for size, found in sorted(by_size.items()):
-        sides = list(zip(*found, strict=True))
+    for size, sets in sorted(by_size.items()):
+        sides = list(zip(*sets, strict=True))
         for name, has in MARKS.items():
             shares = [_share(side, has) for side in sides]
             most = SOFTENED if name == "hedge" else bound.steps
             yield LintMeasure(f"{size} levels: {name}", max(shares) - min(shares), most=most)
-        lengths = [[len(normal(text).split()) for text in levels] for levels in found]
+        lengths = [[len(normal(text).split()) for text in levels] for levels in sets]
         means = np.mean(lengths, axis=0)
         apart = float((means.max() - means.min()) / means.max())
         yield LintMeasure(f"{size} levels: length", apart, most=bound.level_length)
-        taus = document_taus([range(size)] * len(found), lengths)
-        order = float(np.nan_to_num(taus).mean())  # levels of one length tell nothing
+        taus = document_taus([range(size)] * len(sets), lengths)
+        order = float(np.nan_to_num(taus).mean())  # of one length: no order
         yield LintMeasure(f"{size} levels: order of length", order, -bound.order, bound.order)
 
 
 def _repeated(pairs: Sequence[TrainingPair]) -> int:
-    """How many sentences are there more than once, but for case, marks and blanks."""
+    """Count repeated sentences, regardless of case, marks and blanks."""
     texts = Counter(normal(text) for pair in pairs for text in pair.sentences)
     return sum(count - 1 for count in texts.values())
 
 
-def _told_by_words(pairs: Sequence[TrainingPair]) -> float | None:
-    """The share of pairs whose sides word presence tells, in five folds of groups.
-
-    Null where there are too few groups.
-    """
-    right: list[float] = []
+def _accuracy_by_words(pairs: Sequence[TrainingPair]) -> float | None:
+    """The accuracy of word presence in five folds of groups; None where there are too few."""
+    differences: list[float] = []
     try:
         for parts in folds(pairs, seed=0, count=5, shares=(1, 0)):
-            told = word_presence(parts.train)
-            apart = [told(pair.implicit) - told(pair.explicit) for pair in parts.test]
-            right += [(one > 0) + 0.5 * (one == 0) for one in apart]
+            score = word_presence(parts.train)
+            differences += [score(pair.implicit) - score(pair.explicit) for pair in parts.test]
     except DataError:
         return None
-    return fmean(right)
+    return accuracy(differences)
 
 
 def _share(texts: Sequence[str], has: Callable[[str], bool]) -> float:

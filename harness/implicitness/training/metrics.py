@@ -1,7 +1,7 @@
-"""A head and held-out pairs to how well it does: on pairs, on meanings, on graded levels.
+"""A head and held-out pairs to its accuracy on pairs, on meanings and on graded levels.
 
-The baseline beside it knows no meaning: it adds up how much more often each word stood on the
-implicit side of the training pairs.
+The baseline, word presence, knows no meaning: it adds up how much more often each word occurred on
+the implicit side of the training pairs.
 """
 
 from collections import Counter
@@ -12,18 +12,18 @@ from statistics import fmean
 
 import numpy as np
 
-from harness.implicitness.examples import Embedded
 from harness.implicitness.head import Head, Numbers
 from harness.implicitness.pairs import TrainingPair
+from harness.implicitness.training.examples import Embedded
 from harness.stats.correlation import document_taus, spearman
 from harness.text.dedup import normal
 
 
 @dataclass(frozen=True, slots=True)
 class HeadMetrics:
-    """How well held-out pairs are told; null where there is nothing to tell.
+    """How well a head scores held-out pairs; None where there are none of a kind.
 
-    `implicitness` is the share of pairs whose implicit side is scored above the explicit one,
+    `implicitness` is the share of pairs whose implicit side scores above the explicit one,
     `pragmatics` that of pairs whose sides are nearer in meaning than its negative's, 0 to 1, ties
     half. `tau` (tau-b) and `rho` are the means of the rank correlations of each set of levels
     with its order, -1 to 1; `words` is the implicitness accuracy of word presence.
@@ -43,7 +43,7 @@ def head_metrics(
     *,
     words: Callable[[str], float] | None = None,
 ) -> HeadMetrics:
-    """How well a head tells held-out pairs, whose sentences are all embedded."""
+    """Measure a head on held-out pairs, whose sentences are all embedded."""
     scores = head.implicitness(embedded.vectors)
 
     def score(text: str) -> float:
@@ -52,30 +52,32 @@ def head_metrics(
     apart = [score(pair.implicit) - score(pair.explicit) for pair in held]
     graded = [[score(text) for text in pair.levels] for pair in held if pair.levels]
     return HeadMetrics(
-        implicitness=_share(apart),
-        pragmatics=_share(_nearer(head, held, embedded).tolist()),
+        implicitness=accuracy(apart),
+        pragmatics=accuracy(_nearer(head, held, embedded).tolist()),
         tau=mean_known([_tau(found) for found in graded]),
         rho=mean_known([spearman(range(len(found)), found).value for found in graded]),
-        words=_share([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
+        words=accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
     )
 
 
 def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
-    """What a text's words alone tell: the sum over its different words of the log of how often
-    they stood on implicit sides over how often on explicit ones, each plus one (naive Bayes).
+    """Train the baseline: a function from a text to its score by words alone.
+
+    The score is the sum, over the text's distinct words, of the log of how often each occurred on
+    implicit sides over how often on explicit ones, each plus one (naive Bayes).
     """
-    implied = _counts(pair.implicit for pair in known)
-    said = _counts(pair.explicit for pair in known)
+    implicit = _counts(pair.implicit for pair in known)
+    explicit = _counts(pair.explicit for pair in known)
 
-    def told(text: str) -> float:
+    def score(text: str) -> float:
         words = sorted(set(normal(text).split()))
-        return sum(log((implied[word] + 1) / (said[word] + 1)) for word in words)
+        return sum(log((implicit[word] + 1) / (explicit[word] + 1)) for word in words)
 
-    return told
+    return score
 
 
 def _counts(texts: Iterable[str]) -> Counter[str]:
-    """In how many texts each word stands."""
+    """In how many texts each word occurs."""
     return Counter(word for text in texts for word in set(normal(text).split()))
 
 
@@ -93,18 +95,18 @@ def _nearer(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Num
     return head.pragmatic_distance(rows[2], rows[3]) - head.pragmatic_distance(rows[0], rows[1])
 
 
-def _share(apart: Sequence[float]) -> float | None:
-    """The share of differences above zero, those of zero half."""
+def accuracy(apart: Sequence[float]) -> float | None:
+    """The share of differences above zero, those of zero half; None without any."""
     return mean_known([(one > 0) + 0.5 * (one == 0) for one in apart])
 
 
 def _tau(scores: Sequence[float]) -> float | None:
-    """Kendall's tau-b of scores with their order; null where all are equal."""
+    """Kendall's tau-b of scores with their order; None where all are equal."""
     tau = float(document_taus([range(len(scores))], [scores])[0])
     return None if np.isnan(tau) else tau
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
-    """The mean of the values there are; null where there are none."""
+    """The mean of the values that are not None; None if there are none."""
     there = [value for value in values if value is not None]
     return fmean(there) if there else None

@@ -1,9 +1,8 @@
 """Training pairs to parts that share no group and no sentence, not even a nearly equal one.
 
 A random split of augmented data tests on what it trained on: nearly half of the pairs that the
-metric's authors used are rewordings of one another. Here sentences are linked where their words
-are nearly the same, pairs where they share a group or a linked sentence, and what is linked stays
-in one part. Pure.
+metric's authors used are rewordings of one another. Here sentences with nearly the same words are
+linked, and pairs that share a group or a linked sentence; linked pairs stay in one part. Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,10 +19,10 @@ SHARES: Final = (8, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Pairs to learn from, to choose the epoch by, and to test on; the last two may be empty.
+    """Pairs to train on, to choose the epoch by, and to test on; the last two may be empty.
 
-    `redrawn` counts given negatives that lay in another part than their pair, and were replaced
-    by drawn ones; `groups` counts what was dealt out, which is never parted.
+    `redrawn` counts given negatives that lay in another part than their pair and were replaced by
+    drawn ones; `groups` counts the linked groups, which are never divided.
     """
 
     train: tuple[TrainingPair, ...]
@@ -34,10 +33,10 @@ class Split:
 
 
 class Links:
-    """Sentences, by their normal form, that may not be parted (union-find)."""
+    """Sentences, by their normal form, that must stay in one part (union-find)."""
 
     def __init__(self, pairs: Sequence[TrainingPair]) -> None:
-        """Link what the pairs link: their sentences, their groups, and nearly equal sentences."""
+        """Link the sentences of a pair, of a group, and nearly equal sentences."""
         self._above: dict[str, str] = {}
         groups: dict[str, str] = {}
         for pair in pairs:
@@ -52,7 +51,7 @@ class Links:
             self._join(one, other)
 
     def root(self, text: str) -> str:
-        """The sentence that stands for all that a normal form is linked to."""
+        """The sentence that represents all that a normal form is linked to."""
         above = self._above
         above.setdefault(text, text)
         while above[text] != text:
@@ -61,7 +60,7 @@ class Links:
         return text
 
     def of(self, pair: TrainingPair) -> str:
-        """The sentence that stands for all that a pair is linked to."""
+        """The sentence that represents all that a pair is linked to."""
         return self.root(normal(pair.implicit))
 
     def _join(self, one: str, other: str) -> None:
@@ -72,7 +71,7 @@ class Links:
 def split(
     pairs: Sequence[TrainingPair], *, seed: int, shares: tuple[int, int, int] = SHARES
 ) -> Split:
-    """Deal the pairs out by their groups, and give each a negative of its own part."""
+    """Split the pairs by their groups, and give each a negative of its part."""
     links = Links(pairs)
     return _split(deal(pairs, links, seed=seed, shares=shares), links, seed=seed)
 
@@ -80,9 +79,9 @@ def split(
 def folds(
     pairs: Sequence[TrainingPair], *, seed: int, count: int, shares: tuple[int, int]
 ) -> Iterator[Split]:
-    """As many splits as there are folds: each fold is tested on once.
+    """Split the pairs as many times as there are folds: each fold is tested on once.
 
-    The others are dealt out, by `shares`, to learn from and to choose the epoch by.
+    The other folds are dealt, by `shares`, into training and the choice of the epoch.
     """
     links = Links(pairs)
     parts = deal(pairs, links, seed=seed, shares=(1,) * count)
@@ -94,10 +93,10 @@ def folds(
 def deal(
     pairs: Sequence[TrainingPair], links: Links, *, seed: int, shares: Sequence[int]
 ) -> list[list[TrainingPair]]:
-    """The pairs in parts, each in the order of the pairs; what is linked lies in one part.
+    """Deal the pairs into parts, in the order of the pairs; linked pairs lie in one part.
 
-    Groups are dealt in a seeded order, the large first, each to the part that lacks most of its
-    share. A part that has a share and gets nothing is an error.
+    Groups are dealt in a seeded order, the large first, each to the part furthest below its share.
+    A part that has a share and gets nothing is an error.
     """
     members: dict[str, list[int]] = {}
     for place, pair in enumerate(pairs):
@@ -120,7 +119,7 @@ def deal(
 
 
 def _split(parts: Sequence[Sequence[TrainingPair]], links: Links, *, seed: int) -> Split:
-    """Three parts, each with negatives of its own."""
+    """Three parts, each with negatives from its own pairs."""
     owners = _owners(parts, links)
     kept = [_kept(part, links, place, owners) for place, part in enumerate(parts)]
     redrawn = sum(
@@ -134,12 +133,12 @@ def _split(parts: Sequence[Sequence[TrainingPair]], links: Links, *, seed: int) 
 
 
 def _own(pair: TrainingPair) -> tuple[str, ...]:
-    """The sentences that a pair is made of."""
+    """The sentences of a pair, without its negative."""
     return (pair.implicit, pair.explicit, *pair.levels)
 
 
 def _owners(parts: Sequence[Sequence[TrainingPair]], links: Links) -> dict[str, int]:
-    """The part that each linked set of sentences lies in; a negative's is its first pair's."""
+    """The part of each linked set of sentences; a negative's is its first pair's."""
     owners = {links.of(pair): place for place, part in enumerate(parts) for pair in part}
     for place, part in enumerate(parts):
         for pair in part:
