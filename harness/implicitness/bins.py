@@ -114,13 +114,11 @@ def overlap_line(data: DataEntry, samples: Sequence[Sample]) -> str:
 
 
 def _without(sample: Sample) -> Sample:
-    """A sample without the score that its table brings."""
     references = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
     return replace(sample, references=references)
 
 
 def _with(sample: Sample, measured: TextScore) -> Sample:
-    """A sample with its score, and the flag that goes with it."""
     flags = sample.flags + ((f"implicitness_{measured.flag}",) if measured.flag else ())
     references = dict(_without(sample).references)
     if measured.value is not None:
@@ -143,7 +141,6 @@ def _warn_missing(samples: Sequence[Sample], by: str) -> None:
 
 
 def _flagged(samples: Sequence[Sample], seen: frozenset[str], *, of: str) -> tuple[Sample, ...]:
-    """The samples, those flagged whose text the scorer was trained on."""
     return tuple(
         replace(sample, flags=(*sample.flags, TRAINED_ON))
         if is_known(sample.fields.get(of), seen)

@@ -121,7 +121,6 @@ def _ranked(ranking: Ranking, values: Sequence[float | None]) -> RankedItem:
 
 
 def _ordered(ranking: Ranking, ranked: RankedItem) -> float | None:
-    """The share of the sentence pairs of unequal level whose scores are in order."""
     graded = [*zip(ranking.levels, ranked.scores, strict=True)]
     credits = [
         _higher(high[1], low[1])
@@ -134,7 +133,6 @@ def _ordered(ranking: Ranking, ranked: RankedItem) -> float | None:
 
 
 def _ends(ranking: Ranking, ranked: RankedItem) -> float | None:
-    """Whether the first of the lowest level scores below the first of the highest."""
     low = ranking.levels.index(min(ranking.levels))
     high = ranking.levels.index(max(ranking.levels))
     return _higher(ranked.scores[high], ranked.scores[low])

@@ -126,8 +126,6 @@ class Head:
 
 
 class _File(Spec, frozen=True, kw_only=True):
-    """The content of NAME.json."""
-
     format: str
     name: str
     width: int
@@ -230,7 +228,6 @@ def _read(path: Path) -> bytes:
 
 
 def _files(path: Path) -> tuple[Path, Path]:
-    """The two files of a head, by the path of either or by their common name."""
     stem = path.with_suffix("") if path.suffix in (".json", ".safetensors") else path
     return stem.with_name(f"{stem.name}.safetensors"), stem.with_name(f"{stem.name}.json")
 
@@ -245,7 +242,6 @@ def _member(tensors: dict[str, Matrix], place: int) -> Maps[Matrix]:
 
 
 def _named(maps: Maps[Matrix]) -> list[tuple[str, Matrix]]:
-    """The matrices of a member by name, in one order."""
     names = ("semantic", "pragmatic", "transfer", "transfer_semantic")
     return [(name, getattr(maps, name)) for name in names if getattr(maps, name) is not None]
 

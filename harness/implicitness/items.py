@@ -102,7 +102,6 @@ def read_items(table: Table, *, where: str) -> Items:
 def _each(
     rows: Sequence[Row], column: str, read: Callable[[Row, str], Item], *, where: str
 ) -> tuple[Item, ...]:
-    """The item of each row that fills a column."""
     found = []
     for number, row in enumerate(rows, start=1):
         if row.get(column) is None:
@@ -136,7 +135,6 @@ def _choice(row: Row, topic: str) -> Choice:
 
 
 def _listed(row: Row, column: str) -> tuple[object, ...]:
-    """The two or more sentences that a cell lists."""
     cell = row[column]
     if not isinstance(cell, list) or len(cell) < 2:
         raise ValueError(f"{column} is {cell!r:.80}, no list of two sentences or more")
@@ -144,7 +142,6 @@ def _listed(row: Row, column: str) -> tuple[object, ...]:
 
 
 def _grouped(rows: Sequence[Row], *, where: str) -> tuple[Ranking, ...]:
-    """The sentences of each topic, one a row, as one ranking."""
     by_topic: dict[str, list[tuple[object, float]]] = {}
     for number, row in enumerate(rows, start=1):
         if row["level"] is None:
@@ -162,7 +159,6 @@ def _grouped(rows: Sequence[Row], *, where: str) -> tuple[Ranking, ...]:
 
 
 def _level(row: Row, where: str) -> float:
-    """The level of a row, a finite number or its digits."""
     cell = row["level"]
     try:
         level = float(cell) if isinstance(cell, int | float | str) else float("nan")

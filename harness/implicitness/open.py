@@ -154,7 +154,6 @@ class CachedScorer:
 
 @lru_cache
 def _warn_unwritable(path: Path, why: str) -> None:
-    """Warn, once a process, that scores are not stored."""
     _log.warning("%s: cannot be written (%s); the texts will be scored again", path, why)
 
 

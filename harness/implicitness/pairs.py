@@ -126,7 +126,6 @@ def _has_same_meaning(pair: TrainingPair, other: TrainingPair) -> bool:
 
 
 def _own(row: Row) -> TrainingPair:
-    """A row of our layout."""
     levels = filled(row.get("levels"))
     if levels is not None and (not isinstance(levels, list) or len(levels) < 2):
         raise ValueError(f"levels is {levels!r:.80}, no list of two sentences or more")
@@ -140,7 +139,6 @@ def _own(row: Row) -> TrainingPair:
 
 
 def _released(row: Row) -> TrainingPair:
-    """A row of the released layout."""
     implicit, explicit, *negative = (_sentence(row.get(name), name) for name in RELEASED)
     return TrainingPair(
         implicit=implicit,

@@ -102,7 +102,6 @@ def _renamed(
 
 
 def _ends(name: str) -> Iterable[str]:
-    """The name, then the rest of it after each of its dots."""
     parts = name.split(".")
     return (".".join(parts[start:]) for start in range(len(parts)))
 
@@ -214,7 +213,6 @@ def _is_third(form: Form) -> bool:
 
 
 def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> dict[str, str]:
-    """The name of the entry for each matrix that there is."""
     keys = {role: key for role, key in asdict(spec.keys).items() if key is not None}
     if absent := [key for key in keys.values() if key not in weights]:
         raise ModelError(
@@ -237,7 +235,6 @@ def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> d
 
 
 def _leaf(key: str) -> str:
-    """The last part of an entry's name, less `weight` and `bias`."""
     return plain(LAYER.sub("", key).rpartition(".")[2])
 
 
@@ -292,8 +289,6 @@ Value = TypeVar("Value", Direction, Distance)
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
-    """The form in the JSON files; None where they lack it."""
-
     direction: str | None = None
     implicitness: str | None = None
     pragmatic: str | None = None
@@ -326,7 +321,6 @@ def published_scorer(
 
 
 def _folder(spec: PublishedSpec) -> Path:
-    """The folder of the files: a local one, or the hub's snapshot of a name."""
     if spec.model is None:
         raise SpecError(
             "the published weights are gated and ship with nobody: copy the scorer's YAML to "
@@ -348,7 +342,6 @@ def _folder(spec: PublishedSpec) -> Path:
 
 
 def _weight_file(folder: Path, spec: PublishedSpec) -> Path:
-    """The one file of weights in a folder, or the one that the YAML names."""
     names = sorted(path.name for path in folder.iterdir() if path.suffix in WEIGHTS)
     wanted = [name for name in names if spec.weights in (None, name)]
     if len(wanted) != 1:

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -96,11 +97,11 @@ class Scorer:
         for batch in reported_chunks(distinct, AT_ONCE, progress):
             scores = self.head.implicitness(self.encoder.encode(batch))
             values.update(zip(batch, scores.tolist(), strict=True))
-        is_cut = self._cut(distinct)
+        cut = self._cut(distinct)
         return [
             Scored(None, read)
             if isinstance(read, Flag)
-            else Scored(values[read], Flag.CUT if read in is_cut else None)
+            else Scored(values[read], Flag.CUT if read in cut else None)
             for read in reads
         ]
 
@@ -113,37 +114,29 @@ class Scorer:
         first of its texts that has one.
         """
         reads = [_pair_of(pair) for pair in pairs]
-        wanted = [read for read in reads if not isinstance(read, Flag)]
+        wanted = dict.fromkeys(read for read in reads if not isinstance(read, Flag))
         distinct = _distinct(text for pair in wanted for text in pair)
-        values = self._distances(wanted, distinct, progress)
-        is_cut = self._cut(distinct)
-        return [
-            Scored(None, read)
-            if isinstance(read, Flag)
-            else Scored(values[read], None if is_cut.isdisjoint(read) else Flag.CUT)
-            for read in reads
-        ]
-
-    def _distances(
-        self, pairs: Sequence[tuple[str, str]], distinct: list[str], progress: Progress | None
-    ) -> dict[tuple[str, str], float]:
         batches = reported_chunks(distinct, AT_ONCE, progress)
         parts = [self.encoder.encode(batch) for batch in batches]
         rows = np.concatenate(parts) if parts else np.empty((0, self.head.width), np.float32)
         place = {text: at for at, text in enumerate(distinct)}
-        distances: dict[tuple[str, str], float] = {}
-        for some in chunks(dict.fromkeys(pairs), AT_ONCE):
+        values: dict[tuple[str, str], float] = {}
+        for some in chunks(wanted, AT_ONCE):
             first, second = ([place[text] for text in side] for side in zip(*some, strict=True))
-            values = self.head.pragmatic_distance(rows[first], rows[second])
-            distances.update(zip(some, values.tolist(), strict=True))
-        return distances
+            found = self.head.pragmatic_distance(rows[first], rows[second])
+            values.update(zip(some, found.tolist(), strict=True))
+        cut = self._cut(distinct)
+        return [
+            Scored(None, read)
+            if isinstance(read, Flag)
+            else Scored(values[read], None if cut.isdisjoint(read) else Flag.CUT)
+            for read in reads
+        ]
 
     def _cut(self, texts: list[str]) -> set[str]:
-        """The texts whose end is not read, if the encoder has a limit."""
         if not isinstance(self.encoder, Limited):
             return set()
-        is_cut = self.encoder.cut(texts)
-        return {text for text, it_is in zip(texts, is_cut, strict=True) if it_is}
+        return set(compress(texts, self.encoder.cut(texts)))
 
 
 def is_known(text: object, seen: frozenset[str]) -> bool:

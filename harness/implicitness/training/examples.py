@@ -107,7 +107,6 @@ class Scaling:
         )
 
     def _back(self, matrix: Matrix) -> Matrix:
-        """A matrix [dim, k] on scaled rows as one on the rows themselves."""
         found = matrix.astype(np.float64) * self.factor[:, None]
         if self.constant is not None and self.value is not None:
             found[self.constant] -= self.shift @ found / self.value

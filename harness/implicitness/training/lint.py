@@ -122,7 +122,6 @@ def measures(pairs: Sequence[TrainingPair], limits: LintLimits | None = None) ->
 
 
 def _sides(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMeasure]:
-    """How the implicit and the explicit sentences differ."""
     implicit, explicit = [p.implicit for p in pairs], [p.explicit for p in pairs]
     for name, has in MARKS.items():
         apart = _share(implicit, has) - _share(explicit, has)
@@ -155,7 +154,6 @@ def _forms(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMea
 
 
 def _levels(graded: Sequence[tuple[str, ...]], bound: LintLimits) -> Iterator[LintMeasure]:
-    """How the levels of sets of equal size differ."""
     by_size: dict[int, list[tuple[str, ...]]] = {}
     for levels in graded:
         by_size.setdefault(len(levels), []).append(levels)

@@ -89,8 +89,6 @@ def train(
 
 
 class _Training:
-    """Matrices in training, from a seeded start."""
-
     def __init__(
         self, known: PairExamples, vectors: "Tensor", settings: SettingsSpec, *, seed: int
     ) -> None:
@@ -191,7 +189,6 @@ class _Training:
         return loss
 
     def _noisy(self, rows: "Tensor") -> "Tensor":
-        """The rows with a new random vector added to each."""
         import torch
 
         if not self._settings.noise:
@@ -217,13 +214,11 @@ def _pragmatic_at(found: "Features[Tensor]", places: "Tensor") -> "Features[Tens
 
 
 def _rows(known: PairExamples) -> Places:
-    """The rows that examples refer to, rising."""
     return np.unique(np.concatenate([known.pairs.ravel(), known.orders.ravel()]))
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Set torch's number of threads inside the block."""
     import torch
 
     before = torch.get_num_threads()

@@ -77,22 +77,20 @@ def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
 
 
 def _counts(texts: Iterable[str]) -> Counter[str]:
-    """In how many texts each word occurs."""
     return Counter(word for text in texts for word in set(normal(text).split()))
 
 
 def _nearer(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Numbers:
     """By how much each pair's sides are nearer than its negative's."""
-    if not (there := [pair for pair in held if pair.negative]):
+    fours = [(p.implicit, p.explicit, *p.negative) for p in held if p.negative]
+    if not fours:
         return np.empty(0)
-    rows = [
+    implicit, explicit, *negative = (
         embedded.vectors[[embedded.places[text] for text in side]]
-        for side in zip(
-            *((pair.implicit, pair.explicit, *(pair.negative or ())) for pair in there),
-            strict=True,
-        )
-    ]
-    return head.pragmatic_distance(rows[2], rows[3]) - head.pragmatic_distance(rows[0], rows[1])
+        for side in zip(*fours, strict=True)
+    )
+    near = head.pragmatic_distance(implicit, explicit)
+    return head.pragmatic_distance(negative[0], negative[1]) - near
 
 
 def accuracy(apart: Sequence[float]) -> float | None:
@@ -101,7 +99,6 @@ def accuracy(apart: Sequence[float]) -> float | None:
 
 
 def _tau(scores: Sequence[float]) -> float | None:
-    """Kendall's tau-b of scores with their order; None where all are equal."""
     tau = float(document_taus([range(len(scores))], [scores])[0])
     return None if np.isnan(tau) else tau
 

@@ -133,7 +133,6 @@ def _split(parts: Sequence[Sequence[TrainingPair]], links: Links, *, seed: int) 
 
 
 def _own(pair: TrainingPair) -> tuple[str, ...]:
-    """The sentences of a pair, without its negative."""
     return (pair.implicit, pair.explicit, *pair.levels)
 
 
@@ -150,7 +149,6 @@ def _owners(parts: Sequence[Sequence[TrainingPair]], links: Links) -> dict[str, 
 def _kept(
     part: Sequence[TrainingPair], links: Links, place: int, owners: dict[str, int]
 ) -> list[TrainingPair]:
-    """The pairs of a part, without the negatives that lie in another."""
     return [
         pair
         if all(owners[links.root(normal(text))] == place for text in pair.negative or ())

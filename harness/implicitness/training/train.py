@@ -71,7 +71,6 @@ def make_head(
 
 
 def _split_text(parts: Split, recipe: RecipeSpec) -> str:
-    """A split in words, as the card has it."""
     return (
         f"{len(parts.train)} pairs to learn from, {len(parts.validation)} to choose the epoch by, "
         f"{len(parts.test)} to test on (seed {recipe.seed}); {parts.groups} groups, linked by "
@@ -81,7 +80,6 @@ def _split_text(parts: Split, recipe: RecipeSpec) -> str:
 
 
 def _settings(recipe: RecipeSpec, epochs: list[int]) -> dict[str, bool | int | float | str]:
-    """All settings, and the epochs whose matrices were kept, by member."""
     settings: dict[str, bool | int | float | str] = to_builtins(recipe.settings)
     return settings | {"kept_epochs": ", ".join(map(str, epochs))}
 

@@ -106,7 +106,6 @@ class _Network:
         return rows
 
     def _states(self, padded: "Tensor", mask: "Tensor") -> "list[Tensor]":
-        """The token vectors of each layer that is read."""
         output = self._model(
             input_ids=padded, attention_mask=mask.long(), output_hidden_states=bool(self._layers)
         )
@@ -272,7 +271,6 @@ class CharNgrams:
         return rows
 
     def _columns(self, text: str) -> list[int]:
-        """The column of each n-gram of a text."""
         padded = f" {' '.join(text.lower().split())} "
         return [
             crc32(padded[start : start + size].encode("utf-8", "surrogatepass")) % self.width
@@ -360,7 +358,6 @@ def package_folder(package: str) -> Path:
 
 
 def _check_file(path: Path, expected: str) -> None:
-    """Refuse a file that is missing or has another checksum."""
     if not path.is_file():
         raise ModelError(f"MiniLM lacks its file {path}; {REMEDY}")
     with path.open("rb") as file:

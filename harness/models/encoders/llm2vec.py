@@ -111,7 +111,6 @@ class Preparation:
         return text[: spans[-1][0]]
 
     def _ids(self, text: str, *, has_start: bool = False) -> list[int]:
-        """Token ids; special tokens only with `has_start`."""
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=has_start, truncation=True, max_length=self.max_length
         )["input_ids"]
@@ -128,8 +127,6 @@ class _Package(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Stack:
-    """A base and its adapters, versions resolved, weights not loaded."""
-
     base: Checkpoint
     adapters: tuple[ResolvedCheckpoint, ...]
     turn: tuple[str, str] | None
@@ -192,9 +189,8 @@ class Llm2Vec:
         adapters = tuple(_resolved_adapter(source) for source in self.adapters)
         base = given
         if _has_adapter(given):
-            own = ResolvedCheckpoint(given.source, given.commit, given.version)
-            inner = open_checkpoint(_tuned_on(own), revision=None, trust_remote_code=False)
-            base, adapters = replace(inner, tokenizer=given.tokenizer), (own, *adapters)
+            inner = open_checkpoint(_tuned_on(given), revision=None, trust_remote_code=False)
+            base, adapters = replace(inner, tokenizer=given.tokenizer), (given, *adapters)
         if base.config.model_type != "llama":
             raise ModelError(f"{self.base} is a {base.config.model_type}; LLM2Vec here runs Llamas")
         names = [given.source, _former_name(given), *map(_tuned_on, adapters)]
@@ -304,7 +300,6 @@ def _with_adapters(
 def _with_adapter(
     model: "PreTrainedModel", adapter: ResolvedCheckpoint, *, is_merged: bool
 ) -> "PreTrainedModel":
-    """The model under one adapter; each of the adapter's weights must fit."""
     from peft import PeftConfig, PeftModel
 
     with explain(adapter.source):
@@ -330,7 +325,6 @@ def _with_adapter(
 
 
 def _resolved_adapter(source: str) -> ResolvedCheckpoint:
-    """An adapter's folder, or its hub name with or without a version."""
     name, mark, revision = source.rpartition("@")
     if not mark or Path(source).expanduser().is_dir():
         name, revision = source, "main"
@@ -338,7 +332,6 @@ def _resolved_adapter(source: str) -> ResolvedCheckpoint:
 
 
 def _has_adapter(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint is an adapter with a configuration and a tokenizer."""
     from transformers.utils.peft_utils import find_adapter_config_file
 
     with explain(checkpoint.source):

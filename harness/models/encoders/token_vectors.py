@@ -77,11 +77,8 @@ class TokenEncoder:
     @property
     def digest(self) -> str:
         """Digest of the weights, the layer, and the package that defines the reading."""
-        if self._source == PACKAGED:
-            weights = digest(MiniLM.files)
-        else:
-            name = self._source if self._resolved.commit else "folder"
-            weights = f"{name}@{self._resolved.version}"
+        is_packaged = self._source == PACKAGED
+        weights = digest(MiniLM.files) if is_packaged else self._resolved.origin
         return digest((weights, self.layer, "leading space", "float32", package_version()))
 
     @cached_property
@@ -134,7 +131,6 @@ class TokenEncoder:
 
     @property
     def _default_layer(self) -> int:
-        """The layer that bert-score recommends, else the last one."""
         if self._source == PACKAGED:
             return PACKAGED_LAYERS
         return int(_library().model2layers.get(self._source, self._layers))
@@ -160,8 +156,6 @@ class TokenEncoder:
 
 
 class _Network:
-    """The loaded tokenizer and model: texts to tokens, tokens to vectors."""
-
     def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
         """Put the model on a GPU if there is one."""
         import torch
@@ -205,7 +199,6 @@ class _Network:
         return ids
 
     def _states(self, ids: Sequence[Sequence[int]]) -> Vectors:
-        """The unit vectors of the tokens of texts that are equally long."""
         import torch
 
         tokens = torch.tensor(ids, device=self._model.device)
@@ -231,7 +224,6 @@ def _missing(package: str) -> ModelError:
 
 
 def _library() -> ModuleType:
-    """The part of bert-score that loads models."""
     if find_spec("bert_score") is None:
         raise _missing("bert-score")
     try:

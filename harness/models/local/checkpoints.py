@@ -29,33 +29,34 @@ BLOCKS, BLOCK_BYTES, LARGEST_HEADER = 64, 1 << 16, 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A checkpoint whose version is resolved and whose weights are not loaded yet.
+class ResolvedCheckpoint:
+    """A hub name or a folder with its version: the hub's commit, or the folder's fingerprint.
 
-    `version` is the hub's commit, or the fingerprint of a folder; `commit` is None for a folder.
+    `commit` is None for a folder.
     """
 
     source: str
     commit: str | None
     version: str
+
+    @property
+    def origin(self) -> str:
+        """NAME@VERSION, equal on every machine: a folder's path is not in it."""
+        return f"{'folder' if self.commit is None else self.source}@{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint(ResolvedCheckpoint):
+    """A checkpoint with its configuration and tokenizer; its weights are not loaded yet."""
+
     config: "PretrainedConfig"
     tokenizer: "PreTrainedTokenizerBase"
     trust_remote_code: bool
 
     @property
     def identity(self) -> str:
-        """Version and tokenizer, equal on every machine: a folder's path is not in it."""
-        name = "folder" if self.commit is None else self.source
-        return f"{name}@{self.version}:{_tokenizer_digest(self.tokenizer)}"
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedCheckpoint:
-    """A hub name or a folder with its version; `commit` is None for a folder."""
-
-    source: str
-    commit: str | None
-    version: str
+        """Name, version and a digest of the tokenizer."""
+        return f"{self.origin}:{_tokenizer_digest(self.tokenizer)}"
 
 
 def resolve(source: str, *, revision: str | None, file: str = "config.json") -> ResolvedCheckpoint:
@@ -173,7 +174,6 @@ def fingerprint_of_modules(folder: Path) -> list[tuple[str, str]]:
 
 
 def _sampled(path: Path) -> str:
-    """Digest of a weight file's size, header and evenly spaced blocks."""
     size = path.stat().st_size
     digested = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:

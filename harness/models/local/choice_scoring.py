@@ -174,12 +174,11 @@ class ChoiceScorer:
 
     @cached_property
     def _trial(self) -> tuple[list[ScoredRow], list[float]]:
-        """A few short rows and the sum of each, scored by itself."""
         rows = _trial_rows(self._vocabulary)
         return rows, [self._padded([row])[0] for row in rows]
 
     def _unfit(self) -> str | None:
-        """Why the model cannot follow a tree, sums in passes of a few nodes."""
+        """Why the model cannot follow a tree, tried in passes of a few nodes; None if it can."""
         if not getattr(self._model, "_supports_attention_backend", False):
             return "its attention cannot be exchanged"
         if lacking := sorted({"position_ids", "logits_to_keep"} - self._takes):
@@ -192,7 +191,6 @@ class ChoiceScorer:
         return None if self._is_near(sums, plain) else "a prefix tree gives other values"
 
     def _check_causal(self, row: ScoredRow, plain: float) -> None:
-        """Refuse a model whose scores depend on later tokens."""
         ends = range(row.first + 1, len(row.tokens) + 1)
         steps = [self._padded([ScoredRow(row.tokens[:end], end - 1)])[0] for end in ends]
         if abs(fsum(steps) - plain) > LEAK:
@@ -230,7 +228,6 @@ class ChoiceScorer:
         return [fsum(logprobs[at] for at in ids) for ids in tree.reads_of]
 
     def _pass(self, tree: PrefixTree, nodes: Sequence[int], reads: Sequence[int]) -> "Tensor":
-        """Log-probabilities of the reads, from one forward pass over some nodes."""
         import torch
 
         place = {node: at for at, node in enumerate(nodes)}

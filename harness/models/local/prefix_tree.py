@@ -103,7 +103,6 @@ def prefix_tree(rows: Sequence[ScoredRow]) -> PrefixTree:
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """The length of the common opening of two rows."""
     for place, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:
             return place
@@ -217,7 +216,6 @@ class TreeAttention:
             raise TreeRefusal(f"{self._layers} of its {layers} layers attend as they are told to")
 
     def _forget(self, before: int) -> None:
-        """Drop the keys and values that only nodes before `before` attend to."""
         ends = {place: self._ends_of[self._parts[place].start] for place, _ in self._kept}
         self._kept = {key: pair for key, pair in self._kept.items() if ends[key[0]] > before}
 

@@ -82,7 +82,6 @@ class Sampler:
         return [self._up_to_end(tokens) for tokens in sampled[:, width:].tolist()]
 
     def _up_to_end(self, tokens: list[int]) -> Sampled:
-        """A row's tokens without the padding of its batch."""
         for at, token in enumerate(tokens, start=1):
             if token in self.ends:
                 return Sampled(tuple(tokens[:at]), is_cut=False)

@@ -170,22 +170,18 @@ def _train(
 
 
 def _groups(model: "PreTrainedModel", spec: ClassifierSpec) -> list[dict[str, Any]]:
-    """The weights that decay, and biases and norms, which do not."""
-    named = list(model.named_parameters())
-    is_plain = [value.ndim < 2 for _, value in named]
-    decays = [value for (_, value), plain in zip(named, is_plain, strict=True) if not plain]
-    stays = [value for (_, value), plain in zip(named, is_plain, strict=True) if plain]
+    # Biases and norms, which have one dimension, do not decay.
+    weights = list(model.parameters())
     return [
-        {"params": decays, "weight_decay": spec.weight_decay},
-        {"params": stays, "weight_decay": 0.0},
+        {"params": [w for w in weights if w.ndim >= 2], "weight_decay": spec.weight_decay},
+        {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0},
     ]
 
 
 def _batches(count: int, spec: ClassifierSpec, seed: int) -> Iterator[list[int]]:
-    """The places of each batch: every text once an epoch, in an order of that epoch."""
     for epoch in range(spec.epochs):
         order = Random(f"{seed}:{epoch}").sample(range(count), count)  # noqa: S311 - a reproducible order
-        yield from (order[start : start + spec.batch] for start in range(0, count, spec.batch))
+        yield from chunks(order, spec.batch)
 
 
 def _saved(network: ClassifierNetwork, folder: Path) -> tuple[Path, ...]:
@@ -231,9 +227,8 @@ class SequenceClassifier:
         """Digest of the trained checkpoint's card; or the version and its labels."""
         if self._trained is not None:
             return f"classifier@{self._trained.card.digest}"
-        base, spec = self._resolved, self._spec
-        name = "folder" if base.commit is None else base.source
-        return f"classifier:{name}@{base.version}|{digest((spec.labels, spec.max_tokens))[:12]}"
+        settings = digest((self._spec.labels, self._spec.max_tokens))[:12]
+        return f"classifier:{self._resolved.origin}|{settings}"
 
     @property
     def revision(self) -> str | None:
@@ -261,7 +256,6 @@ class SequenceClassifier:
 
     @cached_property
     def _resolved(self) -> ResolvedCheckpoint:
-        """The version of a checkpoint that is used untrained."""
         return resolve(self._spec.model, revision=self._spec.revision)
 
     @cached_property

@@ -144,7 +144,6 @@ def _write_tokenizer(
 
 
 def _shapes(vocabulary_size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Every weight of the model and its shape, in a fixed order."""
     yield "model.embed_tokens.weight", (vocabulary_size, HIDDEN)
     for index in range(LAYERS):
         layer = f"model.layers.{index}"

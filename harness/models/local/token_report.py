@@ -155,7 +155,6 @@ def _example(part: _Read, tokenizer: "PreTrainedTokenizerBase") -> TokenExample:
 
 
 def _pieces(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> tuple[str, ...]:
-    """The tokenizer's own names of tokens, blanks made visible."""
     blanks = str.maketrans({" ": "\u2423", "\n": "\\n", "\t": "\\t"})
     names = tokenizer.convert_ids_to_tokens(list(tokens))
     return tuple(str(name).translate(blanks) for name in names)

@@ -59,13 +59,11 @@ def prompt_text(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase
 
 
 def _render(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:
-    """The template's text, up to where the answer begins."""
     turns = [{"role": message.role, "content": message.content} for message in messages]
     return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
 
 
 def _folded(messages: Sequence[Message]) -> list[Message]:
-    """The turns with the leading system text at the head of the first user turn."""
     system, *turns = messages
     if not turns or turns[0].role != "user":
         return [Message("user", system.content), *turns]
@@ -209,7 +207,6 @@ def _bare(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
 
 
 def _check_reaches(answer: str, offsets: Sequence[tuple[int, int]], *, beyond: int) -> None:
-    """Refuse a choice all of whose characters the tokenizer drops."""
     if not offsets or max(end for _, end in offsets) <= beyond:
         raise DataError(
             f"the tokenizer makes no token of the choice {answer!r}: there is nothing to score; "

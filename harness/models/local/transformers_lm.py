@@ -48,8 +48,6 @@ CHOICES = 256
 
 @dataclass(frozen=True, slots=True)
 class _ReplyRow:
-    """One row of a request; a request for n replies has n."""
-
     place: int
     reply: int
     row: SamplingRow
@@ -124,7 +122,6 @@ class TransformersModel:
         yield from self._choose(choices)
 
     def _choice(self, request: Request) -> _Choice | Response:
-        """A request's choices as tokens, or a response that says why not."""
         unsupported = partial(Response.failed, request.key, Reason.UNSUPPORTED)
         try:
             tokens = choice_tokens(
@@ -150,7 +147,6 @@ class TransformersModel:
         return _Choice(request, tokens)
 
     def _choose(self, choices: Sequence[_Choice]) -> Iterator[Response]:
-        """The responses to requests scored together, once all are scored."""
         if not choices:
             return
         sums = iter(self._scorer.sums([row for each in choices for row in each.rows]))
@@ -194,7 +190,6 @@ class TransformersModel:
                 yield self._response(request, each.row, [gathered[at] for at in sorted(gathered)])
 
     def _prepare(self, place: int, request: Request) -> list[_ReplyRow] | Response:
-        """The rows of a request, or a response that says why not."""
         unsupported = partial(Response.failed, request.key, Reason.UNSUPPORTED)
         if request.mode not in self.modes:
             able = ", ".join(sorted(self.modes))
@@ -277,7 +272,6 @@ class TransformersModel:
 
     @property
     def _is_chat(self) -> bool:
-        """Whether choices open the model's turn in its chat template."""
         return self._spec.choice_prompt == "chat"
 
     @property

@@ -125,7 +125,6 @@ class RequestQueue:
     def _filled(
         self, requests: Iterator[EngineRequest | Response], finished: deque[_Open], mine: set[str]
     ) -> Iterator[Response]:
-        """Add requests while there is room; yield what is a response already."""
         while len(self._waiting) < MOST_ROWS and (request := next(requests, None)) is not None:
             if isinstance(request, Response):
                 yield request
@@ -145,7 +144,6 @@ class RequestQueue:
                 open_request.take(place, output)
 
     def _drop(self, names: set[str]) -> None:
-        """Remove rows that nobody waits for any more."""
         if names and self._engine:
             self._engine.drop(sorted(names))
         for name in names:
@@ -305,7 +303,6 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _running(spec: VllmSpec) -> dict[str, Any]:
-    """The arguments for texts, or for vectors pooled in some way."""
     from vllm.config import PoolerConfig
 
     if spec.pooling is None:
@@ -329,7 +326,6 @@ def _on_cpu(spec: VllmSpec) -> dict[str, Any]:
 
 
 def _folder(adapter: ResolvedCheckpoint) -> Path:
-    """The folder of an adapter's files, downloaded if they are not here yet."""
     if adapter.commit is None:
         return Path(adapter.source).resolve()
     from huggingface_hub import snapshot_download
@@ -338,7 +334,6 @@ def _folder(adapter: ResolvedCheckpoint) -> Path:
 
 
 def _room_for(folder: Path) -> dict[str, Any]:
-    """The arguments for an adapter of its rank."""
     rank = int(json.loads((folder / "adapter_config.json").read_text("utf-8"))["r"])
     return {"enable_lora": True, "max_lora_rank": next(room for room in RANKS if room >= rank)}
 

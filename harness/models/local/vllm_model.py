@@ -112,7 +112,6 @@ def total_logprobs(tokens: ChoiceTokens, logprobs: Iterable[PromptLogprobs]) -> 
 def _parts(
     known: Mapping[tuple[tuple[int, ...], int], PromptLogprobs], row: tuple[int, ...], first: int
 ) -> list[float]:
-    """The log-probabilities of a row's tokens from the first scored one on."""
     whole = known[row[:-1], row[-1]]
     if not whole.reading.is_scored:
         return [known[row[:at], row[at]].nexts[row[at]] for at in range(first, len(row))]
@@ -174,7 +173,6 @@ class VllmModel:
             self._running = None
 
     def _prepare(self, request: Request) -> EngineRequest | Response:
-        """The rows of a request, or a response that says why not."""
         if request.mode not in self.modes:
             can = ", ".join(sorted(self.modes))
             return self._unsupported(request, f"cannot {request.mode}; it can {can}")
@@ -193,7 +191,6 @@ class VllmModel:
         return Response.failed(request.key, Reason.UNSUPPORTED, f"{self.name}: {fact}")
 
     def _writing(self, request: Request) -> EngineRequest | Response:
-        """The replies of a request, a row each, with a seed each."""
         decoding = request.decoding
         prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
         longest = min(len(prompt) + decoding.max_tokens, self._positions)
@@ -207,7 +204,6 @@ class VllmModel:
         return EngineRequest(rows, partial(self._written, request))
 
     def _choosing(self, request: Request) -> EngineRequest | Response:
-        """The choices of a request, a row for each prompt that is prompts."""
         tokens = choice_tokens(
             request.messages,
             request.choices,
@@ -249,7 +245,6 @@ class VllmModel:
         return EngineRequest([EngineRow(prompt, embedding())], partial(self._embedded, request))
 
     def _too_long(self, request: Request, length: int) -> Response | None:
-        """A response if so many tokens exceed the model or its engine, else None."""
         what = "the text has" if request.mode is Mode.EMBED else "prompt and answer may have"
         if length > self._positions:
             return self._unsupported(

@@ -15,7 +15,7 @@ from harness.storage.layouts import FileFormat
 from harness.storage.table_files import read_table
 from harness.text.dedup import normal
 
-SHIPPED = Path(__file__).parents[2] / "harness/implicitness/data/pairs.jsonl"
+SHIPPED = Path(__file__).parents[3] / "harness/implicitness/data/pairs.jsonl"
 STRATEGIES = {
     *("hint", "conventional_indirectness", "irony", "understatement", "euphemism", "metaphor"),
     *("flouted_maxim", "rhetorical_question", "implicature_answer", None),
