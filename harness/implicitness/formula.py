@@ -76,7 +76,7 @@ def implicitness(found: Features[Array], maps: Maps[Array], form: Form) -> Array
             semantic = semantic @ maps.transfer
         case Direction.THIRD:
             if maps.transfer_semantic is None:
-                raise ValueError("the third space needs two maps; transfer_semantic is null")
+                raise ValueError("the third space needs two maps; transfer_semantic is None")
             pragmatic = pragmatic @ maps.transfer
             semantic = semantic @ maps.transfer_semantic
     return distance(semantic, pragmatic, form.implicitness)

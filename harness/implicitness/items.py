@@ -76,18 +76,21 @@ Item = TypeVar("Item", Ranking, Pair, Choice)
 Row = dict[str, object]
 
 
+def rows_of(table: Table) -> list[Row]:
+    """Turn a table into a dict a row, by column."""
+    columns = [table.cells(place) for place in range(len(table.columns))]
+    return [dict(zip(table.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def read_items(table: Table, *, where: str) -> Items:
     """Read the items of a table by the columns it has; `where` is named in errors.
 
     A row has an item of each kind whose columns it fills.
     """
-    columns = {name: table.cells(place) for place, name in enumerate(table.columns)}
-    rows = [
-        {name: filled(cells[place]) for name, cells in columns.items()}
-        for place in range(len(next(iter(columns.values()), [])))
-    ]
+    columns = table.columns
+    rows = [{name: filled(cell) for name, cell in row.items()} for row in rows_of(table)]
     rankings = _each(rows, "levels", _ranking, where=where)
-    if {"topic", "level", "text"} <= columns.keys():
+    if {"topic", "level", "text"} <= set(columns):
         rankings += _grouped(rows, where=where)
     pairs = _each(rows, "explicit", _pair, where=where) if "implicit" in columns else ()
     choices = _each(rows, "choices", _choice, where=where)

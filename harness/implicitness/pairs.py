@@ -4,12 +4,13 @@ A pair says one thing twice, implicitly and explicitly. Its negative is a pair o
 given or drawn. Nothing here encodes or trains.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
 from harness.errors import DataError
+from harness.implicitness.items import Row, rows_of
 from harness.parts import digest
 from harness.storage.cells import cell_text, filled
 from harness.storage.table_files import Table
@@ -18,7 +19,6 @@ from harness.text.dedup import normal
 RELEASED: Final = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
 NEEDED: Final = f"implicit and explicit (levels, topic, intention), or {', '.join(RELEASED)}"
 GROUPS: Final = ("topic", "original", "group")
-Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[Tr
     default the first there is of topic, original, group. A number counts as its text, 17.0 as
     17; a blank cell is an absent one.
     """
-    columns = {name: table.cells(place) for place, name in enumerate(table.columns)}
+    columns = table.columns
     is_released = set(RELEASED) <= set(columns)
     if not is_released and not {"implicit", "explicit"} <= set(columns):
         raise DataError(f"{where}: columns {', '.join(columns)}; there must be {NEEDED}")
@@ -63,12 +63,11 @@ def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[Tr
     by = group or next((name for name in GROUPS if name in columns), None)
     read = _released if is_released else _own
     found = []
-    for place in range(len(table)):
-        row = {name: cells[place] for name, cells in columns.items()}
+    for number, row in enumerate(rows_of(table), start=1):
         try:
             found.append(replace(read(row), group=_name(row, by) if by else None))
         except ValueError as error:
-            raise DataError(f"{where}: row {place + 1}: {error}") from error
+            raise DataError(f"{where}: row {number}: {error}") from error
     return found
 
 

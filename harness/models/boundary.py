@@ -22,8 +22,8 @@ def choice_starts(
     """For each choice the first token that is scored, and how many context characters are too.
 
     `offsets` are those of context and choice together, one entry a choice, and `tokens` their
-    ids or texts, by which they are told apart beside their offsets; `boundary` is the length of
-    the context in characters. The first scored place is equal for all choices. A choice that has
+    ids or texts, which distinguish tokens of equal offsets; `boundary` is the length of the
+    context in characters. The first scored place is equal for all choices. A choice that has
     no token is an error.
     """
     tiled = [covers_text(part) for part in offsets]

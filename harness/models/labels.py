@@ -1,6 +1,6 @@
 """Requests to the texts and labels they are about, and labels back to responses.
 
-For models that give a text a label and read no prompt: classifiers and moderation. They see the
+For models that give a text a label and read no prompt: classifiers and moderation. They read the
 field `text` of a sample as a prompt would show it, whatever the words around it are.
 """
 
@@ -23,7 +23,7 @@ AT_MOST = log(0.5)
 
 @dataclass(frozen=True, slots=True)
 class LabelQuestion:
-    """One request: its text, null at a step that shows none, and its options' labels in order."""
+    """One request: its text, None at a step that shows none, and its options' labels."""
 
     request: Request
     text: str | None
@@ -35,12 +35,12 @@ class ReadsText(Protocol):
     """A model that reads the text of a request, and no prompt."""
 
     def text_of(self, request: Request) -> str | None:
-        """The text it would read; null at a step that shows none, where it reads nothing."""
+        """The text it reads; None at a step that shows none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelQuestions:
-    """What the requests of one task ask: its samples, its layouts, its steps without a sample."""
+    """The questions of one task: its samples, its layouts, its steps without a text."""
 
     labels: tuple[str, ...]
     samples: Mapping[str, Sample]
@@ -49,7 +49,7 @@ class LabelQuestions:
 
     @classmethod
     def of(cls, task: TaskSpec, samples: Sequence[Sample], *, model: str) -> "LabelQuestions":
-        """The questions of a task whose samples have labels and a text."""
+        """Collect the questions of a task whose samples have labels and a text."""
         for sample in samples:
             if TEXT not in sample.fields or LABELS not in sample.references:
                 raise SpecError(
@@ -67,7 +67,7 @@ class LabelQuestions:
         )
 
     def asked(self, request: Request) -> LabelQuestion:
-        """What one request asks."""
+        """The question of one request."""
         if request.mode is not Mode.CHOOSE:
             raise SpecError(f"{request.model}: gives labels and cannot {request.mode}")
         sample = self.samples[request.sample_id]
@@ -83,7 +83,7 @@ def shown(sample: Sample) -> str:
 
 
 def undecided(asked: LabelQuestion) -> Response:
-    """The response where no text is shown: no label is likelier than another."""
+    """The response where no text is shown: all labels are equally likely."""
     scores = tuple(ChoiceScore(0.0, None, 0) for _ in asked.labels)
     return Response(asked.request.key, choice_scores=scores)
 
@@ -91,15 +91,15 @@ def undecided(asked: LabelQuestion) -> Response:
 def with_probabilities(
     asked: LabelQuestion, logprobs: Mapping[str, float], detail: Mapping[str, float]
 ) -> Response:
-    """The response of a model that tells the log-probability, in nats, of each label."""
+    """The response of a model that gives the log-probability, in nats, of each label."""
     scores = tuple(ChoiceScore(logprobs[label], None, 0) for label in asked.labels)
     return Response(asked.request.key, choice_scores=scores, detail=detail)
 
 
 def chosen(asked: LabelQuestion, label: str, detail: Mapping[str, float]) -> Response:
-    """The response of a model that tells a label and not how probable it is.
+    """The response of a model that gives a label but no probability.
 
-    The other labels are known by a bound alone, so that nobody reads a probability out of them.
+    The other labels get an upper bound only, so that nobody reads a probability out of them.
     """
     scores = tuple(
         ChoiceScore(0.0, None, 0) if name == label else ChoiceScore(AT_MOST, None, 0, is_bound=True)

@@ -246,7 +246,7 @@ class Llm2VecPackage(Llm2Vec):
             model = models.LlamaBiModel.from_pretrained(
                 base.source, revision=base.commit or "main", torch_dtype=getattr(torch, self._dtype)
             )
-        # The package tells the turn by this name, which a folder has lost.
+        # The package chooses the turn by this name, which a folder lacks.
         model.config._name_or_path = next(
             (name for name, turn in TURNS.items() if turn == self._stack.turn), ""
         )

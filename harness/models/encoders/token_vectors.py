@@ -7,8 +7,8 @@ texts, done here for all texts at once. Nothing here compares two texts.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -224,14 +224,10 @@ def _missing(package: str) -> ModelError:
 
 
 def _library() -> ModuleType:
-    if find_spec("bert_score") is None:
-        raise _missing("bert-score")
     try:
-        from bert_score import utils
+        return import_module("bert_score.utils")
     except ImportError as error:
-        raise _missing(error.name or "bert-score") from error
-    module: ModuleType = utils
-    return module
+        raise _missing((error.name or "bert-score").replace("_", "-")) from error
 
 
 def _packaged(layer: int) -> _Network:

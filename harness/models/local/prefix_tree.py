@@ -213,7 +213,7 @@ class TreeAttention:
             _following.reset(before)
         self._forget(before=self._parts[batch[-1]].stop)
         if self._layers != layers:
-            raise TreeRefusal(f"{self._layers} of its {layers} layers attend as they are told to")
+            raise TreeRefusal(f"{self._layers} of its {layers} layers use the exchanged attention")
 
     def _forget(self, before: int) -> None:
         ends = {place: self._ends_of[self._parts[place].start] for place, _ in self._kept}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 WINDOW = 2048
-"""Requests held at once: enough to sort by length, few enough to stay flat in memory."""
+"""Requests held at once: enough to sort by length, few enough to save memory."""
 CHOICES = 256
 """Requests to choose that are scored at once: enough to share what their prompts share."""
 

@@ -117,7 +117,7 @@ def _parts(
         return [known[row[:at], row[at]].nexts[row[at]] for at in range(first, len(row))]
     wanted, own = len(row) - 1 - first, whole.own[first - 1 :]
     if len(own) != wanted:
-        raise ValueError(f"{wanted} log-probabilities of a prompt are needed, {len(own)} were told")
+        raise ValueError(f"{wanted} log-probabilities of a prompt are needed, got {len(own)}")
     return [*own, whole.nexts[row[-1]]]
 
 

@@ -71,7 +71,7 @@ FALL_BACK: dict[str, dict[str, Any]] = {
 REASONS = dict.fromkeys(FALL_BACK, "its attention cannot be exchanged") | {
     "gemma2": "its attention has softcap",
     "gpt_oss": "its attention has s_aux",
-    "lfm2": "1 of its 3 layers attend as they are told to",
+    "lfm2": "1 of its 3 layers use the exchanged attention",
 }
 
 

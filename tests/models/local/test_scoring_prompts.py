@@ -100,5 +100,5 @@ def test_a_prompt_of_which_too_little_is_told_is_an_error() -> None:
     choices = tokens(SPACE_APART, 2)
     [reading] = scoring_prompts(choices)
 
-    with pytest.raises(ValueError, match="1 log-probabilities of a prompt are needed, 0 were told"):
+    with pytest.raises(ValueError, match="1 log-probabilities of a prompt are needed, got 0"):
         total_logprobs(choices, [PromptLogprobs(reading, [], {1: -1.0, 2: -2.0})])
