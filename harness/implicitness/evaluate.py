@@ -114,10 +114,15 @@ def _ranked(ranking: Ranking, values: Sequence[float | None]) -> RankedItem:
     scores = tuple(values)
     if None in scores:
         return RankedItem(ranking.topic, scores, None, None)
-    given, levels = np.array([scores], dtype=np.float64), np.array([ranking.levels])
-    tau = float(document_taus(levels, given)[0])
-    rho = spearman(levels[0], given[0]).value
-    return RankedItem(ranking.topic, scores, None if np.isnan(tau) else tau, rho)
+    known = [value for value in values if value is not None]
+    rho = spearman(ranking.levels, known).value
+    return RankedItem(ranking.topic, scores, tau(ranking.levels, known), rho)
+
+
+def tau(levels: Sequence[float], scores: Sequence[float]) -> float | None:
+    """Kendall's tau-b of scores with their levels; None where all are equal."""
+    found = float(document_taus([levels], [scores])[0])
+    return None if np.isnan(found) else found
 
 
 def _ordered(ranking: Ranking, ranked: RankedItem) -> float | None:

@@ -12,10 +12,11 @@ from statistics import fmean
 
 import numpy as np
 
+from harness.implicitness.evaluate import tau
 from harness.implicitness.head import Head, Numbers
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.training.examples import Embedded
-from harness.stats.correlation import document_taus, spearman
+from harness.stats.correlation import spearman
 from harness.text.dedup import normal
 
 
@@ -49,12 +50,12 @@ def head_metrics(
     def score(text: str) -> float:
         return float(scores[embedded.places[text]])
 
-    apart = [score(pair.implicit) - score(pair.explicit) for pair in held]
+    differences = [score(pair.implicit) - score(pair.explicit) for pair in held]
     graded = [[score(text) for text in pair.levels] for pair in held if pair.levels]
     return HeadMetrics(
-        implicitness=accuracy(apart),
+        implicitness=accuracy(differences),
         pragmatics=accuracy(_nearer(head, held, embedded).tolist()),
-        tau=mean_known([_tau(found) for found in graded]),
+        tau=mean_known([tau(range(len(found)), found) for found in graded]),
         rho=mean_known([spearman(range(len(found)), found).value for found in graded]),
         words=accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
     )
@@ -96,11 +97,6 @@ def _nearer(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Num
 def accuracy(apart: Sequence[float]) -> float | None:
     """The share of differences above zero, those of zero half; None without any."""
     return mean_known([(one > 0) + 0.5 * (one == 0) for one in apart])
-
-
-def _tau(scores: Sequence[float]) -> float | None:
-    tau = float(document_taus([range(len(scores))], [scores])[0])
-    return None if np.isnan(tau) else tau
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
