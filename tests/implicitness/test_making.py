@@ -12,16 +12,15 @@ pytest.importorskip("torch")
 
 from msgspec import structs
 
+from harness.analysis.ablation_plot import DRAWN, picture
 from harness.analysis.plots import HEIGHT
 from harness.errors import DataError
 from harness.implicitness.ablation import (
     COLUMNS,
-    DRAWN,
     SWEPT,
     AblationRow,
     Origin,
     Setting,
-    picture,
     trials,
     tried,
 )
