@@ -10,7 +10,7 @@ import typer
 from harness.cli import options
 from harness.cli.command import ExitCode, argument, option
 from harness.cli.options import RESULTS, AsJson, Results, RunNames, Seed
-from harness.cli.output import count, echo, echo_table, log, number, p_value, put_rows, span
+from harness.cli.output import cell, echo, echo_table, log, p_value, put_rows
 
 if TYPE_CHECKING:
     from harness.analysis.compare import ComparisonRow
@@ -170,10 +170,8 @@ def _put_differences(title: str, rows: "Sequence[ComparisonRow]") -> None:
         (
             row.decoding_b if _is_gap(row) else row.variant_b,
             row.group,
-            *map(count, (row.both, row.only_a, row.only_b, row.neither, row.ties)),
-            f"{row.missing_a}/{row.missing_b}",
-            number(row.value),
-            _span(row),
+            *(row.both, row.only_a, row.only_b, row.neither, row.ties),
+            *(f"{row.missing_a}/{row.missing_b}", row.value, _span(row)),
             *map(p_value, (row.p_permutation, row.p_exact, row.p_holm)),
         )
         for row in rows
@@ -193,7 +191,8 @@ def _put_relations(title: str, rows: "Sequence[ComparisonRow]") -> None:
         phi = found["phi"]
         figures = (found["right_given_right"], found["right_given_wrong"], phi)
         lost = f"{phi.missing_a}/{phi.missing_b}"
-        lines.append((level, str(phi.n), count(phi.ties), lost, *map(_figure, figures)))
+        cells = (f"{cell(figure.value)} ({_span(figure)})" for figure in figures)
+        lines.append((level, phi.n, phi.ties, lost, *cells))
     shares = ("B right if A right", "B right if A wrong", "phi")
     echo_table(title, ("variant", "n", "tie", "lost", *shares), lines)
 
@@ -220,10 +219,6 @@ def _is_gap(row: "ComparisonRow") -> bool:
     return row.task_a == row.task_b and row.variant_a != row.variant_b
 
 
-def _figure(row: "ComparisonRow") -> str:
-    return f"{number(row.value)} ({_span(row)})"
-
-
 def _span(row: "ComparisonRow") -> str:
     """An interval in two decimals: the table is wide."""
     return "-" if row.low is None else f"{row.low:.2f} to {row.high:.2f}"
@@ -237,13 +232,8 @@ def _put_curves(rows: "Sequence[CurveRow]") -> None:
         members = [r for r in bins if (r.signature, r.shape) == (signature, shape)]
         lines = [
             (
-                row.rate,
-                f"{number(row.at)} to {number(row.to)}",
-                number(row.value),
-                span(row.low, row.high),
-                str(row.n),
-                f"{row.effective_n:.0f}" if row.effective_n is not None else "-",
-                row.note,
+                *(row.rate, (row.at, row.to), row.value, (row.low, row.high), row.n),
+                *(None if row.effective_n is None else round(row.effective_n), row.note),
             )
             for row in members
         ]

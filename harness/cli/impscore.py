@@ -14,7 +14,7 @@ import typer
 from harness.cli import options
 from harness.cli.command import ExitCode, option
 from harness.cli.options import HOME, SCORER, AsJson, Home, ScorerName, Seed
-from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log, number, span
+from harness.cli.output import Cell, ProgressLine, cell, echo, echo_json, echo_table, log
 from harness.cli.text_input import STDIN, File, Format, read_input
 from harness.errors import DataError, SpecError
 
@@ -164,10 +164,7 @@ def evaluate(
     else:
         head = ("metric", "value", "95% interval", "chance", "n", "topics", "missing")
         rows = [
-            (
-                *(m.metric, number(m.value), span(m.low, m.high), number(m.chance)),
-                *map(str, (m.n, m.topics, m.missing)),
-            )
+            (*(m.metric, m.value, (m.low, m.high), m.chance, m.n, m.topics, m.missing),)
             for m in result.measured
         ]
         echo_table(f"{result.scorer} on {source}", head, rows)
@@ -216,7 +213,7 @@ def train(
         echo_json({"head": path, "digest": head.digest, "metrics": metrics})
         return ExitCode.DONE
     if metrics:
-        echo_table(head.name, ("metric", "value"), [(k, _cell(v)) for k, v in metrics.items()])
+        echo_table(head.name, ("metric", "value"), [*metrics.items()])
     echo(f"{head.name}@{head.digest[:8]} in {path}")
     return ExitCode.DONE
 
@@ -277,10 +274,7 @@ def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
     if is_json:
         echo_json(found)
     else:
-        rows = [
-            (m.name, _cell(m.value), number(m.least), number(m.most), "" if m.is_kept else "broken")
-            for m in found
-        ]
+        rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
         echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
     return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
 
@@ -400,7 +394,7 @@ def _put_summary(summary: Summary) -> None:
     missing = ", ".join(f"{count} {flag}" for flag, count in summary.missing.items())
     line = (
         f"{summary.scorer}: {summary.scored} of {summary.n} rows have a value, mean "
-        f"{number(summary.mean)}" + (f"; without: {missing}" if missing else "")
+        f"{cell(summary.mean)}" + (f"; without: {missing}" if missing else "")
     )
     if summary.cut:
         line += f"; {summary.cut} longer than the encoder reads, scored by their beginning"
@@ -419,19 +413,15 @@ def _stage(stage: str, verb: str = "done") -> Callable[[int, int], None]:
     return lambda done, total: line(stage, done, total)
 
 
-def _cell(value: float | None) -> str:
-    return str(value) if isinstance(value, int) else number(value)
-
-
 def _put_means(rows: "Sequence[AblationRow]", where: str) -> None:
     """Print the mean of each metric over the runs of each form and setting."""
-    lines: list[tuple[str, ...]] = []
+    lines: list[tuple[Cell, ...]] = []
     for (setting, value), members in groupby(rows, key=lambda row: (row.setting, row.value)):
         runs = [row.figures for row in members]
         columns = zip(*((f.implicitness, f.pragmatics, f.tau, f.rho) for f in runs), strict=True)
         known = [[part for part in column if part is not None] for column in columns]
-        means = (number(fmean(column)) if column else "" for column in known)
-        lines.append((setting, value, str(len(runs)), *means))
+        means = (fmean(column) if column else "" for column in known)
+        lines.append((setting, value, len(runs), *means))
     head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
     echo_table(f"Means over the runs, {where}", head, lines)
 

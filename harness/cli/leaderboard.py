@@ -7,7 +7,7 @@ import typer
 
 from harness.cli.command import ExitCode
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.output import echo, echo_json, echo_table, log, number, span
+from harness.cli.output import Cell, cell, echo, echo_json, echo_table, log
 from harness.cli.run_details import log_alarms
 from harness.cli.run_summary import usd
 
@@ -92,10 +92,10 @@ def _put_board(board: "RankedTable") -> None:
     table = []
     for row in board.rows:
         score, rank = row.score, standing(row, board).rank or "-"
-        interval, missing = span(score.low, score.high), str(sum(score.missing.values()))
-        cells = [str(rank), row.model, number(score.value), interval]
-        cells += [number(row.chance)] if has_chance else []
-        cells += [str(score.n), missing, *([usd(row.cost_usd)] if has_cost else [])]
+        cells: list[Cell] = [rank, row.model, score.value, (score.low, score.high)]
+        cells += [row.chance] if has_chance else []
+        cells += [score.n, sum(score.missing.values())]
+        cells += [usd(row.cost_usd)] if has_cost else []
         table.append(cells)
     chance, cost = ["chance"] if has_chance else [], ["cost USD"] if has_cost else []
     echo_table(board.recipe, [*HEAD[:4], *chance, *HEAD[4:], *cost], table)
@@ -105,7 +105,7 @@ def _finding(warning: "JudgeWarning") -> str:
     from harness.analysis.leaderboard import FEWEST_CLUSTERS, ControlFinding
 
     ceiling, floor = warning.ceiling, warning.floor
-    both = f"oracle ({number(ceiling.value)}) from literal ({number(floor.value)})"
+    both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
     match warning.finding:
         case ControlFinding.UNHEARD:
             controls = ((ceiling, "oracle"), (floor, "literal"))
@@ -137,7 +137,7 @@ def _put_side_by_side(tables: "Sequence[JudgeMatrix]") -> None:
             [
                 line.model,
                 *(
-                    "" if s is None else f"{number(s.value)} ({s.rank or '-'})"
+                    "" if s is None else f"{cell(s.value)} ({s.rank or '-'})"
                     for s in line.standings
                 ),
             ]
@@ -156,8 +156,5 @@ def _put_sensitivities(found: "Sequence[PairSensitivity]") -> None:
         echo_table(
             f"sensitivity to emphasis, {judge} minus {judge}:swapped: {recipe}",
             ("model", judge, f"{judge}:swapped", "difference"),
-            [
-                (part.model, number(part.value), number(part.swapped), number(part.difference))
-                for part in members
-            ],
+            [(part.model, part.value, part.swapped, part.difference) for part in members],
         )

@@ -11,7 +11,7 @@ import typer
 from harness.cli import options
 from harness.cli.command import ExitCode, Only, option
 from harness.cli.options import AsJson, Where
-from harness.cli.output import echo, echo_json, echo_table, log
+from harness.cli.output import Cell, echo, echo_json, echo_table, log
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -194,18 +194,11 @@ def _state(folder: "RunFolder") -> str:
     return f"{day:%Y-%m-%d %H:%M}{count}"
 
 
-def _cells(variant: str, report: "TokenReport") -> Sequence[str]:
-    return (
-        variant,
-        str(report.choices),
-        f"{report.fewest} / {report.median:g} / {report.most}",
-        str(report.single),
-        str(report.differing),
-        str(report.spanning),
-        str(report.ungiven),
-        " or ".join(map(str, report.bos_counts)),
-        str(report.longest_context),
-    )
+def _cells(variant: str, report: "TokenReport") -> Sequence[Cell]:
+    lengths = f"{report.fewest} / {report.median:g} / {report.most}"
+    counts = (report.single, report.differing, report.spanning, report.ungiven)
+    starts = " or ".join(map(str, report.bos_counts))
+    return (variant, report.choices, lengths, *counts, starts, report.longest_context)
 
 
 def _put_examples(reports: "dict[str, TokenReport]") -> None:

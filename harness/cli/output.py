@@ -14,6 +14,8 @@ import msgspec
 
 from harness.text.controls import without_controls
 
+Cell = str | int | float | tuple[float | None, float | None] | None
+
 
 class OncePerCommand(logging.Filter):
     """Shows each message about data once a command: several models read the same data."""
@@ -80,16 +82,16 @@ def put_rows(
     echo(f"{len(rows)} rows in {table}{''.join(f'; picture in {path}' for path in others)}")
 
 
-def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """A table on stdout: plain columns; on a terminal, blocks of columns that fit its width."""
-    lines = [[without_controls(cell).replace("\n", " ") for cell in row] for row in (head, *rows)]
+    lines = [[without_controls(cell(v)).replace("\n", " ") for v in row] for row in (head, *rows)]
     if sys.stdout.isatty():
         _draw(title, lines)
         return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     print(title)
     for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        cells = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         print("  ".join(cells).rstrip())
     print()
 
@@ -126,24 +128,24 @@ def blocks(widths: Sequence[int], room: int) -> list[list[int]]:
     return made
 
 
-def number(value: float | None) -> str:
-    """A score for a table: three decimals; a dash for None."""
-    return "-" if value is None else f"{value:.3f}"
-
-
-def count(value: int | None) -> str:
-    """A count for a table; a dash for None."""
-    return "-" if value is None else str(value)
-
-
-def span(low: float | None, high: float | None) -> str:
-    """An interval for a table; a dash for None."""
-    return "-" if low is None and high is None else f"{number(low)} to {number(high)}"
+def cell(value: Cell) -> str:
+    """A value in a table: a score in three decimals, a pair as an interval, a dash for None."""
+    match value:
+        case None | (None, None):
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.3f}"
+        case (low, high):
+            return f"{cell(low)} to {cell(high)}"
+        case _:
+            return str(value)
 
 
 def p_value(value: float | None) -> str:
     """The p of a test for a table; one that would be printed as 0 is printed as a bound."""
-    return "<.001" if value is not None and value < 0.0005 else number(value)
+    return "<.001" if value is not None and value < 0.0005 else cell(value)
 
 
 class ProgressLine:

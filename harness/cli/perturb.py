@@ -9,7 +9,7 @@ import typer
 from harness.cli import options
 from harness.cli.command import ExitCode, Only, option
 from harness.cli.options import RESULTS, AsJson, Calling, Results, RunName, Seed, Where
-from harness.cli.output import count, echo, echo_json, echo_table, log, number, put_rows, span
+from harness.cli.output import echo, echo_json, echo_table, log, put_rows
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -233,8 +233,7 @@ def _write(folder: Path, name: str, spec: "TaskSpec", *, samples: "Sequence[Samp
 def _put_counts(counts: "Sequence[PerturbationCounts]", *, originals: int, field: str) -> None:
     lines = [
         (
-            *(part.perturbation, "yes" if part.keeps_meaning else "no"),
-            *(str(part.changed), str(part.unchanged)),
+            *(part.perturbation, part.keeps_meaning, part.changed, part.unchanged),
             ", ".join(f"{n} {reason}" for reason, n in sorted(part.missing.items())) or "0",
         )
         for part in counts
@@ -254,11 +253,9 @@ def _put_flips(rows: "Sequence[FlipRate]") -> None:
     for (model, task, variant, decoding, judge), members in tables.items():
         lines = [
             (
-                *(row.perturbation, "yes" if row.keeps_meaning else "no"),
-                *(number(row.value), span(row.low, row.high), str(row.n), str(row.clusters)),
-                *map(count, (row.to_wrong, row.to_right)),
-                *map(number, (row.answers, row.original, row.perturbed)),
-                *(f"{row.missing}/{row.unmatched}", row.reason or ""),
+                *(row.perturbation, row.keeps_meaning, row.value, (row.low, row.high), row.n),
+                *(row.clusters, row.to_wrong, row.to_right, row.answers, row.original),
+                *(row.perturbed, f"{row.missing}/{row.unmatched}", row.reason or ""),
             )
             for row in members
         ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from harness.cli import options
 from harness.cli.command import ExitCode, option
 from harness.cli.options import HOME, SCORER, AsJson, Home, ScorerName, Seed
-from harness.cli.output import ProgressLine, echo_table, log, number, put_rows
+from harness.cli.output import Cell, ProgressLine, echo_table, log, put_rows
 from harness.cli.text_input import STDIN, File, Format, read_input
 from harness.errors import DataError
 
@@ -81,23 +81,17 @@ def _put(name: str, rows: "tuple[ProfileRow, ...]") -> None:
     head = ("label", "n", "mean", "sd", "5%", "25%", "median", "75%", "95%", "missing", "cut")
     lines = [
         (
-            *(row.label, str(row.n), number(row.mean), number(row.sd), number(row.q05)),
-            *map(number, (row.q25, row.median, row.q75, row.q95)),
-            *(str(row.missing), str(row.cut)),
+            *(row.label, row.n, row.mean, row.sd, row.q05, row.q25, row.median, row.q75, row.q95),
+            *(row.missing, row.cut),
         )
         for row in rows
     ]
     echo_table(f"implicitness of {name}, by {rows[0].scorer}", head, lines)
     bins = [f"{place * 0.25:g} to" for place in range(len(rows[0].bins))]
-    counts = [(row.label, *map(str, row.bins), str(row.outside)) for row in rows]
+    counts: list[tuple[Cell, ...]] = [(row.label, *row.bins, row.outside) for row in rows]
     echo_table("texts by bin of implicitness", ("label", *bins, "outside"), counts)
     apart = [
-        (
-            row.label,
-            *map(str, (row.different, row.pairs)),
-            *map(number, (row.distance_mean, row.distance_sd)),
-        )
-        for row in rows
+        (row.label, row.different, row.pairs, row.distance_mean, row.distance_sd) for row in rows
     ]
     columns = ("label", "texts that differ", "pairs", "mean", "sd")
     echo_table("pragmatic distances of random pairs of different texts", columns, apart)

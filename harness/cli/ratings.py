@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.cli import options
 from harness.cli.command import ExitCode, argument, option
 from harness.cli.options import RESULTS, AsJson, Results, RunNames, Seed
-from harness.cli.output import echo, echo_table, log, number, p_value, put_rows, span
+from harness.cli.output import cell, echo, echo_table, log, p_value, put_rows
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -208,15 +208,8 @@ def _put_panel(panel: "Panel", rows: "Sequence[AgreementRow]", *, is_quiet: bool
     head = ("judge", "statistic", "value", "95% interval", "n", "skipped", "p", "epsilon", "note")
     table = [
         (
-            _who(row),
-            row.statistic,
-            number(row.value),
-            span(row.low, row.high),
-            str(row.n),
-            str(row.skipped),
-            p_value(row.p),
-            number(row.epsilon),
-            row.reason or "",
+            *(_who(row), row.statistic, row.value, (row.low, row.high), row.n, row.skipped),
+            *(p_value(row.p), row.epsilon, row.reason or ""),
         )
         for row in rows
     ]
@@ -241,8 +234,8 @@ def _put_ties(rows: "Sequence[AgreementRow]") -> None:
     for row in rows:
         if row.statistic == "pearson_dataset":
             echo(
-                f"{_who(row)}: ties of people {number(row.tie_rate_human)}, of the judge "
-                f"{number(row.tie_rate_judge)}; {row.averaging}"
+                f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
+                f"{cell(row.tie_rate_judge)}; {row.averaging}"
             )
     echo("")
 

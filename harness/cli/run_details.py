@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.cli.output import echo, echo_table, log, number, p_value, span
+from harness.cli.output import Cell, cell, echo, echo_table, log, p_value
 
 if TYPE_CHECKING:
     from harness.core import Score
@@ -78,12 +78,12 @@ def _log_constants(rows: "Sequence[ScoreRow]", names: dict[str, str]) -> None:
     }
     for alarm in constant_alarms(rows, headlines(rows)):
         row, rates = alarm.row, (alarm.hits, alarm.false_alarms, alarm.auc)
-        named = zip(("TPR", "FPR", "AUC"), map(number, rates), strict=True)
+        named = zip(("TPR", "FPR", "AUC"), map(cell, rates), strict=True)
         shown = "" if alarm.label else ", ".join(" ".join(pair) for pair in named) + "; "
         constant = f"constant answer {alarm.label}" if alarm.label else "constant answer"
         log(
             f"alarm: {names[row.signature]}: {facts[alarm.finding]} "
-            f"({shown}accuracy {number(row.score.value)}, {constant} {number(alarm.constant)})"
+            f"({shown}accuracy {cell(row.score.value)}, {constant} {cell(alarm.constant)})"
         )
 
 
@@ -91,7 +91,7 @@ def _put_groups(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None
     """Variants by groups of one judge's headline metric."""
     found = {
         head.signature: {
-            row.score.group: number(row.score.value)
+            row.score.group: row.score.value
             for row in _beside(head, rows)
             if row.score.metric == head.score.metric and row.score.group != head.score.group
         }
@@ -104,7 +104,7 @@ def _put_groups(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None
             f"{first.judge}, {first.metric} by group, {first.decoding}",
             ("variant", *groups),
             [
-                (head.score.variant, *(found[head.signature].get(g, "-") for g in groups))
+                (head.score.variant, *(found[head.signature].get(g) for g in groups))
                 for head in heads
             ],
         )
@@ -120,15 +120,15 @@ def _put_bins(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
             bins.setdefault(row.score.group, {})[row.score.metric] = row.score
     lines = []
     for group, scores in bins.items():
-        cells = [group]
+        cells: list[Cell] = [group]
         for metric in (HITS, FALSE_ALARMS):
             score, size = scores.get(metric), scores.get(EFFECTIVE.format(metric))
-            cells += ["too few" if size else "-"] if score is None else [number(score.value)]
-            cells += [span(score.low, score.high) if score else "-"]
-            cells += [str(size.n) if size else "0"]
-            cells += ["-" if size is None or size.value is None else f"{size.value:.0f}"]
+            few = "too few" if size else None
+            cells += [few, None] if score is None else [score.value, (score.low, score.high)]
+            effective = None if size is None or size.value is None else round(size.value)
+            cells += [size.n if size else 0, effective]
         area = scores.get(AUC)
-        lines.append((*cells, number(area.value if area else None)))
+        lines.append((*cells, area.value if area else None))
     if lines:
         title = f"{head.score.judge}, {head.score.variant}, by implicitness"
         echo_table(title, ("bin", "TPR", *RATE_HEAD, "FPR", *RATE_HEAD, "AUC"), lines)
@@ -143,10 +143,10 @@ def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> Non
             is_own = score.group == head.score.group and score.metric != head.score.metric
             in_tables = score.metric.startswith((CHOSEN, LABELLED, MACRO, MISSED, *RATES))
             if is_own and not in_tables:
-                shown = p_value if score.metric.endswith("_p") else number
-                cell = f"{score.variant} {shown(score.value)}"
-                cell += f" ({span(score.low, score.high)})" if score.low is not None else ""
-                found.setdefault(score.metric, []).append(cell)
+                value = p_value(score.value) if score.metric.endswith("_p") else cell(score.value)
+                interval = f" ({cell((score.low, score.high))})" if score.low is not None else ""
+                values = found.setdefault(score.metric, [])
+                values.append(f"{score.variant} {value}{interval}")
     for metric, values in found.items():
         echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")
 
@@ -171,9 +171,7 @@ def _put_labels(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
             [
                 (
                     name.removeprefix("label_").replace("place_", "shown at "),
-                    number(score.value),
-                    number(sure[name].value if name in sure else None),
-                    str(score.n),
+                    *(score.value, sure[name].value if name in sure else None, score.n),
                 )
                 for name, score in chosen.items()
             ],
@@ -192,26 +190,20 @@ def _put_classes(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
     labels = [metric.removeprefix(RATES[0]) for metric in overall if metric.startswith(RATES[0])]
     if not labels:
         return
-    lines = []
+    lines: list[tuple[Cell, ...]] = []
     for label in labels:
         rates = [overall[rate + label] for rate in RATES]
-        cells = [cell for one in rates for cell in (number(one.value), span(one.low, one.high))]
-        lines.append((label, *cells, str(rates[1].n)))
+        cells = [part for one in rates for part in (one.value, (one.low, one.high))]
+        lines.append((label, *cells, rates[1].n))
     macro = overall[MACRO]
-    lines.append(("mean", *("",) * 4, number(macro.value), span(macro.low, macro.high), ""))
+    lines.append(("mean", *("",) * 4, macro.value, (macro.low, macro.high), ""))
     names = [part for name in ("precision", "recall", "F1") for part in (name, "95% interval")]
     title = f"{head.score.judge}, {head.score.variant}, by class (-: division by zero)"
     echo_table(title, ("class", *names, "n"), lines)
     missed = [one for one in scores if one.metric.startswith(MISSED)]
     missed.sort(key=lambda s: (s.group != head.score.group, -(s.value or 0)))
     lines = [
-        (
-            one.metric.removeprefix(MISSED),
-            one.group,
-            "-" if one.value is None else f"{one.value:g}",
-            str(one.n),
-        )
-        for one in missed
+        (s.metric.removeprefix(MISSED), s.group, s.value and round(s.value), s.n) for s in missed
     ]
     if lines:
         title = f"{head.score.judge}, {head.score.variant}, missed"

@@ -5,7 +5,7 @@ from math import floor, fsum, log10
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.cli.command import ExitCode
-from harness.cli.output import count, echo, echo_json, echo_table, log, number, span
+from harness.cli.output import echo, echo_json, echo_table, log
 from harness.cli.run_details import log_alarms, put_details
 from harness.parts import Reason
 
@@ -50,9 +50,8 @@ def _put_run(done: "RunResult", *, is_all: bool) -> int:
     for row in headlines(done.scores):
         score = row.score
         missing = ", ".join(f"{reason} {n}" for reason, n in score.missing.items() if n) or "0"
-        what = (score.variant, score.judge, score.metric, score.decoding, number(score.value))
-        around = (span(score.low, score.high), number(row.chance), str(score.n), missing)
-        table.append((*what, *around))
+        what = (score.variant, score.judge, score.metric, score.decoding, score.value)
+        table.append((*what, (score.low, score.high), row.chance, score.n, missing))
     echo_table(f"{done.file.run.task}, {done.file.model.name}", (*head, "missing"), table)
     put_details(done.scores)
     log_alarms(done.scores)
@@ -276,8 +275,8 @@ def _put_sizes(title: str, calls: "Sequence[CallSummary]") -> None:
         is_known = part.least_usd is not None and part.most_usd is not None
         price = f"{usd(part.least_usd)} to {usd(part.most_usd)}" if is_known else "-"
         tokens = f"{'~' * part.is_estimate}{part.prompt_tokens}"
-        cells = (part.asker, part.variant, part.step, str(part.calls), count(part.stored), tokens)
-        lines.append((*cells, str(part.max_tokens), *([price] if has_price else [])))
+        cells = (part.asker, part.variant, part.step, part.calls, part.stored, tokens)
+        lines.append((*cells, part.max_tokens, *([price] if has_price else [])))
     echo_table(f"{title}: calls to be made at most", head, lines)
     if any(part.is_estimate for part in calls):
         echo("~ estimated: four characters are one token")
