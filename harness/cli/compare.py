@@ -24,7 +24,7 @@ INTENTION = "intention_and_response"
 class Sides:
     """The two runs that are compared, and whose verdicts."""
 
-    first: str = argument("A", "Run folder, or the first letters of a run's digest.")
+    first: str = argument("A", "Run folder, or the first characters of a run's digest.")
     second: str | None = argument(
         "B",
         "Run of the same samples, of the same task or of another. Default: compare parts of A.",

@@ -50,11 +50,12 @@ BackendName = Annotated[
     ),
 ]
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="Run folder, or the first letters of a run's digest.")
+    str,
+    typer.Argument(metavar="RUN", help="Run folder, or the first characters of a run's digest."),
 ]
 RunNames = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Run folders, or the first letters of their digests."),
+    typer.Argument(metavar="RUN...", help="Run folders, or the first characters of their digests."),
 ]
 ScorerName = Annotated[
     str,
