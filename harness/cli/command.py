@@ -37,13 +37,13 @@ class Only:
 
 
 def option(flags: str, about: str, default: object = MISSING, **rules: Any) -> Any:  # noqa: ANN401 - the field's type is its annotation
-    """A field of a record that is an option; `flags` as in `-o --out`; required without default."""
+    """A field or a parameter that is an option, with flags as in `-o --out`; see `argument`."""
     value = ... if default is MISSING else default
     return _field(typer.Option(value, *flags.split(), help=about, **rules), default)
 
 
 def argument(metavar: str, about: str, default: object = MISSING) -> Any:  # noqa: ANN401 - as of `option`
-    """A field of a record that is a positional argument; required without default."""
+    """A field or a parameter that is a positional argument; it is required without a default."""
     value = ... if default is MISSING else default
     return _field(typer.Argument(value, metavar=metavar, help=about), default)
 
@@ -61,7 +61,10 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
     for name, parameter in inspect.signature(function).parameters.items():
         record, only = _record(parameter.annotation)
         if record is None:
-            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            default = parameter.default
+            if isinstance(default, Field):
+                default = default.metadata["typer"]
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, default=default))
             continue
         added = [_parameter(part) for part in fields(record) if only is None or part.name in only]
         records[name] = record, [part.name for part in added]

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from harness.cli import options
 from harness.cli.command import ExitCode, argument, option
@@ -43,9 +41,7 @@ class Sides:
 def compare(
     sides: Sides,
     seed: Seed = 0,
-    draws: Annotated[
-        int, typer.Option("--draws", min=1, help="Draws for each interval and permutation test.")
-    ] = 2000,
+    draws: int = option("--draws", "Draws for each interval and permutation test.", 2000, min=1),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.command import ExitCode
+from harness.cli.command import ExitCode, option
 from harness.cli.options import HOME, AsJson, DataFolder, Home
 from harness.cli.output import echo, echo_json, echo_table, log
 from harness.errors import SpecError
@@ -77,9 +77,7 @@ def check(
 
 def verify(
     data: DataFolder = None,
-    paper: Annotated[
-        str | None, typer.Option("--paper", help="Paper: a name in configs/golden/. Default: all.")
-    ] = None,
+    paper: str | None = option("--paper", "Paper: a name in configs/golden/. Default: all.", None),
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:

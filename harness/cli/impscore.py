@@ -76,10 +76,8 @@ class Measuring:
 def score(
     file: File,
     how: Measuring,
-    column: Annotated[
-        str | None, typer.Option("--column", help="Column of the texts. Default: text.")
-    ] = None,
-    name: Annotated[str, typer.Option("--as", help="Name of the new column.")] = "implicitness",
+    column: str | None = option("--column", "Column of the texts. Default: text.", None),
+    name: str = option("--as", "Name of the new column.", "implicitness"),
     is_json: AsJson = False,
 ) -> int:
     """Score the implicitness of each text of a file, and write its rows with the scores.
@@ -109,13 +107,10 @@ def score(
 
 def pairs(
     file: File,
-    columns: Annotated[
-        str, typer.Option("--columns", help="The two columns of texts, comma-separated.")
-    ],
+    *,
+    columns: str = option("--columns", "The two columns of texts, comma-separated."),
     how: Measuring,
-    name: Annotated[
-        str, typer.Option("--as", help="Name of the new column.")
-    ] = "pragmatic_distance",
+    name: str = option("--as", "Name of the new column.", "pragmatic_distance"),
     is_json: AsJson = False,
 ) -> int:
     """Measure how far apart in meaning the two texts of each row are, and write the rows.
@@ -186,9 +181,7 @@ class HeadChoice:
 
 def train(
     choice: HeadChoice,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name of the head. Default: the recipe's.")
-    ] = None,
+    name: str | None = option("--name", "Name of the head. Default: the recipe's.", None),
     is_json: AsJson = False,
 ) -> int:
     """Train a head of the metric on sentence pairs, with a card of its origin and its quality.
@@ -220,9 +213,7 @@ def train(
 
 def ablate(
     choice: HeadChoice,
-    runs: Annotated[
-        int, typer.Option("--runs", min=1, help="Trainings of each form and setting, by seed.")
-    ] = 3,
+    runs: int = option("--runs", "Trainings of each form and setting, by seed.", 3, min=1),
     is_json: AsJson = False,
 ) -> int:
     """Train all twelve forms of the metric, and all settings that the paper tried.

@@ -1,11 +1,9 @@
 """The command that ranks the models of all runs: leaderboard."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from harness.cli.command import ExitCode
+from harness.cli.command import ExitCode, option
 from harness.cli.options import RESULTS, AsJson, Results
 from harness.cli.output import Cell, cell, echo, echo_json, echo_table, log
 from harness.cli.run_details import log_alarms
@@ -20,12 +18,8 @@ HEAD = ("rank", "model", "value", "95% interval", "n", "missing")
 
 
 def leaderboard(
-    task: Annotated[
-        str | None, typer.Option("--task", help="Print this task only. Default: all.")
-    ] = None,
-    variant: Annotated[
-        str | None, typer.Option("--variant", help="Print this variant only. Default: all.")
-    ] = None,
+    task: str | None = option("--task", "Print this task only. Default: all.", None),
+    variant: str | None = option("--variant", "Print this variant only. Default: all.", None),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:

@@ -6,10 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from harness.cli import options
-from harness.cli.command import ExitCode, Only, option
+from harness.cli.command import ExitCode, Only, argument, option
 from harness.cli.options import AsJson, Where
 from harness.cli.output import Cell, echo, echo_json, echo_table, log
 from harness.errors import SpecError
@@ -32,6 +30,7 @@ SECTIONS: "dict[str, Section]" = {
 }
 
 
+KINDS = ", ".join(SECTIONS)
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
 """What a model of a kind needs that may not be installed."""
 EXAMPLES, WIDEST = 3, 12
@@ -50,13 +49,7 @@ HEAD = (
 
 def list_names(
     where: Annotated[Where, Only("results", "home")],
-    what: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WHAT",
-            help=f"{', '.join(SECTIONS)} or runs. Default: all but runs.",
-        ),
-    ] = None,
+    what: str | None = argument("WHAT", f"{KINDS} or runs. Default: all but runs.", None),
     is_json: AsJson = False,
 ) -> int:
     """List the names that commands take: tasks, models, judges and more."""
@@ -77,12 +70,8 @@ def list_names(
 
 
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="Name of a task, model, judge, source or other; or a run."
-        ),
-    ],
+    *,
+    name: str = argument("NAME", "Name of a task, model, judge, source or other; or a run."),
     where: Annotated[Where, Only("results", "home")],
 ) -> int:
     """Show the YAML file of a name; or a run's run.json, with what is missing of the run."""

@@ -41,7 +41,9 @@ DataFolder = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all random draws.")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=1, help="Use at most so many samples, in equal shares of groups."),
+    typer.Option(
+        "--limit", min=1, help="Use at most so many samples; groups keep their proportions."
+    ),
 ]
 BackendName = Annotated[
     str | None,

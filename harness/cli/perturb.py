@@ -111,14 +111,8 @@ def perturb(
 
 def report(
     run: RunName,
-    judge: Annotated[
-        list[str] | None,
-        typer.Option("--judge", help="Judge; repeat for more. Default: all."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="CSV file. Default: below RESULTS/flips/."),
-    ] = None,
+    judge: list[str] | None = option("--judge", "Judge; repeat for more. Default: all.", None),
+    out: Path | None = option("-o --out", "CSV file. Default: below RESULTS/flips/.", None),
     seed: Seed = 0,
     results: Results = RESULTS,
     is_json: AsJson = False,

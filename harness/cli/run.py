@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from harness.cli import options
 from harness.cli.command import ExitCode, Only, argument, option
 from harness.cli.options import OFFLINE, AsJson, Calling, RunName, Where
@@ -116,7 +114,8 @@ def run(
 
 def judge(
     run: RunName,
-    judge: Annotated[list[str], typer.Option("--judge", help="Judge; repeat for more.")],
+    *,
+    judge: list[str] = option("--judge", "Judge; repeat for more."),
     asking: JudgeOptions,
     where: Annotated[Where, Only("prompts", "results", "home")],
     calling: Calling,
