@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +15,7 @@ from harness.cli import options
 from harness.cli.command import ExitCode, option
 from harness.cli.options import HOME, SCORER, AsJson, Home, ScorerName, Seed
 from harness.cli.output import Cell, ProgressLine, cell, echo, echo_json, echo_table, log
-from harness.cli.text_input import STDIN, File, Format, read_input
+from harness.cli.text_input import STDIN, File, Format, log_overlap, read_input
 from harness.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def score(
     target = _target(table, name, how.out, is_json=is_json)
     registry = options.registry(how.home)
     scorer = registry.scorer(how.scorer)
-    cached = CachedScorer(scorer, registry.cache / MEASURES, _progress())
+    cached = CachedScorer(scorer, registry.cache / MEASURES, ProgressLine("encoded").of("texts"))
     rows = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in cached.score(texts)]
     overlap = scorer.overlap((text,) for text in texts)
     return _finish(target, _summary(scorer, rows, overlap, how.out), rows, is_json=is_json)
@@ -128,7 +128,7 @@ def pairs(
     target = _target(table, name, how.out, is_json=is_json)
     scorer = options.registry(how.home).scorer(how.scorer)
     texts = [*zip(first, second, strict=True)]
-    rows = scorer.distances(texts, _progress())
+    rows = scorer.distances(texts, ProgressLine("encoded").of("texts"))
     summary = _summary(scorer, rows, scorer.overlap(texts), how.out)
     return _finish(target, summary, rows, is_json=is_json)
 
@@ -152,8 +152,8 @@ def evaluate(
     table, source = read_input(file, layout, has_column=True)
     items = read_items(table, where=source)
     model = options.registry(home).scorer(scorer)
-    result = evaluate_on(items, model, seed=seed, progress=_progress())
-    _log_overlap(result.scorer, result.trained_on, result.items, what="items")
+    result = evaluate_on(items, model, seed=seed, progress=ProgressLine("encoded").of("texts"))
+    log_overlap(result.scorer, result.trained_on, result.items, what="items")
     if is_json:
         echo_json(result)
     else:
@@ -233,14 +233,12 @@ def ablate(
     registry = options.registry(choice.home)
     known, spec = registry.recipe(choice.recipe)
     if not spec.split[2]:
-        raise DataError(
-            f"recipe {choice.recipe} keeps no pairs to test on; give its split a third share"
-        )
+        raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
     samples = _training_pairs(file, choice.group)
-    encoder = registry.encoder(spec.encoder)
-    embedded = embed(samples, encoder, _stage("sentences"))
+    encoder, progress = registry.encoder(spec.encoder), ProgressLine("done")
+    embedded = embed(samples, encoder, progress.of("sentences"))
     parts = split(samples, seed=spec.seed, shares=spec.split)
-    rows = [*tried(parts, embedded, spec, runs=runs, progress=_stage("trials"))]
+    rows = [*tried(parts, embedded, spec, runs=runs, progress=progress.of("trials"))]
     origin = Origin.of(file.name, samples, recipe=(known, spec), encoder=encoder)
     table = delimited(COLUMNS, [row.cells(origin) for row in rows], mark=",")
     write_whole(out / "ablation.csv", table)
@@ -291,10 +289,10 @@ def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _T
         return _Target(table, name, None, None)
     layout = table.layout if out is None else named_layout(out.name) or FileFormat.LINES
     if out is not None and layout is FileFormat.LINES:
-        endings = ", ".join(
-            ending for ending, kind in ENDINGS.items() if kind is not FileFormat.LINES
+        known = [ending for ending, kind in ENDINGS.items() if kind is not FileFormat.LINES]
+        raise SpecError(
+            f"-o {out}: the ending of the name sets the format; give one of {', '.join(known)}"
         )
-        raise SpecError(f"-o {out}: the ending of the name sets the format; give one of {endings}")
     if out is None and layout is FileFormat.PARQUET:
         raise SpecError("Parquet cannot be printed: name a file with -o")
     nothing = [None] * len(table)
@@ -303,10 +301,7 @@ def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _T
 
 
 def _columns(
-    name: str,
-    values: "Sequence[float | None]",
-    flags: "Sequence[Flag | None]",
-    signature: str,
+    name: str, values: "Sequence[float | None]", flags: "Sequence[Flag | None]", scorer: str
 ) -> "list[Column]":
     """The added columns: the values, why one is missing or cut, and the scorer."""
     from harness.storage.table_files import Column
@@ -314,7 +309,7 @@ def _columns(
     return [
         Column(name, values, is_number=True),
         Column(f"{name}_flag", flags, is_number=False),
-        Column(f"{name}_scorer", [signature] * len(values), is_number=False),
+        Column(f"{name}_scorer", [scorer] * len(values), is_number=False),
     ]
 
 
@@ -325,7 +320,7 @@ def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is
     if target.layout is not None:
         columns = _columns(target.name, values, flags, summary.scorer)
         _write(extended(target.table, columns, target.layout), target.out)
-    _log_overlap(summary.scorer, summary.trained_on, summary.n, what="rows")
+    log_overlap(summary.scorer, summary.trained_on, summary.n, what="rows")
     if is_json:
         echo_json({"summary": summary, "rows": scored if target.out is None else None})
     else:
@@ -341,16 +336,7 @@ def _refuse_input(file: str, out: Path | None) -> None:
         refuse_source(out, Path(file))
 
 
-def _log_overlap(scorer: str, overlap: int | None, total: int, *, what: str) -> None:
-    """Warn where the scorer was, or may have been, trained on what it measured."""
-    from harness.implicitness.scorer import overlap_told
-
-    if line := overlap_told(scorer, overlap, total, what=what):
-        log(line)
-
-
 def _write(data: bytes, out: Path | None) -> None:
-    """Write the rows to the file asked for, or to stdout."""
     from harness.storage.files import write_whole
 
     if out is not None:
@@ -393,15 +379,6 @@ def _put_summary(summary: Summary) -> None:
         log(line)
     else:
         echo(f"{line}; in {summary.out}")
-
-
-def _progress() -> Callable[[int, int], None]:
-    return _stage("texts", "encoded")
-
-
-def _stage(stage: str, verb: str = "done") -> Callable[[int, int], None]:
-    line = ProgressLine(verb)
-    return lambda done, total: line(stage, done, total)
 
 
 def _put_means(rows: "Sequence[AblationRow]", where: str) -> None:

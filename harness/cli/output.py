@@ -158,6 +158,10 @@ class ProgressLine:
         self._stage = ""
         self._is_live = sys.stderr.isatty()
 
+    def of(self, stage: str) -> Callable[[int, int], None]:
+        """A callback that shows the progress of one stage."""
+        return lambda done, total: self(stage, done, total)
+
     def __call__(self, stage: str, done: int, total: int, failed: int = 0) -> None:
         """Show that `done` of the `total` calls or texts of a stage are done, `failed` of them."""
         now = time.monotonic()

@@ -8,7 +8,7 @@ from harness.cli import options
 from harness.cli.command import ExitCode, option
 from harness.cli.options import HOME, SCORER, AsJson, Home, ScorerName, Seed
 from harness.cli.output import Cell, ProgressLine, echo_table, log, put_rows
-from harness.cli.text_input import STDIN, File, Format, read_input
+from harness.cli.text_input import STDIN, File, Format, log_overlap, read_input
 from harness.errors import DataError
 
 if TYPE_CHECKING:
@@ -50,13 +50,12 @@ def profile(
     table, source = read_input(file, choice.layout, has_column=has_column)
     texts = column_of(table, choice.column, where=source)
     labels = None if label is None else _labels(table, label, where=source)
-    line = ProgressLine("encoded")
     found = profile_of(
         texts,
         labels,
         options.registry(home).scorer(scorer),
         sampling=Sampling(choice.pairs, choice.seed),
-        progress=lambda done, total: line("texts", done, total),
+        progress=ProgressLine("encoded").of("texts"),
     )
     name = "stdin" if file == STDIN else Path(file).name
     files = {out / "profile.csv": profile_text(found.rows)}
@@ -99,8 +98,6 @@ def _put(name: str, rows: "tuple[ProfileRow, ...]") -> None:
 
 def _log_missing(row: "ProfileRow") -> None:
     """Log the texts without a score by reason, and the texts that the scorer was trained on."""
-    from harness.implicitness.scorer import overlap_told
-
     reasons = {
         "absent": row.missing_absent,
         "not a text": row.missing_not_text,
@@ -110,5 +107,4 @@ def _log_missing(row: "ProfileRow") -> None:
     counts = ", ".join(f"{count} {why}" for why, count in reasons.items() if count)
     if counts:
         log(f"texts without a score: {counts}; no bin, mean or pair has them")
-    if line := overlap_told(row.scorer, row.trained_on, row.n):
-        log(line)
+    log_overlap(row.scorer, row.trained_on, row.n)

@@ -203,7 +203,8 @@ def _put_classes(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
     missed = [one for one in scores if one.metric.startswith(MISSED)]
     missed.sort(key=lambda s: (s.group != head.score.group, -(s.value or 0)))
     lines = [
-        (s.metric.removeprefix(MISSED), s.group, s.value and round(s.value), s.n) for s in missed
+        (s.metric.removeprefix(MISSED), s.group, None if s.value is None else f"{s.value:g}", s.n)
+        for s in missed
     ]
     if lines:
         title = f"{head.score.judge}, {head.score.variant}, missed"

@@ -57,6 +57,14 @@ def read_input(file: str, layout: str | None, *, has_column: bool) -> "tuple[Tab
         raise
 
 
+def log_overlap(scorer: str, overlap: int | None, total: int, what: str = "texts") -> None:
+    """Warn where a scorer was, or may have been, trained on the texts that it measured."""
+    from harness.implicitness.scorer import overlap_told
+
+    if line := overlap_told(scorer, overlap, total, what=what):
+        log(line)
+
+
 def _looks_like_csv(data: bytes) -> bool:
     """Whether the first line and most others have the same number of commas outside quotes."""
     lines = data[:65536].decode("utf-8", "replace").splitlines()[:50]
