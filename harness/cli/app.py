@@ -1,110 +1,153 @@
-"""All commands together, and what an error becomes: one message and an exit code.
-
-0 done; 1 done with missing items; 2 the user's mistake; 70 a bug of ours, with its traceback;
-130 interrupted, or out of budget, to be resumed by the same command.
-"""
+"""The table of commands, loaded when asked for; and an error to one message and an exit code."""
 
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple
 
 import typer
 
 from harness import __version__
-from harness.cli import (
-    build_train,
-    compare,
-    curve,
-    data,
-    import_,
-    impscore,
-    leaderboard,
-    list_show,
-    perturb,
-    profile,
-    ratings,
-    run,
-    tokens,
-    verify,
-)
+from harness.cli.command import ExitCode, expanded
 from harness.cli.output import OncePerCommand, log
 from harness.errors import BudgetReached, HarnessError
 
-USER_MISTAKE, OUR_BUG, INTERRUPTED = 2, 70, 130
-
-app = typer.Typer(
-    name="harness",
-    help="Measures how well language models handle meaning beyond the literal.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("run")(run.run)
-app.command("judge")(run.judge)
-app.command("read")(run.read)
-app.command("tokens")(tokens.tokens)
-app.command("train")(build_train.train)
-app.command("import")(import_.import_files)
-app.command("build")(build_train.build)
-app.command("leaderboard")(leaderboard.leaderboard)
-app.command("agree")(ratings.agree)
-app.command("compare")(compare.compare)
-app.command("curve")(curve.curve)
-app.command("profile")(profile.profile)
-app.command("verify")(verify.verify)
-app.command("list")(list_show.list_names)
-app.command("show")(list_show.show)
-app.add_typer(data.app, name="data")
-app.add_typer(impscore.app, name="impscore")
-app.add_typer(ratings.export_app, name="export")
-app.add_typer(perturb.app, name="perturb")
-app.add_typer(ratings.ratings_app, name="ratings")
+ABOUT = "Measures how well language models handle meaning beyond the literal."
 
 
-@app.callback(invoke_without_command=True)
-def version(is_wanted: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
-    """Measures how well language models handle meaning beyond the literal."""
-    if is_wanted:
-        typer.echo(__version__)
-        raise typer.Exit
+class Entry(NamedTuple):
+    """Where a command's function is, as module:function, and its line in the list of commands."""
+
+    place: str
+    about: str
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
+    "judge": Entry("run:judge", "Judge a stored run with more judges."),
+    "read": Entry("run:read", "Parse a run's stored replies anew; list changed verdicts."),
+    "import": Entry("run:import_files", "Make a run of answers that others have stored."),
+    "tokens": Entry("list_show:tokens", "Show how a tokenizer reads a task's choices."),
+    "train": Entry("build_train:train", "Train a classifier on a task's training texts."),
+    "build": Entry("build_train:build", "Make new samples from samples with a model."),
+    "leaderboard": Entry("leaderboard:leaderboard", "Rank the models of all runs."),
+    "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
+    "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
+    "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
+    "profile": Entry("profile:profile", "Describe how implicit and varied texts are."),
+    "verify": Entry("data:verify", "Recompute published numbers from their data."),
+    "list": Entry("list_show:list_names", "List tasks, models, judges and other names."),
+    "show": Entry("list_show:show", "Show the YAML file of a name, or a stored run."),
+    "data list": Entry("data:list_sources", "List sources, licences and origins."),
+    "data fetch": Entry("data:fetch", "Download sources and verify their checksums."),
+    "data check": Entry("data:check", "Verify the checksums of files."),
+    "impscore score": Entry("impscore:score", "Score the implicitness of texts."),
+    "impscore pairs": Entry("impscore:pairs", "Measure the distance of two texts in meaning."),
+    "impscore eval": Entry("impscore:evaluate", "Evaluate a scorer on human data."),
+    "impscore train": Entry("impscore:train", "Train a scorer on sentence pairs."),
+    "impscore ablate": Entry("impscore:ablate", "Compare the forms and settings of the scorer."),
+    "impscore lint": Entry("impscore:lint", "Look for surface cues in sentence pairs."),
+    "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
+    "perturb report": Entry("perturb:report", "Count the verdicts that perturbations change."),
+    "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
+}
+GROUPS: Mapping[str, Entry] = {
+    "data": Entry("", "List, download and check released data sets."),
+    "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
+    "export": Entry("", "Write rating sheets for people."),
+    "perturb": Entry("perturb:perturb", "Change texts of a task slightly, to test robustness."),
+    "ratings": Entry("", "Read ratings by people from other forms."),
+}
+"""The first words of commands with two; one with a place is a command by itself, too."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code says how it ended."""
-    shown = logging.StreamHandler(sys.stderr)
-    shown.addFilter(OncePerCommand())
-    logging.basicConfig(format="%(levelname)s: %(message)s", handlers=[shown], force=True)
-    return outcome(lambda: app(args=arguments, prog_name="harness", standalone_mode=False))
+    """Run one command and return its exit code."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(OncePerCommand())
+    logging.basicConfig(format="%(levelname)s: %(message)s", handlers=[handler], force=True)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    app = _app(next((word for word in words if not word.startswith("-")), ""))
+    return outcome(lambda: app(args=words, prog_name="harness", standalone_mode=False))
 
 
 def outcome(command: Callable[[], object]) -> int:
-    """The exit code of a command; what it raises becomes a message."""
+    """The exit code of a command; an exception becomes a message."""
     try:
         code = command()
         sys.stdout.flush()
-        if code == INTERRUPTED:  # what typer makes of a KeyboardInterrupt
+        if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt
     except BudgetReached as error:
         log(f"harness: {error}")
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except HarnessError as error:
         log(f"harness: {error}")
-        return USER_MISTAKE
+        return ExitCode.USER_MISTAKE
     except (KeyboardInterrupt, typer.Abort):
-        log("harness: interrupted; finished calls are stored, the same command goes on from here")
-        return INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # whoever read our output wants no more of it
+        log("harness: interrupted; finished calls are stored: repeat the command to resume")
+        return ExitCode.INTERRUPTED
+    except (BrokenPipeError, SystemExit):  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except Exception as error:  # the last boundary: a bug of ours is shown whole
         if hasattr(error, "exit_code") and hasattr(error, "show"):
             error.show()
-            return USER_MISTAKE
+            return ExitCode.USER_MISTAKE
         traceback.print_exc()
-        log("harness: this is a bug of the harness, not yours; what was stored is safe")
-        return OUR_BUG
-    return code if isinstance(code, int) else 0
+        log("harness: this is a bug of the harness, not your mistake; stored calls are safe")
+        return ExitCode.OUR_BUG
+    return code if isinstance(code, int) else ExitCode.DONE
+
+
+def _app(first: str) -> typer.Typer:
+    """All commands for typer; only those that begin with the word `first` are imported."""
+    app = _typer(help=ABOUT, no_args_is_help=True, epilog=EPILOG)
+    app.callback(invoke_without_command=True)(_version)
+    groups = {"": app}
+    for name, (place, about) in GROUPS.items():
+        groups[name] = _typer(no_args_is_help=not place)
+        app.add_typer(
+            groups[name],
+            name=name,
+            help=None if place and name == first else about,
+            short_help=about,
+            callback=_loaded(place) if place and name == first else None,
+            invoke_without_command=bool(place),
+        )
+    for name, (place, about) in COMMANDS.items():
+        group, _, own = name.rpartition(" ")
+        function = _loaded(place) if name.split()[0] == first else _unloaded
+        groups[group].command(own, short_help=about)(function)
+    return app
+
+
+EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
+
+
+def _typer(**settings: object) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **settings,  # type: ignore[arg-type]  # each is a setting of typer
+    )
+
+
+def _loaded(place: str) -> Callable[..., object]:
+    module, _, function = place.partition(":")
+    return expanded(getattr(import_module(f"harness.cli.{module}"), function))
+
+
+def _unloaded() -> None:
+    """Is listed for a command that is not asked for, and never called."""
+
+
+def _version(is_wanted: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    if is_wanted:
+        typer.echo(__version__)
+        raise typer.Exit

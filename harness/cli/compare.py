@@ -1,56 +1,58 @@
-"""The command that lays two runs, or the parts of one, side by side: compare."""
+"""The commands that put runs side by side: compare, and curve, which plots them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
-
-from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.output import echo, echo_json, echo_table, log, number, p_value
+from harness.cli import options
+from harness.cli.command import ExitCode, argument, option
+from harness.cli.options import RESULTS, AsJson, Results, RunNames, Seed
+from harness.cli.output import cell, echo, echo_table, log, p_value, put_rows
 
 if TYPE_CHECKING:
     from harness.analysis.compare import ComparisonRow
+    from harness.analysis.curves import CurveRow
+    from harness.analysis.panels import StoredRun
 
-DONE, DONE_WITH_MISSING = 0, 1
 INTENTION = "intention_and_response"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """The two runs that are compared, and whose verdicts."""
+
+    first: str = argument("A", "Run folder, or the first characters of a run's digest.")
+    second: str | None = argument(
+        "B",
+        "Run of the same samples, of the same task or of another. Default: compare parts of A.",
+        None,
+    )
+    judge_a: str | None = option("--judge-a", "Judge of A. Default: every judge that fits.", None)
+    judge_b: str | None = option("--judge-b", "Judge of B. Default: as for A.", None)
+    intention_judge: str | None = option(
+        "--intention-judge",
+        "Judge of the intentions that a model wrote down. Default: every judge of them, each with "
+        "the most similar judge of responses.",
+        None,
+    )
+
+
 def compare(
-    first: Annotated[
-        str, typer.Argument(metavar="A", help="Run folder, or the start of its digest.")
-    ],
-    second: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="B",
-            help="Run of the same items: of another task, or of the same. Default: A by itself.",
-        ),
-    ] = None,
-    judge_a: Annotated[
-        str | None, typer.Option("--judge-a", help="Judge of A. Default: all that will do.")
-    ] = None,
-    judge_b: Annotated[
-        str | None, typer.Option("--judge-b", help="Judge of B. Default: as for A.")
-    ] = None,
-    intention_judge: Annotated[
-        str | None,
-        typer.Option(
-            "--intention-judge",
-            help="Judge of spelled-out intentions. Default: all that read them, each beside the "
-            "judge of responses most like it.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of draws.")] = 0,
-    draws: Annotated[
-        int, typer.Option("--draws", min=1, help="Draws of each interval and permutation test.")
-    ] = 2000,
+    sides: Sides,
+    seed: Seed = 0,
+    draws: int = option("--draws", "Draws for each interval and permutation test.", 2000, min=1),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:
-    """Compare two readings of the same items, and write a table below results/comparisons/.
+    """Compare two runs of the same samples; write a table below results/comparisons/.
 
-    A task answered by choices against one answered in words (knowing and acting); two runs of one
-    task; and within a run its gaps, and spelled-out intentions with responses.
+    The runs are of one task, or of two: one answered by choices, the other in words. With one run,
+    its variants are compared, and the intentions a model wrote down with its responses.
+
+    \b
+    Example:
+      harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
     """
     from harness.analysis.compare import (
         BootstrapSettings,
@@ -59,33 +61,76 @@ def compare(
         comparison_text,
     )
     from harness.analysis.pairings import PairingQuery, between, within
-    from harness.analysis.panels import StoredRun
-    from harness.storage.files import write_whole
-    from harness.storage.runs import find_run
 
-    folders = [find_run(results, name) for name in (first, second) if name is not None]
-    runs = [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
-    question, method = (
-        PairingQuery(judge_a, judge_b, intention_judge),
-        BootstrapSettings(seed, draws),
-    )
-    pairings = between(runs[0], runs[1], question) if runs[1:] else within(runs[0], question)
+    runs = _stored([name for name in (sides.first, sides.second) if name is not None], results)
+    query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
+    method = BootstrapSettings(seed, draws)
+    pairings = between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)
     rows = comparison_rows(pairings.found, method)
-    name = comparison_name([run.file for run in runs], question, method)
-    table = results / "comparisons" / name
-    write_whole(table, comparison_text(rows).encode())
+    table = results / "comparisons" / comparison_name([run.file for run in runs], query, method)
     for note in pairings.notes:
         log(note)
-    if is_json:
-        echo_json(rows)
-    else:
-        _put(rows)
-        echo(f"{len(rows)} rows in {table}")
-    return _code(rows, pairings.unmatched)
+    put_rows(rows, {table: comparison_text(rows)}, is_json=is_json, show=lambda: _put(rows))
+    return ExitCode.of(_log_missing(rows) or pairings.unmatched)
 
 
-def _code(rows: "Sequence[ComparisonRow]", unmatched: int) -> int:
-    """Whether anything is missing, which is told in one line."""
+@dataclass(frozen=True, kw_only=True)
+class CurveChoice:
+    """What is plotted, and where the files go."""
+
+    runs: RunNames
+    judge: str = option("--judge", "Judge whose verdicts are plotted.", "gold")
+    variant: str | None = option("--variant", "Variants, comma-separated. Default: all.", None)
+    out: Path | None = option("-o --out", "Folder for the files. Default: RESULTS/curves/.", None)
+
+
+def curve(
+    choice: CurveChoice, seed: Seed = 0, results: Results = RESULTS, is_json: AsJson = False
+) -> int:
+    """Plot hits and false alarms of runs against implicitness, and write the plotted numbers.
+
+    The runs must be of one task, with implicitness from one scorer. The plot names each by its
+    model, and by data, variant, decoding or snapshot where runs differ in these.
+    """
+    from harness.analysis.curves import curve_name, curve_rows, curve_text, picture, together
+    from harness.errors import StoreError
+    from harness.implicitness.bins import overlap_line
+    from harness.storage.files import refuse_file
+
+    if choice.out is not None:
+        refuse_file(choice.out)
+    names, judge, wanted = choice.runs, choice.judge, options.names(choice.variant)
+    runs = _stored(names, results)
+    tables = [curve_rows(run, judge, variants=wanted, seed=str(seed)) for run in runs]
+    if not (rows := together(tables)):
+        under = f" under variant {choice.variant}" if choice.variant else ""
+        raise StoreError(
+            f"nothing to draw: judge {judge} has read no text of {', '.join(names)}{under} whose "
+            "implicitness is known; run hate_speech, or another task that measures it"
+        )
+    for name, table in zip(names, tables, strict=True):
+        if not table:
+            log(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
+    lines = [overlap_line(run.file.data, [row.sample for row in run.rows]) for run in runs]
+    for line in filter(None, dict.fromkeys(lines)):
+        log(line)
+    path = (choice.out or results / "curves") / curve_name(rows)
+    files = {path.with_name(f"{path.name}.csv"): curve_text(rows)}
+    files[path.with_name(f"{path.name}.svg")] = picture(rows)
+    put_rows(rows, files, is_json=is_json, show=lambda: _put_curves(rows))
+    return ExitCode.DONE
+
+
+def _stored(names: Sequence[str], results: Path) -> "list[StoredRun]":
+    from harness.analysis.panels import StoredRun
+    from harness.storage.runs import find_run
+
+    folders = [find_run(results, name) for name in names]
+    return [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
+
+
+def _log_missing(rows: "Sequence[ComparisonRow]") -> bool:
+    """Log the comparison with the largest share of missing verdicts; whether there is one."""
     lacking = {
         (row.comparison, row.signature_a, row.signature_b): row
         for row in rows
@@ -97,16 +142,15 @@ def _code(rows: "Sequence[ComparisonRow]", unmatched: int) -> int:
             f"verdicts are missing from {len(lacking)} comparisons, at worst {worst.missing_a} and "
             f"{worst.missing_b} of {worst.items}"
         )
-    return DONE_WITH_MISSING if lacking or unmatched else DONE
+    return bool(lacking)
 
 
 def _put(rows: "Sequence[ComparisonRow]") -> None:
-    """Print the tables, a title each."""
     tables: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         tables.setdefault(_title(row), []).append(row)
     if any(name.split(":")[-1] == "all" for row in rows for name in (row.variant_a, row.variant_b)):
-        echo("all: an item's choices averaged over its orders, as in accuracy_permuted\n")
+        echo("all: a sample's choices averaged over their orders, as in accuracy_permuted\n")
     for title, members in tables.items():
         if members[0].comparison == INTENTION:
             _put_relations(title, members)
@@ -115,17 +159,15 @@ def _put(rows: "Sequence[ComparisonRow]") -> None:
 
 
 def _put_differences(title: str, rows: "Sequence[ComparisonRow]") -> None:
-    """Print the fourfold table and the difference of each level and group."""
+    """Print the fourfold table and the difference for each variant and group."""
     counts = ("both", "A", "B", "no", "tie", "lost")
     figures = ("A-B", "95% interval", "p", "exact", "Holm")
     lines = [
         (
             row.decoding_b if _is_gap(row) else row.variant_b,
             row.group,
-            *map(_count, (row.both, row.only_a, row.only_b, row.neither, row.ties)),
-            f"{row.missing_a}/{row.missing_b}",
-            number(row.value),
-            _span(row),
+            *(row.both, row.only_a, row.only_b, row.neither, row.ties),
+            *(f"{row.missing_a}/{row.missing_b}", row.value, _span(row)),
             *map(p_value, (row.p_permutation, row.p_exact, row.p_holm)),
         )
         for row in rows
@@ -135,7 +177,7 @@ def _put_differences(title: str, rows: "Sequence[ComparisonRow]") -> None:
 
 
 def _put_relations(title: str, rows: "Sequence[ComparisonRow]") -> None:
-    """Print how far responses go with intentions, over all samples of each level."""
+    """Print how responses depend on intentions, over all samples of each variant."""
     by_level: dict[str, dict[str, ComparisonRow]] = {}
     for row in rows:
         if row.group == "all":
@@ -145,13 +187,13 @@ def _put_relations(title: str, rows: "Sequence[ComparisonRow]") -> None:
         phi = found["phi"]
         figures = (found["right_given_right"], found["right_given_wrong"], phi)
         lost = f"{phi.missing_a}/{phi.missing_b}"
-        lines.append((level, str(phi.n), _count(phi.ties), lost, *map(_figure, figures)))
+        cells = (f"{cell(figure.value)} ({_span(figure)})" for figure in figures)
+        lines.append((level, phi.n, phi.ties, lost, *cells))
     shares = ("B right if A right", "B right if A wrong", "phi")
     echo_table(title, ("variant", "n", "tie", "lost", *shares), lines)
 
 
 def _title(row: "ComparisonRow") -> str:
-    """What the table of a row compares."""
     if _is_gap(row):
         what = f"A {row.variant_a}, B {row.variant_b}"
         return f"{row.comparison}: {what}\n  {row.model_a} on {row.task_a}, by {row.judge_a}"
@@ -173,14 +215,26 @@ def _is_gap(row: "ComparisonRow") -> bool:
     return row.task_a == row.task_b and row.variant_a != row.variant_b
 
 
-def _count(count: int | None) -> str:
-    return "-" if count is None else str(count)
-
-
-def _figure(row: "ComparisonRow") -> str:
-    return f"{number(row.value)} ({_span(row)})"
-
-
 def _span(row: "ComparisonRow") -> str:
-    """An interval in few places, so that a table fits a page."""
+    """An interval in two decimals: the table is wide."""
     return "-" if row.low is None else f"{row.low:.2f} to {row.high:.2f}"
+
+
+def _put_curves(rows: "Sequence[CurveRow]") -> None:
+    from harness.analysis.curves import names
+
+    bins, called = [row for row in rows if row.to is not None], names(rows)
+    for signature, shape in dict.fromkeys((row.signature, row.shape) for row in bins):
+        members = [r for r in bins if (r.signature, r.shape) == (signature, shape)]
+        lines = [
+            (
+                *(row.rate, (row.at, row.to), row.value, (row.low, row.high), row.n),
+                *(None if row.effective_n is None else round(row.effective_n), row.note),
+            )
+            for row in members
+        ]
+        head = ("rate", shape, "value", "95% interval", "n", "effective n", "note")
+        echo_table(f"{called[signature]}, by {shape}", head, lines)
+    for row in rows:
+        if row.to is None and row.value is None:
+            echo(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")

@@ -1,4 +1,4 @@
-"""The commands on released data: data list, data fetch, data check."""
+"""The commands on released data: data list, fetch and check; and verify."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,35 +6,37 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.options import HOME, AsJson, Data, Home
-from harness.cli.output import echo, echo_json, log
+from harness.cli.command import ExitCode, option
+from harness.cli.options import HOME, AsJson, DataFolder, Home
+from harness.cli.output import echo, echo_json, echo_table, log
+from harness.errors import SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.analysis.verify import VerifiedCell
     from harness.data.download import Checked
 
-app = typer.Typer(
-    help="Released data sets: list, fetch by commit and sha256, check.", rich_markup_mode=None
-)
-Names = Annotated[list[str] | None, typer.Argument(help="Sources; default: all.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="SOURCE...", help="Sources. Default: all.")
+]
 
 
-@app.command("list")
 def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
-    """List the sources, their licences and where they come from."""
+    """List the sources of data, their licences and origins."""
     registry = options.registry(home)
-    found = {name: registry.source(name) for name in registry.names("configs/data")}
+    sources = {name: registry.source(name) for name in registry.names("configs/data")}
     if is_json:
-        echo_json(found)
-        return 0
-    for name, spec in found.items():
+        echo_json(sources)
+        return ExitCode.DONE
+    for name, spec in sources.items():
         echo(f"{name}: {spec.about}")
         echo(f"  licence {spec.licence}; {spec.repository} at {spec.commit}; {spec.citation}")
-    return 0
+    return ExitCode.DONE
 
 
-@app.command()
-def fetch(names: Names = None, data: Data = None, home: Home = HOME) -> int:
-    """Download sources by commit and keep only what has the stated sha256."""
+def fetch(names: Names = None, data: DataFolder = None, home: Home = HOME) -> int:
+    """Download sources at a fixed commit; refuse files whose sha256 is not the stated one."""
     from harness.data.download import fetch as fetch_source
 
     registry, folder = options.registry(home), _folder(data)
@@ -43,30 +45,92 @@ def fetch(names: Names = None, data: Data = None, home: Home = HOME) -> int:
         log(f"{name}: licence {spec.licence}; {spec.citation}")
         for path in fetch_source(name, spec, folder):
             echo(str(path))
-    return 0
+    return ExitCode.DONE
 
 
-@app.command()
 def check(
-    names: Names = None, data: Data = None, home: Home = HOME, is_json: AsJson = False
+    names: Names = None, data: DataFolder = None, home: Home = HOME, is_json: AsJson = False
 ) -> int:
-    """Compare the files of sources with their stated sha256; 1 where one is missing or differs."""
+    """Compare the files of sources with their stated sha256.
+
+    The exit code is 1 if a file is missing or differs.
+    """
     from harness.data.download import check as check_source
 
     registry, folder = options.registry(home), _folder(options.data_folder(data))
-    found: list[Checked] = []
+    files: list[Checked] = []
     for name in names or registry.names("configs/data"):
-        found += check_source(name, registry.source(name), folder)
+        files += check_source(name, registry.source(name), folder)
     if is_json:
-        echo_json(found)
+        echo_json(files)
     else:
-        for part in found:
-            echo(f"{part.state:8} {part.path}")
-    if lost := sorted({part.source for part in found if part.state == "missing"}):
-        log(f"missing below {folder}: `harness data fetch {' '.join(lost)}`, or name it by --data")
-    return 0 if all(part.state == "ok" for part in found) else 1
+        for file in files:
+            echo(f"{file.state:8} {file.path}")
+    if missing := sorted({file.source for file in files if file.state == "missing"}):
+        log(
+            f"missing below {folder}: `harness data fetch {' '.join(missing)}` downloads it; or "
+            "name another folder with --data"
+        )
+    is_ok = all(file.state == "ok" for file in files)
+    return ExitCode.DONE if is_ok else ExitCode.CHECK_FAILED
+
+
+def verify(
+    data: DataFolder = None,
+    paper: str | None = option("--paper", "Paper: a name in configs/golden/. Default: all.", None),
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Recompute the numbers of published papers from their data; nothing is downloaded or asked.
+
+    A number is ok within half a unit of its last digit. The exit code is 1 if one differs.
+    """
+    from harness.analysis.verify import RECOMPUTATIONS, CellStatus, FromFiles, verify
+
+    registry = options.registry(home)
+    names = [paper] if paper else registry.names("configs/golden")
+    papers = {name: registry.golden(name) for name in names}
+    sources = {part.source for part in RECOMPUTATIONS.values() if isinstance(part, FromFiles)}
+    folder = _folder(options.data_folder(data))
+    if data is not None and not any((folder / source).is_dir() for source in sources):
+        raise SpecError(
+            f"{folder}: no folder of a source in it ({', '.join(sorted(sources))}); name the "
+            "folder that holds them"
+        )
+    cells = verify(papers, lambda name: path if (path := folder / name).is_dir() else None)
+    if is_json:
+        echo_json(cells)
+    else:
+        for name, spec in papers.items():
+            _put_paper(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
+        counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
+        echo(f"{len(cells)} cells: {counts}")
+    is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
+    return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
 
 
 def _folder(data: Path | None) -> Path:
-    """The data folder a command is told of, else the cache."""
     return data or options.cache_folder() / "data"
+
+
+def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
+    head = ("table", "cell", "published", "recomputed", "difference", "status")
+    rows = [
+        (
+            cell.table,
+            cell.cell,
+            _number(cell.published),
+            _number(cell.recomputed),
+            _number(cell.difference),
+            f"{cell.status} ({cell.reason})" if cell.reason else str(cell.status),
+        )
+        for cell in cells
+    ]
+    echo_table(title, head, rows)
+
+
+def _number(value: float | None) -> str:
+    """A value in five digits; a dash for None."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value == round(value) else f"{value:.5g}"

@@ -1,55 +1,54 @@
-"""The commands of the implicitness metric: impscore score, pairs, eval, and those that train."""
+"""The commands of the implicitness metric: score, pairs and eval; train, ablate and lint."""
 
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import impscore_train, options
-from harness.cli.options import HOME, AsJson, Home
-from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log, number, span
-from harness.cli.text_input import STDIN, File, Format, opened
-from harness.errors import SpecError
+from harness.cli import options
+from harness.cli.command import ExitCode, option
+from harness.cli.options import HOME, SCORER, AsJson, Home, ScorerName, Seed
+from harness.cli.output import Cell, ProgressLine, cell, echo, echo_json, echo_table, log
+from harness.cli.text_input import STDIN, File, Format, log_overlap, read_input
+from harness.errors import DataError, SpecError
 
 if TYPE_CHECKING:
+    from harness.implicitness.pairs import TrainingPair
     from harness.implicitness.scorer import Flag, Scored, Scorer
+    from harness.implicitness.training.ablation import AblationRow
     from harness.storage.layouts import FileFormat
     from harness.storage.table_files import Column, Table
 
-DONE, DONE_WITH_MISSING = 0, 1
-
-app = typer.Typer(
-    help="Implicitness: score texts and pairs, evaluate a scorer, train one.", rich_markup_mode=None
-)
-app.command()(impscore_train.train)
-app.command()(impscore_train.ablate)
-app.command()(impscore_train.lint)
-
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", "-o", help="File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout."
+RECIPE = "impscore"
+PairsFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Sentence pairs (JSON lines, CSV, Parquet): implicit, explicit, topic, intention, "
+        "levels; or pos_implicit, pos_explicit, neg_implicit, neg_explicit, source.",
     ),
 ]
-ScorerName = Annotated[
-    str,
+Group = Annotated[
+    str | None,
     typer.Option(
-        "--scorer", help="Name in configs/scorers/, or path of a head or of published weights."
+        "--group",
+        help="Column; rows with one value of it stay in one part of the split. Default: topic, "
+        "original or group.",
     ),
 ]
-DEFAULT = "impscore-minilm"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a scorer made of a file; `missing` counts what has no value, by reason.
+    """The result of scoring a file; `missing` counts rows without a value by reason.
 
-    `trained_on` counts rows with a text that the scorer was trained on; null where nobody knows.
+    `trained_on` counts rows with a text that the scorer was trained on; None if unknown.
     """
 
     scorer: str
@@ -62,84 +61,87 @@ class Summary:
     out: Path | None
 
 
-@app.command()
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """With which scorer texts are measured, and where their rows go."""
+
+    out: Path | None = option(
+        "-o --out", "File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout.", None
+    )
+    scorer: ScorerName = SCORER
+    layout: Format = None
+    home: Home = HOME
+
+
 def score(
     file: File,
-    column: Annotated[
-        str | None, typer.Option("--column", help="Column of the texts. Default: text.")
-    ] = None,
-    out: Out = None,
-    scorer: ScorerName = DEFAULT,
-    name: Annotated[str, typer.Option("--as", help="Name of the new column.")] = "implicitness",
-    layout: Format = None,
-    home: Home = HOME,
+    how: Measuring,
+    column: str | None = option("--column", "Column of the texts. Default: text.", None),
+    name: str = option("--as", "Name of the new column.", "implicitness"),
     is_json: AsJson = False,
 ) -> int:
     """Score the implicitness of each text of a file, and write its rows with the scores.
 
-    Beside the score stand why it is missing (absent, not_text, empty, nul) or that the text was
-    cut, and the scorer with its digest: scales of scorers differ. Missing is empty, never zero.
+    Two more columns say why a score is missing (absent, not_text, empty, nul) or that the text was
+    cut, and name the scorer: scores of different scorers are not comparable.
+
+    
+    Example:
+      harness impscore score comments.csv --column comment -o scored.csv
     """
     from harness.implicitness.open import MEASURES, CachedScorer
     from harness.implicitness.scorer import Flag, Scored
     from harness.storage.table_files import column_of
 
-    _spare(file, out)
-    table, where = opened(file, layout, has_column=column is not None)
-    texts = column_of(table, column, where=where)
-    target = _target(table, name, out, is_json=is_json)
-    registry = options.registry(home)
-    found = registry.scorer(scorer)
-    kept = CachedScorer(found, registry.cache / MEASURES, ProgressLine("encoded"))
-    scored = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in kept.score(texts)]
-    overlap = found.overlap((text,) for text in texts)
-    return _finish(target, _summary(found, scored, overlap, out), scored, is_json=is_json)
+    _refuse_input(file, how.out)
+    table, source = read_input(file, how.layout, has_column=column is not None)
+    texts = column_of(table, column, where=source)
+    target = _target(table, name, how.out, is_json=is_json)
+    registry = options.registry(how.home)
+    scorer = registry.scorer(how.scorer)
+    cached = CachedScorer(scorer, registry.cache / MEASURES, ProgressLine("encoded"))
+    rows = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in cached.score(texts)]
+    overlap = scorer.overlap((text,) for text in texts)
+    return _finish(target, _summary(scorer, rows, overlap, how.out), rows, is_json=is_json)
 
 
-@app.command()
 def pairs(
     file: File,
-    columns: Annotated[
-        str, typer.Option("--columns", help="The two columns of the texts, comma-separated.")
-    ],
-    out: Out = None,
-    scorer: ScorerName = DEFAULT,
-    name: Annotated[
-        str, typer.Option("--as", help="Name of the new column.")
-    ] = "pragmatic_distance",
-    layout: Format = None,
-    home: Home = HOME,
+    *,
+    columns: str = option("--columns", "The two columns of texts, comma-separated."),
+    how: Measuring,
+    name: str = option("--as", "Name of the new column.", "pragmatic_distance"),
     is_json: AsJson = False,
 ) -> int:
     """Measure how far apart in meaning the two texts of each row are, and write the rows.
 
-    The new columns are as for `impscore score`.
+    The new columns are those of `harness impscore score`.
     """
     from harness.storage.table_files import column_of
 
     wanted = [part.strip() for part in columns.split(",")]
     if len(wanted) != 2 or not all(wanted):
         raise SpecError(f"--columns {columns!r}: give two names, as in --columns first,second")
-    _spare(file, out)
-    table, where = opened(file, layout, has_column=True)
-    first, second = (column_of(table, one, where=where) for one in wanted)
-    target = _target(table, name, out, is_json=is_json)
-    found = options.registry(home).scorer(scorer)
-    both = [*zip(first, second, strict=True)]
-    apart = found.distances(both, ProgressLine("encoded"))
-    return _finish(target, _summary(found, apart, found.overlap(both), out), apart, is_json=is_json)
+    _refuse_input(file, how.out)
+    table, source = read_input(file, how.layout, has_column=True)
+    first, second = (column_of(table, one, where=source) for one in wanted)
+    target = _target(table, name, how.out, is_json=is_json)
+    scorer = options.registry(how.home).scorer(how.scorer)
+    texts = [*zip(first, second, strict=True)]
+    rows = scorer.distances(texts, ProgressLine("encoded"))
+    summary = _summary(scorer, rows, scorer.overlap(texts), how.out)
+    return _finish(target, summary, rows, is_json=is_json)
 
 
-@app.command("eval")
 def evaluate(
     file: File,
-    scorer: ScorerName = DEFAULT,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the intervals' draws.")] = 0,
+    scorer: ScorerName = SCORER,
+    seed: Seed = 0,
     layout: Format = None,
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
-    """Evaluate a scorer on sentences that people graded, paired or chose among.
+    """Evaluate a scorer on sentences that people have graded, paired or chosen.
 
     FILE has the columns levels (a list, the most explicit sentence first), or topic, level and
     text; implicit and explicit; or sentence, choices and answer.
@@ -147,29 +149,128 @@ def evaluate(
     from harness.implicitness.evaluate import evaluate as evaluate_on
     from harness.implicitness.items import read_items
 
-    table, where = opened(file, layout, has_column=True)
-    items = read_items(table, where=where)
-    found = options.registry(home).scorer(scorer)
-    result = evaluate_on(items, found, seed=seed, progress=ProgressLine("encoded"))
-    _tell_overlap(result.scorer, result.trained_on, result.items, what="items")
+    table, source = read_input(file, layout, has_column=True)
+    items = read_items(table, where=source)
+    model = options.registry(home).scorer(scorer)
+    result = evaluate_on(items, model, seed=seed, progress=ProgressLine("encoded"))
+    log_overlap(result.scorer, result.trained_on, result.items, what="items")
     if is_json:
         echo_json(result)
     else:
         head = ("metric", "value", "95% interval", "chance", "n", "topics", "missing")
         rows = [
-            (
-                *(m.metric, number(m.value), span(m.low, m.high), number(m.chance)),
-                *map(str, (m.n, m.topics, m.missing)),
-            )
+            (*(m.metric, m.value, (m.low, m.high), m.chance, m.n, m.topics, m.missing),)
             for m in result.measured
         ]
-        echo_table(f"{result.scorer} on {where}", head, rows)
-    return DONE_WITH_MISSING if any(m.missing for m in result.measured) else DONE
+        echo_table(f"{result.scorer} on {source}", head, rows)
+    return ExitCode.of(any(m.missing for m in result.measured))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadChoice:
+    """Which recipe is trained on which pairs, and where the files go."""
+
+    file: PairsFile
+    out: Path = option("-o --out", "Folder for the files.", metavar="FOLDER")
+    recipe: str = option(
+        "--recipe", "Recipe: a name in configs/recipes/, or the path of a YAML file.", RECIPE
+    )
+    group: Group = None
+    home: Home = HOME
+
+
+def train(
+    choice: HeadChoice,
+    name: str | None = option("--name", "Name of the head. Default: the recipe's.", None),
+    is_json: AsJson = False,
+) -> int:
+    """Train a head of the metric on sentence pairs, with a card of its origin and its quality.
+
+    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once.
+    The same file, recipe and machine give the same bytes.
+    """
+    from harness.implicitness.head import save_head
+    from harness.implicitness.training.train import Data, make_head
+    from harness.storage.files import refuse_file
+
+    refuse_file(choice.out)
+    registry = options.registry(choice.home)
+    known, spec = registry.recipe(choice.recipe)
+    name = options.plain_name(name or known, option="--name")
+    data = Data(choice.file.name, _training_pairs(choice.file, choice.group))
+    encoder = registry.encoder(spec.encoder)
+    head = make_head(name, data, spec, encoder=encoder, progress=ProgressLine("done"))
+    path = save_head(head, choice.out / head.name)
+    metrics = head.card.metrics if head.card is not None else {}
+    if is_json:
+        echo_json({"head": path, "digest": head.digest, "metrics": metrics})
+        return ExitCode.DONE
+    if metrics:
+        echo_table(head.name, ("metric", "value"), [*metrics.items()])
+    echo(f"{head.name}@{head.digest[:8]} in {path}")
+    return ExitCode.DONE
+
+
+def ablate(
+    choice: HeadChoice,
+    runs: int = option("--runs", "Trainings of each form and setting, by seed.", 3, min=1),
+    is_json: AsJson = False,
+) -> int:
+    """Train all twelve forms of the metric, and all settings that the paper tried.
+
+    Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
+    origin), and ablation.svg.
+    """
+    from harness.analysis.ablation_plot import picture
+    from harness.implicitness.training.ablation import COLUMNS, Origin, run_trials
+    from harness.implicitness.training.examples import embed
+    from harness.implicitness.training.splits import split
+    from harness.storage.cells import delimited
+    from harness.storage.files import refuse_file, write_whole
+
+    file, out = choice.file, choice.out
+    refuse_file(out)
+    registry = options.registry(choice.home)
+    known, spec = registry.recipe(choice.recipe)
+    if not spec.split[2]:
+        raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
+    samples = _training_pairs(file, choice.group)
+    encoder, progress = registry.encoder(spec.encoder), ProgressLine("done")
+    embedded = embed(samples, encoder, progress)
+    parts = split(samples, seed=spec.seed, shares=spec.split)
+    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress)]
+    origin = Origin.of(file.name, samples, recipe=(known, spec), encoder=encoder)
+    table = delimited(COLUMNS, [row.cells(origin) for row in rows], mark=",")
+    write_whole(out / "ablation.csv", table)
+    write_whole(out / "ablation.svg", picture(rows).encode())
+    if is_json:
+        echo_json({"origin": origin, "trainings": rows})
+        return ExitCode.DONE
+    graded = sum(bool(pair.levels) for pair in parts.test)
+    _put_means(rows, f"on {len(parts.test)} test pairs, {graded} of them with levels")
+    echo(f"{len(rows)} trainings in {out / 'ablation.csv'}; picture in {out / 'ablation.svg'}")
+    return ExitCode.DONE
+
+
+def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
+    """Check whether anything but the meaning distinguishes the sides and levels of sentence pairs.
+
+    The limits are those that our own pairs keep. The exit code is 1 if one is broken.
+    """
+    from harness.implicitness.training.lint import measures
+
+    found = measures(_training_pairs(file, group))
+    if is_json:
+        echo_json(found)
+    else:
+        rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
+        echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
+    return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Rows that are about to be scored, and where they go; layout null: nowhere."""
+    """Rows to score, and where they go; layout None: nowhere."""
 
     table: "Table"
     name: str
@@ -178,7 +279,7 @@ class _Target:
 
 
 def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _Target:
-    """Where the rows go; what could not be written is refused before anything is scored."""
+    """Where the rows go; what cannot be written is refused before any scoring."""
     from harness.storage.layouts import ENDINGS, FileFormat, named_layout
     from harness.storage.table_files import extended
 
@@ -188,50 +289,46 @@ def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _T
         return _Target(table, name, None, None)
     layout = table.layout if out is None else named_layout(out.name) or FileFormat.LINES
     if out is not None and layout is FileFormat.LINES:
-        endings = ", ".join(
-            ending for ending, kind in ENDINGS.items() if kind is not FileFormat.LINES
+        known = [ending for ending, kind in ENDINGS.items() if kind is not FileFormat.LINES]
+        raise SpecError(
+            f"-o {out}: the ending of the name sets the format; give one of {', '.join(known)}"
         )
-        raise SpecError(f"-o {out}: the ending says what to write; give one of {endings}")
     if out is None and layout is FileFormat.PARQUET:
-        raise SpecError("Parquet is not for the screen: give a file in -o")
+        raise SpecError("Parquet cannot be printed: name a file with -o")
     nothing = [None] * len(table)
     extended(table, _columns(name, nothing, nothing, ""), layout)
     return _Target(table, name, out, layout)
 
 
 def _columns(
-    name: str,
-    values: "Sequence[float | None]",
-    flags: "Sequence[Flag | None]",
-    signature: str,
+    name: str, values: "Sequence[float | None]", flags: "Sequence[Flag | None]", scorer: str
 ) -> "list[Column]":
-    """The columns that are added: the values, why there is none, by what scorer."""
+    """The added columns: the values, why one is missing or cut, and the scorer."""
     from harness.storage.table_files import Column
 
     return [
         Column(name, values, is_number=True),
         Column(f"{name}_flag", flags, is_number=False),
-        Column(f"{name}_scorer", [signature] * len(values), is_number=False),
+        Column(f"{name}_scorer", [scorer] * len(values), is_number=False),
     ]
 
 
 def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is_json: bool) -> int:
-    """Write the rows and tell how it went."""
     from harness.storage.table_files import extended
 
     values, flags = [one.value for one in scored], [one.flag for one in scored]
     if target.layout is not None:
         columns = _columns(target.name, values, flags, summary.scorer)
         _write(extended(target.table, columns, target.layout), target.out)
-    _tell_overlap(summary.scorer, summary.trained_on, summary.n, what="rows")
+    log_overlap(summary.scorer, summary.trained_on, summary.n, what="rows")
     if is_json:
         echo_json({"summary": summary, "rows": scored if target.out is None else None})
     else:
-        _tell(summary)
-    return DONE_WITH_MISSING if summary.missing else DONE
+        _put_summary(summary)
+    return ExitCode.of(summary.missing)
 
 
-def _spare(file: str, out: Path | None) -> None:
+def _refuse_input(file: str, out: Path | None) -> None:
     """Refuse to write the rows over the file that they come from."""
     from harness.storage.files import refuse_source
 
@@ -239,16 +336,7 @@ def _spare(file: str, out: Path | None) -> None:
         refuse_source(out, Path(file))
 
 
-def _tell_overlap(scorer: str, overlap: int | None, total: int, *, what: str) -> None:
-    """One line on stderr where the scorer was trained on what it measured, or may have been."""
-    from harness.implicitness.scorer import overlap_message
-
-    if line := overlap_message(scorer, overlap, total, what=what):
-        log(line)
-
-
 def _write(data: bytes, out: Path | None) -> None:
-    """Write the rows to the file asked for, or to stdout."""
     from harness.storage.files import write_whole
 
     if out is not None:
@@ -263,7 +351,6 @@ def _write(data: bytes, out: Path | None) -> None:
 def _summary(
     scorer: "Scorer", scored: "Sequence[Scored]", overlap: int | None, out: Path | None
 ) -> Summary:
-    """How many rows have a value, and why the others have none."""
     values = [one.value for one in scored if one.value is not None]
     flags = Counter(str(one.flag) for one in scored if one.flag is not None)
     cut = flags.pop("cut", 0)
@@ -279,16 +366,36 @@ def _summary(
     )
 
 
-def _tell(summary: Summary) -> None:
-    """One line on what was done; on stderr where stdout is the rows'."""
+def _put_summary(summary: Summary) -> None:
+    """Print one line; on stderr where the rows go to stdout."""
     missing = ", ".join(f"{count} {flag}" for flag, count in summary.missing.items())
     line = (
         f"{summary.scorer}: {summary.scored} of {summary.n} rows have a value, mean "
-        f"{number(summary.mean)}" + (f"; without: {missing}" if missing else "")
+        f"{cell(summary.mean)}" + (f"; without: {missing}" if missing else "")
     )
     if summary.cut:
-        line += f"; {summary.cut} longer than the encoder reads, by their beginning"
+        line += f"; {summary.cut} longer than the encoder reads, scored by their beginning"
     if summary.out is None:
         log(line)
     else:
         echo(f"{line}; in {summary.out}")
+
+
+def _put_means(rows: "Sequence[AblationRow]", where: str) -> None:
+    """Print the mean of each metric over the runs of each form and setting."""
+    lines: list[tuple[Cell, ...]] = []
+    for (setting, value), members in groupby(rows, key=lambda row: (row.setting, row.value)):
+        runs = [row.figures for row in members]
+        columns = zip(*((f.implicitness, f.pragmatics, f.tau, f.rho) for f in runs), strict=True)
+        known = [[part for part in column if part is not None] for column in columns]
+        means = (fmean(column) if column else "" for column in known)
+        lines.append((setting, value, len(runs), *means))
+    head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
+    echo_table(f"Means over the runs, {where}", head, lines)
+
+
+def _training_pairs(file: Path, group: str | None) -> "list[TrainingPair]":
+    from harness.implicitness.pairs import read_pairs
+
+    table, source = read_input(str(file), None, has_column=True)
+    return read_pairs(table, where=source, group=group)

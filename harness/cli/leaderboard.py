@@ -1,13 +1,12 @@
-"""The commands that set results side by side: leaderboard."""
+"""The command that ranks the models of all runs: leaderboard."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from harness.cli.command import ExitCode, option
 from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.output import echo, echo_json, echo_table, log, number, span
-from harness.cli.run_details import say_alarms
+from harness.cli.output import Cell, cell, echo, echo_json, echo_table, log
+from harness.cli.run_details import log_alarms
 from harness.cli.run_summary import usd
 
 if TYPE_CHECKING:
@@ -19,19 +18,15 @@ HEAD = ("rank", "model", "value", "95% interval", "n", "missing")
 
 
 def leaderboard(
+    task: str | None = option("--task", "Print this task only. Default: all.", None),
+    variant: str | None = option("--variant", "Print this variant only. Default: all.", None),
     results: Results = RESULTS,
-    task: Annotated[
-        str | None, typer.Option("--task", help="Print this task alone. Default: all.")
-    ] = None,
-    variant: Annotated[
-        str | None, typer.Option("--variant", help="Print this variant alone. Default: all.")
-    ] = None,
     is_json: AsJson = False,
 ) -> int:
-    """Gather all runs into leaderboard.csv and print their headline scores.
+    """Collect the scores of all runs in leaderboard.csv, and print the main ones.
 
-    Rows are ranked together only where their signatures differ in nothing but the model. The file
-    holds all rows, whatever is printed.
+    Models are ranked in one table only if all else in their signatures is equal. The file has all
+    rows, whatever is printed.
     """
     from harness.analysis.leaderboard import (
         boards,
@@ -48,21 +43,21 @@ def leaderboard(
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     rows = collect(folders)
-    write_whole(results / "leaderboard.csv", table_text(rows).encode())
-    total = len(rows)
+    table, total = results / "leaderboard.csv", len(rows)
+    write_whole(table, table_text(rows).encode())
     rows = _chosen(rows, task, variant)
     if is_json:
         echo_json(rows)
-        return 0
+        return ExitCode.DONE
     for board in boards(rows):
         _put_board(board)
     _put_side_by_side(side_by_side(rows))
     _put_sensitivities(sensitivities(rows))
-    for doubt in judge_warnings(rows):
-        log(f"judge {doubt.ceiling.judge} {_said(doubt)}: {doubt.recipe}")
-    say_alarms(rows)
-    echo(f"{total} rows in {results / 'leaderboard.csv'}")
-    return 0
+    for warning in judge_warnings(rows):
+        log(f"judge {warning.ceiling.judge} {_finding(warning)}: {warning.recipe}")
+    log_alarms(rows)
+    echo(f"{total} rows in {table}")
+    return ExitCode.DONE
 
 
 def _chosen(rows: "list[ScoreRow]", task: str | None, variant: str | None) -> "list[ScoreRow]":
@@ -83,7 +78,7 @@ def _chosen(rows: "list[ScoreRow]", task: str | None, variant: str | None) -> "l
 
 
 def _put_board(board: "RankedTable") -> None:
-    """Print the rows of one recipe; with chance and cost, where they are known of any."""
+    """Print the rows of one recipe, with chance and cost if known for any."""
     from harness.analysis.leaderboard import standing
 
     has_chance = any(row.chance is not None for row in board.rows)
@@ -91,47 +86,44 @@ def _put_board(board: "RankedTable") -> None:
     table = []
     for row in board.rows:
         score, rank = row.score, standing(row, board).rank or "-"
-        interval, lost = span(score.low, score.high), str(sum(score.missing.values()))
-        cells = [str(rank), row.model, number(score.value), interval]
-        cells += [number(row.chance)] if has_chance else []
-        cells += [str(score.n), lost, *([usd(row.cost_usd)] if has_cost else [])]
+        cells: list[Cell] = [rank, row.model, score.value, (score.low, score.high)]
+        cells += [row.chance] if has_chance else []
+        cells += [score.n, sum(score.missing.values())]
+        cells += [usd(row.cost_usd)] if has_cost else []
         table.append(cells)
     chance, cost = ["chance"] if has_chance else [], ["cost USD"] if has_cost else []
     echo_table(board.recipe, [*HEAD[:4], *chance, *HEAD[4:], *cost], table)
 
 
-def _said(doubt: "JudgeWarning") -> str:
-    """What speaks against a judge, in words."""
+def _finding(warning: "JudgeWarning") -> str:
     from harness.analysis.leaderboard import FEWEST_CLUSTERS, ControlFinding
 
-    ceiling, floor = doubt.ceiling, doubt.floor
-    both = f"oracle ({number(ceiling.value)}) from literal ({number(floor.value)})"
-    match doubt.finding:
+    ceiling, floor = warning.ceiling, warning.floor
+    both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
+    match warning.finding:
         case ControlFinding.UNHEARD:
-            lost = "; ".join(_lost(part, name) for part, name in _controls(doubt) if not part.n)
+            controls = ((ceiling, "oracle"), (floor, "literal"))
+            lost = "; ".join(_missing(part, name) for part, name in controls if not part.n)
             return f"has given no verdict that could be read: {lost}"
         case ControlFinding.FEW:
-            items = min(ceiling.clusters, floor.clusters)
+            samples = min(ceiling.clusters, floor.clusters)
             return (
-                f"has read too few items to tell whether it is fit ({items} of {FEWEST_CLUSTERS})"
+                f"has read too few samples to know whether it is fit ({samples} of "
+                f"{FEWEST_CLUSTERS})"
             )
         case ControlFinding.UNFIT:
-            return f"is unfit here: it does not tell {both}"
+            return f"is unfit here: it does not distinguish {both}"
         case ControlFinding.WEAK:
-            return f"is weak here: it tells {both}, but by less than half of its scale"
+            return f"is weak here: it distinguishes {both} by less than half of its scale"
 
 
-def _controls(doubt: "JudgeWarning") -> "tuple[tuple[Score, str], ...]":
-    return (doubt.ceiling, "oracle"), (doubt.floor, "literal")
-
-
-def _lost(score: "Score", control: str) -> str:
+def _missing(score: "Score", control: str) -> str:
     counts = ", ".join(f"{count} {reason}" for reason, count in score.missing.items() if count)
     return f"{control} {counts or 'none'}"
 
 
 def _put_side_by_side(tables: "Sequence[JudgeMatrix]") -> None:
-    """Print models by judges, where there is more than one judge."""
+    """Print a table of models by judges for each recipe with several judges."""
     for table in tables:
         if len(table.judges) < 2:
             continue
@@ -139,7 +131,7 @@ def _put_side_by_side(tables: "Sequence[JudgeMatrix]") -> None:
             [
                 line.model,
                 *(
-                    "" if s is None else f"{number(s.value)} ({s.rank or '-'})"
+                    "" if s is None else f"{cell(s.value)} ({s.rank or '-'})"
                     for s in line.standings
                 ),
             ]
@@ -151,15 +143,12 @@ def _put_side_by_side(tables: "Sequence[JudgeMatrix]") -> None:
 
 
 def _put_sensitivities(found: "Sequence[PairSensitivity]") -> None:
-    """Print what each judge's values owe to the emphasis an answer is judged under."""
+    """Print how much the values of judges depend on the emphasis that they judge an answer by."""
     for recipe in dict.fromkeys(part.recipe for part in found):
         members = [part for part in found if part.recipe == recipe]
         judge = members[0].judge
         echo_table(
             f"sensitivity to emphasis, {judge} minus {judge}:swapped: {recipe}",
             ("model", judge, f"{judge}:swapped", "difference"),
-            [
-                (part.model, number(part.value), number(part.swapped), number(part.difference))
-                for part in members
-            ],
+            [(part.model, part.value, part.swapped, part.difference) for part in members],
         )

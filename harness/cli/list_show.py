@@ -1,16 +1,19 @@
-"""The commands that show what there is: list, show."""
+"""The commands that show what there is: list, show, tokens."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from harness.cli import options
-from harness.cli.options import HOME, RESULTS, AsJson, Home, Results
-from harness.cli.output import echo, echo_json, log
+from harness.cli.command import ExitCode, Only, argument, option
+from harness.cli.options import AsJson, Where
+from harness.cli.output import Cell, echo, echo_json, echo_table, log
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
+    from harness.models.local.token_report import TokenReport
     from harness.registry import Registry, Section
     from harness.storage.runs import RunFolder
 
@@ -27,91 +30,130 @@ SECTIONS: "dict[str, Section]" = {
 }
 
 
-# What a kind of model needs that may not be here.
-NOT_HERE = {
-    "vllm": " (without vLLM add --backend transformers, or --backend server)",
-}
+KINDS = ", ".join(SECTIONS)
+NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
+"""What a model of a kind needs that may not be installed."""
+EXAMPLES, WIDEST = 3, 12
+HEAD = (
+    "variant",
+    "choices",
+    "tokens a choice (min/median/max)",
+    "one token",
+    "other tokens apart",
+    "token across",
+    "nothing before",
+    "BOS",
+    "longest context",
+)
 
 
 def list_names(
-    what: Annotated[
-        str | None,
-        typer.Argument(help="tasks, models, judges, data or runs; default: all but runs."),
-    ] = None,
-    results: Results = RESULTS,
-    home: Home = HOME,
+    where: Annotated[Where, Only("results", "home")],
+    what: str | None = argument("WHAT", f"{KINDS} or runs. Default: all but runs.", None),
     is_json: AsJson = False,
 ) -> int:
-    """List the names that commands take."""
+    """List the names that commands take: tasks, models, judges and more."""
     if what == "runs":
-        return _list_runs(results, is_json=is_json)
+        return _list_runs(where.results, is_json=is_json)
     if what is not None and what not in SECTIONS:
         raise SpecError(f"list {what!r}: give one of {', '.join([*SECTIONS, 'runs'])}")
-    registry = options.registry(home)
+    registry = where.registry()
     found = {name: registry.names(SECTIONS[name]) for name in ([what] if what else SECTIONS)}
     if is_json:
         echo_json(found)
-        return 0
+        return ExitCode.DONE
     for section, members in found.items():
         echo(f"{section}:")
         for name in members:
             echo(f"  {name:24} {_about(registry, SECTIONS[section], name)}".rstrip())
-    return 0
+    return ExitCode.DONE
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A task, model, judge, data source or run.")],
-    results: Results = RESULTS,
-    home: Home = HOME,
+    *,
+    name: str = argument("NAME", "Name of a task, model, judge, source or other; or a run."),
+    where: Annotated[Where, Only("results", "home")],
 ) -> int:
-    """Show what a name stands for: its YAML file, or a run's."""
-    registry = options.registry(home)
+    """Show the YAML file of a name; or a run's run.json, with what is missing of the run."""
+    registry = where.registry()
     files = [registry.file(s, name) for s in SECTIONS.values() if name in registry.names(s)]
     for path in files:
         echo(f"# {path}\n{path.read_text('utf-8', 'replace')}")
     if files:
-        return 0
+        return ExitCode.DONE
     from harness.errors import StoreError
-    from harness.storage.runs import RunFolder, find_run
+    from harness.storage.runs import find_run
 
     try:
-        path = find_run(results, name).path
+        folder = find_run(where.results, name)
     except StoreError as error:
         raise SpecError(f"no name {name!r}{_meant(registry, name)}; and {error}") from error
     from harness.cli.run_summary import gap_lines
 
-    for line in gap_lines(RunFolder(path).read(), has_remedy=False):
+    for line in gap_lines(folder.read(), has_remedy=False):
         echo(f"# {line}")
-    echo(f"# {path}\n{(path / 'run.json').read_text('utf-8')}")
-    return 0
+    echo(f"# {folder.path}\n{(folder.path / 'run.json').read_text('utf-8')}")
+    return ExitCode.DONE
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokensChoice:
+    """Whose tokenizer reads which choices."""
+
+    task: str = option("--task", "Task with choices: a name in tasks/.")
+    model: str = option("--model", "Local model: a name in configs/models/.")
+    variant: str | None = option(
+        "--variant", "Variants, comma-separated, or all. Default: the task's.", None
+    )
+    limit: options.Limit = None
+
+
+def tokens(
+    choice: TokensChoice,
+    where: Annotated[Where, Only("data", "data_mode", "prompts", "home")],
+    is_json: AsJson = False,
+) -> int:
+    """Show how a local model's tokenizer reads a task's choices; its weights are not loaded."""
+    from harness.pipeline.run import RunOptions
+    from harness.pipeline.token_check import check_tokens
+
+    variants = options.names(choice.variant)
+    wanted = RunOptions(choice.task, choice.model, variants=variants, limit=choice.limit)
+    reports = check_tokens(where.workspace(), wanted)
+    if is_json:
+        echo_json(reports)
+        return ExitCode.DONE
+    title, lines = f"{choice.task}, {choice.model}", [_cells(*pair) for pair in reports.items()]
+    echo_table(title, HEAD, lines)
+    _put_examples(reports)
+    return ExitCode.DONE
 
 
 def _meant(registry: "Registry", name: str) -> str:
-    """The name that may be meant; without one, where all of them are told."""
     from difflib import get_close_matches
 
     known = {name for section in SECTIONS.values() for name in registry.names(section)}
     if close := get_close_matches(name, sorted(known), n=1):
         return f"; did you mean {close[0]!r}?"
-    return "; `harness list` shows them"
+    return "; `harness list` lists the names"
 
 
 def _about(registry: "Registry", section: "Section", name: str) -> str:
-    """The line a YAML file says of itself, found without checking the rest of it."""
+    """A YAML file's line `about`, read without parsing or checking the file."""
     lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
-    said = {
+    values = {
         key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
         for key in ("about", "kind")
         for line in reversed(lines)
         if line.startswith(f"{key}:")
     }
-    about, kind = said.get("about", ""), said.get("kind", "")
+    about, kind = values.get("about", ""), values.get("kind", "")
     if section != "configs/models":
         return about
     return f"{kind:12} {about}{NOT_HERE.get(kind, '')}"
 
 
-def _list_runs(results: "Results", *, is_json: bool) -> int:
+def _list_runs(results: Path, *, is_json: bool) -> int:
     from harness.errors import StoreError
     from harness.storage.runs import run_folders
 
@@ -120,16 +162,16 @@ def _list_runs(results: "Results", *, is_json: bool) -> int:
     found = run_folders(results)
     if is_json:
         echo_json([str(folder.path) for folder in found])
-        return 0
+        return ExitCode.DONE
     for folder in found:
         echo(f"{folder.path}  {_state(folder)}")
     if not found:
         log(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    return 0
+    return ExitCode.DONE
 
 
 def _state(folder: "RunFolder") -> str:
-    """When a run was last written, by this machine's clock, and how much is missing of it."""
+    """The time a run was last written, in local time, and how much of it is missing."""
     from harness.errors import StoreError
 
     try:
@@ -137,5 +179,31 @@ def _state(folder: "RunFolder") -> str:
     except StoreError:
         return "damaged; repeat the run to rebuild it"
     day = datetime.fromtimestamp((folder.path / "run.json").stat().st_mtime).astimezone()
-    told = "" if missing is None else f"  missing {sum(gap.count for gap in missing)}"
-    return f"{day:%Y-%m-%d %H:%M}{told}"
+    count = "" if missing is None else f"  missing {sum(gap.count for gap in missing)}"
+    return f"{day:%Y-%m-%d %H:%M}{count}"
+
+
+def _cells(variant: str, report: "TokenReport") -> Sequence[Cell]:
+    lengths = f"{report.fewest} / {report.median:g} / {report.most}"
+    counts = (report.single, report.differing, report.spanning, report.ungiven)
+    starts = " or ".join(map(str, report.bos_counts))
+    return (variant, report.choices, lengths, *counts, starts, report.longest_context)
+
+
+def _put_examples(reports: "dict[str, TokenReport]") -> None:
+    """Three choices; first those whose tokens change when the choice is tokenised alone."""
+    found = [
+        (part.scored == part.apart, place, name, part)
+        for name, report in reports.items()
+        for place, part in enumerate(report.examples)
+    ]
+    for _, _, name, part in sorted(found, key=lambda entry: entry[:2])[:EXAMPLES]:
+        echo(f"{name}, sample {part.sample_id}, choice {part.choice!r}")
+        echo(f"  given  {_shown(part.given)}")
+        echo(f"  scored {_shown(part.scored)}")
+        echo(f"  apart  {_shown(part.apart)}")
+
+
+def _shown(pieces: Sequence[str]) -> str:
+    more = f" and {len(pieces) - WIDEST} more" if len(pieces) > WIDEST else ""
+    return " ".join(f"[{piece}]" for piece in pieces[:WIDEST]) + more

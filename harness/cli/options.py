@@ -1,12 +1,14 @@
-"""The options that several commands share, and the workspace they describe."""
+"""The options that several commands share, with their help texts; and the values they mean."""
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
+from harness.cli.command import option
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -16,102 +18,162 @@ if TYPE_CHECKING:
     from harness.specs.models import Backend
     from harness.workspace import Workspace
 
+_T = TypeVar("_T", bound=str)
+DataMode = Literal["corrected", "released"]
+
 Home = Annotated[
     Path,
     typer.Option(
-        "--home", help="Folder with your own tasks/, configs/ and prompts/, searched first."
+        "--home", help="Your folder with tasks/, configs/ and prompts/; searched before ours."
     ),
 ]
 Results = Annotated[
     Path, typer.Option("--results", help="Folder that keeps calls, runs and tables.")
 ]
-Data = Annotated[
+DataFolder = Annotated[
     Path | None,
     typer.Option(
         "--data",
         envvar="HARNESS_DATA",
-        help="Data folder, one subfolder a source; or the file of a table. Default: fetched data, "
-        "else our own samples.",
+        help="Data folder with a subfolder for each source. Default: the fetched data.",
     ),
 ]
-PromptPack = Annotated[
-    Path | None,
-    typer.Option("--prompts", help="Folder whose templates override shipped ones by name."),
-]
-DataMode = Annotated[
-    str,
-    typer.Option(
-        "--data-mode",
-        help="corrected: released data with its named defects repaired; released: as it is.",
-    ),
-]
-Offline = Annotated[
-    bool, typer.Option("--offline", help="Make no call; a missing one is an error.")
-]
-Retry = Annotated[
-    str,
-    typer.Option(
-        "--retry",
-        help="failed: ask again what got no reply; all: also what was refused, filtered or cut; "
-        "none: nothing.",
-    ),
-]
-BudgetUsd = Annotated[
-    float | None,
-    typer.Option(
-        "--budget",
-        min=0,
-        help="US dollars that the calls this command plans may cost, those stored included.",
-    ),
-]
-Batch = Annotated[
-    bool,
-    typer.Option(
-        "--batch", help="Ask hosted models in batches: cheaper, and up to a day later each."
-    ),
-]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all random draws.")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, help="So many samples, every group its share.")
+    int | None,
+    typer.Option(
+        "--limit", min=1, help="Use at most so many samples; groups keep their proportions."
+    ),
 ]
 BackendName = Annotated[
     str | None,
-    typer.Option("--backend", help="transformers, vllm or server, for local models."),
-]
-TableMap = Annotated[
-    str | None,
-    typer.Option("--map", help="Column map of a table: a name in configs/tables/, or a YAML file."),
+    typer.Option(
+        "--backend", help="Program that runs a local model: transformers, vllm or server."
+    ),
 ]
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run folder, or the start of a run's digest.")
+    str,
+    typer.Argument(metavar="RUN", help="Run folder, or the first characters of a run's digest."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+RunNames = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Run folders, or the first characters of their digests."),
+]
+ScorerName = Annotated[
+    str,
+    typer.Option(
+        "--scorer",
+        help="Scorer of implicitness: a name in configs/scorers/, or the path of a trained head "
+        "or of published weights.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
 
-HOME, RESULTS = Path(), Path("results")
+
+@dataclass(frozen=True, kw_only=True)
+class Calling:
+    """Whether and at what cost a command may call models."""
+
+    is_offline: bool = option("--offline", "Make no call; a call that is not stored fails.", False)
+    retry: str = option(
+        "--retry",
+        "failed: retry calls that failed; all: also those that were refused, filtered or cut; "
+        "none: retry nothing.",
+        "failed",
+    )
+    budget: float | None = option(
+        "--budget",
+        "Most US dollars for the calls of this command; calls already stored count too.",
+        None,
+        min=0,
+    )
+    is_batch: bool = option(
+        "--batch", "Send calls to hosted models in batches: cheaper; a batch may take a day.", False
+    )
+
+    def policy(self) -> "CallPolicy":
+        """The call policy of these options."""
+        from harness.models.client.cached import CallPolicy
+        from harness.models.client.pricing import Budget
+
+        budget = None if self.budget is None else Budget(self.budget)
+        return CallPolicy(
+            self.is_offline,
+            one_of("--retry", self.retry, "failed", "all", "none"),
+            budget,
+            self.is_batch,
+        )
+
+
+OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """The folders and files that a command works with."""
+
+    data: Path | None = option(
+        "--data",
+        "Data folder with a subfolder for each source, or a table's file. Default: the fetched "
+        "data, else the samples that ship.",
+        None,
+        envvar="HARNESS_DATA",
+    )
+    data_mode: str = option(
+        "--data-mode",
+        "corrected: repair the known defects of released data; released: use it as it is.",
+        "corrected",
+    )
+    table: str | None = option(
+        "--map",
+        "Column map of a table: a name in configs/tables/, or the path of a YAML file.",
+        None,
+    )
+    prompts: Path | None = option(
+        "--prompts",
+        "Folder of templates; each replaces the shipped template of the same name.",
+        None,
+    )
+    results: Results = RESULTS
+    home: Home = HOME
+
+    def registry(self) -> "Registry":
+        """The registry of the home folder and of what ships."""
+        return registry(self.home, self.prompts)
+
+    def workspace(self, calling: Calling | None = None, results: Path | None = None) -> "Workspace":
+        """The workspace of these options; in another results folder where one is given."""
+        from harness.cli.output import ProgressLine
+        from harness.models.client.cached import CallPolicy
+        from harness.workspace import Workspace
+
+        if self.data is None or not self.data.is_file():
+            data_folder(self.data)
+        mode: DataMode = one_of("--data-mode", self.data_mode, "corrected", "released")
+        found = self.registry()
+        if self.prompts is not None:
+            _warn_of_unused(self.prompts, found)
+        policy = CallPolicy() if calling is None else calling.policy()
+        return Workspace(found, results or self.results, self.data, mode, ProgressLine(), policy)
 
 
 def cache_folder() -> Path:
-    """Where fetched data and built checkpoints are kept: HARNESS_CACHE, else the user's cache."""
+    """The folder of fetched data and built checkpoints: HARNESS_CACHE, else the user's cache."""
     if named := os.environ.get("HARNESS_CACHE"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pragmatics-harness"
 
 
 def data_folder(data: Path | None) -> Path | None:
-    """The data folder a command is told of, which must be there."""
+    """The data folder, which must exist if it is named."""
     if data is not None and not data.is_dir():
         raise SpecError(f"data folder {data}: no such folder; correct --data or HARNESS_DATA")
     return data
 
 
-def plain_name(name: str, *, option: str) -> str:
-    """A name that files are called by, which is no path."""
-    if not re.fullmatch(r"\w[\w.+-]*", name):
-        raise SpecError(f"{option} {name!r}: give a name of letters, digits, `_`, `-`, `.` and `+`")
-    return name
-
-
 def registry(home: Path, prompts: Path | None = None) -> "Registry":
-    """The registry of a home folder, then of what ships."""
+    """The registry of a home folder and of what ships."""
     from harness.registry import Registry, shipped_home
 
     if not home.is_dir():
@@ -120,94 +182,58 @@ def registry(home: Path, prompts: Path | None = None) -> "Registry":
     return Registry(tuple(homes), os.environ, cache_folder(), prompts)
 
 
-def workspace(
-    home: Path,
-    results: Path,
-    *,
-    data: Path | None = None,
-    data_mode: str = "corrected",
-    prompts: Path | None = None,
-    terms: "CallPolicy | None" = None,
-) -> "Workspace":
-    """The workspace that a command's options describe."""
-    from harness.cli.output import ProgressLine
-    from harness.models.client.cached import CallPolicy
-    from harness.workspace import Workspace
-
-    if data is None or not data.is_file():
-        data_folder(data)
-    mode = _data_mode(data_mode)
-    found = registry(home, prompts)
-    if prompts is not None:
-        _tell_of_pack(prompts, found)
-    return Workspace(found, results, data, mode, ProgressLine(), terms or CallPolicy())
-
-
-def terms(
-    *,
-    is_offline: bool = False,
-    retry: str = "failed",
-    budget_usd: float | None = None,
-    is_batch: bool = False,
-) -> "CallPolicy":
-    """On what terms a command may call models."""
-    from harness.models.client.cached import CallPolicy
-    from harness.models.client.pricing import Budget
-
-    budget = None if budget_usd is None else Budget(budget_usd)
-    match retry:
-        case "failed" | "all" | "none":
-            return CallPolicy(is_offline, retry, budget, is_batch)
-        case _:
-            raise SpecError(f"--retry {retry!r}: give failed, all or none")
-
-
-def _tell_of_pack(pack: Path, registry: "Registry") -> None:
-    """Say which templates of a prompt pack take the place of none."""
+def _warn_of_unused(pack: Path, registry: "Registry") -> None:
+    """Warn of the templates in a prompt pack that replace no shipped one."""
     from difflib import get_close_matches
 
     from harness.cli.output import log
 
     prompts = registry.prompts
-    found = prompts.overrides(pack)
-    known = sorted(set(prompts.names()) - {file for file, is_known in found if not is_known})
-    if not any(is_known for _, is_known in found):
-        log(f"--prompts {pack}: overrides nothing; its files must be named as in prompts/ are")
-    for file in (file for file, is_known in found if not is_known):
+    files = prompts.overrides(pack)
+    unused = [file for file, is_known in files if not is_known]
+    known = sorted(set(prompts.names()) - set(unused))
+    if len(unused) == len(files):
+        log(f"--prompts {pack}: overrides nothing; name its files as in prompts/")
+    for file in unused:
         close = get_close_matches(file, known, n=1, cutoff=0.5)
         hint = f"; did you mean {close[0]}?" if close else ""
-        log(f"--prompts {pack}: {file} has the name of no template here{hint}")
+        log(f"--prompts {pack}: {file} is the name of no template{hint}")
 
 
-def names(text: str | None) -> tuple[str, ...]:
-    """The names in --variant; none where it is not given."""
+def names(text: str | None, option: str = "--variant") -> tuple[str, ...]:
+    """The names in a comma-separated option; none where it is not given."""
     found = tuple(part.strip() for part in (text or "").split(",") if part.strip())
     if text is not None and not found:
-        raise SpecError(f"--variant {text!r}: name a variant, or leave it out")
+        raise SpecError(f"{option} {text!r}: give a name, or leave it out")
     return found
 
 
+def plain_name(name: str, *, option: str) -> str:
+    """A name that files can have, which is no path."""
+    if not re.fullmatch(r"\w[\w.+-]*", name):
+        raise SpecError(f"{option} {name!r}: use only letters, digits, `_`, `-`, `.` and `+`")
+    return name
+
+
+def one_of(option: str, value: str, *allowed: _T) -> _T:
+    """The allowed value that an option gives."""
+    for one in allowed:
+        if one == value:
+            return one
+    raise SpecError(f"{option} {value!r}: give {', '.join(allowed[:-1])} or {allowed[-1]}")
+
+
 def backend(name: str | None) -> "Backend | None":
-    """The back end an option names."""
-    match name:
-        case None | "transformers" | "vllm" | "server":
-            return name
-        case _:
-            raise SpecError(f"--backend {name!r}: give transformers, vllm or server")
+    """The backend that --backend names, if any."""
+    if name is None:
+        return None
+    found: Backend = one_of("--backend", name, "transformers", "vllm", "server")
+    return found
 
 
 def answer_mode(name: str | None) -> "AnswerMode | None":
-    """The way of answering choices that an option names."""
-    match name:
-        case None | "logprob" | "top_logprobs" | "written":
-            return name
-        case _:
-            raise SpecError(f"--answers {name!r}: give logprob, top_logprobs or written")
-
-
-def _data_mode(name: str) -> Literal["corrected", "released"]:
-    match name:
-        case "corrected" | "released":
-            return name
-        case _:
-            raise SpecError(f"--data-mode {name!r}: give corrected or released")
+    """The mode of answering choices that --answers names, if any."""
+    if name is None:
+        return None
+    mode: AnswerMode = one_of("--answers", name, "logprob", "top_logprobs", "written")
+    return mode

@@ -1,42 +1,44 @@
-"""What a person sees: tables and JSON on stdout, progress and messages on stderr.
+"""Results to stdout as tables or JSON; progress and messages to stderr.
 
-Text from models and data loses its control characters before it reaches a terminal.
+Control characters are removed from texts of models and data before they reach a terminal.
 """
 
 import logging
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 
 import msgspec
 
 from harness.text.controls import without_controls
 
+Cell = str | int | float | tuple[float | None, float | None] | None
+
 
 class OncePerCommand(logging.Filter):
-    """Lets what is said of data through once a command: several models read the same data."""
+    """Shows each message about data once a command: several models read the same data."""
 
     of = ("harness.workspace", "harness.data", "harness.implicitness.bins")
 
     def __init__(self) -> None:
-        """Nothing has been said yet."""
+        """No message has been shown yet."""
         super().__init__()
-        self._said: set[str] = set()
+        self._shown: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is to be shown."""
+        """Whether to show a record."""
         if not record.name.startswith(self.of):
             return True
         message = record.getMessage()
-        is_new = message not in self._said
-        self._said.add(message)
+        is_new = message not in self._shown
+        self._shown.add(message)
         return is_new
 
 
 def log(message: str) -> None:
-    """One line for the person, on stderr."""
+    """One message on stderr."""
     print(without_controls(message), file=sys.stderr)
 
 
@@ -46,7 +48,7 @@ def echo(text: str) -> None:
 
 
 def echo_json(value: object) -> None:
-    """A result for a program: indented JSON on stdout, every control character escaped."""
+    """Indented JSON on stdout, with every control character escaped."""
     text = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2).decode()
     # JSON itself escapes those below a space; some terminals obey these as well.
     clean = re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -54,68 +56,114 @@ def echo_json(value: object) -> None:
 
 
 def _plain(value: object) -> str:
-    """What JSON has no form of its own for: paths."""
     if isinstance(value, Path):
         return str(value)
     raise NotImplementedError(f"no JSON for {type(value).__name__}")
 
 
-def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table on stdout: drawn on a terminal, plain columns elsewhere."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def put_rows(
+    rows: Sized,
+    files: Mapping[Path, str],
+    *,
+    is_json: bool,
+    show: Callable[[], object] | None = None,
+) -> None:
+    """Write a result's files: a table, then plots; then print it as JSON or by `show`."""
+    from harness.storage.files import write_whole
 
-    console = Console(soft_wrap=not sys.stdout.isatty())
-    if not console.is_terminal:
-        _put_plain(title, [list(head), *map(list, rows)])
+    for path, text in files.items():
+        write_whole(path, text.encode())
+    if is_json:
+        echo_json(rows)
         return
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for name in head:
-        table.add_column(Text(name), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(without_controls(cell)) for cell in row))
-    console.print(table)
+    if show is not None:
+        show()
+    table, *others = files
+    echo(f"{len(rows)} rows in {table}{''.join(f'; picture in {path}' for path in others)}")
 
 
-def _put_plain(title: str, rows: list[list[str]]) -> None:
-    clean = [[without_controls(cell).replace("\n", " ") for cell in row] for row in rows]
-    widths = [max(len(row[place]) for row in clean) for place in range(len(clean[0]))]
+def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """A table on stdout: plain columns; on a terminal, blocks of columns that fit its width."""
+    lines = [[without_controls(cell(v)).replace("\n", " ") for v in row] for row in (head, *rows)]
+    if sys.stdout.isatty():
+        _draw(title, lines)
+        return
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     print(title)
-    for row in clean:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+    for line in lines:
+        cells = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         print("  ".join(cells).rstrip())
     print()
 
 
-def number(value: float | None) -> str:
-    """A score for a table: three decimals, a dash where there is none."""
-    return "-" if value is None else f"{value:.3f}"
+def _draw(title: str, lines: list[list[str]]) -> None:
+    """Print a table that is wider than the terminal in blocks, each with the first column."""
+    from rich import box
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    console.print(Text(title))
+    for block in blocks(widths, console.width):
+        table = Table(box=box.SIMPLE_HEAD)
+        for place in block:
+            table.add_column(Text(lines[0][place]), overflow="fold")
+        for line in lines[1:]:
+            table.add_row(*(Text(line[place]) for place in block))
+        console.print(table)
 
 
-def span(low: float | None, high: float | None) -> str:
-    """An interval for a table; a dash where there is none."""
-    return "-" if low is None and high is None else f"{number(low)} to {number(high)}"
+def blocks(widths: Sequence[int], room: int) -> list[list[int]]:
+    """The columns of each block of a table that fits into `room` cells; the first is in each."""
+    made = [[0]]
+    for place in range(1, len(widths)):
+        # A drawn column has a space at either side and one before the next column.
+        needed = sum(widths[one] + 3 for one in (*made[-1], place)) + 1
+        if needed > room and len(made[-1]) > 1:
+            made.append([0])
+        made[-1].append(place)
+    return made
+
+
+def cell(value: Cell) -> str:
+    """A value in a table: a score in three decimals, a pair as an interval, a dash for None."""
+    match value:
+        case None | (None, None):
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.3f}"
+        case (low, high):
+            return f"{cell(low)} to {cell(high)}"
+        case _:
+            return str(value)
 
 
 def p_value(value: float | None) -> str:
-    """The p of a test for a table: one that three decimals would make zero is told as a bound."""
-    return "<.001" if value is not None and value < 0.0005 else number(value)
+    """The p of a test for a table; one that would be printed as 0 is printed as a bound."""
+    return "<.001" if value is not None and value < 0.0005 else cell(value)
 
 
 class ProgressLine:
-    """Shows how far a stage is: a moving line on a terminal, a line each ten seconds elsewhere."""
+    """Shows the progress of a stage: a live line on a terminal, else a line every ten seconds."""
 
     def __init__(self, verb: str = "stored") -> None:
-        """Nothing is shown before the first call; `verb` is what has been done to what is done."""
+        """Nothing is shown before the first call; `verb` follows counts: `2 of 3 stored`."""
         self._verb = verb
         self._shown = 0.0
         self._stage = ""
         self._is_live = sys.stderr.isatty()
 
+    def of(self, stage: str) -> Callable[[int, int], None]:
+        """A callback that shows the progress of one stage."""
+        return lambda done, total: self(stage, done, total)
+
     def __call__(self, stage: str, done: int, total: int, failed: int = 0) -> None:
-        """Show that `done` of `total` calls or texts of a stage are done, `failed` in vain."""
+        """Show that `done` of the `total` calls or texts of a stage are done, `failed` of them."""
         now = time.monotonic()
         is_due = stage != self._stage or done == total
         if not is_due and now - self._shown < (0.1 if self._is_live else 10.0):

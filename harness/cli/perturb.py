@@ -1,25 +1,15 @@
-"""The commands of robustness to small changes of a text: perturb, and perturb report."""
+"""The commands for robustness to small changes of texts: perturb, and perturb report."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli import options
-from harness.cli.options import (
-    HOME,
-    RESULTS,
-    AsJson,
-    BudgetUsd,
-    Data,
-    DataMode,
-    Home,
-    Offline,
-    PromptPack,
-    Results,
-    Retry,
-)
-from harness.cli.output import echo, echo_json, echo_table, log, number, span
+from harness.cli.command import ExitCode, Only, option
+from harness.cli.options import RESULTS, AsJson, Calling, Results, RunName, Seed, Where
+from harness.cli.output import echo, echo_json, echo_table, log, put_rows
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -33,115 +23,104 @@ if TYPE_CHECKING:
     from harness.specs.transforms import PerturbationSpec
     from harness.workspace import Workspace
 
-DONE, DONE_WITH_MISSING = 0, 1
 MISSING = "no verdict/no original"
 MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
 
-app = typer.Typer(rich_markup_mode=None)
+
+@dataclass(frozen=True, kw_only=True)
+class PerturbChoice:
+    """Which texts are changed, how, and where the new task goes."""
+
+    task: str | None = option("--task", "Task whose samples are perturbed.", None)
+    method: str | None = option(
+        "--method",
+        "Perturbations: names in configs/perturbations/, comma-separated; eda for the four of EDA. "
+        "Default: all that need no model.",
+        None,
+    )
+    model: str | None = option(
+        "--model", "Model that rewrites texts, for perturbations that need one.", None
+    )
+    field: str | None = option(
+        "--field", "Field of the sample to perturb. Default: text, else the longest.", None
+    )
+    out: Path | None = option(
+        "-o --out", "Home folder for the new task. Default: that of --home.", None
+    )
+    name: str | None = option("--as", "Name of the new task. Default: TASK_perturbed.", None)
+    limit: options.Limit = None
+    seed: Seed = 0
+    backend: options.BackendName = None
+
+    def new_name(self) -> str:
+        """The name of the new task; an unfit name or folder is refused before any work."""
+        from harness.storage.files import refuse_file
+
+        if self.out is not None:
+            refuse_file(self.out)
+        if self.name is None:
+            return f"{self.task}_perturbed"
+        return options.plain_name(self.name, option="--as")
 
 
-@app.callback(invoke_without_command=True)
 def perturb(
     context: typer.Context,
-    task: Annotated[
-        str | None, typer.Option("--task", help="Task whose samples are perturbed.")
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            "--method",
-            help="Perturbations: names in configs/perturbations/, comma-separated; eda for its "
-            "four. Default: all that ask no model.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="Model that writes texts anew, where one does.")
-    ] = None,
-    field: Annotated[
-        str | None,
-        typer.Option("--field", help="Field to perturb. Default: text, else the longest."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Home folder that the new task goes to. Default: that of --home."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--as", help="Name of the new task. Default: TASK_perturbed.")
-    ] = None,
-    limit: options.Limit = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of draws and subsets.")] = 0,
-    backend: options.BackendName = None,
-    data: Data = None,
-    data_mode: DataMode = "corrected",
-    table: options.TableMap = None,
-    prompts: PromptPack = None,
-    results: Results = RESULTS,
-    home: Home = HOME,
-    is_offline: Offline = False,
-    retry: Retry = "failed",
-    budget: BudgetUsd = None,
+    choice: PerturbChoice,
+    where: Where,
+    calling: Annotated[Calling, Only("is_offline", "retry", "budget")],
     is_json: AsJson = False,
 ) -> int | None:
-    """Perturb the texts of a task, and write them beside their originals as a task to run.
+    """Write a new task with a task's samples and slightly changed copies of them.
 
-    A text that a perturbation cannot change is counted and left out. With `report`, tell how many
-    verdicts of a run of such a task the perturbations turn.
+    Run it like any task; `harness perturb report RUN` then counts the verdicts that changed. A
+    text that a perturbation cannot change is counted and left out.
     """
     if context.invoked_subcommand is not None:
         return None
-    if task is None:
+    if choice.task is None:
         raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
     from harness.implicitness.bins import with_options
     from harness.pipeline.perturb import PerturbationPlan, field_of, perturbed_task
     from harness.pipeline.plan import subsample
 
-    new = _new_name(task, name, out)
-    terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget)
-    space = options.workspace(
-        home, results, data=data, data_mode=data_mode, prompts=prompts, terms=terms
+    name, home = choice.new_name(), choice.out or where.home
+    space = where.workspace(calling)
+    spec = space.registry.task(choice.task)
+    spec = with_options(spec, name=choice.task, table=where.table, scorer=None)
+    specs = _chosen(space.registry, choice.method)
+    model = _model(space.registry, specs, choice)
+    every, entry = space.samples(spec.data)
+    samples = subsample(every, choice.limit, seed=choice.seed)
+    plan = PerturbationPlan(field_of(samples, choice.field), specs, choice.seed)
+    all_samples, counts = _perturbed(space, samples, spec, plan=plan, model=model)
+    about = (
+        f"Task {choice.task}, data {entry.label}, with its {plan.field} perturbed "
+        f"(seed {choice.seed}): {', '.join(specs)}."
     )
-    spec = with_options(space.registry.task(task), name=task, table=table, scorer=None)
-    specs = _chosen(space.registry, method)
-    asked = _asked(space.registry, specs, model, backend=backend)
-    samples, entry = space.samples(spec.data)
-    chosen = subsample(samples, limit, seed=seed)
-    plan = PerturbationPlan(field_of(chosen, field), specs, seed)
-    found, made = _perturbed(space, chosen, spec, plan=plan, model=asked)
-    told = f"{task}, data {entry.label}"
-    about = f"Task {told}, with its {plan.field} perturbed (seed {seed}): {', '.join(specs)}."
-    fresh = perturbed_task(spec, name=new, of=task, about=about)
-    path = _write(out or home, new, fresh, samples=found)
+    new = perturbed_task(spec, name=name, of=choice.task, about=about)
+    path = _write(home, name, new, samples=all_samples)
     if is_json:
-        echo_json({"task": new, "file": path, "originals": len(chosen), "perturbations": made})
+        result = {"task": name, "file": path, "originals": len(samples)}
+        echo_json({**result, "perturbations": counts})
     else:
-        _put_made(made, originals=len(chosen), field=plan.field)
-        echo(f"{len(found)} samples of task {new} in {path}")
-        echo(f"next: harness run --task {new} --model MODEL --home {out or home}")
-    return DONE_WITH_MISSING if any(part.missing for part in made) else DONE
+        _put_counts(counts, originals=len(samples), field=plan.field)
+        echo(f"{len(all_samples)} samples of task {name} in {path}")
+        echo(f"next: harness run --task {name} --model MODEL --home {home}")
+    return ExitCode.of(any(part.missing for part in counts))
 
 
-@app.command()
 def report(
-    run: options.RunName,
-    judge: Annotated[
-        list[str] | None,
-        typer.Option("--judge", help="Judge whose verdicts are told; repeatable. Default: all."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="CSV file. Default: RESULTS/flips/, named for the run."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of resampled clusters.")] = 0,
+    run: RunName,
+    judge: list[str] | None = option("--judge", "Judge; repeat for more. Default: all.", None),
+    out: Path | None = option("-o --out", "CSV file. Default: below RESULTS/flips/.", None),
+    seed: Seed = 0,
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:
-    """Tell how many verdicts and answers each perturbation turns, with intervals by original."""
+    """Count the verdicts and answers that each perturbation changes, with intervals by original."""
     from harness.analysis.panels import StoredRun
     from harness.analysis.robustness import flip_rows, flip_text
     from harness.analysis.run_views import judge_named
-    from harness.storage.files import write_whole
     from harness.storage.runs import find_run
 
     folder = find_run(results, run)
@@ -149,12 +128,7 @@ def report(
     judges = [judge_named(stored, one) for one in judge] if judge else stored.file.judges
     rows = flip_rows(stored, judges, seed=str(seed))
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
-    write_whole(table, flip_text(rows).encode())
-    if is_json:
-        echo_json(rows)
-    else:
-        _put_flips(rows)
-        echo(f"{len(rows)} rows in {table}")
+    put_rows(rows, {table: flip_text(rows)}, is_json=is_json, show=lambda: _put_flips(rows))
     missing = max((row.missing for row in rows), default=0)
     unmatched = max((row.unmatched for row in rows), default=0)
     if missing or unmatched:
@@ -162,25 +136,16 @@ def report(
             f"left out: at most {missing} pairs without a verdict, and {unmatched} perturbed "
             "samples whose original was not run"
         )
-    return DONE_WITH_MISSING if missing or unmatched else DONE
-
-
-def _new_name(task: str, name: str | None, out: Path | None) -> str:
-    """What the new task is called; that name and the folder are refused before any work."""
-    from harness.storage.files import refuse_file
-
-    if out is not None:
-        refuse_file(out)
-    return f"{task}_perturbed" if name is None else options.plain_name(name, option="--as")
+    return ExitCode.of(missing or unmatched)
 
 
 def _chosen(registry: "Registry", method: str | None) -> "dict[str, PerturbationSpec]":
-    """The perturbations of some names, in their order; a name may begin those of several."""
+    """The perturbations of names in their order; eda is all whose name begins with eda_."""
     known = registry.names("configs/perturbations")
     found: dict[str, PerturbationSpec] = {}
-    for one in options.names(method) if method is not None else ("all",):
+    for one in options.names(method, "--method") if method is not None else ("all",):
         if one == "all":
-            found |= _unasked(registry, known)
+            found |= _without_model(registry, known)
             continue
         members = [name for name in known if name.startswith(f"{one}_")]
         names = [one] if one in known or not members else members
@@ -188,8 +153,10 @@ def _chosen(registry: "Registry", method: str | None) -> "dict[str, Perturbation
     return found
 
 
-def _unasked(registry: "Registry", known: "Sequence[str]") -> "Mapping[str, PerturbationSpec]":
-    """The perturbations that ask no model and need nothing that is not here."""
+def _without_model(
+    registry: "Registry", known: "Sequence[str]"
+) -> "Mapping[str, PerturbationSpec]":
+    """The perturbations that need no model, and no WordNet where none is installed."""
     from harness.specs.transforms import AskedSpec, WordNetSpec
     from harness.text.words import is_installed
 
@@ -197,29 +164,26 @@ def _unasked(registry: "Registry", known: "Sequence[str]") -> "Mapping[str, Pert
     found = {name: spec for name, spec in specs.items() if not isinstance(spec, AskedSpec)}
     absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
     if absent and not is_installed():
-        log(f"left out: {', '.join(absent)}, for no WordNet is installed")
+        log(f"left out: {', '.join(absent)}, because no WordNet is installed")
         return {name: spec for name, spec in found.items() if name not in absent}
     return found
 
 
-def _asked(
-    registry: "Registry",
-    specs: "Mapping[str, PerturbationSpec]",
-    model: str | None,
-    *,
-    backend: str | None,
+def _model(
+    registry: "Registry", specs: "Mapping[str, PerturbationSpec]", choice: PerturbChoice
 ) -> "Model | None":
-    """The model that writes texts anew, where a perturbation has one do so."""
+    """The model that rewrites texts, where a perturbation needs one."""
     from harness.specs.transforms import AskedSpec
 
     asking = [name for name, spec in specs.items() if isinstance(spec, AskedSpec)]
+    model = choice.model
     if model is None and asking:
         raise SpecError(f"perturbation {asking[0]} asks a model: name one with --model")
     if model is None:
         return None
     if not asking:
         raise SpecError(f"--model {model}: none of these perturbations asks a model; leave it out")
-    return registry.model(model, registry.model_spec(model, options.backend(backend)))
+    return registry.model(model, registry.model_spec(model, options.backend(choice.backend)))
 
 
 def _perturbed(
@@ -230,7 +194,7 @@ def _perturbed(
     plan: "PerturbationPlan",
     model: "Model | None",
 ) -> "tuple[list[Sample], list[PerturbationCounts]]":
-    """The samples and their perturbed ones, and what each perturbation came to."""
+    """The samples with their perturbed copies, and the counts of each perturbation."""
     from harness.pipeline.perturb import Writer, perturbed
 
     if model is None:
@@ -240,7 +204,7 @@ def _perturbed(
 
 
 def _write(folder: Path, name: str, spec: "TaskSpec", *, samples: "Sequence[Sample]") -> Path:
-    """Write the new task and its samples into a home folder; no task of anybody's is replaced."""
+    """Write the new task and its samples into a home folder; only a task made here is replaced."""
     import msgspec
     import yaml
 
@@ -260,37 +224,32 @@ def _write(folder: Path, name: str, spec: "TaskSpec", *, samples: "Sequence[Samp
     return target
 
 
-def _put_made(made: "Sequence[PerturbationCounts]", *, originals: int, field: str) -> None:
-    """Print what each perturbation came to."""
+def _put_counts(counts: "Sequence[PerturbationCounts]", *, originals: int, field: str) -> None:
     lines = [
         (
-            *(part.perturbation, "yes" if part.keeps_meaning else "no"),
-            *(str(part.changed), str(part.unchanged)),
+            *(part.perturbation, part.keeps_meaning, part.changed, part.unchanged),
             ", ".join(f"{n} {reason}" for reason, n in sorted(part.missing.items())) or "0",
         )
-        for part in made
+        for part in counts
     ]
     head = ("perturbation", "keeps meaning", "changed", "unchanged", "missing")
     echo_table(f"{originals} samples, field {field}", head, lines)
 
 
 def _put_flips(rows: "Sequence[FlipRate]") -> None:
-    """Print the flips, a table for each variant, decoding and judge."""
+    """Print a table of flips for each variant, decoding and judge."""
     head = ("perturbation", "keeps meaning", "flips", "95% interval", "n", "originals")
     more = ("to wrong", "to right", "other answer", "mean before", "after", MISSING, "note")
     tables: dict[tuple[str, ...], list[FlipRate]] = {}
     for row in rows:
-        tables.setdefault((row.model, row.task, row.variant, row.decoding, row.judge), []).append(
-            row
-        )
+        key = (row.model, row.task, row.variant, row.decoding, row.judge)
+        tables.setdefault(key, []).append(row)
     for (model, task, variant, decoding, judge), members in tables.items():
         lines = [
             (
-                *(row.perturbation, "yes" if row.keeps_meaning else "no"),
-                *(number(row.value), span(row.low, row.high), str(row.n), str(row.clusters)),
-                *("-" if count is None else str(count) for count in (row.to_wrong, row.to_right)),
-                *map(number, (row.answers, row.original, row.perturbed)),
-                *(f"{row.missing}/{row.unmatched}", row.reason or ""),
+                *(row.perturbation, row.keeps_meaning, row.value, (row.low, row.high), row.n),
+                *(row.clusters, row.to_wrong, row.to_right, row.answers, row.original),
+                *(row.perturbed, f"{row.missing}/{row.unmatched}", row.reason or ""),
             )
             for row in members
         ]

@@ -1,130 +1,121 @@
-"""The commands for people's ratings: agree, export ratings, ratings import."""
+"""The commands for ratings by people: agree, export ratings, ratings import."""
 
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, Results
-from harness.cli.output import echo, echo_json, echo_table, log, number, p_value, span
+from harness.cli.command import ExitCode, argument, option
+from harness.cli.options import RESULTS, AsJson, Results, RunNames, Seed
+from harness.cli.output import cell, echo, echo_table, log, p_value, put_rows
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.analysis.agreement import AgreementRow
+    from harness.analysis.agreement import AgreementRow, AgreementSettings
     from harness.analysis.panels import Panel
     from harness.analysis.rating_sheets import Sheet
-    from harness.data.ratings import Rating
+    from harness.data.ratings import Conversion, Rating
 
 EPSILONS = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
-DONE, DONE_WITH_MISSING = 0, 1
-
-export_app = typer.Typer(
-    help="Write what other programs read: sheets for people to rate.", no_args_is_help=True
-)
-ratings_app = typer.Typer(help="People's ratings: import from other forms.", no_args_is_help=True)
+Level = Literal["nominal", "ordinal", "interval"]
 
 
-def agree(
-    ratings: Annotated[
-        Path,
-        typer.Option(
-            "--ratings", help="Long-form CSV: task, sample_id, model, rater, value, scale."
-        ),
-    ],
-    judge: Annotated[
-        list[str] | None,
-        typer.Option("--judge", help="Judge to compare; repeat for more. Default: all."),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", help="Task. Default: those that were rated.")
-    ] = None,
-    variant: Annotated[
-        str | None,
-        typer.Option("--variant", help="Variants, comma-separated, or all. Default: as rated."),
-    ] = None,
-    level: Annotated[
-        str, typer.Option("--level", help="The ratings are nominal, ordinal or interval.")
-    ] = "interval",
-    rater_kind: Annotated[
-        str, typer.Option("--rater-kind", help="The raters are expert, skilled or crowd.")
-    ] = "crowd",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of draws and folds.")] = 0,
-    draws: Annotated[int, typer.Option("--draws", min=1, help="Draws of each interval.")] = 1000,
-    is_strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse ratings of unknown samples or models.")
-    ] = False,
-    results: Results = RESULTS,
-    is_json: AsJson = False,
-) -> int:
-    """Say how far each judge agrees with people, and write agreement.csv.
+@dataclass(frozen=True, kw_only=True)
+class AgreeChoice:
+    """Which ratings are compared with which judges, and how."""
 
-    All runs of the task below results are compared, each model a system.
+    ratings: Path = option(
+        "--ratings", "Long-form CSV: task, sample_id, model, rater, value, scale."
+    )
+    judge: list[str] | None = option("--judge", "Judge; repeat for more. Default: all.", None)
+    task: str | None = option("--task", "Task. Default: every task with ratings.", None)
+    variant: str | None = option(
+        "--variant", "Variants, comma-separated, or all. Default: those that were rated.", None
+    )
+    level: str = option(
+        "--level", "Scale of the ratings: nominal, ordinal or interval.", "interval"
+    )
+    rater_kind: str = option(
+        "--rater-kind",
+        "Raters: expert, skilled or crowd; sets the epsilon of the alternative annotator test.",
+        "crowd",
+    )
+    seed: Seed = 0
+    draws: int = option("--draws", "Draws for each interval.", 1000, min=1)
+    is_strict: bool = option("--strict", "Refuse ratings of unknown samples or models.", False)
+
+    def settings(self) -> "AgreementSettings":
+        """How agreement is measured."""
+        from harness.analysis.agreement import AgreementSettings
+
+        level: Level = options.one_of("--level", self.level, "nominal", "ordinal", "interval")
+        kind = options.one_of("--rater-kind", self.rater_kind, *EPSILONS)
+        return AgreementSettings(self.seed, self.draws, level, EPSILONS[kind])
+
+
+def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
+    """Measure how well judges agree with people, and write agreement.csv.
+
+    All runs of a task below the results folder are compared; each model is a system.
     """
-    from harness.analysis.agreement import AgreementSettings, agreement_rows, agreement_text
+    from harness.analysis.agreement import agreement_rows, agreement_text
     from harness.analysis.match_ratings import AgreementQuery, panels, stored_runs, unmatched
-    from harness.storage.files import write_whole
     from harness.storage.runs import run_folders
 
-    if rater_kind not in EPSILONS:
-        raise SpecError(f"--rater-kind {rater_kind!r}: give one of {', '.join(EPSILONS)}")
-    method = AgreementSettings(seed, draws, _level(level), EPSILONS[rater_kind])
-    question = AgreementQuery(tuple(judge or ()), options.names(variant), is_strict)
-    found, code = [], DONE
-    for name, members in _by_task(ratings, task).items():
-        runs = stored_runs(run_folders(results), name)
-        compared = [(p, agreement_rows(p, method)) for p in panels(runs, members, question)]
-        found += [row for _, rows in compared for row in rows]
-        for panel, rows in compared:
-            code = max(code, _put_panel(panel, rows, is_quiet=is_json))
-        if count := unmatched(runs, members):
-            log(f"{count} ratings are of variants of {name} that no run has")
+    settings = choice.settings()
+    wanted = options.names(choice.variant)
+    query = AgreementQuery(tuple(choice.judge or ()), wanted, choice.is_strict)
+    found: list[AgreementRow] = []
+    has_unmatched = False
+    for task, ratings in _by_task(choice.ratings, choice.task).items():
+        runs = stored_runs(run_folders(results), task)
+        every = [(p, agreement_rows(p, settings)) for p in panels(runs, ratings, query)]
+        for panel, rows in every:
+            found += rows
+            has_unmatched |= _put_panel(panel, rows, is_quiet=is_json)
+        if count := unmatched(runs, ratings):
+            log(f"{count} ratings are of variants of {task} that no run has")
     table = results / "agreement.csv"
-    kept = _rows_of_others(table, {row.task for row in found})
-    write_whole(table, (agreement_text(found) + kept).encode())
-    if is_json:
-        echo_json(found)
-    else:
-        echo(f"{len(found)} rows in {results / 'agreement.csv'}")
-    return code
+    text = agreement_text(found) + _rows_of_others(table, {row.task for row in found})
+    put_rows(found, {table: text}, is_json=is_json)
+    return ExitCode.of(has_unmatched)
 
 
-@export_app.command("ratings")
-def export_ratings(
-    runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Run folders, or starts of digests.")
-    ],
-    form: Annotated[str, typer.Option("--format", help="labelstudio or csv.")],
-    variant: Annotated[
-        str | None, typer.Option("--variant", help="Variants, comma-separated. Default: all.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the rows' order.")] = 0,
-    limit: options.Limit = None,
-    low: Annotated[int, typer.Option("--low", help="Least rating (labelstudio).")] = 0,
-    high: Annotated[int, typer.Option("--high", help="Greatest rating (labelstudio).")] = 5,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="File to write. Default: below results/sheets/."),
-    ] = None,
-    results: Results = RESULTS,
-) -> int:
-    """Write a sheet for people to rate: blind, in shuffled order, with a key beside it."""
+@dataclass(frozen=True, kw_only=True)
+class SheetChoice:
+    """What people will rate, and in which form."""
+
+    runs: RunNames
+    form: str = option("--format", "Form of the sheet: labelstudio or csv.")
+    variant: str | None = option("--variant", "Variants, comma-separated. Default: all.", None)
+    seed: Seed = 0
+    limit: options.Limit = None
+    low: int = option("--low", "Lowest rating (labelstudio).", 0)
+    high: int = option("--high", "Highest rating (labelstudio).", 5)
+    out: Path | None = option("-o --out", "File to write. Default: below RESULTS/sheets/.", None)
+
+
+def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
+    """Write a blind sheet for people to rate, in random order; and its key, in a second file."""
     from harness.analysis.rating_sheets import draw_sheet, key_text, sheet_text
     from harness.storage.files import write_new
     from harness.storage.runs import find_run
 
+    form, low, high = choice.form, choice.low, choice.high
     ending = {"labelstudio": "json", "csv": "csv"}.get(form)
     if ending is None or not low < high <= low + 100:
         raise SpecError(
             f"--format {form!r} --low {low} --high {high}: give labelstudio or csv, and a scale "
             "of at most 101 whole numbers"
         )
-    folders = [find_run(results, name) for name in dict.fromkeys(runs)]
-    sheet = draw_sheet(folders, variants=options.names(variant), seed=seed, limit=limit)
-    path = out or results / "sheets" / f"{sheet.entries[0].task}-s{seed}.{ending}"
+    folders = [find_run(results, name) for name in dict.fromkeys(choice.runs)]
+    variants = options.names(choice.variant)
+    sheet = draw_sheet(folders, variants=variants, seed=choice.seed, limit=choice.limit)
+    name = f"{sheet.entries[0].task}-s{choice.seed}.{ending}"
+    path = choice.out or results / "sheets" / name
     key = path.with_name(f"{path.stem}.key.csv")
     write_new(key, key_text(sheet).encode())
     if form == "csv":
@@ -132,64 +123,63 @@ def export_ratings(
     else:
         _write_label_studio(path, sheet, low=low, high=high)
     echo(f"{len(sheet.entries)} rows in {path}")
-    log(f"{key} tells which row is whose: keep it from those who rate")
+    log(f"{key} names the model of each row: do not show it to the raters")
     if sheet.unanswered:
         log(f"{sheet.unanswered} responses have no answer and are left out")
-    return DONE_WITH_MISSING if sheet.unanswered else DONE
+    return ExitCode.of(sheet.unanswered)
 
 
-@ratings_app.command("import")
-def import_ratings(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Ratings in another form.")],
-    form: Annotated[str, typer.Option("--format", help="labelstudio or wide.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Long-form CSV to write.")],
-    key: Annotated[
-        Path | None, typer.Option("--key", help="Key of the sheet that was rated.")
-    ] = None,
-    task: Annotated[
-        str, typer.Option("--task", help="Task of the ratings, where they do not say.")
-    ] = "",
-    scale: Annotated[
-        str, typer.Option("--scale", help="What was rated; a variant's name, or any word.")
-    ] = "",
-    raters: Annotated[
-        str | None,
-        typer.Option("--raters", help="Columns of raters (wide): A,B, or A=name,B=other."),
-    ] = None,
-    values: Annotated[
-        str | None, typer.Option("--values", help="Numbers that words stand for: yes=1,no=0.")
-    ] = None,
-    control: Annotated[
-        str, typer.Option("--control", help="The one question to take (labelstudio).")
-    ] = "",
-) -> int:
-    """Bring ratings into long form; with --key, those of a blind sheet."""
-    from harness.analysis.rating_sheets import read_key
+@dataclass(frozen=True, kw_only=True)
+class ConvertChoice:
+    """Which ratings are converted, and what the file does not say of them."""
+
+    file: Path = argument("FILE", "Ratings in another form.")
+    form: str = option("--format", "Form of FILE: labelstudio or wide (a column for each rater).")
+    out: Path = option("-o --out", "Long-form CSV to write.")
+    key: Path | None = option("--key", "Key file of the blind sheet that was rated.", None)
+    task: str = option("--task", "Task of ratings that name none.", "")
+    scale: str = option("--scale", "What was rated: a variant's name, or any word.", "")
+    raters: str | None = option(
+        "--raters", "Columns of raters (wide): A,B; or with other names: A=anna,B=ben.", None
+    )
+    values: str | None = option("--values", "Numbers for words: yes=1,no=0.", None)
+    control: str = option("--control", "Question whose ratings are read (labelstudio).", "")
+
+    def conversion(self) -> "Conversion":
+        """How ratings are converted."""
+        from harness.analysis.rating_sheets import read_key
+        from harness.data.ratings import Conversion
+
+        return Conversion(
+            task=self.task,
+            scale=self.scale,
+            keys=read_key(self.key) if self.key else {},
+            raters={left: right or left for left, right in _pairs(self.raters)},
+            words={left: _number(left, right) for left, right in _pairs(self.values)},
+            control=self.control,
+        )
+
+
+def import_ratings(choice: ConvertChoice) -> int:
+    """Convert ratings to long form; with --key, those of a blind sheet."""
     from harness.data.label_studio import from_label_studio
-    from harness.data.ratings import Conversion, from_wide, ratings_text
+    from harness.data.ratings import from_wide, ratings_text
     from harness.storage.files import refuse_source, write_whole
 
-    if form not in ("labelstudio", "wide"):
-        raise SpecError(f"--format {form!r}: give labelstudio or wide")
+    file, out = choice.file, choice.out
+    form = options.one_of("--format", choice.form, "labelstudio", "wide")
     refuse_source(out, file)
-    how = Conversion(
-        task=task,
-        scale=scale,
-        keys=read_key(key) if key else {},
-        raters={left: right or left for left, right in _pairs(raters)},
-        words={left: _number(left, right) for left, right in _pairs(values)},
-        control=control,
-    )
-    found = from_wide(file, how) if form == "wide" else from_label_studio(file, how)
-    write_whole(out, ratings_text(found).encode())
-    blank = sum(rating.value is None for rating in found)
-    echo(f"{len(found)} ratings in {out}, {blank} blank")
-    echo(f"raters: {', '.join(sorted({rating.rater for rating in found}))}")
-    return DONE
+    conversion = choice.conversion()
+    is_wide = form == "wide"
+    ratings = from_wide(file, conversion) if is_wide else from_label_studio(file, conversion)
+    write_whole(out, ratings_text(ratings).encode())
+    blank = sum(rating.value is None for rating in ratings)
+    echo(f"{len(ratings)} ratings in {out}, {blank} blank")
+    echo(f"raters: {', '.join(sorted({rating.rater for rating in ratings}))}")
+    return ExitCode.DONE
 
 
 def _by_task(path: Path, task: str | None) -> "dict[str, list[Rating]]":
-    """The ratings of each task asked for."""
     from harness.data.ratings import read_ratings
     from harness.errors import DataError
 
@@ -203,7 +193,7 @@ def _by_task(path: Path, task: str | None) -> "dict[str, list[Rating]]":
 
 
 def _rows_of_others(table: Path, tasks: set[str]) -> str:
-    """The lines of an agreement table that are about other tasks, as they stand there."""
+    """The lines of a stored agreement table that are of other tasks, unchanged."""
     if not table.is_file():
         return ""
     with table.open(encoding="utf-8", newline="") as file:
@@ -213,20 +203,13 @@ def _rows_of_others(table: Path, tasks: set[str]) -> str:
     return kept.getvalue()
 
 
-def _put_panel(panel: "Panel", rows: "Sequence[AgreementRow]", *, is_quiet: bool) -> int:
-    """Print the rows of a panel, and what of it matched nothing."""
+def _put_panel(panel: "Panel", rows: "Sequence[AgreementRow]", *, is_quiet: bool) -> bool:
+    """Print the rows of a panel; return whether some of its ratings match no response."""
     head = ("judge", "statistic", "value", "95% interval", "n", "skipped", "p", "epsilon", "note")
     table = [
         (
-            _who(row),
-            row.statistic,
-            number(row.value),
-            span(row.low, row.high),
-            str(row.n),
-            str(row.skipped),
-            p_value(row.p),
-            number(row.epsilon),
-            row.reason or "",
+            *(_who(row), row.statistic, row.value, (row.low, row.high), row.n, row.skipped),
+            *(p_value(row.p), row.epsilon, row.reason or ""),
         )
         for row in rows
     ]
@@ -239,23 +222,21 @@ def _put_panel(panel: "Panel", rows: "Sequence[AgreementRow]", *, is_quiet: bool
         _put_ties(rows)
     if panel.unmatched:
         log(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
-    return DONE_WITH_MISSING if panel.unmatched else DONE
+    return panel.unmatched > 0
 
 
 def _who(row: "AgreementRow") -> str:
-    """The judge of a row, with the model that rated where that is another."""
-    is_told = row.model in ("all", row.judge)
-    return row.judge if is_told else f"{row.model}, {row.judge}"
+    return row.judge if row.model in ("all", row.judge) else f"{row.model}, {row.judge}"
 
 
 def _put_ties(rows: "Sequence[AgreementRow]") -> None:
-    """Print how cells were averaged and how often people and each judge tie two systems."""
-    one = [row for row in rows if row.statistic == "pearson_dataset"]
-    for row in one:
-        echo(
-            f"{_who(row)}: ties of people {number(row.tie_rate_human)}, of the judge "
-            f"{number(row.tie_rate_judge)}; {row.averaging}"
-        )
+    """Print how often people and each judge rate two systems equal, and the averaging."""
+    for row in rows:
+        if row.statistic == "pearson_dataset":
+            echo(
+                f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
+                f"{cell(row.tie_rate_judge)}; {row.averaging}"
+            )
     echo("")
 
 
@@ -272,7 +253,7 @@ def _write_label_studio(path: Path, sheet: "Sheet", *, low: int, high: int) -> N
 
 
 def _pairs(text: str | None) -> list[tuple[str, str]]:
-    """What stands left and right of each `=` in a list such as yes=1,no=0."""
+    """The words left and right of each `=` in a list such as yes=1,no=0."""
     parts = [part.strip().partition("=") for part in (text or "").split(",") if part.strip()]
     return [(left.strip(), right.strip()) for left, _, right in parts]
 
@@ -281,12 +262,4 @@ def _number(word: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise SpecError(f"--values: {word}={text} gives no number; write {word}=1") from None
-
-
-def _level(name: str) -> Literal["nominal", "ordinal", "interval"]:
-    match name:
-        case "nominal" | "ordinal" | "interval":
-            return name
-        case _:
-            raise SpecError(f"--level {name!r}: give nominal, ordinal or interval")
+        raise SpecError(f"--values: {word}={text} is no number; write {word}=1") from None

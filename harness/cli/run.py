@@ -1,189 +1,166 @@
-"""The commands that answer, judge and read: run, judge, read."""
+"""The commands that make and extend runs: run, judge, read, import.
 
-from collections.abc import Iterable
-from dataclasses import replace
+`run` is where the life of a run begins: options become RunOptions, and the pipeline does the rest.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from harness.cli import options
-from harness.cli.options import (
-    HOME,
-    RESULTS,
-    AsJson,
-    Batch,
-    BudgetUsd,
-    Data,
-    DataMode,
-    Home,
-    Offline,
-    PromptPack,
-    Results,
-    Retry,
-)
-from harness.cli.output import echo, echo_json, echo_table, log, number, span
-from harness.cli.run_details import put_details, say_alarms
-from harness.cli.run_summary import cost_line, cut_line, gap_lines, put_dry_runs
+from harness.cli.command import ExitCode, Only, argument, option
+from harness.cli.options import OFFLINE, AsJson, Calling, RunName, Where
+from harness.cli.output import echo, echo_json, echo_table, log
+from harness.cli.run_summary import put_dry_runs, put_runs
 
 if TYPE_CHECKING:
-    from harness.pipeline.run import JudgePlan, RunPlan, RunResult
+    from harness.importers.import_files import Imported
+    from harness.pipeline.run import JudgePlan, RunOptions, RunPlan
 
-DONE, DONE_WITH_MISSING = 0, 1
-Judges = Annotated[
-    list[str] | None,
-    typer.Option("--judge", help="Judge to read with; repeat for more. Default: the task's own."),
-]
-JudgeModel = Annotated[
-    str | None,
-    typer.Option(
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    """How judges that ask a model ask it."""
+
+    judge_model: str | None = option(
         "--judge-model",
-        help="Model that asking judges ask instead of their own: judges JUDGE/MODEL, beside it.",
-    ),
-]
-SelfJudge = Annotated[
-    bool, typer.Option("--allow-self-judge", help="Let a model judge its own answers.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")]
+        "Model for the judges that ask one, instead of their own; such a judge is JUDGE/MODEL.",
+        None,
+    )
+    is_self_judge_allowed: bool = option(
+        "--allow-self-judge", "Let a model judge its own answers.", False
+    )
+    is_dry: bool = option("--dry-run", "Print the planned calls and prices; make none.", False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunChoice:
+    """What a run asks, of which models."""
+
+    task: str = option("--task", "Task: a name in tasks/.")
+    model: str = option("--model", "Models: names in configs/models/, comma-separated.")
+    judge: list[str] | None = option(
+        "--judge", "Judge; repeat for more. Default: the task's judges.", None
+    )
+    variant: str | None = option(
+        "--variant", "Variants, comma-separated, or all. Default: the task's.", None
+    )
+    limit: options.Limit = None
+    seed: options.Seed = 0
+    backend: options.BackendName = None
+    answers: str | None = option(
+        "--answers", "How the model answers choices: logprob, top_logprobs or written.", None
+    )
+    scorer: str | None = option(
+        "--scorer",
+        "Source of implicitness: a name in configs/scorers/, `column` (of the data) or `none`.",
+        None,
+    )
+
+    def resolved(self, asking: JudgeOptions, table: str | None) -> "list[RunOptions]":
+        """The options of each model's run."""
+        from harness.pipeline.run import RunOptions
+
+        shared = RunOptions(
+            task=self.task,
+            model=self.model,
+            judges=tuple(self.judge or ()),
+            variants=options.names(self.variant),
+            backend=options.backend(self.backend),
+            answers=options.answer_mode(self.answers),
+            judge_model=asking.judge_model,
+            seed=self.seed,
+            limit=self.limit,
+            is_self_judge_allowed=asking.is_self_judge_allowed,
+            table=table,
+            scorer=self.scorer,
+        )
+        models = options.names(self.model, "--model")
+        return [replace(shared, model=model) for model in models]
 
 
 def run(
-    task: Annotated[str, typer.Option("--task", help="Task: a name in tasks/.")],
-    model: Annotated[
-        str, typer.Option("--model", help="Models: names in configs/models/, comma-separated.")
-    ],
-    judge: Judges = None,
-    variant: Annotated[
-        str | None,
-        typer.Option(
-            "--variant", help="Variants, comma-separated, or all. Default: the task's own."
-        ),
-    ] = None,
-    limit: options.Limit = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of draws, subsets and intervals.")] = 0,
-    backend: options.BackendName = None,
-    answers: Annotated[
-        str | None,
-        typer.Option(
-            "--answers", help="How choices are answered: logprob, top_logprobs or written."
-        ),
-    ] = None,
-    judge_model: JudgeModel = None,
-    is_self_judge_allowed: SelfJudge = False,
-    is_dry: DryRun = False,
-    data: Data = None,
-    data_mode: DataMode = "corrected",
-    table: options.TableMap = None,
-    scorer: Annotated[
-        str | None,
-        typer.Option(
-            "--scorer",
-            help="What measures implicitness: a name in configs/scorers/, column or none.",
-        ),
-    ] = None,
-    prompts: PromptPack = None,
-    results: Results = RESULTS,
-    home: Home = HOME,
-    is_offline: Offline = False,
-    retry: Retry = "failed",
-    budget: BudgetUsd = None,
-    is_batch: Batch = False,
+    choice: RunChoice,
+    asking: JudgeOptions,
+    where: Where,
+    calling: Calling,
     is_json: AsJson = False,
 ) -> int:
-    """Answer a task with a model, have judges read the answers, and score them.
+    """Answer a task with models, have judges read the answers, and score them.
 
-    Finished calls are stored as they come and never asked again: repeat the command to resume.
+    Finished calls are stored at once and never repeated: run the same command again to resume.
+
+    \b
+    Examples:
+      harness run --task intent_resolution --model oracle,literal --judge minilm-cosine
+      harness run --task intent_resolution --model gpt-4o --limit 20 --dry-run
     """
-    from harness.pipeline import run as jobs
+    from harness.pipeline import run as pipeline
 
-    space = options.workspace(
-        home,
-        results,
-        data=data,
-        data_mode=data_mode,
-        prompts=prompts,
-        terms=options.terms(
-            is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch
-        ),
-    )
-    chosen = jobs.RunOptions(
-        task=task,
-        model=model,
-        judges=tuple(judge or ()),
-        variants=options.names(variant),
-        backend=options.backend(backend),
-        answers=options.answer_mode(answers),
-        judge_model=judge_model,
-        seed=seed,
-        limit=limit,
-        is_self_judge_allowed=is_self_judge_allowed,
-        table=table,
-        scorer=scorer,
-    )
-    if not judge:
-        log(f"judges of task {task}: {', '.join(space.registry.task(task).judges)} (or --judge)")
-    each = [replace(chosen, model=name) for name in options.names(model) or (model,)]
-    if is_dry:
-        from harness.pipeline.dry_run import dry_runs
+    space = where.workspace(calling)
+    each = choice.resolved(asking, where.table)
+    if not choice.judge:
+        judges = ", ".join(space.registry.task(choice.task).judges)
+        log(f"judges of task {choice.task}: {judges} (choose others with --judge)")
+    if not asking.is_dry:
+        runs = pipeline.run_each(space, each)
+        return put_runs(runs, is_json=is_json, is_all=calling.retry == "all")
+    from harness.pipeline.dry_run import dry_runs
 
-        ready = [jobs.prepare(space, one) for one in each]
-        found = dict(zip(map(_title, ready), dry_runs(space, ready), strict=True))
-        return put_dry_runs(found, is_json=is_json, terms=space.terms)
-    return put_runs(jobs.run_each(space, each), is_json=is_json, is_all=retry == "all")
+    plans = [pipeline.prepare(space, one) for one in each]
+    calls = dict(zip(map(_title, plans), dry_runs(space, plans), strict=True))
+    return put_dry_runs(calls, is_json=is_json, terms=space.terms)
 
 
 def judge(
-    run: options.RunName,
-    judge: Annotated[list[str], typer.Option("--judge", help="Judge to read with; repeatable.")],
-    judge_model: JudgeModel = None,
-    is_self_judge_allowed: SelfJudge = False,
-    is_dry: DryRun = False,
-    prompts: PromptPack = None,
-    results: Results = RESULTS,
-    home: Home = HOME,
-    is_offline: Offline = False,
-    retry: Retry = "failed",
-    budget: BudgetUsd = None,
-    is_batch: Batch = False,
+    run: RunName,
+    *,
+    judge: list[str] = option("--judge", "Judge; repeat for more."),
+    asking: JudgeOptions,
+    where: Annotated[Where, Only("prompts", "results", "home")],
+    calling: Calling,
     is_json: AsJson = False,
 ) -> int:
-    """Have further judges read a stored run; the model under test is never loaded."""
-    from harness.pipeline import run as jobs
+    """Have more judges read a stored run; the model under test is not loaded.
+
+    \b
+    Example:
+      harness judge 3f9a --judge gpt4-contextual --budget 5
+    """
+    from harness.pipeline import run as pipeline
     from harness.pipeline.judge_sessions import JudgeModelOptions
     from harness.storage.runs import find_run
 
-    folder = find_run(results, run)
-    results = folder.results(results)
-    terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch)
-    space = options.workspace(home, results, prompts=prompts, terms=terms)
-    asking = JudgeModelOptions(judge_model, is_self_judge_allowed)
-    if is_dry:
-        from harness.pipeline.dry_run import dry_judges
+    folder = find_run(where.results, run)
+    space = where.workspace(calling, folder.results(where.results))
+    how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
+    if not asking.is_dry:
+        done = pipeline.judge(space, folder, judge, asking=how)
+        return put_runs([done], is_json=is_json, is_all=calling.retry == "all")
+    from harness.pipeline.dry_run import dry_judges
 
-        ready = jobs.plan_judging(space, folder, judge, asking=asking)
-        found = {_title(ready): dry_judges(space, ready)}
-        return put_dry_runs(found, is_json=is_json, terms=terms)
-    done = jobs.judge(space, folder, judge, asking=asking)
-    return put_runs([done], is_json=is_json, is_all=retry == "all")
+    plan = pipeline.plan_judging(space, folder, judge, asking=how)
+    return put_dry_runs({_title(plan): dry_judges(space, plan)}, is_json=is_json, terms=space.terms)
 
 
 def read(
-    run: options.RunName,
-    prompts: PromptPack = None,
-    results: Results = RESULTS,
-    home: Home = HOME,
+    run: RunName,
+    where: Annotated[Where, Only("prompts", "results", "home")],
     is_json: AsJson = False,
 ) -> int:
-    """Read a run's stored replies with today's parsers and list the verdicts that change."""
-    from harness.pipeline import run as jobs
+    """Parse a run's stored replies with the current parsers and list the verdicts that change.
+
+    No call is made.
+    """
+    from harness.pipeline import run as pipeline
     from harness.storage.runs import find_run
 
-    folder = find_run(results, run)
-    results = folder.results(results)
-    space = options.workspace(home, results, prompts=prompts, terms=options.terms(is_offline=True))
-    found = jobs.read(space, folder)
+    folder = find_run(where.results, run)
+    space = where.workspace(OFFLINE, folder.results(where.results))
+    found = pipeline.read(space, folder)
     if is_json:
         echo_json(found)
-        return DONE
+        return ExitCode.DONE
     for change in found.changes:
         row = change.row
         before, after = (f"{v.reason or v.value}" for v in (change.before, change.after))
@@ -191,81 +168,77 @@ def read(
     echo(f"{len(found.changes)} verdicts changed; no call was made")
     if found.altered:
         log(
-            f"{', '.join(found.altered)}: not as it was when this run was scored, so nothing was "
-            "written; `harness run` or `harness judge` again scores the answers as it is now"
+            f"{', '.join(found.altered)}: changed since this run was scored, so nothing was "
+            "written; repeat `harness run` or `harness judge` to score the answers anew"
         )
     for name, count in found.stale.items():
         if count:
             log(
-                f"judge {name} would word {count} of its questions differently today: to ask them, "
-                f"`harness judge {run} --judge {name}`"
+                f"judge {name}: the wording of {count} questions has changed since; to ask the new "
+                f"ones: `harness judge {run} --judge {name}`"
             )
-    return DONE
+    return ExitCode.DONE
 
 
-def put_runs(runs: "Iterable[RunResult]", *, is_json: bool, is_all: bool = False) -> int:
-    """Print each run as it ends; as JSON one object, or a list of several.
+@dataclass(frozen=True, kw_only=True)
+class ImportChoice:
+    """Which files hold answers, to what, by whom."""
 
-    `is_all` says that replies without an answer were to be asked for again.
+    files: list[Path] = argument("FILE...", "Files of stored answers.")
+    task: str = option("--task", "Task that was answered: a name in tasks/.")
+    model: str = option("--model", "Name for the model that answered; it is not called.")
+    column_map: str | None = option(
+        "--map",
+        "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
+        "is recognised by its content.",
+        None,
+    )
+
+
+def import_files(
+    choice: ImportChoice,
+    where: Annotated[Where, Only("data", "results", "home")],
+    is_json: AsJson = False,
+) -> int:
+    """Make a run of answers that others have stored, and have the task's judges read them.
+
+    No model is called. Importing the same files again changes nothing.
     """
-    if not is_json:
-        return max(_put_done(done, is_all=is_all) for done in runs)
-    ended = list(runs)
-    told = [
-        {
-            "folder": str(done.folder.path),
-            "scores": done.scores,
-            "costs": done.file.costs,
-            "redrawn": done.file.redrawn,
-            "missing": done.file.missing,
-        }
-        for done in ended
-    ]
-    echo_json(told if len(told) > 1 else told[0])
-    return max(map(_code, ended))
+    from harness.importers import import_files as importer
+
+    space = where.workspace(OFFLINE)
+    files = tuple(choice.files)
+    wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
+    found = importer.import_answers(space, wanted)
+    for note in found.told:
+        log(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
+    for path in found.replaced:
+        log(f"run {path}: removed; the new run below holds its answers")
+    if is_json:
+        done = found.done
+        result = {"folder": done.folder.path, "scores": done.scores, "counts": found.counts}
+        echo_json({**result, "groups": found.groups, "ratings": found.ratings, "told": found.told})
+        return ExitCode.of(done.missing)
+    code = put_runs([found.done], is_json=False)
+    _put_counts(found)
+    if found.ratings is not None:
+        echo(f"ratings {found.ratings}")
+    return code
 
 
-def _put_done(done: "RunResult", *, is_all: bool) -> int:
-    """Print what a run came to; the exit code tells whether anything is missing."""
-    from harness.analysis.leaderboard import headlines
-
-    left = ("variant", "judge", "metric", "decoding", "value", "95% interval")
-    head = (*left, "chance", "n", "missing")
-    table = []
-    for row in headlines(done.scores):
-        score = row.score
-        lost = ", ".join(f"{reason} {n}" for reason, n in score.missing.items() if n) or "0"
-        table.append(
-            (
-                score.variant,
-                score.judge,
-                score.metric,
-                score.decoding,
-                number(score.value),
-                span(score.low, score.high),
-                number(row.chance),
-                str(score.n),
-                lost,
-            )
-        )
-    echo_table(f"{done.file.run.task}, {done.file.model.name}", head, table)
-    put_details(done.scores)
-    say_alarms(done.scores)
-    if (line := cost_line(done.file.costs)) is not None:
-        echo(line)
-    echo(f"run {done.folder.path}")
-    if done.cut:
-        echo(cut_line(done.file, done.cut))
-    if done.again and is_all:
-        echo(f"{done.again} replies without an answer were asked for again (--retry all)")
-    for line in gap_lines(done.file, has_remedy=True):
-        log(line)
-    return _code(done)
+def _put_counts(found: "Imported") -> None:
+    """Print how many samples of each variant and group have an answer."""
+    for count in found.counts:
+        echo(f"{count.variant}: answers to {count.found} of {count.samples} samples")
+    groups = sorted({part.group for part in found.groups})
+    cells = {(p.variant, p.group): f"{p.found} of {p.samples}" for p in found.groups}
+    if len(groups) > 1:
+        lines = [
+            (count.variant, *(cells.get((count.variant, group), "-") for group in groups))
+            for count in found.counts
+        ]
+        echo_table("answers found, of the samples of each group", ("variant", *groups), lines)
 
 
-def _title(ready: "RunPlan | JudgePlan") -> str:
-    return f"{ready.file.run.task}, {ready.file.model.name}"
-
-
-def _code(done: "RunResult") -> int:
-    return DONE_WITH_MISSING if done.missing else DONE
+def _title(plan: "RunPlan | JudgePlan") -> str:
+    return f"{plan.file.run.task}, {plan.file.model.name}"

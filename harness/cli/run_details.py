@@ -1,21 +1,19 @@
-"""What a run's scores say beyond their headlines: by group, and by a judge's further metrics."""
+"""A run's scores beyond its headlines to tables: by group, bin and class, and further metrics."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.cli.output import echo, echo_table, log, number, p_value, span
+from harness.cli.output import Cell, cell, echo, echo_table, log, p_value
 
 if TYPE_CHECKING:
     from harness.core import Score
     from harness.storage.score_table import ScoreRow
-
-if TYPE_CHECKING:
-    from harness.core import Score
-    from harness.storage.score_table import ScoreRow
-
 
 CHOSEN, LABELLED = "chosen_", "prob_label_"
+RATES = ("precision_", "recall_", "f1_")
+MISSED, MACRO = "missed_", "macro_f1"
+RATE_HEAD = ("95% interval", "n", "effective n")
 
 
 def put_details(rows: "Sequence[ScoreRow]") -> None:
@@ -29,31 +27,31 @@ def put_details(rows: "Sequence[ScoreRow]") -> None:
         _put_metrics(members, rows)
         for head in members:
             _put_bins(head, rows)
-            put_classes(head, list(_beside(head, rows)))
+            _put_classes(head, list(_beside(head, rows)))
         for head in _widest(members, rows):
             _put_labels(head, rows)
 
 
-def say_alarms(rows: "Sequence[ScoreRow]") -> None:
-    """Tell of runs whose choices do not depend on what is asked."""
+def log_alarms(rows: "Sequence[ScoreRow]") -> None:
+    """Warn of runs whose answers do not depend on what is asked."""
     from harness.analysis.leaderboard import alarms
 
-    named = _runs_told(rows)
+    names = _run_names(rows)
     for alarm in alarms(rows):
         row, facts = alarm.row, []
         if alarm.favourite is not None:
-            facts.append(f"{alarm.favourite:.0%} of its choices stand at one place of the options")
+            facts.append(f"{alarm.favourite:.0%} of its choices are at one position")
         if alarm.alike is not None:
             facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
         log(
-            f"alarm: {named[row.signature]}: {' and '.join(facts)}; "
-            "its accuracy says where the right choices stand, not what it understands"
+            f"alarm: {names[row.signature]}: {' and '.join(facts)}; its accuracy measures the "
+            "position of the right choices, not understanding"
         )
-    _say_constants(rows)
+    _log_constants(rows, names)
 
 
-def _runs_told(rows: "Sequence[ScoreRow]") -> dict[str, str]:
-    """What each signature's run is called: by its data too, where such runs are of several."""
+def _run_names(rows: "Sequence[ScoreRow]") -> dict[str, str]:
+    """The name of each signature's run, with its data where two runs differ in it alone."""
     runs: dict[str, tuple[str, str]] = {}
     for row in rows:
         data = row.signature.split("|")[1]
@@ -65,28 +63,27 @@ def _runs_told(rows: "Sequence[ScoreRow]") -> dict[str, str]:
     }
 
 
-def _say_constants(rows: "Sequence[ScoreRow]") -> None:
-    """Tell of runs that a constant answer would equal, or that give one."""
+def _log_constants(rows: "Sequence[ScoreRow]", names: dict[str, str]) -> None:
+    """Warn of runs that a constant answer would equal, or that give one."""
     from harness.analysis.constant_baselines import ConstantBaseline, constant_alarms
     from harness.analysis.leaderboard import headlines
 
     facts = {
-        ConstantBaseline.ALWAYS: "nearly every text is flagged, of either kind",
-        ConstantBaseline.NEVER: "nearly no text is flagged, of either kind",
-        ConstantBaseline.ONE_LABEL: "nearly every text is given one label",
-        ConstantBaseline.ONE_KIND: "all texts are of one kind, and one constant answer is always "
+        ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",
+        ConstantBaseline.NEVER: "nearly no text is flagged, whatever its kind",
+        ConstantBaseline.ONE_LABEL: "nearly every text gets one label",
+        ConstantBaseline.ONE_KIND: "all texts are of one kind, and a constant answer is always "
         "right",
         ConstantBaseline.BEATEN: "its accuracy is no better than that of the best constant answer",
     }
-    runs = _runs_told(rows)
     for alarm in constant_alarms(rows, headlines(rows)):
         row, rates = alarm.row, (alarm.hits, alarm.false_alarms, alarm.auc)
-        named = zip(("TPR", "FPR", "AUC"), map(number, rates), strict=True)
-        told = "" if alarm.label else ", ".join(" ".join(pair) for pair in named) + "; "
+        named = zip(("TPR", "FPR", "AUC"), map(cell, rates), strict=True)
+        shown = "" if alarm.label else ", ".join(" ".join(pair) for pair in named) + "; "
         constant = f"constant answer {alarm.label}" if alarm.label else "constant answer"
         log(
-            f"alarm: {runs[row.signature]}: {facts[alarm.finding]} "
-            f"({told}accuracy {number(row.score.value)}, {constant} {number(alarm.constant)})"
+            f"alarm: {names[row.signature]}: {facts[alarm.finding]} "
+            f"({shown}accuracy {cell(row.score.value)}, {constant} {cell(alarm.constant)})"
         )
 
 
@@ -94,7 +91,7 @@ def _put_groups(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None
     """Variants by groups of one judge's headline metric."""
     found = {
         head.signature: {
-            row.score.group: number(row.score.value)
+            row.score.group: row.score.value
             for row in _beside(head, rows)
             if row.score.metric == head.score.metric and row.score.group != head.score.group
         }
@@ -107,57 +104,55 @@ def _put_groups(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None
             f"{first.judge}, {first.metric} by group, {first.decoding}",
             ("variant", *groups),
             [
-                (head.score.variant, *(found[head.signature].get(g, "-") for g in groups))
+                (head.score.variant, *(found[head.signature].get(g) for g in groups))
                 for head in heads
             ],
         )
 
 
 def _put_bins(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
-    """Hits and false alarms in each bin of implicitness that is told of."""
+    """Hits and false alarms in each bin of implicitness."""
     from harness.pipeline.detection_scores import AUC, EFFECTIVE, FALSE_ALARMS, HITS, IMPLICITNESS
 
-    found: dict[str, dict[str, Score]] = {}
+    bins: dict[str, dict[str, Score]] = {}
     for row in _beside(head, rows):
         if row.score.group.startswith(f"{IMPLICITNESS} "):
-            found.setdefault(row.score.group, {})[row.score.metric] = row.score
-    if not found:
-        return
+            bins.setdefault(row.score.group, {})[row.score.metric] = row.score
     lines = []
-    for group, scores in found.items():
-        cells = [group]
+    for group, scores in bins.items():
+        cells: list[Cell] = [group]
         for metric in (HITS, FALSE_ALARMS):
             score, size = scores.get(metric), scores.get(EFFECTIVE.format(metric))
-            cells += ["too few" if size else "-"] if score is None else [number(score.value)]
-            cells += [span(score.low, score.high) if score else "-"]
-            cells += [str(size.n) if size else "0"]
-            cells += ["-" if size is None or size.value is None else f"{size.value:.0f}"]
+            few = "too few" if size else None
+            cells += [few, None] if score is None else [score.value, (score.low, score.high)]
+            effective = None if size is None or size.value is None else round(size.value)
+            cells += [size.n if size else 0, effective]
         area = scores.get(AUC)
-        lines.append((*cells, number(area.value if area else None)))
-    rates = [part for name in ("TPR", "FPR") for part in (name, "95% interval", "n", "effective n")]
-    title = f"{head.score.judge}, {head.score.variant}, by implicitness"
-    echo_table(title, ("bin", *rates, "AUC"), lines)
+        lines.append((*cells, area.value if area else None))
+    if lines:
+        title = f"{head.score.judge}, {head.score.variant}, by implicitness"
+        echo_table(title, ("bin", "TPR", *RATE_HEAD, "FPR", *RATE_HEAD, "AUC"), lines)
 
 
 def _put_metrics(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None:
-    """A line a further metric of one judge: overall, under each variant, with its interval."""
+    """A line for each further metric of one judge: its overall value under each variant."""
     found: dict[str, list[str]] = {}
     for head in heads:
         for row in _beside(head, rows):
             score = row.score
             is_own = score.group == head.score.group and score.metric != head.score.metric
-            is_shown = score.metric.startswith((CHOSEN, LABELLED)) or is_of_class(score.metric)
-            if is_own and not is_shown:
-                told = p_value if score.metric.endswith("_p") else number
-                said = f"{score.variant} {told(score.value)}"
-                said += f" ({span(score.low, score.high)})" if score.low is not None else ""
-                found.setdefault(score.metric, []).append(said)
+            in_tables = score.metric.startswith((CHOSEN, LABELLED, MACRO, MISSED, *RATES))
+            if is_own and not in_tables:
+                value = p_value(score.value) if score.metric.endswith("_p") else cell(score.value)
+                interval = f" ({cell((score.low, score.high))})" if score.low is not None else ""
+                values = found.setdefault(score.metric, [])
+                values.append(f"{score.variant} {value}{interval}")
     for metric, values in found.items():
         echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")
 
 
 def _widest(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> "list[ScoreRow]":
-    """The pools of variants, or the last variant where none was asked whole."""
+    """The rows of pools of variants; without a pool, that of the last variant."""
     from harness.pipeline.choice_scores import PERMUTED
 
     pools = {row.signature for row in rows if row.score.metric == PERMUTED}
@@ -165,7 +160,7 @@ def _widest(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> "list[Sc
 
 
 def _put_labels(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
-    """How often each place and kind of choice was chosen, and how probable it was."""
+    """How often each position and kind of choice was chosen, and how probable it was."""
     overall = [row.score for row in _beside(head, rows) if row.score.group == head.score.group]
     chosen = {s.metric.removeprefix(CHOSEN): s for s in overall if s.metric.startswith(CHOSEN)}
     sure = {s.metric.removeprefix("prob_"): s for s in overall if s.metric.startswith(LABELLED)}
@@ -176,9 +171,7 @@ def _put_labels(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
             [
                 (
                     name.removeprefix("label_").replace("place_", "shown at "),
-                    number(score.value),
-                    number(sure[name].value if name in sure else None),
-                    str(score.n),
+                    *(score.value, sure[name].value if name in sure else None, score.n),
                 )
                 for name, score in chosen.items()
             ],
@@ -190,50 +183,29 @@ def _beside(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> "Iterable[ScoreRow]
     return (row for row in rows if row.signature == head.signature)
 
 
-RATES = ("precision_", "recall_", "f1_")
-MISSED, MACRO = "missed_", "macro_f1"
-
-
-def is_of_class(metric: str) -> bool:
-    """Whether a metric stands in the tables here."""
-    return metric == MACRO or metric.startswith((*RATES, MISSED))
-
-
-def put_classes(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
-    """Print precision, recall and F1 of each class of one run, and what it missed, by property."""
+def _put_classes(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
+    """Print precision, recall and F1 of each class of one run, and the texts it missed."""
     scores = [row.score for row in rows]
     overall = {one.metric: one for one in scores if one.group == head.score.group}
     labels = [metric.removeprefix(RATES[0]) for metric in overall if metric.startswith(RATES[0])]
     if not labels:
         return
-    lines = [(label, *_cells([overall[rate + label] for rate in RATES])) for label in labels]
+    lines: list[tuple[Cell, ...]] = []
+    for label in labels:
+        rates = [overall[rate + label] for rate in RATES]
+        cells = [part for one in rates for part in (one.value, (one.low, one.high))]
+        lines.append((label, *cells, rates[1].n))
     macro = overall[MACRO]
-    lines.append(("mean", *("",) * 4, number(macro.value), span(macro.low, macro.high), ""))
+    lines.append(("mean", *("",) * 4, macro.value, (macro.low, macro.high), ""))
     names = [part for name in ("precision", "recall", "F1") for part in (name, "95% interval")]
-    title = f"{head.score.judge}, {head.score.variant}, by class (- where nothing to divide by)"
+    title = f"{head.score.judge}, {head.score.variant}, by class (-: division by zero)"
     echo_table(title, ("class", *names, "n"), lines)
-    _put_missed(head, scores)
-
-
-def _cells(rates: "Sequence[Score]") -> list[str]:
-    """Each rate and its interval, and how many texts of the class were answered."""
-    cells = [cell for one in rates for cell in (number(one.value), span(one.low, one.high))]
-    return [*cells, str(rates[1].n)]
-
-
-def _put_missed(head: "ScoreRow", scores: "Sequence[Score]") -> None:
-    """Print how many texts of a class were missed, by what they were told by."""
     missed = [one for one in scores if one.metric.startswith(MISSED)]
-    if not missed:
-        return
+    missed.sort(key=lambda s: (s.group != head.score.group, -(s.value or 0)))
     lines = [
-        (
-            one.metric.removeprefix(MISSED),
-            one.group,
-            "-" if one.value is None else f"{one.value:g}",
-            str(one.n),
-        )
-        for one in sorted(missed, key=lambda s: (s.group != head.score.group, -(s.value or 0)))
+        (s.metric.removeprefix(MISSED), s.group, None if s.value is None else f"{s.value:g}", s.n)
+        for s in missed
     ]
-    title = f"{head.score.judge}, {head.score.variant}, missed"
-    echo_table(title, ("class", "of", "missed", "answered"), lines)
+    if lines:
+        title = f"{head.score.judge}, {head.score.variant}, missed"
+        echo_table(title, ("class", "of", "missed", "answered"), lines)

@@ -1,28 +1,70 @@
-"""What is missing of a run, and why, in lines for a person."""
+"""Runs and dry runs to lines and tables: scores, costs, prices, and what is missing and why."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import floor, fsum, log10
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.cli.output import echo, echo_json, echo_table
+from harness.cli.command import ExitCode
+from harness.cli.output import echo, echo_json, echo_table, log
+from harness.cli.run_details import log_alarms, put_details
 from harness.parts import Reason
 
 if TYPE_CHECKING:
-    from harness.specs.tasks import VariantSpec
-    from harness.storage.runs import MissingCount, RunFile
-
-if TYPE_CHECKING:
+    from harness.models.client.cached import CallPolicy
     from harness.models.client.pricing import Budget
     from harness.pipeline.dry_run import CallSummary
-    from harness.storage.runs import Cost, Costs
-
-if TYPE_CHECKING:
-    from harness.models.client.cached import CallPolicy
-    from harness.pipeline.dry_run import CallSummary
-
+    from harness.pipeline.run import RunResult
+    from harness.storage.runs import Cost, Costs, MissingCount, RunFile
 
 _T = TypeVar("_T")
 UNKNOWN = "unknown"
+
+
+def put_runs(runs: "Iterable[RunResult]", *, is_json: bool, is_all: bool = False) -> int:
+    """Print each run as it ends; as JSON an object, or a list of several.
+
+    `is_all`: calls whose reply had no answer were retried (--retry all).
+    """
+    if not is_json:
+        return max(_put_run(done, is_all=is_all) for done in runs)
+    ended = list(runs)
+    results = [
+        {
+            "folder": str(done.folder.path),
+            "scores": done.scores,
+            "costs": done.file.costs,
+            "redrawn": done.file.redrawn,
+            "missing": done.file.missing,
+        }
+        for done in ended
+    ]
+    echo_json(results if len(results) > 1 else results[0])
+    return max(ExitCode.of(done.missing) for done in ended)
+
+
+def _put_run(done: "RunResult", *, is_all: bool) -> int:
+    from harness.analysis.leaderboard import headlines
+
+    head = ("variant", "judge", "metric", "decoding", "value", "95% interval", "chance", "n")
+    table = []
+    for row in headlines(done.scores):
+        score = row.score
+        missing = ", ".join(f"{reason} {n}" for reason, n in score.missing.items() if n) or "0"
+        what = (score.variant, score.judge, score.metric, score.decoding, score.value)
+        table.append((*what, (score.low, score.high), row.chance, score.n, missing))
+    echo_table(f"{done.file.run.task}, {done.file.model.name}", (*head, "missing"), table)
+    put_details(done.scores)
+    log_alarms(done.scores)
+    if (line := cost_line(done.file.costs)) is not None:
+        echo(line)
+    echo(f"run {done.folder.path}")
+    if done.cut:
+        echo(cut_line(done.file, done.cut))
+    if done.again and is_all:
+        echo(f"{done.again} calls whose reply had no answer were retried (--retry all)")
+    for line in gap_lines(done.file, has_remedy=True):
+        log(line)
+    return ExitCode.of(done.missing)
 
 
 def usd(value: float | None) -> str:
@@ -34,71 +76,72 @@ def usd(value: float | None) -> str:
 
 
 def cost_line(costs: "Costs | None") -> str | None:
-    """What a run came to, in one line; tokens alone without a price, null where nobody tells."""
+    """The tokens of a run and, where prices are known, its cost; None if nothing is known."""
     if costs is None:
         return None
     parts = {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
-    said = []
-    if costs.total.told.cost_usd is not None:
-        said.append(f"cost: {_usd(costs.total)} USD{_each(parts, _usd)}")
-    if costs.total.told.prompt_tokens is not None or costs.total.told.completion_tokens is not None:
-        said.append(f"tokens in/out: {_tokens(costs.total)}{_each(parts, _tokens)}")
-    if count := costs.total.unanswered:
-        calls = "1 call" if count == 1 else f"{count} calls"
-        said.append(f"{calls} broke off without an answer: nobody tells what that cost")
-    return "; ".join(said) or None
+    known, facts = costs.total.told, []
+    if known.cost_usd is not None:
+        facts.append(f"cost: {_usd(costs.total)} USD{_each(parts, _usd)}")
+    if known.prompt_tokens is not None or known.completion_tokens is not None:
+        facts.append(f"tokens in/out: {_tokens(costs.total)}{_each(parts, _tokens)}")
+    if calls := costs.total.unanswered:
+        facts.append(
+            f"{calls} call{'s' * (calls != 1)} broke off without an answer, at an unknown cost"
+        )
+    return "; ".join(facts) or None
 
 
-def price_line(asked: "Sequence[CallSummary]", *, is_batch: bool) -> str:
-    """What is left to pay in all, from the least to the most, and whose price is not known."""
-    hosted = [part for part in asked if part.is_hosted]
+def price_line(calls: "Sequence[CallSummary]", *, is_batch: bool) -> str:
+    """The least and the most that calls can still cost, and the models without a known price."""
+    hosted = [part for part in calls if part.is_hosted]
     unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
     groups: dict[str, list[tuple[float, float]]] = {}
     for part in hosted:
         if part.model not in unknown:
-            who = "answers" if part.variant != "-" else f"judge {part.asker}"
-            groups.setdefault(who, []).append((part.least_usd or 0.0, part.most_usd or 0.0))
-    said = []
+            payer = "answers" if part.variant != "-" else f"judge {part.asker}"
+            groups.setdefault(payer, []).append((part.least_usd or 0.0, part.most_usd or 0.0))
+    facts = []
     if groups:
-        each = ", ".join(f"{who} {_range(spans)}" for who, spans in groups.items())
+        each = ", ".join(f"{payer} {_range(spans)}" for payer, spans in groups.items())
         whole = _range([span for spans in groups.values() for span in spans])
-        has_parts = len(groups) > 1 or unknown or len(hosted) < len(asked)
-        said.append(f"price: {whole} USD" + (f": {each}" if has_parts else ""))
+        has_parts = len(groups) > 1 or unknown or len(hosted) < len(calls)
+        facts.append(f"price: {whole} USD" + (f": {each}" if has_parts else ""))
     if unknown:
-        where = "in batches: put it, with its batch_share," if is_batch else "(tokens only): put it"
         names, keys = ", ".join(unknown), ", ".join(map(repr, dict.fromkeys(unknown.values())))
-        said.append(
-            f"no price known of {names} {where} under {keys} into configs/prices.yaml of your "
-            "folder"
+        kind = " in batches" if is_batch else ""
+        what = "it and its batch_share" if is_batch else "it"
+        facts.append(
+            f"no price known of {names}{kind}, only tokens are counted: put {what} under {keys} "
+            "into configs/prices.yaml of your folder"
         )
-    return "; ".join(said) or "tokens only: no model here is paid by the call"
+    return "; ".join(facts) or "tokens only: no model here is paid by the call"
 
 
-def budget_line(asked: "Sequence[CallSummary]", budget: "Budget") -> str:
-    """Whether what is left to pay stays within a budget, with what was paid before."""
-    most = fsum(part.most_usd or 0.0 for part in asked)
-    told = (
-        f"--budget {budget.cap_usd:g}: {usd(budget.spent_usd)} USD are spent on what is stored, "
-        f"and the rest comes to at most {usd(most)}"
+def budget_line(calls: "Sequence[CallSummary]", budget: "Budget") -> str:
+    """Whether planned calls, with those that are stored, stay within a budget."""
+    most = fsum(part.most_usd or 0.0 for part in calls)
+    facts = (
+        f"--budget {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "
+        f"others cost at most {usd(most)}"
     )
     if budget.spent_usd + most <= budget.cap_usd:
-        return f"{told}: within it"
-    least = fsum(part.least_usd or 0.0 for part in asked)
+        return f"{facts}: within the budget"
+    least = fsum(part.least_usd or 0.0 for part in calls)
     is_sure = budget.spent_usd + least > budget.cap_usd
-    return f"{told}: the calls {'will' if is_sure else 'may'} stop before their end"
+    return f"{facts}: the calls {'will' if is_sure else 'may'} stop before their end"
 
 
 def _range(spans: Sequence[tuple[float, float]]) -> str:
-    """What several calls come to, from the least to the most."""
     least, most = (fsum(span[end] for span in spans) for end in range(2))
     return f"{usd(least)} to {usd(most)}"
 
 
-def _each(parts: "Mapping[str, Cost]", said: "Callable[[Cost], str]") -> str:
-    """Who it was spent on, where there are several."""
+def _each(parts: "Mapping[str, Cost]", shown: "Callable[[Cost], str]") -> str:
+    """The share of answers and of each judge; empty where there is one share only."""
     if len(parts) < 2:
         return ""
-    return ": " + ", ".join(f"{name} {said(part)}" for name, part in parts.items())
+    return ": " + ", ".join(f"{name} {shown(part)}" for name, part in parts.items())
 
 
 def _usd(cost: "Cost") -> str:
@@ -106,16 +149,16 @@ def _usd(cost: "Cost") -> str:
 
 
 def _tokens(cost: "Cost") -> str:
-    told = cost.told
-    prompts = _least(cost.prompt_tokens, told.prompt_tokens, str)
-    return f"{prompts}/{_least(cost.completion_tokens, told.completion_tokens, str)}"
+    known = cost.told
+    prompts = _least(cost.prompt_tokens, known.prompt_tokens, str)
+    return f"{prompts}/{_least(cost.completion_tokens, known.completion_tokens, str)}"
 
 
-def _least(whole: _T | None, told: _T | None, said: Callable[[_T], str]) -> str:
-    """A sum; where not all tell, what is told of it."""
+def _least(whole: _T | None, known: _T | None, shown: Callable[[_T], str]) -> str:
+    """A sum; where some summands are unknown, the sum of the others."""
     if whole is not None:
-        return said(whole)
-    return UNKNOWN if told is None else f"at least {said(told)}"
+        return shown(whole)
+    return UNKNOWN if known is None else f"at least {shown(known)}"
 
 
 IMPORTED = "replay"
@@ -123,32 +166,28 @@ IMPORTED = "replay"
 
 
 def gap_lines(file: "RunFile", *, has_remedy: bool) -> Iterator[str]:
-    """A line for each thing that is missing, and below it what most calls behind it ended in.
+    """A line for each thing that is missing, and below it the most frequent errors behind it.
 
     With `has_remedy` a line ends in what to do.
     """
     for gap in file.missing or ():
         remedy = _remedy(gap, file) if has_remedy else ""
         yield f"{_named(gap)}{remedy and f'; {remedy}'}"
-        for said in gap.said:
-            yield f"  {said.count} of {gap.count}: {said.message}"
+        for error in gap.said:
+            yield f"  {error.count} of {gap.count}: {error.message}"
 
 
 def cut_line(file: "RunFile", cut: int) -> str:
-    """How many answers were cut, at how many tokens, and where that is set."""
-    steps = [variant.steps[-1].max_tokens for variant in _variants(file)]
-    drawn = [part.max_tokens for part in file.run.decodings]
-    limits = {limit for step in steps for limit in ([step] if step else drawn)}
-    told = " or ".join(map(str, sorted(limits)))
+    """How many answers were cut, at how many tokens, and where that limit is set."""
+    steps = [file.task.variants[name].steps[-1].max_tokens for name in file.run.variants]
+    default = [part.max_tokens for part in file.run.decodings]
+    limits = {limit for step in steps for limit in ([step] if step else default)}
     where = "steps and decodings" if any(steps) else "decodings"
     return (
-        f"{cut} of {file.planned} answers were cut at max_tokens (stop: length), which is {told}: "
-        f"set it among the {where} in tasks/{file.run.task}.yaml of your own folder"
+        f"{cut} of {file.planned} answers were cut at max_tokens = "
+        f"{' or '.join(map(str, sorted(limits)))} (stop: length): raise it in the {where} of "
+        f"tasks/{file.run.task}.yaml in your own folder"
     )
-
-
-def _variants(file: "RunFile") -> "list[VariantSpec]":
-    return [file.task.variants[name] for name in file.run.variants]
 
 
 def _named(gap: "MissingCount") -> str:
@@ -163,105 +202,87 @@ def _remedy(gap: "MissingCount", file: "RunFile") -> str:
     """What to do about what is missing; empty where nothing is known to help."""
     if not gap.judge and file.model.kind == IMPORTED:
         return ""
+    plain = gap.judge.partition("/")[0].partition(":")[0]
     match gap.reason:
         case Reason.FAILED if gap.is_reply or not gap.judge:
-            return "repeat the command to ask these again"
+            return "run the command again to retry these calls"
         case Reason.REFUSED | Reason.FILTERED if gap.is_reply or not gap.judge:
-            return "such a reply stands; --retry all asks these again"
+            return "such replies are kept; --retry all retries these calls"
         case Reason.UNPARSED if gap.is_reply:
-            plain = gap.judge.partition("/")[0].partition(":")[0]
             return (
-                "such a reply stands, also with --retry all: have another model judge (--judge "
-                f"{plain}/MODEL), or word a judge of your own (docs/adding.md)"
+                "such replies are kept, also with --retry all: let another model judge (--judge "
+                f"{plain}/MODEL), or write a judge of your own (docs/adding.md)"
             )
+        case Reason.TRUNCATED if gap.judge:
+            return f"raise max_tokens in configs/judges/{plain}.yaml of your own folder"
         case Reason.TRUNCATED:
-            return f"give it more room: {_room(gap, file)}"
+            return (
+                f"raise max_tokens in tasks/{file.run.task}.yaml, or for a model that reasons "
+                f"reasoning_max_tokens in configs/models/{file.model.name}.yaml, of your own folder"
+            )
         case _:
             return ""
-
-
-def _room(gap: "MissingCount", file: "RunFile") -> str:
-    """Where the tokens of a reply that was cut are set."""
-    if gap.judge:
-        plain = gap.judge.partition("/")[0].partition(":")[0]
-        return f"max_tokens in configs/judges/{plain}.yaml of your own folder"
-    return (
-        f"max_tokens in tasks/{file.run.task}.yaml, or for a model that reasons "
-        f"reasoning_max_tokens in configs/models/{file.model.name}.yaml, of your own folder"
-    )
 
 
 HEAD = ("for", "variant", "step", "calls", "stored", "prompt tokens", "answer tokens (max)")
 
 
 def put_dry_runs(
-    runs: "Mapping[str, Sequence[CallSummary]]",
-    *,
-    is_json: bool,
-    terms: "CallPolicy",
+    runs: "Mapping[str, Sequence[CallSummary]]", *, is_json: bool, terms: "CallPolicy"
 ) -> int:
-    """Print what each run, by its title, would ask; as JSON a list, or a list of several."""
-    told, is_batch = list(runs.values()), terms.is_batch
+    """Print the planned calls of each run, by its title; as JSON a list, or a list of several."""
+    each, is_batch = list(runs.values()), terms.is_batch
     if is_json:
-        echo_json(told if len(told) > 1 else told[0])
-        return 0
-    every = [part for asked in told for part in asked]
+        echo_json(each if len(each) > 1 else each[0])
+        return ExitCode.DONE
+    every = [part for calls in each for part in calls]
     _put_examples(every)
-    for title, asked in runs.items():
-        _put_sizes(title, asked)
-        echo(f"{'' if len(runs) == 1 else f'{title}: '}{_sum(asked, is_batch=is_batch)}")
+    for title, calls in runs.items():
+        _put_sizes(title, calls)
+        echo(f"{'' if len(runs) == 1 else f'{title}: '}{_sum(calls, is_batch=is_batch)}")
     if len(runs) > 1:
         echo(f"in all: {_sum(every, is_batch=is_batch)}")
     if waiting := sum(part.waiting for part in every):
-        what = (
-            "collected, not paid for again" if is_batch else "asked and paid for anew; add --batch"
+        fate = (
+            "collected, and not paid again"
+            if is_batch
+            else "made and paid again; add --batch to collect them"
         )
-        echo(f"{waiting} of these calls wait in a batch already handed in: they would be {what}")
+        echo(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
     if terms.budget is not None:
         echo(budget_line(every, terms.budget))
-    return 0
+    return ExitCode.DONE
 
 
 def _put_examples(every: "Sequence[CallSummary]") -> None:
-    """An example of each kind of call, whichever model it is first put to."""
+    """An example of each kind of call, from the first model that gets it."""
     first: dict[tuple[str, str, str], CallSummary] = {}
     for part in (part for part in every if part.example):
         first.setdefault((part.asker, part.variant, part.step), part)
-    for part in first.values():
-        where = ", ".join(word for word in (part.asker, part.variant, part.step) if word != "-")
-        echo(f"--- {where}: an example")
+    for kind, part in first.items():
+        echo(f"--- {', '.join(word for word in kind if word != '-')}: an example")
         for message in part.example:
             echo(f"[{message.role}]\n{message.content}\n")
         if part.choices:
             echo(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
 
 
-def _put_sizes(title: str, asked: "Sequence[CallSummary]") -> None:
-    has_price = any(part.most_usd is not None for part in asked)
+def _put_sizes(title: str, calls: "Sequence[CallSummary]") -> None:
+    has_price = any(part.most_usd is not None for part in calls)
     head = (*HEAD, "USD for what is not stored") if has_price else HEAD
-    lines = [(*_cells(part), _span(part)) if has_price else _cells(part) for part in asked]
+    lines = []
+    for part in calls:
+        is_known = part.least_usd is not None and part.most_usd is not None
+        price = f"{usd(part.least_usd)} to {usd(part.most_usd)}" if is_known else "-"
+        tokens = f"{'~' * part.is_estimate}{part.prompt_tokens}"
+        cells = (part.asker, part.variant, part.step, part.calls, part.stored, tokens)
+        lines.append((*cells, part.max_tokens, *([price] if has_price else [])))
     echo_table(f"{title}: calls to be made at most", head, lines)
-    if any(part.is_estimate for part in asked):
-        echo("~ estimated from characters, four a token")
+    if any(part.is_estimate for part in calls):
+        echo("~ estimated: four characters are one token")
 
 
-def _sum(asked: "Sequence[CallSummary]", *, is_batch: bool) -> str:
-    calls = sum(part.calls for part in asked)
-    return f"{calls} calls at most; {price_line(asked, is_batch=is_batch)}"
-
-
-def _cells(part: "CallSummary") -> tuple[str, ...]:
-    return (
-        part.asker,
-        part.variant,
-        part.step,
-        str(part.calls),
-        "-" if part.stored is None else str(part.stored),
-        f"{'~' * part.is_estimate}{part.prompt_tokens}",
-        str(part.max_tokens),
+def _sum(calls: "Sequence[CallSummary]", *, is_batch: bool) -> str:
+    return f"{sum(part.calls for part in calls)} calls at most; " + price_line(
+        calls, is_batch=is_batch
     )
-
-
-def _span(part: "CallSummary") -> str:
-    known = part.least_usd is not None and part.most_usd is not None
-    return f"{usd(part.least_usd)} to {usd(part.most_usd)}" if known else "-"

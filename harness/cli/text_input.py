@@ -1,4 +1,4 @@
-"""The FILE that commands read texts from, whatever it is: its options, and its rows."""
+"""The FILE that commands read texts from: its options, and its rows in any supported format."""
 
 import re
 import sys
@@ -17,19 +17,19 @@ STDIN = "-"
 File = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help="CSV, TSV, JSON lines, Parquet or plain lines; - reads from stdin."
+        metavar="FILE", help="CSV, TSV, JSON lines, Parquet or plain lines; - reads stdin."
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", help="What FILE is: csv, tsv, jsonl, parquet or lines. Default: by its name."
+        "--format", help="Format of FILE: csv, tsv, jsonl, parquet or lines. Default: by its name."
     ),
 ]
 
 
-def opened(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, str]":
-    """The rows of a file, or of what comes from stdin, and what errors call it."""
+def read_input(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, str]":
+    """The rows of a file or of stdin, and its name for messages."""
     from harness.storage.layouts import FileFormat, layout_of, named_layout
     from harness.storage.table_files import read_table
 
@@ -43,8 +43,8 @@ def opened(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, 
     kind = FileFormat(layout) if layout else layout_of(name, data, has_column=has_column)
     if kind is FileFormat.LINES and has_column:
         raise SpecError(
-            f"{name}: is read as plain lines, which have no columns; if it has some, say so by a "
-            "name that ends in .csv or .tsv, or by --format where the command has it"
+            f"{name}: is read as plain lines, which have no columns; if it has columns, give it a "
+            "name that ends in .csv or .tsv, or give --format if the command has it"
         )
     is_guess = layout is None and named_layout(name) is None and not has_column
     if is_guess and kind is FileFormat.LINES and _looks_like_csv(data):
@@ -53,12 +53,20 @@ def opened(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, 
         return read_table(name, data, kind), name
     except DataError as error:
         if is_guess and kind is FileFormat.JSONL:
-            raise DataError(f"{error}, or say --format lines where it is plain text") from error
+            raise DataError(f"{error}, or give --format lines if it is plain text") from error
         raise
 
 
+def log_overlap(scorer: str, overlap: int | None, total: int, what: str = "texts") -> None:
+    """Warn where a scorer was, or may have been, trained on the texts that it measured."""
+    from harness.implicitness.scorer import overlap_message
+
+    if line := overlap_message(scorer, overlap, total, what=what):
+        log(line)
+
+
 def _looks_like_csv(data: bytes) -> bool:
-    """Whether the first line and most of the next have commas, and as many, outside of quotes."""
+    """Whether the first line and most others have the same number of commas outside quotes."""
     lines = data[:65536].decode("utf-8", "replace").splitlines()[:50]
     first, *others = [re.sub('"[^"]*"', "", line).count(",") for line in lines if line] or [0]
     return first > 0 and 2 * others.count(first) > len(others) > 0

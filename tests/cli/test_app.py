@@ -261,7 +261,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(toy: Toy) -> None:
         answered = stub.stats()["answered"]
 
     assert running.returncode == 130, err
-    assert "the same command goes on from here" in err
+    assert "repeat the command to resume" in err
     assert "Traceback" not in err
     assert 36 <= answered <= 36 + 2
 

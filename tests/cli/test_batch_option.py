@@ -145,7 +145,7 @@ def test_a_dry_run_is_the_same_with_and_without(
     assert stub.batches.log == []
 
 
-@pytest.mark.parametrize(("batch", "told"), [((), "paid for anew"), (("--batch",), "collected")])
+@pytest.mark.parametrize(("batch", "told"), [((), "paid again; add"), (("--batch",), "collected")])
 def test_a_dry_run_tells_of_calls_that_wait_in_a_batch(
     toy: Toy,
     stub: StubServer,
@@ -162,7 +162,7 @@ def test_a_dry_run_tells_of_calls_that_wait_in_a_batch(
     toy.run("--variant", "base", "--dry-run", *batch, model="alpha")
 
     out = capsys.readouterr().out
-    assert "5 of these calls wait in a batch already handed in: they would be" in out
+    assert "5 of these calls wait in a batch already sent: they would be" in out
     assert told in out
 
 

@@ -63,7 +63,8 @@ def test_what_is_missing_of_a_run_is_shown_and_listed(
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("oracel", "did you mean 'oracle'?"), ("zzzz", "`harness list` shows them")]
+    ("name", "told"),
+    [("oracel", "did you mean 'oracle'?"), ("zzzz", "`harness list` lists")],
 )
 def test_a_name_that_is_not_known_brings_no_list_of_all(
     toy: Toy, capsys: pytest.CaptureFixture[str], name: str, told: str

@@ -301,7 +301,7 @@ def test_what_was_chosen_is_printed_for_each_pool(
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("first", ["alarm: first on quiz, all: 100% of its choices stand at one place"]),
+        ("first", ["alarm: first on quiz, all: 100% of its choices are at one position"]),
         ("undecided", ["alarm: undecided on quiz, all: all choices score the same in 100%"]),
         ("oracle", []),
         ("random", []),

@@ -96,7 +96,10 @@ def test_a_check_says_how_to_get_what_is_missing(
     source: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert data(source, "check", "toys") == 1
-    assert "`harness data fetch toys`, or name it by --data" in capsys.readouterr().err
+    assert (
+        "`harness data fetch toys` downloads it; or name another folder with --data"
+        in capsys.readouterr().err
+    )
 
 
 def test_data_is_fetched_into_the_folder_that_is_named(source: Toy) -> None:
@@ -212,7 +215,7 @@ def test_controls_on_six_items_are_too_few_to_tell(
 
     main(["leaderboard", "--results", str(toy.results)])
 
-    assert "too few items to tell whether it is fit (6 of 10)" in capsys.readouterr().err
+    assert "too few samples to know whether it is fit (6 of 10)" in capsys.readouterr().err
 
 
 def test_one_file_that_is_missing_among_all_decides_the_exit_code(source: Toy) -> None:

@@ -410,7 +410,7 @@ def test_a_reply_that_cannot_be_read_stays_and_the_ways_on_are_named(
     toy.run("--variant", "base", *CHOICE, "--retry", "all", model="alpha")
 
     assert asked(stub) == before
-    assert ("have another model judge (--judge choice/MODEL)" in capsys.readouterr().err) == (
+    assert ("let another model judge (--judge choice/MODEL)" in capsys.readouterr().err) == (
         reply != "1"
     )
 
@@ -486,7 +486,7 @@ def test_reading_with_another_cut_lists_what_changes_and_writes_nothing(
 
     out, err = capsys.readouterr()
     assert out.count("1.0 -> 0.0") == ANSWERS
-    assert "the cut of task toy: not as it was" in err
+    assert "the cut of task toy: changed since this run was scored" in err
     assert toy.bytes() == before
 
 
@@ -525,7 +525,7 @@ def test_reading_tells_how_many_questions_would_be_worded_otherwise(
     toy.edit(file, old, new)
 
     assert toy.main("read", str(toy.runs()[0])) == 0
-    said = f"judge choice would word {count} of its questions differently today"
+    said = f"judge choice: the wording of {count} questions has changed since"
     assert (said in capsys.readouterr().err) == (count > 0)
 
 

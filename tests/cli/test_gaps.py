@@ -19,10 +19,16 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        ("500", "2 failed; repeat the command to ask these again\n  2 of 2: http://127.0.0.1:"),
-        ("400", "2 failed; repeat the command to ask these again\n  2 of 2: http://127.0.0.1:"),
-        ("400-filter", "2 filtered; such a reply stands; --retry all asks these again\n  2 of 2"),
-        ("refusal", "2 refused; such a reply stands; --retry all asks these again\n"),
+        (
+            "500",
+            "2 failed; run the command again to retry these calls\n  2 of 2: http://127.0.0.1:",
+        ),
+        (
+            "400",
+            "2 failed; run the command again to retry these calls\n  2 of 2: http://127.0.0.1:",
+        ),
+        ("400-filter", "2 filtered; such replies are kept; --retry all retries these calls\n  2"),
+        ("refusal", "2 refused; such replies are kept; --retry all retries these calls\n"),
     ],
 )
 def test_each_reason_is_told_with_its_commonest_message_and_its_remedy(
@@ -43,7 +49,7 @@ def test_a_judge_whose_replies_failed_is_told_likewise(
     assert toy.run("--variant", "base", "--judge", "choice") == 1
 
     err = capsys.readouterr().err
-    assert "judge choice: 2 verdicts missing, reply failed; repeat the command to ask th" in err
+    assert "judge choice: 2 verdicts missing, reply failed; run the command again to re" in err
     assert "answered 500: scripted fault 500; gave up after attempt 2 of 2" in err
 
 
@@ -65,7 +71,7 @@ def test_answers_that_were_cut_are_told_with_the_limit_and_where_it_is_set(
     stub.script = Script(faults={"": ("finish=length",) * 9})
     toy.run("--variant", "base", model="alpha")
 
-    told = "(stop: length), which is 20: set it among the decodings in tasks/toy.yaml"
+    told = "max_tokens = 20 (stop: length): raise it in the decodings of tasks/toy.yaml"
     assert told in capsys.readouterr().out
 
 

@@ -155,7 +155,7 @@ def test_an_earlier_run_that_is_part_of_this_one_is_told_of(
 
     take(quiz, str(write(quiz.folder / "b.csv", second)))
 
-    told = f"run {earlier}: its answers stand in the run below now; removed"
+    told = f"run {earlier}: removed; the new run below holds its answers"
     assert told in capsys.readouterr().err
 
 

@@ -111,7 +111,7 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
         (b'id,text\n1,Nice.\n2,"Yes, so"\n', "read as plain lines; --column NAME reads it as CSV"),
         (b"Yes, it is.\nNice.\nIt is cold.\n", ""),
         (b"Nice, so\n", ""),
-        (b"{so to say}\n", "correct the line, or say --format lines"),
+        (b"{so to say}\n", "correct the line, or give --format lines"),
     ],
 )
 def test_what_stdin_may_have_been_meant_as_is_told(data: bytes, told: str, home: Toy) -> None:
@@ -164,8 +164,8 @@ def test_json_with_a_file_prints_the_summary_alone(
         ("score", "list.json", [], "list.json: begins with '['"),
         ("score", "texts.csv", ["--column", "txt"], "no column 'txt'; did you mean text?"),
         ("score", "texts.csv", ["--as", "id"], "there is a column 'id' already"),
-        ("score", "texts.csv", ["-o", "out.doc"], "the ending says what to write"),
-        ("score", "texts.csv", ["-o", "out"], "the ending says what to write"),
+        ("score", "texts.csv", ["-o", "out.doc"], "the ending of the name sets the format"),
+        ("score", "texts.csv", ["-o", "out"], "the ending of the name sets the format"),
         ("score", "texts.csv", ["--format", "xls"], "--format 'xls': give one of csv, tsv"),
         ("score", "texts.csv", ["--scorer", "owl"], "no scorer 'owl'"),
         ("pairs", "texts.csv", ["--columns", "text"], "give two names"),

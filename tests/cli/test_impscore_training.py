@@ -108,7 +108,7 @@ def test_a_file_in_place_of_the_folder_is_told_before_any_work(
 
 def test_the_name_of_a_head_is_no_path(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(home, "train", "--name", "../mine") == 2
-    assert "--name '../mine': give a name of letters" in capsys.readouterr().err
+    assert "--name '../mine': use only letters" in capsys.readouterr().err
 
 
 def test_plain_lines_are_no_pairs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +116,7 @@ def test_plain_lines_are_no_pairs(home: Path, capsys: pytest.CaptureFixture[str]
 
     assert main(["impscore", "lint", str(home / "lines.txt")]) == 2
     assert "name no column" not in (err := capsys.readouterr().err)
-    assert "if it has some, say so by a name that ends in .csv" in err
+    assert "if it has columns, give it a name that ends in .csv" in err
 
 
 def test_an_ablation_as_json_says_what_it_was_made_of(

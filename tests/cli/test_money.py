@@ -163,7 +163,7 @@ def test_what_was_refused_stands_at_no_further_cost_until_all_is_to_be_asked_aga
 
     assert (codes, requests, "asked for again" in out) == ([1, 1], ANSWERS, False)
     assert toy.run("--variant", "base", "--retry", "all", model="alpha") == 0
-    told = "2 replies without an answer were asked for again (--retry all)\n"
+    told = "2 calls whose reply had no answer were retried (--retry all)\n"
     assert told in capsys.readouterr().out
     toy.run("--variant", "base", "--retry", "all", model="alpha")
     assert "asked for again" not in capsys.readouterr().out  # this one asked nothing
@@ -235,13 +235,13 @@ def test_the_leaderboard_has_a_column_of_costs_where_there_are_any(
         (("--judge", "choice"), "USD: answers 0.00024 to 0.0022, judge choice 0.0031 to "),
         (
             ("--judge", "choice", "--judge-model", "beta"),
-            "USD: answers 0.00024 to 0.0022; no price known of beta (tokens only): put it under "
-            "'beta' into configs/prices.yaml of your folder",
+            "USD: answers 0.00024 to 0.0022; no price known of beta, only tokens are counted: "
+            "put it under 'beta' into configs/prices.yaml of your folder",
         ),
         (
             ("--judge", "choice", "--batch"),
-            "USD: answers 0.00012 to 0.0011; no price known of umpire in batches: put it, with its "
-            "batch_share, under 'umpire' into",
+            "USD: answers 0.00012 to 0.0011; no price known of umpire in batches, only tokens "
+            "are counted: put it and its batch_share under 'umpire' into",
         ),
     ],
 )
@@ -268,7 +268,10 @@ def test_a_model_without_a_price_is_named_as_its_provider_calls_it(
     assert toy.run("--variant", "base", "--budget", "1", model="beta") == 2
 
     out, err = capsys.readouterr()
-    assert "no price known of beta (tokens only): put it under 'gpt-of-the-stub' into" in out
+    assert (
+        "no price known of beta, only tokens are counted: put it under 'gpt-of-the-stub' into"
+        in out
+    )
     assert "no price is known of model beta; put it under 'gpt-of-the-stub'" in err
 
 
@@ -298,8 +301,8 @@ def test_a_dry_run_of_several_models_names_each_and_sums_them(
     [
         (
             "1",
-            "--budget 1: 0 USD are spent on what is stored, and the rest comes to at most "
-            "0.0022: within it",
+            "--budget 1: stored calls have cost 0 USD, and the others cost at most "
+            "0.0022: within the budget",
         ),
         ("0.001", "at most 0.0022: the calls may stop before their end"),
         ("0.0001", "at most 0.0022: the calls will stop before their end"),
@@ -319,12 +322,12 @@ def test_a_dry_run_counts_what_was_paid_against_a_budget(
 ) -> None:
     toy.run(*JUDGED, model="alpha")
     spent = sum(stored(toy, "alpha")) + sum(stored(toy, "umpire"))
-    told = f"{usd(spent)} USD are spent on what is stored, and the rest comes to at most 0: within"
+    told = f"stored calls have cost {usd(spent)} USD, and the others cost at most 0: within"
 
     toy.run(*JUDGED, "--dry-run", "--budget", "1", model="alpha")
     assert told in capsys.readouterr().out
     toy.main("judge", str(toy.runs()[0]), "--judge", "choice", "--dry-run", "--budget", "1")
-    assert f"{usd(sum(stored(toy, 'umpire')))} USD are spent" in capsys.readouterr().out
+    assert f"{usd(sum(stored(toy, 'umpire')))} USD, and the others" in capsys.readouterr().out
 
 
 def test_a_price_is_said_to_be_the_judges_where_only_it_is_paid(
@@ -375,4 +378,4 @@ def test_calls_that_broke_off_are_told_where_nothing_else_is_known(count: int, c
 
     told = cost_line(Costs(lost, lost, {}))
 
-    assert told == f"{calls} broke off without an answer: nobody tells what that cost"
+    assert told == f"{calls} broke off without an answer, at an unknown cost"

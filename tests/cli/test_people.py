@@ -162,7 +162,7 @@ def test_ratings_of_nothing_leave_nulls_and_an_exit_code(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--rater-kind", "alien"], "give one of expert, skilled, crowd"),
+        (["--rater-kind", "alien"], "give expert, skilled or crowd"),
         (["--level", "ratio"], "give nominal, ordinal or interval"),
         (["--judge", "neer"], "did you mean near"),
         (["--task", "tye"], "no rating of task 'tye'"),
@@ -185,7 +185,7 @@ def test_a_mistake_is_told_in_one_message(
     ("more", "message"),
     [
         (["--format", "xls"], "give labelstudio or wide"),
-        (["--format", "wide", "--values", "yes"], "yes= gives no number"),
+        (["--format", "wide", "--values", "yes"], "yes= is no number"),
         (["--format", "wide", "--raters", "bob"], "no column 'bob'"),
     ],
 )

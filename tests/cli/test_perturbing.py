@@ -52,7 +52,7 @@ def originals(toy: Toy) -> list[str]:
 def test_the_name_of_a_task_is_no_path(name: str, toy: Toy, capsys: Lines) -> None:
     assert perturb(toy, "--as", name, "--method", "adverbs") == 2
 
-    assert f"--as {name!r}: give a name of letters" in capsys.readouterr().err
+    assert f"--as {name!r}: use only letters" in capsys.readouterr().err
     assert not [*toy.folder.rglob("c.*")]
 
 

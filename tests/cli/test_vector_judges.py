@@ -83,9 +83,7 @@ def test_a_text_without_a_vector_is_a_missing_item_and_asked_again(
     stub.script = Script(faults={"never 3": ("zero-vector",)})
 
     assert far.run("--variant", "base", "--judge", "far") == 1
-    assert (
-        "judge far: 2 verdicts missing, reply failed; repeat the command" in capsys.readouterr().err
-    )
+    assert "judge far: 2 verdicts missing, reply failed; run the command" in capsys.readouterr().err
     assert far.run("--variant", "base", "--judge", "far") == 0
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 from msgspec import structs
 
+from harness.analysis.ablation_plot import DRAWN, picture
 from harness.analysis.plots import HEIGHT
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
@@ -19,12 +20,10 @@ from harness.implicitness.head import Head
 from harness.implicitness.pairs import TrainingPair, data_digest, with_negatives
 from harness.implicitness.training.ablation import (
     COLUMNS,
-    DRAWN,
     SWEPT,
     AblationRow,
     Origin,
     Setting,
-    picture,
     run_trials,
     trials,
 )

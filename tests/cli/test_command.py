@@ -1,0 +1,124 @@
+"""How commands are found, how records become options, and how tables fit a terminal."""
+
+import inspect
+import os
+import pty
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated
+
+import pytest
+
+from harness.cli import main
+from harness.cli.app import COMMANDS, GROUPS
+from harness.cli.command import ExitCode, Only, expanded, option
+from harness.cli.output import blocks, cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drink:
+    """What is served."""
+
+    name: str = option("--name", "Its name.")
+    size: int = option("-s --size", "Its size.", 2, min=1)
+
+
+def test_a_record_becomes_an_option_for_each_field_and_is_built_of_them() -> None:
+    def serve(drink: Drink, is_hot: bool = False) -> str:
+        return f"{drink.name} {drink.size} {is_hot}"
+
+    command = expanded(serve)
+
+    assert [*inspect.signature(command).parameters] == ["name", "size", "is_hot"]
+    assert command(name="tea", size=3, is_hot=True) == "tea 3 True"
+
+
+def test_a_narrowed_record_keeps_the_defaults_of_its_other_fields() -> None:
+    def serve(drink: Annotated[Drink, Only("name")]) -> int:
+        return drink.size
+
+    command = expanded(serve)
+
+    assert [*inspect.signature(command).parameters] == ["name"]
+    assert command(name="tea") == 2
+
+
+@pytest.mark.parametrize("entries", [COMMANDS, GROUPS])
+def test_every_line_in_the_list_of_commands_fits_and_leads_to_a_function(
+    entries: dict[str, tuple[str, str]],
+) -> None:
+    places = [place.split(":") for place, _ in entries.values() if place]
+    modules = {module: import_module(f"harness.cli.{module}") for module, _ in places}
+
+    assert [place for place in places if not callable(getattr(modules[place[0]], place[1]))] == []
+    assert [about for _, about in entries.values() if len(about) > 63] == []
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    code = (
+        "import sys; from harness.cli import main; main(['--help']);"
+        "sys.exit(str([m for m in sys.modules if m in ('harness.cli.run', 'harness.registry')]))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_mistyped_command_is_a_mistake_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rnu"]) == ExitCode.USER_MISTAKE
+
+    assert "No such command 'rnu'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        ((None, None), "-"),
+        ((0.25, 1.0), "0.250 to 1.000"),
+        (0.5, "0.500"),
+        (3, "3"),
+        (True, "yes"),
+        ("word", "word"),
+    ],
+)
+def test_a_cell_shows_a_value_as_every_table_does(value: object, text: str) -> None:
+    assert cell(value) == text  # type: ignore[arg-type]  # each is a Cell
+
+
+@pytest.mark.parametrize(
+    ("widths", "expected"),
+    [
+        ([10, 10, 10], [[0, 1, 2]]),
+        ([10, 30, 31, 10], [[0, 1], [0, 2, 3]]),
+        ([10, 90, 10], [[0, 1], [0, 2]]),
+        ([10], [[0]]),
+    ],
+)
+def test_a_wide_table_is_split_into_blocks_with_the_first_column(
+    widths: list[int], expected: list[list[int]]
+) -> None:
+    assert blocks(widths, 80) == expected
+
+
+def test_a_table_on_a_terminal_of_80_columns_keeps_every_cell_in_one_line() -> None:
+    code = (
+        "from harness.cli.output import echo_table\n"
+        "echo_table('A title', ['model', *(f'column-{i}' for i in range(12))],"
+        " [['oracle', *(i * 1111 for i in range(12))]])"
+    )
+    parent, child = pty.openpty()
+    environ = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=child, env=environ) as process:
+        process.wait()
+    os.close(child)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", os.read(parent, 100_000).decode()).splitlines()
+    os.close(parent)
+
+    assert max(map(len, lines)) <= 80
+    assert [sum(f"column-{i} " in line for line in lines) for i in range(12)] == [1] * 12
+    assert sum("oracle" in line for line in lines) == 2
