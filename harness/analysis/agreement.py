@@ -11,14 +11,22 @@ import numpy as np
 
 from harness.analysis.panels import ALL_SYSTEMS, JudgeTable, Panel
 from harness.stats.agreement import (
+    AgreementStats,
     Scale,
     against_each,
+    agreement_stats,
+    alpha_ci,
     attainable_r,
     percent_agreement,
     reliability_of_mean,
 )
-from harness.stats.annotator import annotator_test
-from harness.stats.comparison import Statistic, holm, permutation_test, williams_test
+from harness.stats.comparison import (
+    Statistic,
+    annotator_test,
+    holm,
+    permutation_test,
+    williams_test,
+)
 from harness.stats.correlation import (
     dataset_pearson,
     pearson_against,
@@ -27,15 +35,7 @@ from harness.stats.correlation import (
     tau_against,
 )
 from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance, complete, ratio
-from harness.stats.resampling import (
-    AgreementStats,
-    EstimateCI,
-    Resamples,
-    agreement_stats,
-    alpha_figure,
-    bounds,
-    mean_figure,
-)
+from harness.stats.intervals import EstimateCI, Resamples, bounds, mean_ci
 from harness.stats.ties import cross_fitted_acc_eq, cross_fitted_accuracies, tie_rate
 from harness.storage.csv import csv_line
 
@@ -116,7 +116,7 @@ def agreement_text(rows: Iterable[AgreementRow]) -> str:
 def _of_people(desk: _Desk) -> Iterator[tuple[str, EstimateCI]]:
     """What people alone come to: agreement, and what it allows any judge."""
     ratings, method = desk.panel.ratings, desk.method
-    alpha = alpha_figure(ratings, desk.resamples, scale=method.level)
+    alpha = alpha_ci(ratings, desk.resamples, scale=method.level)
     yield "alpha_raters", alpha
     yield "agreement_pairwise_raters", _pairwise_figure(ratings, None, desk.resamples)
     there = (~np.isnan(ratings)).sum(axis=2)
@@ -139,7 +139,7 @@ def _of_judge(desk: _Desk, judge: JudgeTable) -> Iterator[AgreementRow]:
     figure, epsilon = _acc_eq(desk, values)
     yield replace(_filled(desk, blank, figure), statistic="acc_eq", epsilon=epsilon)
     together = np.concatenate([panel.ratings, values[:, :, None]], axis=2)
-    alpha = alpha_figure(together, desk.resamples, scale=method.level)
+    alpha = alpha_ci(together, desk.resamples, scale=method.level)
     pairwise = _pairwise_figure(panel.ratings, values, desk.resamples)
     for name, figure in (
         *desk.people,
@@ -170,7 +170,7 @@ def _acc_eq(desk: _Desk, values: Floats) -> tuple[EstimateCI, float | None]:
     fit = cross_fitted_acc_eq(desk.human, values, clusters, seed=seed)
     shares, epsilons = cross_fitted_accuracies(desk.human, values, clusters, seed=seed)
     epsilon = float(np.mean(epsilons)) if fit.epsilons else None
-    return mean_figure(shares, fit.estimate, desk.resamples), epsilon
+    return mean_ci(shares, fit.estimate, desk.resamples), epsilon
 
 
 def _annotator(desk: _Desk, values: Floats) -> list[tuple[str, Estimate]]:

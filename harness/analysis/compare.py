@@ -14,6 +14,7 @@ from harness.analysis.run_views import RIGHT_OR_WRONG
 from harness.parts import digest
 from harness.pipeline.scores import ALL
 from harness.stats.comparison import holm
+from harness.stats.intervals import BootstrapSettings, EstimateCI, Resamples
 from harness.stats.paired import (
     Fourfold,
     fourfold,
@@ -24,7 +25,6 @@ from harness.stats.paired import (
     share_given,
     sign_flip_test,
 )
-from harness.stats.resampling import EstimateCI, Resamples
 from harness.storage.csv import csv_line
 from harness.storage.runs import RunFile
 
@@ -32,14 +32,6 @@ _V = TypeVar("_V", bool, float)
 
 DIFFERENCE, PHI = "difference", "phi"
 GIVEN_RIGHT, GIVEN_WRONG = "right_given_right", "right_given_wrong"
-
-
-@dataclass(frozen=True, slots=True)
-class BootstrapSettings:
-    """How intervals and permutation tests are computed: seed, and number of draws."""
-
-    seed: int = 0
-    draws: int = 2000
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from harness.analysis.panels import StoredRun
 from harness.analysis.plots import Plot, Series, svg
+from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.implicitness.bins import COLUMN
 from harness.parts import digest

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.analysis.panels import StoredRun
 from harness.analysis.run_views import (
     RunView,
     closest_judge,
@@ -21,6 +20,7 @@ from harness.analysis.run_views import (
     right_or_wrong_judges,
     views,
 )
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
 from harness.pipeline.scores import headline_label

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Final
 
-from harness.analysis.panels import StoredRun
 from harness.analysis.run_views import RIGHT_OR_WRONG, RunView, describe_run, views
+from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
 from harness.stats.intervals import Interval, mean_interval

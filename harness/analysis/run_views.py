@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.label import THROUGH

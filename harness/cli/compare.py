@@ -52,14 +52,10 @@ def compare(
     A task answered by choices against one answered in words (knowing and acting); two runs of one
     task; and within a run its gaps, and spelled-out intentions with responses.
     """
-    from harness.analysis.compare import (
-        BootstrapSettings,
-        comparison_name,
-        comparison_rows,
-        comparison_text,
-    )
+    from harness.analysis.compare import comparison_name, comparison_rows, comparison_text
     from harness.analysis.pairings import PairingQuery, between, within
-    from harness.analysis.panels import StoredRun
+    from harness.analysis.stored_runs import StoredRun
+    from harness.stats.intervals import BootstrapSettings
     from harness.storage.files import write_whole
     from harness.storage.runs import find_run
 

@@ -35,7 +35,7 @@ def curve(
     differ: data, variant, decoding, snapshot. Files are named for the task and what is in them.
     """
     from harness.analysis.curves import curve_name, curve_rows, curve_text, picture, together
-    from harness.analysis.panels import StoredRun
+    from harness.analysis.stored_runs import StoredRun
     from harness.errors import StoreError
     from harness.implicitness.bins import overlap_line
     from harness.storage.files import refuse_file, write_whole

@@ -138,9 +138,9 @@ def report(
     is_json: AsJson = False,
 ) -> int:
     """Tell how many verdicts and answers each perturbation turns, with intervals by original."""
-    from harness.analysis.panels import StoredRun
     from harness.analysis.robustness import flip_rows, flip_text
     from harness.analysis.run_views import judge_named
+    from harness.analysis.stored_runs import StoredRun
     from harness.storage.files import write_whole
     from harness.storage.runs import find_run
 

@@ -65,7 +65,8 @@ def agree(
     All runs of the task below results are compared, each model a system.
     """
     from harness.analysis.agreement import AgreementSettings, agreement_rows, agreement_text
-    from harness.analysis.match_ratings import AgreementQuery, panels, stored_runs, unmatched
+    from harness.analysis.panels import AgreementQuery, panels, unmatched
+    from harness.analysis.stored_runs import stored_runs
     from harness.storage.files import write_whole
     from harness.storage.runs import run_folders
 

@@ -67,8 +67,7 @@ def _runs_told(rows: "Sequence[ScoreRow]") -> dict[str, str]:
 
 def _say_constants(rows: "Sequence[ScoreRow]") -> None:
     """Tell of runs that a constant answer would equal, or that give one."""
-    from harness.analysis.constant_baselines import ConstantBaseline, constant_alarms
-    from harness.analysis.leaderboard import headlines
+    from harness.analysis.leaderboard import ConstantBaseline, constant_alarms, headlines
 
     facts = {
         ConstantBaseline.ALWAYS: "nearly every text is flagged, of either kind",

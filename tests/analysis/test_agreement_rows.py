@@ -14,12 +14,10 @@ from harness.analysis.agreement import (
     agreement_rows,
     agreement_text,
 )
-from harness.analysis.match_ratings import AgreementQuery, panels
-from harness.analysis.panels import Panel
+from harness.analysis.panels import AgreementQuery, Panel, panels
 from harness.data.ratings import Rating
-from harness.stats.agreement import alpha, alpha_with_judge, percent_agreement
-from harness.stats.annotator import annotator_test
-from harness.stats.comparison import holm, permutation_test, williams_test
+from harness.stats.agreement import agreement_stats, alpha, alpha_with_judge, percent_agreement
+from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
 from harness.stats.correlation import (
     dataset_pearson,
     document_tau,
@@ -29,7 +27,7 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.resampling import Resamples, agreement_stats
+from harness.stats.intervals import Resamples
 from harness.stats.ties import cross_fitted_acc_eq, tie_rate
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2

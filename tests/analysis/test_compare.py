@@ -10,16 +10,16 @@ from scipy import stats
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, sample, stored, words_task
 
 from harness.analysis.compare import (
-    BootstrapSettings,
     ComparisonRow,
     comparison_name,
     comparison_rows,
     comparison_text,
 )
 from harness.analysis.pairings import PairingQuery, between, within
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.pipeline.scores import score_rows
 from harness.stats.comparison import holm
+from harness.stats.intervals import BootstrapSettings
 from harness.storage.runs import JudgeEntry
 
 QUICK = BootstrapSettings(draws=200)

@@ -9,12 +9,13 @@ from support.choice_cases import task as choices
 from support.hate_rows import VARIANT, constant, planted, run_of, text
 from support.sketches import row
 
-from harness.analysis.constant_baselines import (
+from harness.analysis.leaderboard import (
     ConstantBaseline,
     ConstantBaselineAlarm,
+    alarms,
     constant_alarms,
+    headlines,
 )
-from harness.analysis.leaderboard import alarms, headlines
 from harness.core import Sample
 from harness.pipeline.scores import score_rows
 from harness.specs.tasks import ClassesSpec

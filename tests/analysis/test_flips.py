@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from support.paired_runs import NEAR, sample, stored, words_task
 
-from harness.analysis.panels import StoredRun
 from harness.analysis.robustness import KEEPING, OTHERS, FlipRate, flip_rows, flip_text
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS

@@ -18,8 +18,8 @@ from support.rated_runs import (
     runs,
 )
 
-from harness.analysis.match_ratings import AgreementQuery, panels, stored_runs, unmatched
-from harness.analysis.panels import Panel, StoredRun
+from harness.analysis.panels import AgreementQuery, Panel, panels, unmatched
+from harness.analysis.stored_runs import StoredRun, stored_runs
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError

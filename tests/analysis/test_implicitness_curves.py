@@ -19,7 +19,7 @@ from harness.analysis.curves import (
     picture,
     together,
 )
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.scores import score_rows

@@ -17,7 +17,7 @@ from support.paired_runs import (
 )
 
 from harness.analysis.pairings import Pairing, PairingQuery, Pairings, between, within
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.storage.runs import ModelEntry

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, stored, words_task
 
-from harness.analysis.panels import StoredRun
 from harness.analysis.run_views import RunView, views
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Score
 from harness.errors import StoreError
 from harness.pipeline.scores import score_rows
