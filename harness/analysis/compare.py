@@ -5,7 +5,7 @@ here reads or writes a file.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import fsum
 from typing import TypeVar
 
@@ -25,7 +25,6 @@ from harness.stats.paired import (
     share_given,
     sign_flip_test,
 )
-from harness.storage.csv import csv_line
 from harness.storage.runs import RunFile
 
 _V = TypeVar("_V", bool, float)
@@ -115,12 +114,6 @@ def comparison_rows(pairings: Iterable[Pairing], method: BootstrapSettings) -> l
         else:
             rows += _corrected([_difference(pairing, name, part, method) for name, part in parts])
     return rows
-
-
-def comparison_text(rows: Iterable[ComparisonRow]) -> str:
-    """Rows as CSV."""
-    head = [field.name for field in fields(ComparisonRow)]
-    return "".join(map(csv_line, [head, *map(astuple, rows)]))
 
 
 def comparison_name(

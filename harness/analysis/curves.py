@@ -6,7 +6,7 @@ and curves; no other reading joins them. Pure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.detection import Curve, effective_n, isotonic_curve, logistic_curve
 from harness.stats.estimate import NoValue
 from harness.stats.intervals import mean_interval
-from harness.storage.csv import csv_line
 from harness.storage.runs import JudgeEntry, RunFile
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
@@ -60,9 +59,6 @@ class CurveRow:
     source: str
     data: str
     signature: str
-
-
-COLUMNS = tuple(field.name for field in fields(CurveRow))
 
 
 def curve_rows(
@@ -239,12 +235,6 @@ def _curves(
 def _band(found: Curve, place: int) -> tuple[float | None, float | None]:
     low, high = float(found.low[place]), float(found.high[place])
     return (None, None) if np.isnan(low) else (low, high)
-
-
-def curve_text(rows: Sequence[CurveRow]) -> str:
-    """The rows as CSV."""
-    lines = [[getattr(row, name) for name in COLUMNS] for row in rows]
-    return "".join(map(csv_line, [COLUMNS, *lines]))
 
 
 def curve_name(rows: Sequence[CurveRow]) -> str:

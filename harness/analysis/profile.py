@@ -7,7 +7,7 @@ reads or writes a file.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
@@ -20,7 +20,6 @@ from harness.implicitness.scorer import Flag, Progress, Scorer, text_of
 from harness.models.encoders.encoders import Limited
 from harness.parts import digest
 from harness.specs.implicitness import Distance
-from harness.storage.csv import csv_line
 
 Numbers = NDArray[np.float64]
 ALL: Final = "all"
@@ -150,13 +149,6 @@ def profile(
     measured = _measured(parts, scorer, progress)
     found = [_row(part, measured, sampling) for part in parts]
     return Profile(tuple(row for row, _ in found), tuple(apart for _, apart in found))
-
-
-def profile_text(rows: Sequence[ProfileRow]) -> str:
-    """Rows as CSV; a missing value is an empty cell."""
-    names = [field.name for field in fields(ProfileRow)]
-    lines = [[getattr(row, name) for name in names] for row in rows]
-    return "".join(map(csv_line, [names, *lines]))
 
 
 def picture(found: Profile, *, title: str) -> str:

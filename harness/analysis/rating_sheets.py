@@ -13,7 +13,7 @@ from harness.data.ratings import Target, unguarded
 from harness.errors import SpecError, did_you_mean
 from harness.parts import digest
 from harness.pipeline.plan import subsample
-from harness.storage.csv import csv_line
+from harness.storage.csv import csv_text
 from harness.storage.runs import RunFile, RunFolder, SampleRecord
 from harness.storage.tables import read_rows
 
@@ -92,8 +92,7 @@ def column(field: str) -> str:
 def sheet_text(sheet: Sheet) -> str:
     """A sheet as CSV, formula-safe, with a blank column for the rating."""
     head = (ROW, *map(column, sheet.fields), ANSWER, RATING)
-    lines = [[*row.values(), None] for row in shown(sheet)]
-    return "".join(map(csv_line, [head, *lines]))
+    return csv_text(head, ([*row.values(), None] for row in shown(sheet)))
 
 
 def key_text(sheet: Sheet) -> str:
@@ -101,7 +100,7 @@ def key_text(sheet: Sheet) -> str:
     lines = [
         (e.id, e.task, e.sample_id, e.model, e.variant, e.decoding, e.scale) for e in sheet.entries
     ]
-    return "".join(map(csv_line, [KEY_COLUMNS, *sorted(lines)]))
+    return csv_text(KEY_COLUMNS, sorted(lines))
 
 
 def read_key(path: Path) -> dict[str, Target]:

@@ -5,7 +5,7 @@ decoding and judge. Perturbations that keep the meaning and others never share a
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 from harness.analysis.run_views import RIGHT_OR_WRONG, RunView, describe_run, views
@@ -13,7 +13,6 @@ from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
 from harness.stats.intervals import Interval, mean_interval
-from harness.storage.csv import csv_line
 from harness.storage.runs import JudgeEntry
 
 KEEPING: Final = "all that keep the meaning"
@@ -97,12 +96,6 @@ def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") 
         for view in views(run, judge)
         for name, pairs in _parts(list(_pairs(view, answers)))
     ]
-
-
-def flip_text(rows: Sequence[FlipRate]) -> str:
-    """Rows as CSV."""
-    head = [part.name for part in fields(FlipRate)]
-    return "".join(map(csv_line, [head, *map(astuple, rows)]))
 
 
 def _pairs(view: RunView, answers: Answers) -> Iterator[_Pair]:

@@ -52,10 +52,11 @@ def compare(
     A task answered by choices against one answered in words (knowing and acting); two runs of one
     task; and within a run its gaps, and spelled-out intentions with responses.
     """
-    from harness.analysis.compare import comparison_name, comparison_rows, comparison_text
+    from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
     from harness.analysis.pairings import PairingQuery, between, within
     from harness.analysis.stored_runs import StoredRun
     from harness.stats.intervals import BootstrapSettings
+    from harness.storage.csv import records_csv
     from harness.storage.files import write_whole
     from harness.storage.runs import find_run
 
@@ -69,7 +70,7 @@ def compare(
     rows = comparison_rows(pairings.found, method)
     name = comparison_name([run.file for run in runs], question, method)
     table = results / "comparisons" / name
-    write_whole(table, comparison_text(rows).encode())
+    write_whole(table, records_csv(ComparisonRow, rows).encode())
     for note in pairings.notes:
         log(note)
     if is_json:

@@ -34,10 +34,11 @@ def curve(
     Runs of one task and one scale. Each is called by its model and by all else in which they
     differ: data, variant, decoding, snapshot. Files are named for the task and what is in them.
     """
-    from harness.analysis.curves import curve_name, curve_rows, curve_text, picture, together
+    from harness.analysis.curves import CurveRow, curve_name, curve_rows, picture, together
     from harness.analysis.stored_runs import StoredRun
     from harness.errors import StoreError
     from harness.implicitness.bins import overlap_line
+    from harness.storage.csv import records_csv
     from harness.storage.files import refuse_file, write_whole
     from harness.storage.runs import find_run
 
@@ -60,7 +61,7 @@ def curve(
     for line in filter(None, dict.fromkeys(lines)):
         log(line)
     folder, name = out or results / "curves", curve_name(rows)
-    write_whole(folder / f"{name}.csv", curve_text(rows).encode())
+    write_whole(folder / f"{name}.csv", records_csv(CurveRow, rows).encode())
     write_whole(folder / f"{name}.svg", picture(rows).encode())
     if is_json:
         echo_json(rows)

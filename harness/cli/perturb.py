@@ -138,9 +138,10 @@ def report(
     is_json: AsJson = False,
 ) -> int:
     """Tell how many verdicts and answers each perturbation turns, with intervals by original."""
-    from harness.analysis.robustness import flip_rows, flip_text
+    from harness.analysis.robustness import FlipRate, flip_rows
     from harness.analysis.run_views import judge_named
     from harness.analysis.stored_runs import StoredRun
+    from harness.storage.csv import records_csv
     from harness.storage.files import write_whole
     from harness.storage.runs import find_run
 
@@ -149,7 +150,7 @@ def report(
     judges = [judge_named(stored, one) for one in judge] if judge else stored.file.judges
     rows = flip_rows(stored, judges, seed=str(seed))
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
-    write_whole(table, flip_text(rows).encode())
+    write_whole(table, records_csv(FlipRate, rows).encode())
     if is_json:
         echo_json(rows)
     else:

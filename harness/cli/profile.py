@@ -48,8 +48,9 @@ def profile(
     Implicitness by label - histogram, mean, spread, quantiles - and the pragmatic distance of
     random pairs of different texts. A text that cannot be scored is counted, never zero.
     """
-    from harness.analysis.profile import Sampling, picture, profile_text
+    from harness.analysis.profile import ProfileRow, Sampling, picture
     from harness.analysis.profile import profile as profile_of
+    from harness.storage.csv import records_csv
     from harness.storage.files import refuse_file, write_whole
     from harness.storage.table_files import column_of
 
@@ -66,7 +67,7 @@ def profile(
         progress=lambda done, total: shown("texts", done, total),
     )
     name = "stdin" if file == STDIN else Path(file).name
-    write_whole(out / "profile.csv", profile_text(found.rows).encode())
+    write_whole(out / "profile.csv", records_csv(ProfileRow, found.rows).encode())
     write_whole(out / "profile.svg", picture(found, title=name).encode())
     if is_json:
         echo_json(found.rows)

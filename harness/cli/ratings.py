@@ -64,15 +64,17 @@ def agree(
 
     All runs of the task below results are compared, each model a system.
     """
-    from harness.analysis.agreement import AgreementSettings, agreement_rows, agreement_text
+    from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
     from harness.analysis.panels import AgreementQuery, panels, unmatched
     from harness.analysis.stored_runs import stored_runs
+    from harness.stats.intervals import BootstrapSettings
+    from harness.storage.csv import records_csv
     from harness.storage.files import write_whole
     from harness.storage.runs import run_folders
 
     if rater_kind not in EPSILONS:
         raise SpecError(f"--rater-kind {rater_kind!r}: give one of {', '.join(EPSILONS)}")
-    method = AgreementSettings(seed, draws, _level(level), EPSILONS[rater_kind])
+    method = AgreementSettings(BootstrapSettings(seed, draws), _level(level), EPSILONS[rater_kind])
     question = AgreementQuery(tuple(judge or ()), options.names(variant), is_strict)
     found, code = [], DONE
     for name, members in _by_task(ratings, task).items():
@@ -85,7 +87,7 @@ def agree(
             log(f"{count} ratings are of variants of {name} that no run has")
     table = results / "agreement.csv"
     kept = _rows_of_others(table, {row.task for row in found})
-    write_whole(table, (agreement_text(found) + kept).encode())
+    write_whole(table, (records_csv(AgreementRow, found) + kept).encode())
     if is_json:
         echo_json(found)
     else:

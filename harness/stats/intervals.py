@@ -29,6 +29,10 @@ class BootstrapSettings:
     seed: int = 0
     draws: int = 2000
 
+    def resamples(self, clusters: Sequence[str]) -> "Resamples":
+        """The draws of the clusters of some rows: one cluster's name a row."""
+        return Resamples.of(clusters, seed=str(self.seed), draws=self.draws)
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -54,6 +58,12 @@ class EstimateCI:
 
     estimate: Estimate
     bounds: Bounds
+
+    @property
+    def why_no_interval(self) -> str | None:
+        """The reason in words where a value has no interval; None where it has, or no value."""
+        is_lacking = self.estimate.value is not None and self.bounds.low is None
+        return f"no interval: {self.bounds.reason}" if is_lacking else None
 
     @classmethod
     def missing(cls, reason: NoValue, n: int) -> "EstimateCI":
@@ -125,8 +135,8 @@ def random_signs(count: int, *, seed: str, draws: int) -> Iterator[Floats]:
     """Draws of `count` signs, each 1 or -1: draws x signs, some draws at a time."""
     numbers, step = generator(seed), max(1, _SIGNS // max(1, count))
     for start in range(0, draws, step):
-        size = (min(step, draws - start), count)
-        yield numbers.integers(0, 2, size=size, dtype=np.int8) * 2.0 - 1
+        bits = numbers.integers(0, 2, size=(min(step, draws - start), count), dtype=np.int8)
+        yield np.asarray(bits * 2.0 - 1, dtype=np.float64)
 
 
 def _drawn_clusters(count: int, width: int, *, seed: str, draws: int) -> Iterator[Indices]:

@@ -12,7 +12,6 @@ from harness.analysis.agreement import (
     AgreementRow,
     AgreementSettings,
     agreement_rows,
-    agreement_text,
 )
 from harness.analysis.panels import AgreementQuery, Panel, panels
 from harness.data.ratings import Rating
@@ -27,13 +26,14 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.intervals import Resamples
+from harness.stats.intervals import BootstrapSettings, Resamples
 from harness.stats.ties import cross_fitted_acc_eq, tie_rate
+from harness.storage.csv import records_csv
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2
 UNITS = np.stack([ANN, BOB], axis=2).reshape(-1, 2)
 CLUSTERS = ("c0", "c0", "c1", "c1")
-METHOD = AgreementSettings(draws=200)
+METHOD = AgreementSettings(BootstrapSettings(draws=200))
 FLAT = ((1.0,) * 3,) * 4
 LEVELS = {
     "pearson_dataset": dataset_pearson,
@@ -253,7 +253,7 @@ def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
 
 
 def test_the_table_has_its_columns_and_empty_cells_for_nulls() -> None:
-    text = agreement_text(agreement_rows(panel(flat=FLAT), METHOD))
+    text = records_csv(AgreementRow, agreement_rows(panel(flat=FLAT), METHOD))
 
     table = list(csv.DictReader(io.StringIO(text)))
     assert list(table[0]) == [field.name for field in fields(AgreementRow)]
@@ -266,7 +266,12 @@ def test_the_table_has_its_columns_and_empty_cells_for_nulls() -> None:
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
     first, again, other = (
-        agreement_text(agreement_rows(panel(near=NEAR, far=FAR), AgreementSettings(seed, 200)))
+        records_csv(
+            AgreementRow,
+            agreement_rows(
+                panel(near=NEAR, far=FAR), AgreementSettings(BootstrapSettings(seed, 200))
+            ),
+        )
         for seed in (0, 0, 1)
     )
 

@@ -13,13 +13,13 @@ from harness.analysis.compare import (
     ComparisonRow,
     comparison_name,
     comparison_rows,
-    comparison_text,
 )
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.analysis.stored_runs import StoredRun
 from harness.pipeline.scores import score_rows
 from harness.stats.comparison import holm
 from harness.stats.intervals import BootstrapSettings
+from harness.storage.csv import records_csv
 from harness.storage.runs import JudgeEntry
 
 QUICK = BootstrapSettings(draws=200)
@@ -239,7 +239,7 @@ def test_intentions_and_responses_are_told_by_group_too() -> None:
 
 def test_the_table_has_a_column_a_field_and_empty_cells_for_what_is_missing() -> None:
     rows = know_and_act("11000=.1")
-    [line, *_] = csv.DictReader(io.StringIO(comparison_text(rows)))
+    [line, *_] = csv.DictReader(io.StringIO(records_csv(ComparisonRow, rows)))
 
     assert (line["comparison"], line["statistic"]) == ("know_versus_act", "difference")
     assert float(line["value"]) == rows[0].value
@@ -250,7 +250,7 @@ def test_the_table_has_a_column_a_field_and_empty_cells_for_what_is_missing() ->
 def test_a_name_that_looks_like_a_formula_is_made_safe() -> None:
     rows = [replace(row, model_a="=1+1", group="@b") for row in know_and_act()]
 
-    text = comparison_text(rows)
+    text = records_csv(ComparisonRow, rows)
     assert "'=1+1" in text
     assert ",'@b," in text
 
@@ -261,10 +261,11 @@ def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
     turned = StoredRun(run.file, run.rows[::-1])
 
     texts = [
-        comparison_text(
+        records_csv(
+            ComparisonRow,
             sorted(
                 comparison_rows(within(part, PairingQuery()).found, QUICK), key=lambda r: r.group
-            )
+            ),
         )
         for part in (run, turned)
     ]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.analysis.verify import FromFiles, FromInputs
 from harness.data.readers.emphasized_talk import AMBIGUOUS, REPAIRED, find_span
 from harness.errors import DataError
 from harness.stats.correlation import (
@@ -147,3 +148,9 @@ def _of_marks(items: Sequence[tuple[str, str]]) -> Mapping[str, float]:
 def _stands_inside_a_word(turn: str, part: str) -> bool:
     literal = re.escape(part)
     return re.search(rf"\w{literal}|{literal}\w", turn) is not None
+
+
+RECOMPUTATIONS = {
+    "emphasized_talk": FromFiles(FILES, counts),
+    "emphasized_talk_ranking": FromInputs(ranking),
+}

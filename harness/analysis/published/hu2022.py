@@ -2,11 +2,13 @@
 
 from ast import literal_eval
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
+from harness.analysis.verify import FromFiles
 from harness.errors import DataError
 from harness.stats.correlation import pearson
 from harness.storage.tables import TableRow, read_rows
@@ -27,6 +29,7 @@ _ANSWER_COLUMNS = (
     *("item_id", "seed", "answer", "correct", "prob_true_answer"),
     *("distribution", "randomized_option_order", "randomized_true_answer"),
 )
+_MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text-ada-001")
 PEOPLE = tuple(f"human_data/fj/Human_{name}.csv" for name in PHENOMENA.values())
 
 
@@ -170,3 +173,19 @@ def _number(row: TableRow, column: str) -> float:
     if not isfinite(number):
         raise DataError(f"{row.place}: {column} says {text!r}, not a number; fetch the file again")
     return number
+
+
+RECOMPUTATIONS = {
+    "hu2022_prompts": FromFiles(prompt_files(), prompts),
+    "hu2022_people": FromFiles(PEOPLE, people),
+    **{
+        f"hu2022_{model}": FromFiles(answer_files(model), partial(answers, model=model))
+        for model in _MODELS
+    },
+    **{
+        f"hu2022_{model}_and_people": FromFiles(
+            (*answer_files(model), *PEOPLE), partial(answers_and_people, model=model)
+        )
+        for model in _MODELS
+    },
+}

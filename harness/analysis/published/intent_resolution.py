@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from harness.analysis.verify import FromFiles
 from harness.data.readers.intent_resolution import COLUMNS, FIELDS, GROUPS, REFERENCES
 from harness.storage.tables import TableRow, read_rows
 
@@ -66,3 +67,6 @@ def _accuracy(rows: Sequence[TableRow], guess: Guess) -> float:
         true, literal = guess(row.cells[_TRUE]), guess(row.cells[_LITERAL])
         points += 0.5 if true == literal else float(true > literal)
     return points / max(1, len(rows))
+
+
+RECOMPUTATIONS = {"intent_resolution": FromFiles(FILES, counts)}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.analysis.verify import FromFiles
 from harness.errors import DataError
 from harness.stats.agreement import alpha, cohen_kappa
 from harness.stats.estimate import Floats
@@ -172,3 +173,13 @@ def _columns(path: Path, required: Sequence[str]) -> dict[str, list[Any]]:
 
 def _normalised(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
+
+
+RECOMPUTATIONS = {
+    "ishate_rounds": FromFiles(ROUNDS, agreement),
+    "ishate_train": FromFiles((TRAIN,), train_split),
+    "ishate_dev": FromFiles((DEV,), dev_split),
+    "ishate_test": FromFiles((TEST,), test_split),
+    "ishate_leakage": FromFiles((TRAIN, DEV), leakage),
+    "ishate_originals": FromFiles((TRAIN, DEV, TEST), originals),
+}

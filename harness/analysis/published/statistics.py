@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from harness.analysis.verify import FromInputs
 from harness.stats.agreement import alpha
 from harness.stats.comparison import williams_test
 from harness.stats.correlation import pearson
@@ -51,3 +52,10 @@ def krippendorff(inputs: Inputs) -> Mapping[str, float | None]:
         "ordinal": alpha(ratings, "ordinal").value,
         "interval": alpha(ratings, "interval").value,
     }
+
+
+RECOMPUTATIONS = {
+    "williams": FromInputs(williams),
+    "tie_calibration": FromInputs(tie_calibration),
+    "krippendorff": FromInputs(krippendorff),
+}

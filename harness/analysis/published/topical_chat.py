@@ -5,6 +5,7 @@ rest on it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import fsum, nan
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from harness.analysis.verify import FromFiles
 from harness.errors import DataError
 from harness.parts import Reason
 from harness.stats.correlation import dataset_pearson, document_tau
@@ -87,3 +89,15 @@ def _mean(texts: Sequence[str]) -> float:
     found = [first_digit(text, low=_LOW, high=_HIGH) for text in texts]
     values = [value for value in found if not isinstance(value, Reason)]
     return fsum(values) / len(values) if values else nan
+
+
+def _recomputation(attribute: str, short: str, prompt: str) -> FromFiles:
+    replies = f"results/gpt3.5_{short}_{prompt}.json"
+    return FromFiles((PEOPLE, replies), partial(correlations, attribute=attribute, replies=replies))
+
+
+RECOMPUTATIONS = {
+    f"topical_chat_{attribute}_{prompt}": _recomputation(attribute, short, prompt)
+    for attribute, short in (("naturalness", "nat"), ("coherence", "coh"))
+    for prompt in ("geval", "llm_eval_no_cot", "analyze_rate")
+}
