@@ -43,13 +43,13 @@ _PAIRS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class AgreementSettings:
+class AgreementSettings(BootstrapSettings):
     """How statistics are computed: draws, the raters' level of measurement, the judge's bonus.
 
     `epsilon` is that of the alternative annotator test.
     """
 
-    bootstrap: BootstrapSettings = BootstrapSettings(draws=1000)
+    draws: int = 1000
     level: Scale = "interval"
     epsilon: float = 0.1
 
@@ -95,13 +95,13 @@ class _Analysis:
 
     @property
     def seed(self) -> str:
-        return str(self.settings.bootstrap.seed)
+        return str(self.settings.seed)
 
 
 def agreement_rows(panel: Panel, settings: AgreementSettings) -> list[AgreementRow]:
     """Every statistic of every judge of a panel, then the differences of its judges."""
     human = ratio(np.nansum(panel.ratings, axis=2), (~np.isnan(panel.ratings)).sum(axis=2))
-    analysis = _Analysis(panel, settings, human, settings.bootstrap.resamples(panel.clusters))
+    analysis = _Analysis(panel, settings, human, settings.resamples(panel.clusters))
     people = list(_of_people(analysis))
     rows = [row for judge in panel.judges for row in _of_judge(analysis, judge, people)]
     return [*rows, *_differences(analysis)]
@@ -233,7 +233,7 @@ def _permuted(
 ) -> Significance:
     first, second = pair[0].values, pair[1].values
     shared = np.where(np.isnan(first) | np.isnan(second), np.nan, analysis.human)
-    seed, draws = analysis.seed, analysis.settings.bootstrap.draws
+    seed, draws = analysis.seed, analysis.settings.draws
     return permutation_test(shared, (first, second), against(shared), seed=seed, draws=draws)
 
 

@@ -1,4 +1,4 @@
-"""Run folders to stored runs: what was run, with one record for each answer."""
+"""Run folders to stored runs: a run file with its records, one for each answer."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,23 +9,28 @@ from harness.storage.runs import RunFile, RunFolder, SampleRecord
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """What was run, and its rows."""
+    """What was run, and its records: one for each sample, variant and decoding."""
 
     file: RunFile
     rows: Sequence[SampleRecord]
 
+    @classmethod
+    def read(cls, folder: RunFolder) -> "StoredRun":
+        """The run of a folder."""
+        return cls(folder.read(), folder.read_rows())
+
     @property
     def by_group(self) -> bool:
-        """Whether the systems are the samples' groups, and the run's model a judge of them."""
+        """Whether the samples' groups are the systems, which the run's model judges."""
         return self.file.task.unit.system == "group"
 
 
 def stored_runs(folders: Iterable[RunFolder], task: str) -> list[StoredRun]:
-    """The runs of a task, in the order of their folders."""
-    found = [(folder, folder.read()) for folder in folders]
-    runs = [StoredRun(file, folder.read_rows()) for folder, file in found if file.run.task == task]
+    """The runs of a task, in the order of their folders; StoreError without any."""
+    files = [(folder, folder.read()) for folder in folders]
+    runs = [StoredRun(file, folder.read_rows()) for folder, file in files if file.run.task == task]
     if not runs:
-        known = sorted({file.run.task for _, file in found})
+        known = sorted({file.run.task for _, file in files})
         raise StoreError(
             f"no run of task {task!r}{did_you_mean(task, known)}; "
             "`harness run` makes one, or see --results"

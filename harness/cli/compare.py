@@ -61,7 +61,7 @@ def compare(
     from harness.storage.runs import find_run
 
     folders = [find_run(results, name) for name in (first, second) if name is not None]
-    runs = [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
+    runs = [StoredRun.read(folder) for folder in folders]
     question, method = (
         PairingQuery(judge_a, judge_b, intention_judge),
         BootstrapSettings(seed, draws),

@@ -45,7 +45,7 @@ def curve(
     if out is not None:
         refuse_file(out)
     folders = [find_run(results, name) for name in runs]
-    stored = [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
+    stored = [StoredRun.read(folder) for folder in folders]
     wanted = options.names(variant)
     tables = [curve_rows(run, judge, variants=wanted, seed=str(seed)) for run in stored]
     if not (rows := together(tables)):

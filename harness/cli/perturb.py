@@ -146,7 +146,7 @@ def report(
     from harness.storage.runs import find_run
 
     folder = find_run(results, run)
-    stored = StoredRun(folder.read(), folder.read_rows())
+    stored = StoredRun.read(folder)
     judges = [judge_named(stored, one) for one in judge] if judge else stored.file.judges
     rows = flip_rows(stored, judges, seed=str(seed))
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"

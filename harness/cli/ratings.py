@@ -65,21 +65,20 @@ def agree(
     All runs of the task below results are compared, each model a system.
     """
     from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
-    from harness.analysis.panels import AgreementQuery, panels, unmatched
+    from harness.analysis.panels import AgreementQuery, match_ratings, unmatched
     from harness.analysis.stored_runs import stored_runs
-    from harness.stats.intervals import BootstrapSettings
     from harness.storage.csv import records_csv
     from harness.storage.files import write_whole
     from harness.storage.runs import run_folders
 
     if rater_kind not in EPSILONS:
         raise SpecError(f"--rater-kind {rater_kind!r}: give one of {', '.join(EPSILONS)}")
-    method = AgreementSettings(BootstrapSettings(seed, draws), _level(level), EPSILONS[rater_kind])
+    method = AgreementSettings(seed, draws, _level(level), EPSILONS[rater_kind])
     question = AgreementQuery(tuple(judge or ()), options.names(variant), is_strict)
     found, code = [], DONE
     for name, members in _by_task(ratings, task).items():
         runs = stored_runs(run_folders(results), name)
-        compared = [(p, agreement_rows(p, method)) for p in panels(runs, members, question)]
+        compared = [(p, agreement_rows(p, method)) for p in match_ratings(runs, members, question)]
         found += [row for _, rows in compared for row in rows]
         for panel, rows in compared:
             code = max(code, _put_panel(panel, rows, is_quiet=is_json))

@@ -5,9 +5,10 @@ statistic of this package warns, crashes or returns zero where it has no value: 
 `NoValue`. Tables that do not belong together are the caller's mistake: ValueError.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
+from math import fsum, isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,6 +106,11 @@ def complete_pairs(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, int]:
     first, second = complete(np.reshape(x, (1, -1)), np.reshape(y, (1, -1)))
     is_there = ~np.isnan(first[0])
     return first[0][is_there], second[0][is_there], int((~is_there).sum())
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, summed exactly; None without values."""
+    return fsum(values) / len(values) if values else None
 
 
 def mean_estimate(values: Floats, reason: NoValue) -> Estimate:

@@ -13,7 +13,7 @@ from harness.analysis.agreement import (
     AgreementSettings,
     agreement_rows,
 )
-from harness.analysis.panels import AgreementQuery, Panel, panels
+from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.data.ratings import Rating
 from harness.stats.agreement import agreement_stats, alpha, alpha_with_judge, percent_agreement
 from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
@@ -26,14 +26,14 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.intervals import BootstrapSettings, Resamples
+from harness.stats.intervals import Resamples
 from harness.stats.ties import cross_fitted_acc_eq, tie_rate
 from harness.storage.csv import records_csv
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2
 UNITS = np.stack([ANN, BOB], axis=2).reshape(-1, 2)
 CLUSTERS = ("c0", "c0", "c1", "c1")
-METHOD = AgreementSettings(BootstrapSettings(draws=200))
+METHOD = AgreementSettings(draws=200)
 FLAT = ((1.0,) * 3,) * 4
 LEVELS = {
     "pearson_dataset": dataset_pearson,
@@ -46,7 +46,7 @@ LEVELS = {
 def panel(people: list[Rating] | None = None, **judges: Table) -> Panel:
     """The panel of some judges, rated by two people."""
     people = ratings(ann=ANN, bob=BOB) if people is None else people
-    [found] = panels(runs(**judges), people, AgreementQuery(variants=("base",)))
+    [found] = match_ratings(runs(**judges), people, AgreementQuery(variants=("base",)))
     return found
 
 
@@ -241,7 +241,7 @@ def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
         Rating("toy", row.sample.id, "", "ann", 1.0 + n % 3, "base")
         for n, row in enumerate(group_runs(one=NEAR)[0].rows)
     ]
-    [made] = panels(group_runs(one=NEAR, two=FAR), people, AgreementQuery())
+    [made] = match_ratings(group_runs(one=NEAR, two=FAR), people, AgreementQuery())
 
     found = agreement_rows(made, METHOD)
 
@@ -268,9 +268,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     first, again, other = (
         records_csv(
             AgreementRow,
-            agreement_rows(
-                panel(near=NEAR, far=FAR), AgreementSettings(BootstrapSettings(seed, 200))
-            ),
+            agreement_rows(panel(near=NEAR, far=FAR), AgreementSettings(seed, 200)),
         )
         for seed in (0, 0, 1)
     )
