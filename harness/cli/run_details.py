@@ -36,10 +36,10 @@ def put_details(rows: "Sequence[ScoreRow]") -> None:
 
 def say_alarms(rows: "Sequence[ScoreRow]") -> None:
     """Tell of runs whose choices do not depend on what is asked."""
-    from harness.analysis.leaderboard import alarms
+    from harness.analysis.leaderboard import place_alarms
 
     named = _runs_told(rows)
-    for alarm in alarms(rows):
+    for alarm in place_alarms(rows):
         row, facts = alarm.row, []
         if alarm.favourite is not None:
             facts.append(f"{alarm.favourite:.0%} of its choices stand at one place of the options")
