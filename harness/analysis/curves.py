@@ -124,11 +124,12 @@ def _blocks(run: StoredRun, judge: JudgeEntry) -> Iterator[tuple[CurveRow, list[
                 blank = CurveRow(
                     task=run.file.run.task,
                     model=run.file.model.name,
+                    variant=block.variant,
+                    decoding=block.decoding,
                     judge=judge.name,
                     source=run.file.data.source,
                     data=run.file.data.label,
                     signature=signature(run.file, judge, **labels, snapshots=snapshots),
-                    **labels,
                 )
                 yield blank, block.pairs
 

@@ -353,10 +353,11 @@ def constant_alarms(
         kinds = rates or [row for metric, row in own.items() if metric.startswith(_RECALL)]
         if (finding := _constant_finding(head, kinds, is_of_classes=not rates)) is None:
             continue
-        values = [own[name].score.value if name in own else None for name in _OF_RATES]
+        hits, false, area = (own[m].score.value if m in own else None for m in _OF_RATES)
         most = max(kinds, key=lambda row: row.score.n).score.metric
         label = None if rates else most.removeprefix(_RECALL)
-        alarms.append(ConstantBaselineAlarm(head, finding, _constant(kinds), *values, label=label))
+        constant = _constant(kinds)
+        alarms.append(ConstantBaselineAlarm(head, finding, constant, hits, false, area, label))
     return alarms
 
 

@@ -240,10 +240,9 @@ def annotator_test(
     remaining raters as well as that one does. `raters` is units x raters, NaN where a rater saw
     nothing; `epsilon` is what the judge's lower price is worth: .2 beside experts, .15 beside
     skilled raters, .1 beside a crowd. "accuracy" is for labels, "rmse" for ratings. Units with
-    two raters and a judge's rating count, as if independent; raters with fewer than
-    `least_units` of them are skipped. Winning rate and advantage lie in 0..1, `n` counting
-    raters. None: "one rater" where fewer than two rated anything, "too few" where no rater has
-    enough units.
+    two raters and a judge's rating count, as if independent; raters with fewer than `least_units`
+    are skipped. Winning rate and advantage lie in 0..1, `n` counting raters. None: "one rater"
+    where fewer than two rated anything, "too few" where no rater has enough units.
     """
     rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
     if len(rows) != len(column) or not 0 <= epsilon < 1:
@@ -251,13 +250,13 @@ def annotator_test(
             f"one judge's rating a unit and 0 <= epsilon < 1, not {len(column)} ratings for "
             f"{len(rows)} units and {epsilon!r}"
         )
+    has_two = (~np.isnan(rows)).any(axis=0).sum() >= 2
     is_kept = ((~np.isnan(rows)).sum(axis=1) >= 2) & ~np.isnan(column[:, 0])
     rows, column = rows[is_kept], column[is_kept]
     counts = (~np.isnan(rows)).sum(axis=0)
-    places = [int(place) for place in np.nonzero(counts >= max(2, least_units))[0]]
+    places = np.nonzero(counts >= max(2, least_units))[0].tolist()
     skipped = rows.shape[1] - len(places)
     if len(places) == 0:
-        has_two = (~np.isnan(table(raters))).any(axis=0).sum() >= 2
         reason = NoValue.TOO_FEW if has_two else NoValue.ONE_RATER
         none = Estimate(None, n=0, skipped=skipped, reason=reason)
         return AnnotatorTest(none, none, epsilon, ())
@@ -268,13 +267,9 @@ def annotator_test(
         RaterTrial(place, len(machine), float(machine.mean()), p, won)
         for place, (machine, _), p, won in zip(places, wins, ps, is_won, strict=True)
     )
-    rate, advantage = np.mean(is_won), np.mean([trial.advantage for trial in trials])
-    return AnnotatorTest(
-        Estimate(float(rate), n=len(trials), skipped=skipped),
-        Estimate(float(advantage), n=len(trials), skipped=skipped),
-        epsilon,
-        trials,
-    )
+    means = np.mean(is_won), np.mean([trial.advantage for trial in trials])
+    rate, advantage = (Estimate(float(mean), n=len(trials), skipped=skipped) for mean in means)
+    return AnnotatorTest(rate, advantage, epsilon, trials)
 
 
 def _wins(
