@@ -124,7 +124,6 @@ def _of_people(analysis: _Analysis) -> Iterator[tuple[str, EstimateCI]]:
 def _of_judge(
     analysis: _Analysis, judge: JudgeTable, people: Iterable[tuple[str, EstimateCI]]
 ) -> Iterator[AgreementRow]:
-    """The rows of one judge."""
     settings, values, resamples = analysis.settings, judge.values, analysis.resamples
     ratings, blank = analysis.panel.ratings, _blank(analysis, (judge,))
     means = system_means(analysis.human, values)
@@ -162,7 +161,6 @@ def _acc_eq(analysis: _Analysis, values: Floats) -> tuple[EstimateCI, float | No
 
 
 def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]]:
-    """The alternative annotator test, where enough raters have rated enough."""
     panel, settings = analysis.panel, analysis.settings
     test = annotator_test(
         panel.ratings.reshape(values.size, len(panel.raters)),

@@ -146,7 +146,6 @@ def _group(pairing: Pairing, group: str) -> _Group:
 
 
 def _difference(group: _Group, settings: BootstrapSettings) -> ComparisonRow:
-    """The difference of two means with its interval and tests."""
     first, second, clusters = _columns(group.read)
     differences = [a - b for a, b in zip(first, second, strict=True)]
     test = sign_flip_test(differences, clusters, seed=str(settings.seed), draws=settings.draws)
@@ -159,7 +158,6 @@ def _difference(group: _Group, settings: BootstrapSettings) -> ComparisonRow:
 
 
 def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[ComparisonRow]:
-    """How often the second is right, given the first, and how the two go together."""
     first, second, clusters = _columns(group.decided)
     seed, draws, blank = str(settings.seed), settings.draws, _blank(group)
     for name, given in ((GIVEN_RIGHT, True), (GIVEN_WRONG, False)):
@@ -170,7 +168,6 @@ def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[Compariso
 
 
 def _blank(group: _Group) -> ComparisonRow:
-    """A row without its statistic."""
     pairing, one, other = group.pairing, group.pairing.first, group.pairing.second
     row = ComparisonRow(
         comparison=pairing.name,

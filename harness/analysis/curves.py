@@ -152,7 +152,6 @@ def _rows(
 
 
 def _bin(blank: CurveRow, part: Part, answers: Sequence[Answered], *, seed: str) -> CurveRow:
-    """The rate of one bin, of the answers of one kind."""
     counted = [one for one in answers if one.flagged is not None]
     values, clusters = [one.flagged or 0.0 for one in counted], [one.cluster for one in counted]
     mean = mean_interval(values, clusters, seed=seed)
@@ -225,7 +224,6 @@ def picture(rows: Sequence[CurveRow]) -> str:
 
 
 def _series(rows: Sequence[CurveRow], labels: Mapping[str, str]) -> Iterator[Series]:
-    """The bins and the curves of one rate, for each signature."""
     by_shape: dict[tuple[str, str], list[CurveRow]] = {}
     for row in rows:
         if row.value is not None and row.shape != EQUAL_MASS:

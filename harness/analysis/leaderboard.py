@@ -169,7 +169,6 @@ def pair_sensitivities(rows: Sequence[ScoreRow]) -> list[PairSensitivity]:
 
 
 def _matrix(recipe: str, tables: Mapping[str, RankedTable]) -> JudgeMatrix:
-    """The matrix of the tables of several judges, by the judges' part of the recipe."""
     names: dict[str, str] = {}
     ranks: dict[tuple[str, str], Rank] = {}
     for judge, table in tables.items():
@@ -395,6 +394,5 @@ def _constant_finding(
 
 
 def _constant(kinds: Sequence[ScoreRow]) -> float:
-    """The accuracy of the better constant answer on the texts that were answered."""
     counts = [row.score.n for row in kinds]
     return max(counts) / sum(counts) if sum(counts) else 0.0

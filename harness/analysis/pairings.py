@@ -142,7 +142,6 @@ def _of_two_tasks(
 
 
 def _by_variant(kind: Kind, pairs: Sequence[tuple[RunView, RunView]]) -> Iterator[Pairing]:
-    """The pairings of each variant of the second view."""
     for variant in dict.fromkeys(second.variant for _, second in pairs):
         members = [pair for pair in pairs if pair[1].variant == variant]
         yield from _over_decodings(kind, kind.value, members)
@@ -195,7 +194,6 @@ def _within(run: StoredRun, *, judge: str | None, intention: str | None) -> list
 def _same_decoding(
     firsts: Sequence[RunView], seconds: Sequence[RunView], *, variants: tuple[str, str]
 ) -> list[tuple[RunView, RunView]]:
-    """The views of two variants, paired by decoding."""
     theirs = {view.decoding: view for view in seconds if view.variant == variants[1]}
     ours = [view for view in firsts if view.variant == variants[0]]
     return [(view, theirs[view.decoding]) for view in ours if view.decoding in theirs]
@@ -256,7 +254,6 @@ def _check_samples(
 
 
 def _check_snapshots(pairs: Sequence[tuple[RunView, RunView]]) -> None:
-    """Refuse one judge with verdicts of two snapshots."""
     for one, other in pairs:
         snapshots = {view.snapshots[1] for view in (one, other)} - {""}
         if len(snapshots) > 1:
@@ -268,7 +265,6 @@ def _check_snapshots(pairs: Sequence[tuple[RunView, RunView]]) -> None:
 
 
 def _other_models(one: ModelEntry, other: ModelEntry) -> Iterator[str]:
-    """The note where two runs are not of one model."""
     if one.name != other.name:
         yield (
             f"the runs are of two models, {one.name} and {other.name}: what one knows says nothing "

@@ -282,7 +282,6 @@ def _full_name(name: str, known: list[str]) -> str:
 def _check_known(
     runs: Sequence[StoredRun], targets: Sequence[RatingTarget], *, variant: str
 ) -> None:
-    """Refuse a rating of a sample or a model that no run of the variant has."""
     by_group = bool(runs) and runs[-1].by_group
     known = {named(run, row) for run in runs for row in run.rows if row.variant == variant}
     for rating in (target.rating for target in targets):

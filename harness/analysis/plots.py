@@ -1,7 +1,7 @@
 """Points, lines, bands and bars to a picture: SVG text, the same bytes for the same numbers.
 
-Plots stand beside each other and share one legend. Nothing here computes a statistic or writes
-a file; text in a picture is escaped.
+Plots are side by side and share one legend. Nothing here computes a statistic or writes a file;
+text in a picture is escaped.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ Form = Literal["points", "line", "dashed", "bars"]
 class Series:
     """Values at places, with intervals where `low` and `high` are given; NaN is not drawn.
 
-    Points have bars for their intervals, lines a band. Bars of a histogram stand from `x` to the
-    next place in `to`. Series of one `label` have one colour and one line in the legend.
+    Points have bars for their intervals, lines a band. Bars of a histogram reach from `x` to the
+    same place in `to`. Series of one `label` have one colour and one line in the legend.
     """
 
     label: str
@@ -53,7 +53,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Where values stand on the paper."""
+    """Values to places on the paper."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
@@ -118,7 +118,6 @@ def _range(series: Sequence[Series]) -> tuple[float, float]:
 
 
 def _frame(axes: _Axes, plot: Plot) -> list[str]:
-    """Axes with their ticks and names."""
     (x_low, x_high), (y_low, y_high) = axes.x_range, axes.y_range
     bottom, start = axes.y(y_low), axes.x(x_low)
     lines = _places(axes, plot, bottom)
@@ -210,5 +209,4 @@ def _text(x: float, y: float, said: str, *, anchor: str = "start", more: str = "
 
 
 def _escaped(said: str) -> str:
-    """Text as XML can hold it."""
     return escape("".join(part for part in said if part.isprintable() or part == " "))

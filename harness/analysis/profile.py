@@ -181,7 +181,6 @@ def _series(
 
 
 def _names(labels: Sequence[object] | None) -> list[str]:
-    """The labels as text; too many to be labels are refused."""
     names = [UNLABELLED if label in (None, "") else str(label) for label in labels or ()]
     names = [f"{ALL} (a label)" if name == ALL else name for name in names]
     if (count := len(set(names))) > MOST_LABELS:
@@ -230,7 +229,6 @@ def _measured(groups: Sequence[_Group], scorer: Scorer, progress: Progress | Non
 
 
 def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[ProfileRow, Numbers]:
-    """The row of one label's texts, and the distances of its pairs."""
     texts, missing = group.texts, group.missing
     values = np.array([measured.values[text] for text in texts], dtype=np.float64)
     sides = [[measured.place[pair[side]] for pair in group.pairs] for side in (0, 1)]

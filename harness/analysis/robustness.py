@@ -91,7 +91,6 @@ def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") 
 
 
 def _pairs(view: RunView, answers: Answers) -> Iterator[_Pair]:
-    """Each perturbed sample of a view with its original."""
     for name, score in view.scores.items():
         references = score.sample.references
         if BY not in references:
@@ -164,7 +163,6 @@ def _row(
 
 
 def _lack(verdicts: Sequence[tuple[float, float]], *, is_decided: bool) -> str | None:
-    """Why a row has no share of flips; None where it has one."""
     if not verdicts:
         return "no pair with both verdicts"
     return None if is_decided else "verdicts are not right or wrong: see the difference"

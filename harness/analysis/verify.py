@@ -129,7 +129,6 @@ def _of_files(source: str, recomputation: FromFiles, folder: Path | None) -> _Re
 
 
 def _cell(paper: str, spec: CellSpec, result: _Result | None) -> VerifiedCell:
-    """A cell as its recomputation leaves it; without one it is lost."""
     result = result or _Result({}, CellStatus.LOST, spec.reason)
     recomputed, status, reason = None, result.status, result.reason
     if status == CellStatus.OK:

@@ -157,7 +157,6 @@ def _complete_three(
 
 
 def _why_not_standard(ratings: Floats) -> NoValue | None:
-    """Why a table cannot be standardised."""
     values = ratings[~np.isnan(ratings)]
     if len(values) < 2:
         return NoValue.TOO_FEW

@@ -203,7 +203,6 @@ def _ranks(rows: Floats) -> Floats:
 
 
 def _why_no_document(rows: Floats) -> NoValue:
-    """Why no document of a complete table has a tau."""
     if rows.shape[1] < 2:
         return NoValue.ONE_SYSTEM
     has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()

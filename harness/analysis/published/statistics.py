@@ -1,4 +1,4 @@
-"""Worked examples of the papers that define our statistics, by our own code."""
+"""Worked examples of the papers that define our statistics to what our own code gives."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,15 +32,15 @@ def williams(inputs: Inputs) -> Mapping[str, float | None]:
 
 
 def tie_calibration(inputs: Inputs) -> Mapping[str, float | None]:
-    """The best tie threshold and the accuracy there, of one metric beside two sets of ratings."""
-    metric, found = [inputs["metric"]], dict[str, float | None]()
+    """The best tie threshold and the accuracy there, of one metric with two sets of ratings."""
+    metric, values = [inputs["metric"]], dict[str, float | None]()
     for name in ("without_ties", "with_ties"):
         best = calibrated_acc_eq([inputs[name]], metric)
-        found |= {
+        values |= {
             f"{name}_epsilon": best.epsilons[0] if best.epsilons else None,
             f"{name}_accuracy": best.estimate.value,
         }
-    return found
+    return values
 
 
 def krippendorff(inputs: Inputs) -> Mapping[str, float | None]:
