@@ -77,16 +77,16 @@ class Pairing:
 class Pairings:
     """All pairings, notes for the reader, and how many samples are in one run alone."""
 
-    found: tuple[Pairing, ...]
+    pairings: tuple[Pairing, ...]
     notes: tuple[str, ...]
     unmatched: int
 
 
-def within(run: StoredRun, question: PairingQuery) -> Pairings:
+def within(run: StoredRun, query: PairingQuery) -> Pairings:
     """The pairings within one run: its task's contrasts, and intentions with responses."""
-    if question.judge_b is not None:
+    if query.judge_b is not None:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
-    pairings = _within(run, judge=question.judge_a, intention=question.intention_judge)
+    pairings = _within(run, judge=query.judge_a, intention=query.intention_judge)
     if not pairings:
         gaps = ", ".join(" and ".join(pair) for pair in run.file.task.gaps.values())
         raise StoreError(
@@ -97,13 +97,13 @@ def within(run: StoredRun, question: PairingQuery) -> Pairings:
     return Pairings(tuple(pairings), (), 0)
 
 
-def between(first: StoredRun, second: StoredRun, question: PairingQuery) -> Pairings:
+def between(first: StoredRun, second: StoredRun, query: PairingQuery) -> Pairings:
     """The pairings between two runs, and then those within each of them."""
     if (first.file.digest, first.file.model) == (second.file.digest, second.file.model):
         raise SpecError(
             f"{describe_run(first.file)} is named twice; name another run, or this one once"
         )
-    runs, judges = (first, second), (question.judge_a, question.judge_b)
+    runs, judges = (first, second), (query.judge_a, query.judge_b)
     if first.file.run.task == second.file.run.task:
         pairings, notes = _of_one_task(runs, judges)
     else:
@@ -114,7 +114,7 @@ def between(first: StoredRun, second: StoredRun, question: PairingQuery) -> Pair
     pairings += [
         pairing
         for run, judge in zip(runs, judges, strict=True)
-        for pairing in _within(run, judge=judge, intention=question.intention_judge)
+        for pairing in _within(run, judge=judge, intention=query.intention_judge)
     ]
     return Pairings(tuple(pairings), (*notes, *more), unmatched)
 

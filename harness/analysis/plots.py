@@ -97,8 +97,8 @@ def ticks(low: float, high: float) -> list[float]:
     unit = 10.0 ** floor(log10(rough))
     step = next(unit * part for part in (1, 2, 2.5, 5, 10) if unit * part >= rough * 0.999)
     first = floor(low / step + 0.999999)
-    found = [round(step * at, 10) for at in range(first, first + 12)]
-    return [value for value in found if value <= high + step * 1e-6]
+    ticks = [round(step * at, 10) for at in range(first, first + 12)]
+    return [value for value in ticks if value <= high + step * 1e-6]
 
 
 def _plot(plot: Plot, *, left: float, colours: dict[str, str]) -> list[str]:
@@ -203,10 +203,10 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
     return f'<line {ends} stroke="{colour}"/>'
 
 
-def _text(x: float, y: float, said: str, *, anchor: str = "start", more: str = "") -> str:
+def _text(x: float, y: float, text: str, *, anchor: str = "start", more: str = "") -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f"<text {place}{more}>{_escaped(said)}</text>"
+    return f"<text {place}{more}>{_escaped(text)}</text>"
 
 
-def _escaped(said: str) -> str:
-    return escape("".join(part for part in said if part.isprintable() or part == " "))
+def _escaped(text: str) -> str:
+    return escape("".join(char for char in text if char.isprintable() or char == " "))

@@ -140,11 +140,6 @@ def response_judges(run: StoredRun) -> list[JudgeEntry]:
     return sorted(judges, key=place)
 
 
-def step_judges(run: StoredRun) -> list[JudgeEntry]:
-    """The judges whose verdict on an earlier step is right or wrong."""
-    return [entry for entry in run.file.judges if entry.step and not entry.name.endswith(SWAPPED)]
-
-
 def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None:
     """The judge most like another: one that asks the same model, then one of the same method.
 
@@ -183,7 +178,8 @@ def right_or_wrong_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
 def intention_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
     """The judges of a run that read an earlier step: the one named, or all."""
     if name is None:
-        return step_judges(run)
+        own = run.file.judges
+        return [entry for entry in own if entry.step and not entry.name.endswith(SWAPPED)]
     if (entry := judge_named(run, name)).step is None:
         raise SpecError(
             f"judge {name} reads responses, not what was spelled out before; name one that has a "

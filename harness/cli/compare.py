@@ -67,7 +67,7 @@ def compare(
         BootstrapSettings(seed, draws),
     )
     pairings = between(runs[0], runs[1], question) if runs[1:] else within(runs[0], question)
-    rows = comparison_rows(pairings.found, method)
+    rows = comparison_rows(pairings.pairings, method)
     name = comparison_name([run.file for run in runs], question, method)
     table = results / "comparisons" / name
     write_whole(table, records_csv(ComparisonRow, rows).encode())

@@ -118,7 +118,7 @@ def percent_agreement(ratings: ArrayLike) -> Estimate:
     """The share of common units two raters rate alike, 0 to 1, averaged over pairs of raters.
 
     `n` counts pairs of raters, `skipped` those without a common unit. None: "one rater", or
-    "too few" where no two raters share a unit. Agreement by chance is not taken off.
+    "too few" where no two raters share a unit. It is not corrected for chance.
     """
     rows = table(ratings)
     pairs = list(combinations(range(rows.shape[1]), 2))
@@ -344,10 +344,10 @@ def _drawn_pearson(human: Floats, judge: Floats, resamples: Resamples) -> Floats
 
 def _centred(ratings: Floats) -> Floats:
     """The ratings less their mean, in units of the greatest distance, missing cells zero."""
-    found = ratings[~np.isnan(ratings)]
-    if len(found) == 0:
+    known = ratings[~np.isnan(ratings)]
+    if len(known) == 0:
         return np.zeros(ratings.shape)
-    centred = np.nan_to_num(ratings - found.mean())
+    centred = np.nan_to_num(ratings - known.mean())
     return np.asarray(centred / (np.abs(centred).max() or 1.0), dtype=np.float64)
 
 
@@ -374,6 +374,6 @@ def _of_systems(human: Floats, judge: Floats, coefficient: Coefficient) -> Float
     values[is_whole] = row_correlations(human[is_whole], judge[is_whole], coefficient)
     measure = pearson if coefficient == "pearson" else spearman
     for draw in np.nonzero(~is_whole)[0]:
-        found = measure(human[draw], judge[draw]).value
-        values[draw] = np.nan if found is None else found
+        value = measure(human[draw], judge[draw]).value
+        values[draw] = np.nan if value is None else value
     return values

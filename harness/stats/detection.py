@@ -280,7 +280,7 @@ def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Cur
 
 
 def _isotonic(x: Floats, y: Floats, weights: Floats, at: Floats, is_rising: bool) -> Floats:
-    """The fitted values at some places; rows of equal x are taken together first."""
+    """The fitted values at some places; rows of equal x are pooled first."""
     from scipy.optimize import isotonic_regression
 
     starts = np.nonzero(np.concatenate([[True], x[1:] != x[:-1]]))[0]
