@@ -1,10 +1,11 @@
-"""Panels to the rows of agreement.csv: how far each judge agrees with people, and people alone.
+"""Panels to the rows of agreement.csv: the agreement of each judge with people, and of people.
 
-Every statistic is one of `stats`; what has no value has a reason. Nothing here reads files.
+Every statistic is a function of `stats`, where its source is; a missing value has a reason.
+Nothing here reads files.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -13,12 +14,19 @@ from harness.analysis.panels import ALL_SYSTEMS, JudgeTable, Panel
 from harness.stats.agreement import (
     Scale,
     against_each,
+    agreement_stats,
+    alpha_ci,
     attainable_r,
     percent_agreement,
     reliability_of_mean,
 )
-from harness.stats.annotator import annotator_test
-from harness.stats.comparison import Statistic, holm, permutation_test, williams_test
+from harness.stats.comparison import (
+    Statistic,
+    annotator_test,
+    holm,
+    permutation_test,
+    williams_test,
+)
 from harness.stats.correlation import (
     dataset_pearson,
     pearson_against,
@@ -27,30 +35,20 @@ from harness.stats.correlation import (
     tau_against,
 )
 from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance, complete, ratio
-from harness.stats.resampling import (
-    AgreementStats,
-    EstimateCI,
-    Resamples,
-    agreement_stats,
-    alpha_figure,
-    bounds,
-    mean_figure,
-)
+from harness.stats.intervals import BootstrapSettings, EstimateCI, Resamples, bounds, mean_ci
 from harness.stats.ties import cross_fitted_acc_eq, cross_fitted_accuracies, tie_rate
-from harness.storage.csv import csv_line
 
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
 _PAIRS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class AgreementSettings:
+class AgreementSettings(BootstrapSettings):
     """How statistics are computed: draws, the raters' level of measurement, the judge's bonus.
 
     `epsilon` is that of the alternative annotator test.
     """
 
-    seed: int = 0
     draws: int = 1000
     level: Scale = "interval"
     epsilon: float = 0.1
@@ -58,7 +56,7 @@ class AgreementSettings:
 
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
-    """One statistic of one judge; `value` null has its reason, and so has a missing interval.
+    """One statistic of one judge, or of two; a missing value or interval has its `reason`.
 
     `p` of a difference is corrected for the number of pairs of judges by Holm.
     """
@@ -87,111 +85,98 @@ class AgreementRow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
-    """A panel with what all its statistics share."""
+class _Analysis:
+    """A panel with what all its statistics share; `human` is the raters' mean of each cell."""
 
     panel: Panel
-    method: AgreementSettings
+    settings: AgreementSettings
     human: Floats
     resamples: Resamples
-    people: tuple[tuple[str, EstimateCI], ...]
+
+    @property
+    def seed(self) -> str:
+        return str(self.settings.seed)
 
 
-def agreement_rows(panel: Panel, method: AgreementSettings) -> list[AgreementRow]:
+def agreement_rows(panel: Panel, settings: AgreementSettings) -> list[AgreementRow]:
     """Every statistic of every judge of a panel, then the differences of its judges."""
-    resamples = Resamples.of(panel.clusters, seed=f"{method.seed}", draws=method.draws)
     human = ratio(np.nansum(panel.ratings, axis=2), (~np.isnan(panel.ratings)).sum(axis=2))
-    desk = _Desk(panel, method, human, resamples, ())
-    desk = replace(desk, people=tuple(_of_people(desk)))
-    rows = [row for judge in panel.judges for row in _of_judge(desk, judge)]
-    return [*rows, *_differences(desk)]
+    analysis = _Analysis(panel, settings, human, settings.resamples(panel.clusters))
+    people = list(_of_people(analysis))
+    rows = [row for judge in panel.judges for row in _of_judge(analysis, judge, people)]
+    return [*rows, *_differences(analysis)]
 
 
-def agreement_text(rows: Iterable[AgreementRow]) -> str:
-    """Rows as CSV."""
-    head = [field.name for field in fields(AgreementRow)]
-    return "".join(map(csv_line, [head, *map(astuple, rows)]))
-
-
-def _of_people(desk: _Desk) -> Iterator[tuple[str, EstimateCI]]:
-    """What people alone come to: agreement, and what it allows any judge."""
-    ratings, method = desk.panel.ratings, desk.method
-    alpha = alpha_figure(ratings, desk.resamples, scale=method.level)
+def _of_people(analysis: _Analysis) -> Iterator[tuple[str, EstimateCI]]:
+    """The agreement among people, and the correlation that it allows any judge."""
+    ratings = analysis.panel.ratings
+    alpha = alpha_ci(ratings, analysis.resamples, scale=analysis.settings.level)
     yield "alpha_raters", alpha
-    yield "agreement_pairwise_raters", _pairwise_figure(ratings, None, desk.resamples)
-    there = (~np.isnan(ratings)).sum(axis=2)
-    raters = float(there.sum() / (there > 0).sum()) if there.any() else 1.0
-    ceiling = _through(alpha, lambda part: reliability_of_mean(part, raters))
+    yield "agreement_pairwise_raters", _pairwise_ci(ratings, None, analysis.resamples)
+    counts = (~np.isnan(ratings)).sum(axis=2)
+    raters = float(counts.sum() / (counts > 0).sum()) if counts.any() else 1.0
+    ceiling = _through(alpha, lambda one: reliability_of_mean(one, raters))
     yield "noise_ceiling", ceiling
-    yield (
-        "attainable_r",
-        _through(ceiling, lambda part: attainable_r(part, Estimate(1.0, n=part.n))),
-    )
+    attainable = _through(ceiling, lambda one: attainable_r(one, Estimate(1.0, n=one.n)))
+    yield "attainable_r", attainable
 
 
-def _of_judge(desk: _Desk, judge: JudgeTable) -> Iterator[AgreementRow]:
-    """The rows of one judge."""
-    panel, method, values = desk.panel, desk.method, judge.values
-    blank = _blank(desk, (judge,))
-    found = agreement_stats(desk.human, values, desk.resamples)
-    for name, figure, p in _correlations(desk, values, found):
-        yield replace(_filled(desk, blank, figure), statistic=name, p=p)
-    figure, epsilon = _acc_eq(desk, values)
-    yield replace(_filled(desk, blank, figure), statistic="acc_eq", epsilon=epsilon)
-    together = np.concatenate([panel.ratings, values[:, :, None]], axis=2)
-    alpha = alpha_figure(together, desk.resamples, scale=method.level)
-    pairwise = _pairwise_figure(panel.ratings, values, desk.resamples)
-    for name, figure in (
-        *desk.people,
-        ("alpha_judge_with_raters", alpha),
-        ("agreement_pairwise_judge", pairwise),
+def _of_judge(
+    analysis: _Analysis, judge: JudgeTable, people: Iterable[tuple[str, EstimateCI]]
+) -> Iterator[AgreementRow]:
+    settings, values, resamples = analysis.settings, judge.values, analysis.resamples
+    ratings, blank = analysis.panel.ratings, _blank(analysis, (judge,))
+    means = system_means(analysis.human, values)
+    stats = agreement_stats(analysis.human, values, resamples)
+    # The exact p-values are there where few systems allow them.
+    for name, result, p in (
+        ("pearson_dataset", stats.dataset_pearson, None),
+        ("kendall_document", stats.document_tau, None),
+        ("spearman_system", stats.system_spearman, permutation_p(*means, "spearman").value),
+        ("pearson_system", stats.system_pearson, permutation_p(*means, "pearson").value),
     ):
-        yield replace(_filled(desk, blank, figure), statistic=name)
-    for name, estimate in _annotator(desk, values):
-        figure = EstimateCI(estimate, Bounds(None, None, n=0, reason=NoValue.TOO_FEW))
-        row = replace(_filled(desk, blank, figure), statistic=name, epsilon=method.epsilon)
+        yield replace(_filled(analysis, blank, result), statistic=name, p=p)
+    result, epsilon = _acc_eq(analysis, values)
+    yield replace(_filled(analysis, blank, result), statistic="acc_eq", epsilon=epsilon)
+    together = np.concatenate([ratings, values[:, :, None]], axis=2)
+    for name, result in (
+        *people,
+        ("alpha_judge_with_raters", alpha_ci(together, resamples, scale=settings.level)),
+        ("agreement_pairwise_judge", _pairwise_ci(ratings, values, resamples)),
+    ):
+        yield replace(_filled(analysis, blank, result), statistic=name)
+    for name, estimate in _annotator(analysis, values):
+        result = EstimateCI(estimate, Bounds(None, None, n=0, reason=NoValue.TOO_FEW))
+        row = replace(_filled(analysis, blank, result), statistic=name, epsilon=settings.epsilon)
         yield row if estimate.value is None else replace(row, reason=None)
 
 
-def _correlations(
-    desk: _Desk, values: Floats, found: AgreementStats
-) -> Iterator[tuple[str, EstimateCI, float | None]]:
-    """The correlations with their exact p-values where few systems allow them."""
-    means = system_means(desk.human, values)
-    yield "pearson_dataset", found.dataset_pearson, None
-    yield "kendall_document", found.document_tau, None
-    yield "spearman_system", found.system_spearman, permutation_p(*means, "spearman").value
-    yield "pearson_system", found.system_pearson, permutation_p(*means, "pearson").value
-
-
-def _acc_eq(desk: _Desk, values: Floats) -> tuple[EstimateCI, float | None]:
+def _acc_eq(analysis: _Analysis, values: Floats) -> tuple[EstimateCI, float | None]:
     """The cross-fitted accuracy, its folds' epsilons kept in every draw; and their mean."""
-    clusters, seed = desk.panel.clusters, f"{desk.method.seed}"
-    fit = cross_fitted_acc_eq(desk.human, values, clusters, seed=seed)
-    shares, epsilons = cross_fitted_accuracies(desk.human, values, clusters, seed=seed)
+    human, clusters, seed = analysis.human, analysis.panel.clusters, analysis.seed
+    fit = cross_fitted_acc_eq(human, values, clusters, seed=seed)
+    shares, epsilons = cross_fitted_accuracies(human, values, clusters, seed=seed)
     epsilon = float(np.mean(epsilons)) if fit.epsilons else None
-    return mean_figure(shares, fit.estimate, desk.resamples), epsilon
+    return mean_ci(shares, fit.estimate, analysis.resamples), epsilon
 
 
-def _annotator(desk: _Desk, values: Floats) -> list[tuple[str, Estimate]]:
-    """The alternative annotator test, where enough raters have rated enough."""
-    panel, method = desk.panel, desk.method
-    units = panel.ratings.reshape(values.size, len(panel.raters))
-    found = annotator_test(
-        units,
+def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]]:
+    panel, settings = analysis.panel, analysis.settings
+    test = annotator_test(
+        panel.ratings.reshape(values.size, len(panel.raters)),
         values.ravel(),
-        alignment="accuracy" if method.level == "nominal" else "rmse",
-        epsilon=method.epsilon,
+        alignment="accuracy" if settings.level == "nominal" else "rmse",
+        epsilon=settings.epsilon,
         least_units=_LEAST_UNITS,
     )
-    rate, advantage = found.winning_rate, found.advantage
+    rate, advantage = test.winning_rate, test.advantage
     if rate.value is not None and rate.n < _LEAST_RATERS:
         few = Estimate(None, n=rate.n, skipped=rate.skipped, reason=NoValue.TOO_FEW)
         rate = advantage = few
     return [("annotator_winning_rate", rate), ("annotator_advantage", advantage)]
 
 
-def _pairwise_figure(ratings: Floats, judge: Floats | None, resamples: Resamples) -> EstimateCI:
+def _pairwise_ci(ratings: Floats, judge: Floats | None, resamples: Resamples) -> EstimateCI:
     """The share rated alike, over pairs of raters or of the judge with each, with its interval."""
     raters = ratings.shape[2]
     units = ratings.reshape(-1, raters) if ratings.size else np.zeros((0, raters))
@@ -215,66 +200,58 @@ def _pairwise_figure(ratings: Floats, judge: Floats | None, resamples: Resamples
     return EstimateCI(estimate, bounds(estimate, ratio(total, counted), resamples))
 
 
-def _through(figure: EstimateCI, change: Callable[[Estimate], Estimate]) -> EstimateCI:
-    """A figure through a function that only grows, its bounds with it; below 0 is 0 there."""
-    estimate, ends = change(figure.estimate), figure.bounds
+def _through(result: EstimateCI, change: Callable[[Estimate], Estimate]) -> EstimateCI:
+    """A result through a function that only grows, its bounds with it; below 0 is 0 there."""
+    estimate, ends = change(result.estimate), result.bounds
     if estimate.value is None or ends.low is None or ends.high is None:
-        return EstimateCI(
-            estimate, Bounds(None, None, n=ends.n, reason=estimate.reason or ends.reason)
-        )
+        reason = estimate.reason or ends.reason
+        return EstimateCI(estimate, Bounds(None, None, n=ends.n, reason=reason))
     low, high = (change(Estimate(max(0.0, end), n=1)).value for end in (ends.low, ends.high))
     return EstimateCI(estimate, Bounds(low, high, n=ends.n))
 
 
-def _differences(desk: _Desk) -> Iterator[AgreementRow]:
+def _differences(analysis: _Analysis) -> Iterator[AgreementRow]:
     """For each pair of judges the difference of their correlations; p corrected for all pairs."""
-    pairs = list(combinations(desk.panel.judges, 2))
-    people = desk.human
+    pairs, human = list(combinations(analysis.panel.judges, 2)), analysis.human
     tests: dict[str, list[Significance]] = {
-        "difference_pearson_williams": [_williams(people, a.values, b.values) for a, b in pairs],
-        "difference_pearson": [_permuted(desk, pair, pearson_against) for pair in pairs],
-        "difference_kendall": [_permuted(desk, pair, tau_against) for pair in pairs],
+        "difference_pearson_williams": [_williams(human, a.values, b.values) for a, b in pairs],
+        "difference_pearson": [_permuted(analysis, pair, pearson_against) for pair in pairs],
+        "difference_kendall": [_permuted(analysis, pair, tau_against) for pair in pairs],
     }
-    for name, found in tests.items():
-        corrected = holm([part.p for part in found])
-        for pair, test, p in zip(pairs, found, corrected, strict=True):
-            reason = _why(desk, test.reason)
-            blank = replace(_blank(desk, pair), statistic=name, n=test.n, skipped=test.skipped)
+    for name, results in tests.items():
+        corrected = holm([test.p for test in results])
+        for pair, test, p in zip(pairs, results, corrected, strict=True):
+            reason = _why(analysis, test.reason)
+            blank = replace(_blank(analysis, pair), statistic=name, n=test.n, skipped=test.skipped)
             yield replace(blank, value=test.statistic, p=p, reason=reason)
 
 
 def _permuted(
-    desk: _Desk, pair: tuple[JudgeTable, JudgeTable], against: Callable[[Floats], Statistic]
+    analysis: _Analysis, pair: tuple[JudgeTable, JudgeTable], against: Callable[[Floats], Statistic]
 ) -> Significance:
     first, second = pair[0].values, pair[1].values
-    shared = np.where(np.isnan(first) | np.isnan(second), np.nan, desk.human)
-    seed, draws = f"{desk.method.seed}", desk.method.draws
+    shared = np.where(np.isnan(first) | np.isnan(second), np.nan, analysis.human)
+    seed, draws = analysis.seed, analysis.settings.draws
     return permutation_test(shared, (first, second), against(shared), seed=seed, draws=draws)
 
 
 def _williams(human: Floats, first: Floats, second: Floats) -> Significance:
     """Williams' test on the cells that all have; its statistic here is the difference of r."""
     missing = np.isnan(human) | np.isnan(first) | np.isnan(second)
-    people, one, other = (np.where(missing, np.nan, part) for part in (human, first, second))
-    three = [
-        dataset_pearson(people, one),
-        dataset_pearson(people, other),
-        dataset_pearson(one, other),
-    ]
-    r1, r2, r12 = (part.value for part in three)
+    shared = [np.where(missing, np.nan, cells) for cells in (human, first, second)]
+    results = [dataset_pearson(*pair) for pair in combinations(shared, 2)]
+    n, skipped, (r1, r2, r12) = results[0].n, results[0].skipped, [r.value for r in results]
     if r1 is None or r2 is None or r12 is None:
-        reason = next(part.reason for part in three if part.reason)
-        return Significance(None, None, n=three[0].n, skipped=three[0].skipped, reason=reason)
-    found = williams_test(r1, r2, r12, n=three[0].n)
-    value = None if found.p is None else r1 - r2
-    return replace(found, statistic=value, skipped=three[0].skipped)
+        reason = next(result.reason for result in results if result.reason)
+        return Significance(None, None, n=n, skipped=skipped, reason=reason)
+    test = williams_test(r1, r2, r12, n=n)
+    return replace(test, statistic=None if test.p is None else r1 - r2, skipped=skipped)
 
 
-def _blank(desk: _Desk, judges: Sequence[JudgeTable]) -> AgreementRow:
+def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> AgreementRow:
     """A row of one judge, or of two that are compared, without its statistic."""
-    panel = desk.panel
-    pairs = [complete(desk.human, judge.values) for judge in judges]
-    is_one = len(judges) == 1
+    panel, is_one = analysis.panel, len(judges) == 1
+    people, values = complete(analysis.human, judges[0].values)
     models = dict.fromkeys(judge.model for judge in judges)
     return AgreementRow(
         task=panel.task,
@@ -285,17 +262,17 @@ def _blank(desk: _Desk, judges: Sequence[JudgeTable]) -> AgreementRow:
         documents=len(panel.documents),
         systems=len(panel.systems),
         raters=len(panel.raters),
-        tie_rate_human=tie_rate(pairs[0][0]).value if is_one else tie_rate(desk.human).value,
-        tie_rate_judge=tie_rate(pairs[0][1]).value if is_one else None,
+        tie_rate_human=tie_rate(people if is_one else analysis.human).value,
+        tie_rate_judge=tie_rate(values).value if is_one else None,
         scale=panel.scale,
         averaging=f"mean over raters; mean over {'+'.join(panel.decodings)}; "
-        f"{desk.method.level} level; documents resampled by cluster",
+        f"{analysis.settings.level} level; documents resampled by cluster",
         signature="|".join([panel.recipe, " vs ".join(j.recipe for j in judges), panel.given]),
     )
 
 
 def _names(judges: Sequence[JudgeTable]) -> list[str]:
-    """What judges are called: two of one name by their models, or by their recipes."""
+    """The judges' names; two of one name by their models, or by their recipes."""
     names = [judge.judge for judge in judges]
     if len(set(names)) == len(names):
         return names
@@ -304,26 +281,16 @@ def _names(judges: Sequence[JudgeTable]) -> list[str]:
     return [f"{judge.judge} ({judge.model})" for judge in judges]
 
 
-def _filled(desk: _Desk, row: AgreementRow, figure: EstimateCI) -> AgreementRow:
-    """A row with a figure, its interval, and the reason for what it lacks."""
-    estimate, ends = figure.estimate, figure.bounds
-    reason = _why(desk, estimate.reason)
-    if estimate.value is not None and ends.low is None:
-        reason = f"no interval: {ends.reason}"
-    return replace(
-        row,
-        value=estimate.value,
-        low=ends.low,
-        high=ends.high,
-        n=estimate.n,
-        skipped=estimate.skipped,
-        reason=reason,
-    )
+def _filled(analysis: _Analysis, row: AgreementRow, result: EstimateCI) -> AgreementRow:
+    estimate, ends = result.estimate, result.bounds
+    reason = _why(analysis, estimate.reason) or result.why_no_interval
+    row = replace(row, n=estimate.n, skipped=estimate.skipped, reason=reason)
+    return replace(row, value=estimate.value, low=ends.low, high=ends.high)
 
 
-def _why(desk: _Desk, gap: NoValue | None) -> str | None:
+def _why(analysis: _Analysis, reason: NoValue | None) -> str | None:
     """Why there is no value; without any cell in common that alone is why."""
-    panel = desk.panel
-    if gap is None or panel.documents:
-        return gap
+    panel = analysis.panel
+    if reason is None or panel.documents:
+        return reason
     return f"no overlap: {panel.unmatched} of {panel.offered} ratings match no response"

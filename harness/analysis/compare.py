@@ -1,12 +1,11 @@
 """Pairings to the rows of a comparison: tables, differences, tests, intentions with responses.
 
-Every statistic is one of `stats`; what has no value, no interval or no test says why. Nothing
-here reads or writes a file.
+Every statistic is a function of `stats`, where its source is; a missing value, interval or test
+has its reason. Nothing here reads or writes a file.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields, replace
-from math import fsum
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from harness.analysis.pairings import Kind, PairedItem, Pairing, PairingQuery
@@ -14,6 +13,8 @@ from harness.analysis.run_views import RIGHT_OR_WRONG
 from harness.parts import digest
 from harness.pipeline.scores import ALL
 from harness.stats.comparison import holm
+from harness.stats.estimate import mean
+from harness.stats.intervals import BootstrapSettings, EstimateCI
 from harness.stats.paired import (
     Fourfold,
     fourfold,
@@ -24,8 +25,6 @@ from harness.stats.paired import (
     share_given,
     sign_flip_test,
 )
-from harness.stats.resampling import EstimateCI, Resamples
-from harness.storage.csv import csv_line
 from harness.storage.runs import RunFile
 
 _V = TypeVar("_V", bool, float)
@@ -35,24 +34,16 @@ GIVEN_RIGHT, GIVEN_WRONG = "right_given_right", "right_given_wrong"
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapSettings:
-    """How intervals and permutation tests are computed: seed, and number of draws."""
-
-    seed: int = 0
-    draws: int = 2000
-
-
-@dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One statistic of two readings a and b of the same items, in one group.
+    """One statistic of two sets of verdicts, a and b, on the same items, in one group.
 
     `difference` is a less b; `right_given_right` and `right_given_wrong` are how often b is right
-    where a is right, or wrong. `both` to `neither` count items that are right or wrong in both
-    readings, `ties` those where either is neither, `missing_a` and `missing_b` those without it;
-    null where readings are not right or wrong. `n` counts what `value` is of, `mean_a` and
-    `mean_b` are over all that both have read. `p_exact` and `p_mid` are McNemar's, of the table;
-    `p_permutation` is of the difference; `p_holm` corrects the former, or without it the latter,
-    for the number of groups.
+    where a is right, or wrong. `both` to `neither` count items that are right or wrong in both,
+    `ties` those where either is neither; they are None where verdicts are not right or wrong.
+    `missing_a` and `missing_b` count items without a verdict. `n` counts the items of `value`,
+    `mean_a` and `mean_b` are over all that have both verdicts. `p_exact` and `p_mid` are
+    McNemar's, of the table; `p_permutation` is of the difference; `p_holm` corrects the former,
+    or without it the latter, for the number of groups.
     """
 
     comparison: str
@@ -93,16 +84,17 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """The items of one group: those that both readings have, and of these the decided ones."""
+class _Group:
+    """The items of one group: all, those with both verdicts, and of these the right or wrong."""
 
+    pairing: Pairing
+    group: str
     items: tuple[PairedItem, ...]
     read: tuple[tuple[float, float, str], ...]
     decided: tuple[tuple[bool, bool, str], ...]
 
     @property
     def table(self) -> Fourfold:
-        """Where the decided items fall."""
         first, second, _ = _columns(self.decided)
         return fourfold(first, second)
 
@@ -111,37 +103,38 @@ class _Part:
         """Whether two of the decided items share a cluster."""
         return len({cluster for _, _, cluster in self.decided}) < len(self.decided)
 
+    @property
+    def is_right_or_wrong(self) -> bool:
+        views = self.pairing.first, self.pairing.second
+        return all(view.judge.metric == RIGHT_OR_WRONG for view in views)
 
-def comparison_rows(pairings: Iterable[Pairing], method: BootstrapSettings) -> list[ComparisonRow]:
+
+def comparison_rows(
+    pairings: Iterable[Pairing], settings: BootstrapSettings
+) -> list[ComparisonRow]:
     """Every statistic of every pairing: over all samples, then by group."""
     rows: list[ComparisonRow] = []
     for pairing in pairings:
-        groups = sorted({item.sample.group for item in pairing.items} - {ALL})
-        parts = [(group, _part(pairing, group)) for group in (ALL, *groups)]
+        names = sorted({item.sample.group for item in pairing.items} - {ALL})
+        groups = [_group(pairing, name) for name in (ALL, *names)]
         if pairing.kind is Kind.INTENTION:
-            rows += [row for name, part in parts for row in _relations(pairing, name, part, method)]
+            rows += [row for group in groups for row in _relations(group, settings)]
         else:
-            rows += _corrected([_difference(pairing, name, part, method) for name, part in parts])
+            rows += _corrected([_difference(group, settings) for group in groups])
     return rows
 
 
-def comparison_text(rows: Iterable[ComparisonRow]) -> str:
-    """Rows as CSV."""
-    head = [field.name for field in fields(ComparisonRow)]
-    return "".join(map(csv_line, [head, *map(astuple, rows)]))
-
-
 def comparison_name(
-    runs: Sequence[RunFile], question: PairingQuery, method: BootstrapSettings
+    runs: Sequence[RunFile], query: PairingQuery, settings: BootstrapSettings
 ) -> str:
-    """The file name of a comparison: the runs' digests, and one of what else was asked for."""
+    """The file name of a comparison: the runs' digests, and one of the query and the settings."""
     names = [run.digest[:16] for run in runs]
-    if (question, method) != (PairingQuery(), BootstrapSettings()):
-        names.append(digest((question, method))[:8])
+    if (query, settings) != (PairingQuery(), BootstrapSettings()):
+        names.append(digest((query, settings))[:8])
     return f"{'-'.join(names)}.csv"
 
 
-def _part(pairing: Pairing, group: str) -> _Part:
+def _group(pairing: Pairing, group: str) -> _Group:
     items = tuple(item for item in pairing.items if group in (ALL, item.sample.group))
     read = tuple(
         (item.first, item.second, item.sample.cluster)
@@ -149,45 +142,37 @@ def _part(pairing: Pairing, group: str) -> _Part:
         if item.first is not None and item.second is not None
     )
     decided = tuple((a == 1, b == 1, c) for a, b, c in read if {a, b} <= {0.0, 1.0})
-    return _Part(items, read, decided)
+    return _Group(pairing, group, items, read, decided)
 
 
-def _difference(
-    pairing: Pairing, group: str, part: _Part, method: BootstrapSettings
-) -> ComparisonRow:
-    """The difference of two means with its interval and tests."""
-    first, second, clusters = _columns(part.read)
-    resamples = Resamples.of(clusters, seed=f"{method.seed}", draws=method.draws)
+def _difference(group: _Group, settings: BootstrapSettings) -> ComparisonRow:
+    first, second, clusters = _columns(group.read)
     differences = [a - b for a, b in zip(first, second, strict=True)]
-    flipped = sign_flip_test(differences, clusters, seed=f"{method.seed}", draws=method.draws)
-    row = replace(_blank(pairing, group, part), statistic=DIFFERENCE, p_permutation=flipped.p)
-    row = _filled(row, mean_difference(first, second, resamples))
-    if why := _why_not_exact(pairing, part):
-        return replace(row, reason=_joined(row.reason, f"no exact test: {why}"))
-    return replace(row, p_exact=mcnemar_exact(part.table).p, p_mid=mcnemar_mid_p(part.table).p)
+    test = sign_flip_test(differences, clusters, seed=str(settings.seed), draws=settings.draws)
+    row = replace(_blank(group), statistic=DIFFERENCE, p_permutation=test.p)
+    row = _filled(row, mean_difference(first, second, settings.resamples(clusters)))
+    if why := _why_not_exact(group):
+        reasons = filter(None, (row.reason, f"no exact test: {why}"))
+        return replace(row, reason="; ".join(reasons))
+    return replace(row, p_exact=mcnemar_exact(group.table).p, p_mid=mcnemar_mid_p(group.table).p)
 
 
-def _relations(
-    pairing: Pairing, group: str, part: _Part, method: BootstrapSettings
-) -> Iterator[ComparisonRow]:
-    """How often the second reading is right, given the first, and how the two go together."""
-    first, second, clusters = _columns(part.decided)
-    seed, draws = f"{method.seed}", method.draws
-    resamples = Resamples.of(clusters, seed=seed, draws=draws)
-    blank = _blank(pairing, group, part)
+def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[ComparisonRow]:
+    first, second, clusters = _columns(group.decided)
+    seed, draws, blank = str(settings.seed), settings.draws, _blank(group)
     for name, given in ((GIVEN_RIGHT, True), (GIVEN_WRONG, False)):
-        found = share_given((first, second), clusters, given=given, seed=seed, draws=draws)
-        yield _filled(replace(blank, statistic=name), found)
-    yield _filled(replace(blank, statistic=PHI), phi(first, second, resamples))
+        share = share_given((first, second), clusters, given=given, seed=seed, draws=draws)
+        yield _filled(replace(blank, statistic=name), share)
+    result = phi(first, second, settings.resamples(clusters))
+    yield _filled(replace(blank, statistic=PHI), result)
 
 
-def _blank(pairing: Pairing, group: str, part: _Part) -> ComparisonRow:
-    """A row without its statistic."""
-    one, other = pairing.first, pairing.second
+def _blank(group: _Group) -> ComparisonRow:
+    pairing, one, other = group.pairing, group.pairing.first, group.pairing.second
     row = ComparisonRow(
         comparison=pairing.name,
         statistic="",
-        group=group,
+        group=group.group,
         task_a=one.file.run.task,
         model_a=one.file.model.name,
         variant_a=one.variant,
@@ -198,36 +183,26 @@ def _blank(pairing: Pairing, group: str, part: _Part) -> ComparisonRow:
         variant_b=other.variant,
         decoding_b=pairing.decodings[1],
         judge_b=other.judge.name,
-        items=len(part.items),
-        clusters=len({cluster for _, _, cluster in part.read}),
-        mean_a=_mean([value for value, _, _ in part.read]),
-        mean_b=_mean([value for _, value, _ in part.read]),
-        missing_a=sum(item.first is None for item in part.items),
-        missing_b=sum(item.second is None for item in part.items),
+        items=len(group.items),
+        clusters=len({cluster for _, _, cluster in group.read}),
+        mean_a=mean([value for value, _, _ in group.read]),
+        mean_b=mean([value for _, value, _ in group.read]),
+        missing_a=sum(item.first is None for item in group.items),
+        missing_b=sum(item.second is None for item in group.items),
         signature_a=one.signature(pairing.decodings[0]),
         signature_b=other.signature(pairing.decodings[1]),
     )
-    if not _is_right_or_wrong(pairing):
+    if not group.is_right_or_wrong:
         return row
-    return replace(
-        row,
-        both=part.table.both,
-        only_a=part.table.only_first,
-        only_b=part.table.only_second,
-        neither=part.table.neither,
-        ties=len(part.read) - len(part.decided),
-    )
+    table, ties = group.table, len(group.read) - len(group.decided)
+    row = replace(row, both=table.both, only_a=table.only_first, only_b=table.only_second)
+    return replace(row, neither=table.neither, ties=ties)
 
 
-def _filled(row: ComparisonRow, figure: EstimateCI) -> ComparisonRow:
-    """A row with a figure, its interval, and the reason for what it lacks."""
-    estimate, ends = figure.estimate, figure.bounds
-    reason: str | None = estimate.reason
-    if estimate.value is not None and ends.low is None:
-        reason = f"no interval: {ends.reason}"
-    return replace(
-        row, value=estimate.value, low=ends.low, high=ends.high, n=estimate.n, reason=reason
-    )
+def _filled(row: ComparisonRow, result: EstimateCI) -> ComparisonRow:
+    estimate, ends = result.estimate, result.bounds
+    row = replace(row, n=estimate.n, reason=estimate.reason or result.why_no_interval)
+    return replace(row, value=estimate.value, low=ends.low, high=ends.high)
 
 
 def _corrected(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
@@ -235,32 +210,20 @@ def _corrected(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     groups = [row for row in rows if row.group != ALL]
     has_exact = any(row.p_exact is not None for row in groups)
     adjusted = holm([row.p_exact if has_exact else row.p_permutation for row in groups])
-    found = [replace(row, p_holm=p) for row, p in zip(groups, adjusted, strict=True)]
-    return [row for row in rows if row.group == ALL] + found
+    corrected = [replace(row, p_holm=p) for row, p in zip(groups, adjusted, strict=True)]
+    return [row for row in rows if row.group == ALL] + corrected
 
 
-def _why_not_exact(pairing: Pairing, part: _Part) -> str | None:
-    """Why McNemar's test does not hold; null where it does."""
-    if not _is_right_or_wrong(pairing):
+def _why_not_exact(group: _Group) -> str | None:
+    """Why McNemar's test does not hold; None where it does."""
+    if not group.is_right_or_wrong:
         return "verdicts are not right or wrong"
-    if pairing.is_pooled:
+    if group.pairing.is_pooled:
         return "decodings of one sample are not independent"
-    if part.is_clustered:
+    if group.is_clustered:
         return "samples of one cluster are not independent"
-    return None if part.decided else "no sample is right or wrong in both"
-
-
-def _is_right_or_wrong(pairing: Pairing) -> bool:
-    return pairing.first.judge.metric == pairing.second.judge.metric == RIGHT_OR_WRONG
+    return None if group.decided else "no sample is right or wrong in both"
 
 
 def _columns(rows: Sequence[tuple[_V, _V, str]]) -> tuple[list[_V], list[_V], list[str]]:
     return [a for a, _, _ in rows], [b for _, b, _ in rows], [c for _, _, c in rows]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return fsum(values) / len(values) if values else None
-
-
-def _joined(*parts: str | None) -> str:
-    return "; ".join(part for part in parts if part)

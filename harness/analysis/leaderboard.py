@@ -1,34 +1,36 @@
-"""All runs' scores as one table, and which of them may be ranked together.
+"""All runs' scores as one table: ranked, judge by judge, with warnings and alarms.
 
-Rows are compared only where their signatures differ in nothing but the model. Nothing here
-computes a score.
+Rows are ranked together only where their signatures differ in nothing but the model. A warning is
+about a judge that does not separate the two controls, an alarm about a run that a constant answer
+would equal. Nothing here computes a score.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.analysis.constant_baselines import has_rates
 from harness.core import Score
 from harness.judges.swapped import SWAPPED
 from harness.pipeline.choice_scores import FAVOURITE
+from harness.pipeline.class_scores import RECALL
+from harness.pipeline.detection_scores import AUC, FALSE_ALARMS, HITS
 from harness.pipeline.scores import ALL
 from harness.storage.runs import RunFolder
 from harness.storage.score_table import ScoreRow, read_table
 
 HEADLINE_METRICS = frozenset({"accuracy", "mean_rating", "mean_f1"})
 CEILING, FLOOR = "oracle", "literal"
-# What fitness takes: below so many items an interval says little; a judge whose scale has a chance
-# level must spread the controls over half of it.
+# For a judge to be fit: with fewer items an interval says little; where the scale has a chance
+# level, the controls must lie half of the scale apart.
 FEWEST_CLUSTERS, SMALLEST_GAP = 10, 0.5
 # The share of one place among the choices (of FEWEST_CLUSTERS samples or more: of a few, the right
-# ones may stand at one place by chance), and of responses without a preference, that is told of.
+# ones may be at one place by chance), and of responses without a preference, that is an alarm.
 ALARMING, ALARMING_TIES = 0.9, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class RankedTable:
-    """The headline rows of one recipe, best first; a null value comes last."""
+    """The headline rows of one recipe, best first; rows without a value come last."""
 
     recipe: str
     rows: tuple[ScoreRow, ...]
@@ -36,9 +38,9 @@ class RankedTable:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What one judge makes of one model, and its place by that judge; both null together.
+    """One judge's value of one model, and the model's rank by it; both None together.
 
-    Models of equal value share the better place.
+    Models of equal value share the better rank.
     """
 
     value: float | None
@@ -47,15 +49,15 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """One model's standing by each judge of a table, null where a judge has not read it."""
+    """One model's rank by each judge of a matrix, None where a judge has not read it."""
 
     model: str
-    standings: tuple[Rank | None, ...]
+    ranks: tuple[Rank | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeMatrix:
-    """Models by judges for one recipe, the judges' part left out of it.
+    """Models by judges for one recipe without the judges' part.
 
     `judges` are in the order of their names, the lines in that of the first judge's ranks.
     """
@@ -67,7 +69,7 @@ class JudgeMatrix:
 
 @dataclass(frozen=True, slots=True)
 class PairSensitivity:
-    """A judge's value for a run, and what it is where each answer stands under another sample."""
+    """A judge's value for a run, and its value where each answer is put under another sample."""
 
     model: str
     recipe: str
@@ -77,14 +79,14 @@ class PairSensitivity:
 
     @property
     def difference(self) -> float | None:
-        """How much the judge heeds what it was made to swap; null where either value is."""
+        """How much the judge heeds what was swapped; None where either value is."""
         if self.value is None or self.swapped is None:
             return None
         return self.value - self.swapped
 
 
 class ControlFinding(StrEnum):
-    """What the two controls say against a judge."""
+    """What the two controls show against a judge."""
 
     UNHEARD = "unheard"
     FEW = "few"
@@ -94,7 +96,7 @@ class ControlFinding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JudgeWarning:
-    """What speaks against a judge, and its scores for the ceiling and the floor control."""
+    """A finding against a judge, with its scores for the ceiling and the floor control."""
 
     finding: ControlFinding
     recipe: str
@@ -121,14 +123,14 @@ def headlines(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
         if score.group != ALL or score.metric not in HEADLINE_METRICS:
             continue
         key = (row.task, row.signature.split("|")[3], score.variant, score.judge, *_rest(row))
-        held = chosen.get(key)
-        if held is None or score.decoding.count("+") > held.score.decoding.count("+"):
+        other = chosen.get(key)
+        if other is None or score.decoding.count("+") > other.score.decoding.count("+"):
             chosen[key] = row
     return list(chosen.values())
 
 
-def boards(rows: Sequence[ScoreRow]) -> list[RankedTable]:
-    """Headline rows by recipe, each board ranked by value."""
+def ranked_tables(rows: Sequence[ScoreRow]) -> list[RankedTable]:
+    """Headline rows by recipe, each table ranked by value."""
     grouped: dict[str, list[ScoreRow]] = {}
     for row in headlines(rows):
         grouped.setdefault(row.recipe, []).append(row)
@@ -138,56 +140,55 @@ def boards(rows: Sequence[ScoreRow]) -> list[RankedTable]:
     ]
 
 
-def side_by_side(rows: Sequence[ScoreRow]) -> list[JudgeMatrix]:
-    """A table a task, data, variant, decoding and version: every model by every judge.
+def judge_matrices(rows: Sequence[ScoreRow]) -> list[JudgeMatrix]:
+    """A matrix a task, data, variant, decoding and version: every model by every judge.
 
-    Judges that read answers under swapped samples are left out: what they say of a model is no
-    merit of its.
+    Judges that read answers under swapped samples are left out: their value is no merit of the
+    model's.
     """
-    tables: dict[str, dict[str, RankedTable]] = {}
-    for board in boards(rows):
-        fields = board.recipe.split("|")
-        if not board.rows[0].score.judge.endswith(SWAPPED):
+    by_recipe: dict[str, dict[str, RankedTable]] = {}
+    for table in ranked_tables(rows):
+        fields = table.recipe.split("|")
+        if not table.rows[0].score.judge.endswith(SWAPPED):
             recipe = "|".join((*fields[:4], *fields[6:]))
-            tables.setdefault(recipe, {})["|".join(fields[4:6])] = board
-    return [_table(recipe, dict(sorted(held.items()))) for recipe, held in tables.items()]
+            by_recipe.setdefault(recipe, {})["|".join(fields[4:6])] = table
+    return [_matrix(recipe, dict(sorted(own.items()))) for recipe, own in by_recipe.items()]
 
 
-def sensitivities(rows: Sequence[ScoreRow]) -> list[PairSensitivity]:
+def pair_sensitivities(rows: Sequence[ScoreRow]) -> list[PairSensitivity]:
     """Each judge that has read a run both as it is and with its samples swapped."""
     heads = {row.signature: row for row in headlines(rows)}
-    found = []
+    pairs = []
     for row in heads.values():
         judge, fields = row.score.judge, row.signature.split("|")
         fields[5] = judge + SWAPPED + fields[5].removeprefix(judge)
         if other := heads.get("|".join(fields)):
-            pair = (row.score.value, other.score.value)
-            found.append(PairSensitivity(row.model, row.recipe, judge, *pair))
-    return found
+            values = (row.score.value, other.score.value)
+            pairs.append(PairSensitivity(row.model, row.recipe, judge, *values))
+    return pairs
 
 
-def _table(recipe: str, held: Mapping[str, RankedTable]) -> JudgeMatrix:
-    by_judge = [{_tested(row): row for row in board.rows} for board in held.values()]
-    models = dict.fromkeys(name for members in by_judge for name in members)
-    lines = [
-        ModelRow(
-            next(members[name].model for members in by_judge if name in members),
-            tuple(
-                standing(members[name], board) if name in members else None
-                for members, board in zip(by_judge, held.values(), strict=True)
-            ),
-        )
-        for name in models
-    ]
-    return JudgeMatrix(recipe, _names(list(held)), tuple(lines))
+def _matrix(recipe: str, tables: Mapping[str, RankedTable]) -> JudgeMatrix:
+    names: dict[str, str] = {}
+    ranks: dict[tuple[str, str], Rank] = {}
+    for judge, table in tables.items():
+        for row in table.rows:
+            tested = row.signature.split("|")[3]  # the model with its kind and revision
+            names.setdefault(tested, row.model)
+            ranks[tested, judge] = rank_of(row, table)
+    lines = (
+        ModelRow(name, tuple(ranks.get((tested, judge)) for judge in tables))
+        for tested, name in names.items()
+    )
+    return JudgeMatrix(recipe, _names(list(tables)), tuple(lines))
 
 
-def standing(row: ScoreRow, board: RankedTable) -> Rank:
-    """The place of a row on its board; none without a value."""
+def rank_of(row: ScoreRow, table: RankedTable) -> Rank:
+    """The rank of a row in its table; none without a value."""
     value = row.score.value
     if value is None:
         return Rank(None, None)
-    values = (other.score.value for other in board.rows)
+    values = (other.score.value for other in table.rows)
     return Rank(value, 1 + sum(other is not None and other > value for other in values))
 
 
@@ -200,31 +201,25 @@ def _names(recipes: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _tested(row: ScoreRow) -> str:
-    """The model of a row with its kind and revision, as its signature says."""
-    return row.signature.split("|")[3]
-
-
 def judge_warnings(rows: Sequence[ScoreRow]) -> list[JudgeWarning]:
     """The judges of which the controls oracle and literal do not show that they are fit."""
-    found = []
-    for board in boards(rows):
-        named = {row.model: row for row in board.rows}
+    warnings = []
+    for table in ranked_tables(rows):
+        named = {row.model: row for row in table.rows}
         ceiling, floor = named.get(CEILING), named.get(FLOOR)
         if ceiling and floor and not ceiling.score.judge.endswith(SWAPPED):
-            finding = _finding(ceiling.score, floor.score, chance=ceiling.chance)
-            found += (
-                [JudgeWarning(finding, board.recipe, ceiling.score, floor.score)] if finding else []
-            )
-    return found
+            finding = _control_finding(ceiling.score, floor.score, chance=ceiling.chance)
+            if finding is not None:
+                warnings.append(JudgeWarning(finding, table.recipe, ceiling.score, floor.score))
+    return warnings
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
-    """A run whose choices do not depend on what is asked, as far as can be told.
+class PlaceAlarm:
+    """A run whose choices do not seem to depend on the question.
 
-    `favourite` is the share of the place chosen most often, null where it is no cause; `alike` the
-    share of responses whose choices all score the same.
+    `favourite` is the share of the place chosen most often, `alike` that of responses whose
+    choices all score the same; None where it is no cause.
     """
 
     row: ScoreRow
@@ -232,36 +227,38 @@ class Alarm:
     alike: float | None
 
 
-def alarms(rows: Sequence[ScoreRow]) -> list[Alarm]:
+def place_alarms(rows: Sequence[ScoreRow]) -> list[PlaceAlarm]:
     """The runs that nearly always choose one place, or that score all choices the same.
 
-    Of the variants of a run that are of one family - those before whose colon the same stands -
-    the one with most responses stands for it: all orders together, where they were asked. Where
-    choices are told by rates of hits and false alarms, those tell more than places do.
+    Of the variants of a run that are of one family - with the same part before the colon - the
+    one with most responses represents it: all orders together, where they were asked. Where there
+    are rates of hits and false alarms, they show more than places do.
     """
     overall = [row for row in rows if row.score.group == ALL]
     favourites = {r.signature: r.score.value for r in overall if r.score.metric == FAVOURITE}
     alike = {r.signature: r.score.value for r in overall if r.score.metric == "identical_scores"}
     widest = {_run(row): row for row in sorted(headlines(rows), key=lambda row: row.score.n)}
-    by_rates, found = has_rates(rows), []
+    by_rates, alarms = has_rates(rows), []
     for row in widest.values():
         share, same = favourites.get(row.signature), alike.get(row.signature)
         is_stuck = row.score.clusters >= FEWEST_CLUSTERS and (share or 0.0) >= ALARMING
         is_stuck = is_stuck and row.signature not in by_rates
         is_alike = row.score.clusters >= FEWEST_CLUSTERS and (same or 0.0) >= ALARMING_TIES
         if is_stuck or is_alike:
-            found.append(Alarm(row, share if is_stuck else None, same if is_alike else None))
-    return found
+            alarms.append(PlaceAlarm(row, share if is_stuck else None, same if is_alike else None))
+    return alarms
 
 
 def _run(row: ScoreRow) -> tuple[str, ...]:
-    """What tells a model's run of a task by one judge from others, whatever the variant."""
+    """The key of a model's run of a task by one judge, whatever the variant."""
     fields = row.signature.split("|")
     return (row.task, *fields[1:2], *fields[3:6], row.score.variant.rpartition(":")[0])
 
 
-def _finding(ceiling: Score, floor: Score, *, chance: float | None) -> ControlFinding | None:
-    """What two controls say against a judge; null where they say nothing."""
+def _control_finding(
+    ceiling: Score, floor: Score, *, chance: float | None
+) -> ControlFinding | None:
+    """What two controls show against a judge; None where they show nothing."""
     if ceiling.value is None or floor.value is None:
         return ControlFinding.UNHEARD
     if min(ceiling.clusters, floor.clusters) < FEWEST_CLUSTERS:
@@ -277,7 +274,7 @@ def _finding(ceiling: Score, floor: Score, *, chance: float | None) -> ControlFi
 
 
 def _bounds(score: Score) -> tuple[float | None, float | None]:
-    """The interval of a score; a constant over several clusters is its own, for want of one."""
+    """The interval of a score; a constant over several clusters is its own interval."""
     is_constant = score.low is None and score.clusters > 1
     return (score.value, score.value) if is_constant else (score.low, score.high)
 
@@ -294,7 +291,108 @@ def _place(row: ScoreRow) -> tuple[str, ...]:
 
 
 def _rest(row: ScoreRow) -> tuple[str, ...]:
-    """What else of a recipe keeps rows apart: all but the temperatures of the decoding."""
+    """The rest of a recipe that separates rows: all but the temperatures of the decoding."""
     parts = row.signature.split("|")
     parts[4] = parts[4].partition(",")[2]
     return tuple(part for place, part in enumerate(parts) if place not in (2, 3))
+
+
+FEWEST = 10
+"""Originals of each of two kinds from which on rates are enough for an alarm."""
+NEARLY_ALL = 0.95
+_RECALL, _OF_RATES = RECALL.format(""), (HITS, FALSE_ALARMS, AUC)
+
+
+class ConstantBaseline(StrEnum):
+    """The kind of constant answer that a run looks like."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    ONE_LABEL = "one label"
+    BEATEN = "beaten"
+    ONE_KIND = "one kind"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantBaselineAlarm:
+    """A run whose headline shows no more than a constant answer would.
+
+    `constant` is the accuracy of the better constant answer on the texts answered; of classes it
+    gives them all `label`, None for yes and no. Rates and AUC are None where there are none.
+    """
+
+    row: ScoreRow
+    finding: ConstantBaseline
+    constant: float
+    hits: float | None = None
+    false_alarms: float | None = None
+    auc: float | None = None
+    label: str | None = None
+
+
+def constant_alarms(
+    rows: Sequence[ScoreRow], heads: Sequence[ScoreRow]
+) -> list[ConstantBaselineAlarm]:
+    """The alarms of some headline rows: at most one each, the plainest first.
+
+    Rates of hits and of false alarms, or the recall of each class, expose a constant answer
+    whatever the shares of the kinds are; accuracy alone does not. Always or never: nearly all
+    texts of both kinds are flagged, or nearly none. One label: nearly all texts of one class are
+    found, and nearly none of others. One kind: texts of the others are lacking, and one constant
+    answer is always right. Beaten: the better constant answer has the run's accuracy or more.
+    """
+    by_run: dict[str, dict[str, ScoreRow]] = {}
+    for row in rows:
+        if row.score.group == ALL:
+            by_run.setdefault(row.signature, {})[row.score.metric] = row
+    alarms = []
+    for head in heads:
+        own = by_run.get(head.signature, {})
+        rates = [own[metric] for metric in (HITS, FALSE_ALARMS) if metric in own]
+        kinds = rates or [row for metric, row in own.items() if metric.startswith(_RECALL)]
+        if (finding := _constant_finding(head, kinds, is_of_classes=not rates)) is None:
+            continue
+        hits, false, area = (own[m].score.value if m in own else None for m in _OF_RATES)
+        most = max(kinds, key=lambda row: row.score.n).score.metric
+        label = None if rates else most.removeprefix(_RECALL)
+        constant = _constant(kinds)
+        alarms.append(ConstantBaselineAlarm(head, finding, constant, hits, false, area, label))
+    return alarms
+
+
+def has_rates(rows: Sequence[ScoreRow]) -> frozenset[str]:
+    """The signatures of runs that have rates or classes: their places mean nothing."""
+    return frozenset(
+        row.signature for row in rows if row.score.metric.startswith((HITS, FALSE_ALARMS, _RECALL))
+    )
+
+
+def _constant_finding(
+    head: ScoreRow, kinds: Sequence[ScoreRow], *, is_of_classes: bool
+) -> ConstantBaseline | None:
+    """The constant answer that one run looks like; None for none, or for too few answers.
+
+    `kinds` are its rates, each of the texts of one kind.
+    """
+    counts = sorted((row.score.clusters if row.score.n else 0 for row in kinds), reverse=True)
+    first, second = [*counts, 0, 0][:2]
+    if first < FEWEST or 0 < second < FEWEST:
+        return None
+    if second == 0:
+        return ConstantBaseline.ONE_KIND
+    shares = sorted(row.score.value or 0.0 for row in kinds if row.score.clusters >= FEWEST)
+    if is_of_classes:
+        is_constant = shares[-1] >= NEARLY_ALL and shares[-2] <= 1 - NEARLY_ALL
+        constant = ConstantBaseline.ONE_LABEL if is_constant else None
+    else:
+        is_always, is_never = shares[0] >= NEARLY_ALL, shares[-1] <= 1 - NEARLY_ALL
+        constant = ConstantBaseline.NEVER if is_never else None
+        constant = ConstantBaseline.ALWAYS if is_always else constant
+    value = head.score.value
+    is_beaten = value is not None and value <= _constant(kinds) + 1e-12
+    return constant or (ConstantBaseline.BEATEN if is_beaten else None)
+
+
+def _constant(kinds: Sequence[ScoreRow]) -> float:
+    counts = [row.score.n for row in kinds]
+    return max(counts) / sum(counts) if sum(counts) else 0.0

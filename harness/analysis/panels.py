@@ -1,21 +1,25 @@
-"""Runs of one recipe and ratings of one variant to a panel: people and judges on the same cells.
+"""Stored runs and people's ratings to panels: people and judges on the same cells.
 
-What a document and a system are, the task says; where the system is a sample's group, the model
-of each run rated the systems, and is a judge. Nothing here computes a statistic.
+Ratings are matched with the runs of their variant, and only runs of one recipe share a panel. The
+task sets what is a document and what a system; where the system is a sample's group, the model of
+each run rated the systems, and is a judge. Nothing here computes a statistic.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.data.ratings import Rating
+from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.parts import digest
 from harness.pipeline.scores import headline_label
 from harness.stats.estimate import Floats, ratio
-from harness.storage.runs import JudgeEntry, RunFile, SampleRecord
+from harness.storage.runs import RunFile, SampleRecord
 
 ALL_SYSTEMS = "all"
 Cell = tuple[str, str]
@@ -23,23 +27,10 @@ _Document = tuple[str, str]  # its name, and the decoding it is of, empty for al
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRun:
-    """What was run, and its rows."""
-
-    file: RunFile
-    rows: Sequence[SampleRecord]
-
-    @property
-    def by_group(self) -> bool:
-        """Whether the systems are the samples' groups, and the run's model a judge of them."""
-        return self.file.task.unit.system == "group"
-
-
-@dataclass(frozen=True, slots=True)
 class JudgeTable:
     """One judge's values of a panel's cells, NaN where it has none.
 
-    `model` is all, or the model that gave the ratings where a run's model is a judge.
+    `model` is "all", or the model that gave the ratings where a run's model is a judge.
     """
 
     judge: str
@@ -52,8 +43,8 @@ class JudgeTable:
 class Panel:
     """People's ratings, documents x systems x raters, and the judges' values of the same cells.
 
-    `unmatched` of the `offered` ratings are of nothing that was run; `recipe` is what a
-    signature says before the judge, `given` what it says after it.
+    `unmatched` of the `offered` ratings are of nothing that was run; `recipe` is the part of a
+    signature before the judge, `given` the part after it.
     """
 
     task: str
@@ -74,7 +65,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class RatingTarget:
-    """A rating with the variant it is of, and the decoding, null where it is of all."""
+    """A rating and the decoding of the answer that it is of, None where it is of all."""
 
     rating: Rating
     decoding: str | None
@@ -82,7 +73,7 @@ class RatingTarget:
 
 @dataclass(frozen=True, slots=True)
 class _JudgeColumn:
-    """A judge of one panel: its name, the model it stands for, its recipe and its snapshot."""
+    """A judge of one panel: its name, the model that it is or "all", its recipe and snapshot."""
 
     judge: str
     model: str
@@ -92,26 +83,26 @@ class _JudgeColumn:
 
 def panel_of(
     runs: Sequence[StoredRun],
-    aims: Sequence[RatingTarget],
+    targets: Sequence[RatingTarget],
     *,
     where: tuple[str, str],
     judges: Sequence[str],
 ) -> Panel:
-    """The panel of runs of one recipe."""
+    """The panel of runs of one recipe; `where` is its variant and scale."""
     variant, scale = where
     rows = [(run, row) for run in runs for row in run.rows if row.variant == variant]
-    places = {named(run, row): _cell(run, row.sample) for run, row in rows}
+    cells = {named(run, row): _cell(run, row.sample) for run, row in rows}
     by_group = runs[0].by_group
-    there = [
-        (places[key], aim)
-        for aim in aims
-        if (key := (aim.rating.sample_id, "" if by_group else aim.rating.model)) in places
+    matched = [
+        (cells[key], target)
+        for target in targets
+        if (key := (target.rating.sample_id, "" if by_group else target.rating.model)) in cells
     ]
     clusters = {_cell(run, row.sample)[0]: row.sample.cluster for run, row in rows}
     people = [
-        ((cell[0], aim.decoding or ""), cell[1], aim.rating.rater, aim.rating.value)
-        for cell, aim in there
-        if aim.rating.value is not None
+        ((cell[0], target.decoding or ""), cell[1], target.rating.rater, target.rating.value)
+        for cell, target in matched
+        if target.rating.value is not None
     ]
     documents = sorted({document for document, _, _, _ in people})
     systems = sorted({system for _, system, _, _ in people})
@@ -131,13 +122,12 @@ def panel_of(
         decodings=tuple(dict.fromkeys(row.decoding for _, row in rows)),
         recipe="|".join(recipe_of(runs[0], variant)[:3]),
         given=f"ratings:{digest(sorted(people))[:8]},{scale}|v{file.version}",
-        offered=len(aims),
-        unmatched=len(aims) - len(there),
+        offered=len(targets),
+        unmatched=len(targets) - len(matched),
     )
 
 
 def _cell(run: StoredRun, sample: Sample) -> Cell:
-    """The document and the system of a response, as the task takes them."""
     unit = run.file.task.unit
     document = sample.id if unit.document == "sample" else sample.cluster
     return document, run.file.model.name if unit.system == "model" else sample.group
@@ -149,77 +139,64 @@ def _judge_tables(
     *,
     judges: Sequence[str],
 ) -> Iterator[JudgeTable]:
-    """Each judge's values; those that different snapshots or recipes stand behind are apart."""
+    """Each judge's values, apart for each recipe and snapshot of the judge."""
     cells: dict[_JudgeColumn, list[tuple[_Document, str, str, float]]] = {}
     models: dict[_JudgeColumn, set[str]] = {}
     for run, row in rows:
+        tested = run.file.model
         for entry in run.file.judges:
             if (judges and entry.name not in judges) or entry.name not in row.verdicts:
                 continue
             verdict = row.verdicts[entry.name]
-            witness = _witness(run, entry, verdict.served or "")
-            models.setdefault(witness, set()).add(_model(run))
+            model = tested.name if run.by_group else ALL_SYSTEMS
+            column = _JudgeColumn(entry.name, model, entry.recipe, verdict.served or "")
+            version = f"{tested.name}:{tested.kind}@{tested.revision or 'unknown'}"
+            models.setdefault(column, set()).add(version)
             if verdict.value is not None:
                 document, system = _cell(run, row.sample)
-                cells.setdefault(witness, []).extend(
-                    ((document, way), system, "", verdict.value) for way in ("", row.decoding)
+                cells.setdefault(column, []).extend(
+                    ((document, label), system, "", verdict.value) for label in ("", row.decoding)
                 )
-    # One that gave no value at all has no snapshot either, and is there all the same.
-    silent = [w for w in models if w not in cells and not any(_is_of(w, c) for c in cells)]
-    for witness in sorted([*cells, *silent], key=lambda w: (w.judge, w.model, w.recipe, w.served)):
-        values = _means(cells.get(witness, []), (*axes, [""]))[:, :, 0]
-        yield JudgeTable(
-            witness.judge, witness.model, _line(witness, models[witness], rows), values
-        )
+    # A judge that gave no value at all has no snapshot either, and gets a table all the same.
+    voiced = {replace(column, served="") for column in cells}
+    silent = [c for c in models if c not in cells and replace(c, served="") not in voiced]
+    for column in sorted([*cells, *silent], key=lambda c: (c.judge, c.model, c.recipe, c.served)):
+        values = _means(cells.get(column, []), (*axes, [""]))[:, :, 0]
+        yield JudgeTable(column.judge, column.model, _recipe(column, models[column], rows), values)
 
 
-def _witness(run: StoredRun, entry: JudgeEntry, served: str) -> _JudgeColumn:
-    model = run.file.model.name if run.by_group else ALL_SYSTEMS
-    return _JudgeColumn(entry.name, model, entry.recipe, served)
-
-
-def _is_of(one: _JudgeColumn, other: _JudgeColumn) -> bool:
-    """Whether two differ in their snapshots at most."""
-    return replace(one, served="") == replace(other, served="")
-
-
-def _model(run: StoredRun) -> str:
-    model = run.file.model
-    return f"{model.name}:{model.kind}@{model.revision or 'unknown'}"
-
-
-def _line(
-    witness: _JudgeColumn, models: Iterable[str], rows: Sequence[tuple[StoredRun, SampleRecord]]
+def _recipe(
+    column: _JudgeColumn, models: Iterable[str], rows: Sequence[tuple[StoredRun, SampleRecord]]
 ) -> str:
     """The part of a signature on models, decodings and judge."""
     file = rows[0][0].file
-    if witness.model != ALL_SYSTEMS:
-        file = next(run.file for run, _ in rows if run.file.model.name == witness.model)
-    name, way = witness.recipe.split("|")
-    judge = f"{name}@{witness.served}" if witness.served else name
-    fields = ("+".join(sorted(models)), _drawn(file), judge, way)
-    # A snapshot's name is a server's to choose: it ends neither the field nor the line.
+    if column.model != ALL_SYSTEMS:
+        file = next(run.file for run, _ in rows if run.file.model.name == column.model)
+    name, method = column.recipe.split("|")
+    judge = f"{name}@{column.served}" if column.served else name
+    fields = ("+".join(sorted(models)), _sampling(file), judge, method)
+    # A server chooses its snapshot's name, which must end neither the field nor the line.
     return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
 
 
-def _drawn(file: RunFile) -> str:
-    """How answers were drawn."""
-    ways = headline_label([f"T{decoding.temperature:g}" for decoding in file.run.decodings])
-    return f"{ways},n{file.run.decodings[0].n},s{file.run.seed}"
+def _sampling(file: RunFile) -> str:
+    """The temperatures, the number of answers and the seed, as signatures have them."""
+    label = headline_label([f"T{decoding.temperature:g}" for decoding in file.run.decodings])
+    return f"{label},n{file.run.decodings[0].n},s{file.run.seed}"
 
 
 def _means(
     values: Iterable[tuple[_Document, str, str, float]],
     axes: tuple[Sequence[_Document], Sequence[str], Sequence[str]],
 ) -> Floats:
-    """Values by document, system and rater: the mean of those of one place, NaN without any."""
-    places = [{name: place for place, name in enumerate(axis)} for axis in axes]
+    """The mean of the values of each document, system and rater, NaN without any."""
+    documents, systems, raters = ({name: at for at, name in enumerate(axis)} for axis in axes)
     sums, counts = (np.zeros([len(axis) for axis in axes]) for _ in range(2))
     for document, system, rater, value in values:
-        if document in places[0] and system in places[1]:
-            place = places[0][document], places[1][system], places[2][rater]
-            sums[place] += value
-            counts[place] += 1
+        if document in documents and system in systems:
+            cell = documents[document], systems[system], raters[rater]
+            sums[cell] += value
+            counts[cell] += 1
     return ratio(sums, counts)
 
 
@@ -229,10 +206,137 @@ def named(run: StoredRun, row: SampleRecord) -> tuple[str, str]:
 
 
 def recipe_of(run: StoredRun, variant: str) -> tuple[str, ...]:
-    """What runs share that may stand in one panel; its first three fields begin a signature."""
+    """The fields that runs of one panel share; the first three begin a signature."""
     file = run.file
     shared = (file.run.task, f"data:{file.data.label}", variant)
     if run.by_group:
         return shared
     words = f"{file.run.task}:{file.variants[variant][:8]}"
-    return (words, *shared[1:], _drawn(file), f"v{file.version}")
+    return (words, *shared[1:], _sampling(file), f"v{file.version}")
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementQuery:
+    """The judges and variants to compare, by name; without any, all judges, or those rated.
+
+    `is_strict` refuses ratings of unknown samples and models.
+    """
+
+    judges: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    is_strict: bool = False
+
+
+def match_ratings(
+    runs: Sequence[StoredRun], ratings: Sequence[Rating], query: AgreementQuery
+) -> list[Panel]:
+    """A panel for each variant, scale and recipe; of several recipes, those that were rated."""
+    matched: list[Panel] = []
+    for (variant, scale), targets in _targets(runs, ratings, _wanted(runs, query)).items():
+        chosen = [run for run in runs if variant in run.file.run.variants]
+        if query.is_strict:
+            _check_known(chosen, targets, variant=variant)
+        several = [
+            panel_of(members, targets, where=(variant, scale), judges=query.judges)
+            for members in _by_recipe(chosen, variant)
+        ]
+        matched += [panel for panel in several if panel.documents] or several[:1]
+    if not matched:
+        wanted = ", ".join(query.variants or runs[-1].file.task.default_variants[:1])
+        raise StoreError(f"no run of variant {wanted} that was rated; run it, or see --variant")
+    return matched
+
+
+def unmatched(runs: Sequence[StoredRun], ratings: Sequence[Rating]) -> int:
+    """How many ratings are of a variant that no run has."""
+    known = _variants(runs)
+    ran = {name for run in runs for name in run.file.run.variants}
+    variants = [_variant_of(rating.scale, known)[0] for rating in ratings]
+    return sum(variant is not None and variant not in ran for variant in variants)
+
+
+def _wanted(runs: Sequence[StoredRun], query: AgreementQuery) -> set[str]:
+    """The variants asked for by name; judges that read no run are refused."""
+    judges = sorted({entry.name for run in runs for entry in run.file.judges})
+    for name in query.judges:
+        if name not in judges:
+            raise SpecError(f"no run was read by judge {name!r}{did_you_mean(name, judges)}")
+    known = sorted(_variants(runs))
+    if "all" in query.variants:
+        return set(known)
+    return {_full_name(name, known) for name in query.variants}
+
+
+def _variants(runs: Sequence[StoredRun]) -> set[str]:
+    return {name for run in runs for name in (*run.file.task.variants, *run.file.run.variants)}
+
+
+def _full_name(name: str, known: list[str]) -> str:
+    """The variant of a name, which may be the part after the variant's first colon."""
+    ends = [variant for variant in known if variant.partition(":")[2] == name]
+    if name not in known and len(ends) != 1:
+        raise SpecError(f"no variant {name!r}{did_you_mean(name, [*known, 'all'])}")
+    return name if name in known else ends[0]
+
+
+def _check_known(
+    runs: Sequence[StoredRun], targets: Sequence[RatingTarget], *, variant: str
+) -> None:
+    by_group = bool(runs) and runs[-1].by_group
+    known = {named(run, row) for run in runs for row in run.rows if row.variant == variant}
+    for rating in (target.rating for target in targets):
+        if (rating.sample_id, "" if by_group else rating.model) not in known:
+            raise DataError(
+                f"{rating.place}: no run of variant {variant} has sample {rating.sample_id!r} by "
+                f"model {rating.model!r}; correct the names, or leave --strict out"
+            )
+
+
+def _targets(
+    runs: Sequence[StoredRun], ratings: Sequence[Rating], wanted: set[str]
+) -> dict[tuple[str, str], list[RatingTarget]]:
+    """Ratings by variant and scale: a scale that names a variant goes with that one alone."""
+    task = runs[-1].file.task
+    known = _variants(runs)
+    ran = {name for run in runs for name in run.file.run.variants}
+    targets: dict[tuple[str, str], list[RatingTarget]] = {}
+    for rating in ratings:
+        variant, decoding = _variant_of(rating.scale, known)
+        if variant is None:
+            names, scale = wanted or set(task.default_variants[:1]), rating.scale
+        else:
+            names, scale = {variant} & (wanted or known), variant
+        for name in sorted(names & ran):
+            targets.setdefault((name, scale), []).append(RatingTarget(rating, decoding))
+    return dict(sorted(targets.items()))
+
+
+def _variant_of(scale: str, known: set[str]) -> tuple[str | None, str | None]:
+    """The variant and the decoding that a scale such as `base` or `base@T0.3` names."""
+    if scale in known:
+        return scale, None
+    variant, _, decoding = scale.rpartition("@")
+    return (variant, decoding) if variant in known else (None, None)
+
+
+def _by_recipe(runs: Sequence[StoredRun], variant: str) -> Iterator[list[StoredRun]]:
+    """Runs that may be compared: systems need one recipe, judges of systems only one data set."""
+    by_recipe: dict[tuple[str, ...], list[StoredRun]] = {}
+    for run in runs:
+        by_recipe.setdefault(recipe_of(run, variant), []).append(run)
+    return (_fullest(members) for _, members in sorted(by_recipe.items(), key=itemgetter(0)))
+
+
+def _fullest(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """One run of each model, the one with most rows; two versions of one model are refused."""
+    best: dict[str, StoredRun] = {}
+    for run in runs:
+        other = best.setdefault(run.file.model.name, run)
+        if other.file.model.identity != run.file.model.identity:
+            raise StoreError(
+                f"two versions of model {run.file.model.name} ran ({other.file.digest[:12]}, "
+                f"{run.file.digest[:12]}), and ratings name the model alone; move one run away"
+            )
+        if len(run.rows) > len(other.rows):
+            best[run.file.model.name] = run
+    return [best[name] for name in sorted(best)]

@@ -1,7 +1,7 @@
 """Points, lines, bands and bars to a picture: SVG text, the same bytes for the same numbers.
 
-Plots stand beside each other and share one legend. Nothing here computes a statistic or writes
-a file; text in a picture is escaped.
+Plots are side by side and share one legend. Nothing here computes a statistic or writes a file;
+text in a picture is escaped.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ Form = Literal["points", "line", "dashed", "bars"]
 class Series:
     """Values at places, with intervals where `low` and `high` are given; NaN is not drawn.
 
-    Points have bars for their intervals, lines a band. Bars of a histogram stand from `x` to the
-    next place in `to`. Series of one `label` have one colour and one line in the legend.
+    Points have bars for their intervals, lines a band. Bars of a histogram reach from `x` to the
+    same place in `to`. Series of one `label` have one colour and one line in the legend.
     """
 
     label: str
@@ -53,7 +53,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Where values stand on the paper."""
+    """Values to places on the paper."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
@@ -97,8 +97,8 @@ def ticks(low: float, high: float) -> list[float]:
     unit = 10.0 ** floor(log10(rough))
     step = next(unit * part for part in (1, 2, 2.5, 5, 10) if unit * part >= rough * 0.999)
     first = floor(low / step + 0.999999)
-    found = [round(step * at, 10) for at in range(first, first + 12)]
-    return [value for value in found if value <= high + step * 1e-6]
+    ticks = [round(step * at, 10) for at in range(first, first + 12)]
+    return [value for value in ticks if value <= high + step * 1e-6]
 
 
 def _plot(plot: Plot, *, left: float, colours: dict[str, str]) -> list[str]:
@@ -118,7 +118,6 @@ def _range(series: Sequence[Series]) -> tuple[float, float]:
 
 
 def _frame(axes: _Axes, plot: Plot) -> list[str]:
-    """Axes with their ticks and names."""
     (x_low, x_high), (y_low, y_high) = axes.x_range, axes.y_range
     bottom, start = axes.y(y_low), axes.x(x_low)
     lines = _places(axes, plot, bottom)
@@ -204,11 +203,10 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
     return f'<line {ends} stroke="{colour}"/>'
 
 
-def _text(x: float, y: float, said: str, *, anchor: str = "start", more: str = "") -> str:
+def _text(x: float, y: float, text: str, *, anchor: str = "start", more: str = "") -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f"<text {place}{more}>{_escaped(said)}</text>"
+    return f"<text {place}{more}>{_escaped(text)}</text>"
 
 
-def _escaped(said: str) -> str:
-    """Text as XML can hold it."""
-    return escape("".join(part for part in said if part.isprintable() or part == " "))
+def _escaped(text: str) -> str:
+    return escape("".join(char for char in text if char.isprintable() or char == " "))

@@ -1,7 +1,7 @@
-"""Runs to the sheets that people rate, blind and shuffled, and the key that tells what was what.
+"""Runs to the sheets that people rate, blind and shuffled, and to the key of each sheet.
 
-A sheet shows what a prompt may show and the answer: no model, no reference, no verdict. Which
-row is whose stands in the key alone.
+A sheet shows what a prompt may show and the answer: no model, no reference, no verdict. Only the
+key has the sample and model of each row.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from harness.data.ratings import Target, unguarded
 from harness.errors import SpecError, did_you_mean
 from harness.parts import digest
 from harness.pipeline.plan import subsample
-from harness.storage.csv import csv_line
+from harness.storage.csv import csv_text
 from harness.storage.runs import RunFile, RunFolder, SampleRecord
 from harness.storage.tables import read_rows
 
@@ -23,7 +23,7 @@ KEY_COLUMNS = ("row", "task", "sample_id", "model", "variant", "decoding", "scal
 
 @dataclass(frozen=True, slots=True)
 class SheetEntry:
-    """One row of a sheet: an opaque id, the texts shown, and whose answer it is."""
+    """One row of a sheet: an opaque id, the texts shown, and the sample and model of the answer."""
 
     id: str
     fields: Mapping[str, str]
@@ -38,7 +38,7 @@ class SheetEntry:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Rows in the order they are rated in, and how many responses had no answer to show."""
+    """Rows in the order of rating, and how many responses had no answer to show."""
 
     entries: tuple[SheetEntry, ...]
     unanswered: int
@@ -52,7 +52,11 @@ class Sheet:
 def draw_sheet(
     folders: Sequence[RunFolder], *, variants: Sequence[str], seed: int, limit: int | None
 ) -> Sheet:
-    """The answers of some runs of one task, shuffled; `limit` counts samples, all models' each."""
+    """The answers of some runs of one task, shuffled; `limit` counts samples, not answers.
+
+    SpecError for runs of several tasks, without answers, or with two answers of one model to one
+    sample.
+    """
     runs = [(folder.read(), folder.read_rows()) for folder in folders]
     if len(tasks := sorted({file.run.task for file, _ in runs})) > 1:
         raise SpecError(f"runs of tasks {', '.join(tasks)}: make a sheet for each task")
@@ -85,34 +89,31 @@ def shown(sheet: Sheet) -> list[dict[str, str]]:
 
 
 def column(field: str) -> str:
-    """The column of a field; one that would pass for another column gets a name of its own."""
+    """The column of a field; one with the name of another column gets an underscore."""
     return f"{field}_" if field in (ROW, ANSWER, RATING) else field
 
 
 def sheet_text(sheet: Sheet) -> str:
     """A sheet as CSV, formula-safe, with a blank column for the rating."""
     head = (ROW, *map(column, sheet.fields), ANSWER, RATING)
-    lines = [[*row.values(), None] for row in shown(sheet)]
-    return "".join(map(csv_line, [head, *lines]))
+    return csv_text(head, ([*row.values(), None] for row in shown(sheet)))
 
 
 def key_text(sheet: Sheet) -> str:
-    """What each row of a sheet shows, as CSV."""
+    """The key of a sheet as CSV: the sample, model, variant and scale of each row."""
     lines = [
         (e.id, e.task, e.sample_id, e.model, e.variant, e.decoding, e.scale) for e in sheet.entries
     ]
-    return "".join(map(csv_line, [KEY_COLUMNS, *sorted(lines)]))
+    return csv_text(KEY_COLUMNS, sorted(lines))
 
 
 def read_key(path: Path) -> dict[str, Target]:
-    """What each row of a sheet shows, from its key."""
-    found = {}
-    for row in read_rows(path, KEY_COLUMNS):
-        cells = {name: unguarded(row.cells[name]) for name in KEY_COLUMNS}
-        found[cells["row"]] = Target(
-            cells["task"], cells["sample_id"], cells["model"], cells["scale"]
-        )
-    return found
+    """The target of each row of a sheet, from its key."""
+    rows = [
+        {name: unguarded(row.cells[name]) for name in KEY_COLUMNS}
+        for row in read_rows(path, KEY_COLUMNS)
+    ]
+    return {r["row"]: Target(r["task"], r["sample_id"], r["model"], r["scale"]) for r in rows}
 
 
 def _of_variants(
@@ -128,9 +129,9 @@ def _of_variants(
 
 
 def _entry(file: RunFile, row: SampleRecord, *, answer: str, seed: int) -> SheetEntry:
-    """A row of the sheet; where a variant is drawn in several ways, its scale says which."""
+    """A row of the sheet; with several decodings, the scale has the decoding too."""
     place = (file.run.task, row.sample.id, file.model.name, row.variant, row.decoding)
-    is_one_way = len(file.run.decodings) == 1
+    is_one_decoding = len(file.run.decodings) == 1
     return SheetEntry(
         # A letter first, or a spreadsheet takes some ids for numbers.
         id=f"r{digest((seed, file.digest, place))[:15]}",
@@ -141,12 +142,12 @@ def _entry(file: RunFile, row: SampleRecord, *, answer: str, seed: int) -> Sheet
         model=file.model.name,
         variant=row.variant,
         decoding=row.decoding,
-        scale=row.variant if is_one_way else f"{row.variant}@{row.decoding}",
+        scale=row.variant if is_one_decoding else f"{row.variant}@{row.decoding}",
     )
 
 
 def _check_ids(entries: Sequence[SheetEntry]) -> None:
-    """Refuse two answers of one model to the same question: no rating could tell them apart."""
+    """Refuse two answers of one model to the same question: a rating would be of both."""
     counts = Counter((e.sample_id, e.model, e.variant, e.decoding) for e in entries)
     for (sample, model, variant, decoding), count in counts.items():
         if count > 1:

@@ -1,19 +1,18 @@
-"""A run of a perturbed sample set to how many verdicts and answers a perturbation turns.
+"""A run of a perturbed sample set to flip rates: how many verdicts and answers change.
 
-Each perturbed sample is laid beside its original in the same run, under the same variant,
-decoding and judge. Perturbations that keep the meaning and others never share a row. Pure.
+Each perturbed sample is compared with its original in the same run, under the same variant,
+decoding and judge. Perturbations that keep the meaning and others never share a row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
-from harness.analysis.panels import StoredRun
 from harness.analysis.run_views import RIGHT_OR_WRONG, RunView, describe_run, views
+from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
 from harness.stats.intervals import Interval, mean_interval
-from harness.storage.csv import csv_line
 from harness.storage.runs import JudgeEntry
 
 KEEPING: Final = "all that keep the meaning"
@@ -23,14 +22,14 @@ Answers = Mapping[tuple[str, str, str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class FlipRate:
-    """One perturbation under one variant, decoding and judge, over `n` originals read twice.
+    """One perturbation under one variant, decoding and judge, over `n` pairs with both verdicts.
 
-    `value` is the share whose verdict is another than the original's, with its interval over
-    clusters of originals; `to_wrong` and `to_right` count the verdicts that were wholly right and
-    are wholly wrong, and the other way. `answers` is the share that choose another answer, null
-    where answers are no choices. `difference` is the mean verdict of the perturbed less that of
-    the originals. `missing` pairs lack a verdict, `unmatched` samples lack their original. Values
-    that cannot be had are null, with the `reason`.
+    `value`, 0 to 1, is the share of pairs whose verdicts differ, with its interval over clusters
+    of originals; `to_wrong` and `to_right` count the verdicts that were wholly right and are
+    wholly wrong, and the reverse. `answers` is the share that choose another answer, None where
+    answers are no choices. `difference` is the mean verdict of the perturbed less that of the
+    originals. `missing` pairs lack a verdict, `unmatched` samples lack their original. What has
+    no value is None, with the `reason`.
     """
 
     task: str
@@ -63,7 +62,7 @@ class FlipRate:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A perturbed sample's verdict and its original's, null where missing; and their answers."""
+    """The verdicts of an original and of its perturbed sample, None if missing; the answers."""
 
     perturbation: str
     keeps_meaning: bool
@@ -73,22 +72,14 @@ class _Pair:
     answers: tuple[str | None, str | None]
     is_matched: bool
 
-    @property
-    def turn(self) -> tuple[float, float] | None:
-        """Both verdicts, before and after; null where one is missing."""
-        if self.before is None or self.after is None:
-            return None
-        return self.before, self.after
-
 
 def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") -> list[FlipRate]:
     """Every perturbation by every judge, then those that keep the meaning and the others."""
     answers = {(row.variant, row.decoding, row.sample.id): row.answer for row in run.rows}
     if not any(BY in row.sample.references for row in run.rows):
         raise StoreError(
-            f"{describe_run(run.file)} has no perturbed samples; make some with `harness "
-            "perturb --task "
-            f"{run.file.run.task}`, and run the task that this writes"
+            f"{describe_run(run.file)} has no perturbed samples; make some with `harness perturb "
+            f"--task {run.file.run.task}`, and run the task that this writes"
         )
     has_choices = run.file.task.has_choices
     return [
@@ -99,29 +90,21 @@ def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") 
     ]
 
 
-def flip_text(rows: Sequence[FlipRate]) -> str:
-    """Rows as CSV."""
-    head = [part.name for part in fields(FlipRate)]
-    return "".join(map(csv_line, [head, *map(astuple, rows)]))
-
-
 def _pairs(view: RunView, answers: Answers) -> Iterator[_Pair]:
-    """Each perturbed sample of a view beside its original."""
-    for name, reading in view.readings.items():
-        told = reading.sample.references
-        if BY not in told:
+    for name, score in view.scores.items():
+        references = score.sample.references
+        if BY not in references:
             continue
-        original = view.readings.get(told[FROM][0])
-        said = tuple(
-            answers.get((view.variant, view.decoding, part)) for part in (told[FROM][0], name)
-        )
+        origin = references[FROM][0]
+        original = view.scores.get(origin)
+        before, after = (answers.get((view.variant, view.decoding, i)) for i in (origin, name))
         yield _Pair(
-            perturbation=told[BY][0],
-            keeps_meaning=told[KEEPS][0] == "yes",
-            cluster=reading.sample.cluster,
+            perturbation=references[BY][0],
+            keeps_meaning=references[KEEPS][0] == "yes",
+            cluster=score.sample.cluster,
             before=original.value if original else None,
-            after=reading.value,
-            answers=(said[0], said[1]),
+            after=score.value,
+            answers=(before, after),
             is_matched=original is not None,
         )
 
@@ -139,17 +122,16 @@ def _parts(pairs: Sequence[_Pair]) -> Iterator[tuple[str, list[_Pair]]]:
 def _row(
     view: RunView, name: str, pairs: Sequence[_Pair], *, seed: str, has_choices: bool
 ) -> FlipRate:
-    """The row of some pairs."""
-    matched = [pair for pair in pairs if pair.is_matched]
-    read = [pair for pair in matched if pair.turn is not None]
-    turns = [pair.turn for pair in read if pair.turn is not None]
+    matched = sum(pair.is_matched for pair in pairs)
+    read = [pair for pair in pairs if None not in (pair.before, pair.after)]
+    verdicts = [(pair.before or 0.0, pair.after or 0.0) for pair in read]
     clusters = [pair.cluster for pair in read]
     is_decided = view.judge.metric == RIGHT_OR_WRONG
-    flips = [(a != b, c) for (a, b), c in zip(turns, clusters, strict=True) if is_decided]
+    flips = [(a != b, c) for (a, b), c in zip(verdicts, clusters, strict=True) if is_decided]
     chosen = [pair for pair in read if has_choices and None not in pair.answers]
-    others = [(pair.answers[0] != pair.answers[1], pair.cluster) for pair in chosen]
-    found, other = _share(flips, seed=seed), _share(others, seed=seed)
-    moved = mean_interval([after - before for before, after in turns], clusters, seed=seed)
+    changes = [(pair.answers[0] != pair.answers[1], pair.cluster) for pair in chosen]
+    flip, change = _share(flips, seed=seed), _share(changes, seed=seed)
+    moved = mean_interval([after - before for before, after in verdicts], clusters, seed=seed)
     return FlipRate(
         task=view.file.run.task,
         model=view.file.model.name,
@@ -158,38 +140,37 @@ def _row(
         judge=view.judge.name,
         perturbation=name,
         keeps_meaning=pairs[0].keeps_meaning,
-        value=found.value,
-        low=found.low,
-        high=found.high,
+        value=flip.value,
+        low=flip.low,
+        high=flip.high,
         n=len(read),
         clusters=len(set(clusters)),
-        to_wrong=turns.count((1.0, 0.0)) if is_decided else None,
-        to_right=turns.count((0.0, 1.0)) if is_decided else None,
-        answers=other.value,
-        answers_low=other.low,
-        answers_high=other.high,
-        original=_mean([before for before, _ in turns]),
-        perturbed=_mean([after for _, after in turns]),
+        to_wrong=verdicts.count((1.0, 0.0)) if is_decided else None,
+        to_right=verdicts.count((0.0, 1.0)) if is_decided else None,
+        answers=change.value,
+        answers_low=change.low,
+        answers_high=change.high,
+        original=_mean([before for before, _ in verdicts]),
+        perturbed=_mean([after for _, after in verdicts]),
         difference=moved.value,
         difference_low=moved.low,
         difference_high=moved.high,
-        missing=len(matched) - len(read),
-        unmatched=len(pairs) - len(matched),
-        reason=_lack(turns, is_decided=is_decided),
+        missing=matched - len(read),
+        unmatched=len(pairs) - matched,
+        reason=_lack(verdicts, is_decided=is_decided),
         signature=view.signature(view.decoding),
     )
 
 
-def _lack(turns: Sequence[tuple[float, float]], *, is_decided: bool) -> str | None:
-    """Why a row has no share of flips; null where it has one."""
-    if not turns:
+def _lack(verdicts: Sequence[tuple[float, float]], *, is_decided: bool) -> str | None:
+    if not verdicts:
         return "no pair with both verdicts"
     return None if is_decided else "verdicts are not right or wrong: see the difference"
 
 
-def _share(held: Sequence[tuple[bool, str]], *, seed: str) -> Interval:
-    """The share of what holds, with its interval over clusters."""
-    return mean_interval([float(it) for it, _ in held], [name for _, name in held], seed=seed)
+def _share(flags: Sequence[tuple[bool, str]], *, seed: str) -> Interval:
+    """The share of flags that hold, with its interval over their clusters."""
+    return mean_interval([float(is_so) for is_so, _ in flags], [c for _, c in flags], seed=seed)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,26 +1,29 @@
-"""Stored runs to views: what one judge makes of each sample, under one variant and decoding.
+"""Stored runs to views: one judge's score of each sample, under one variant and decoding.
 
-The variants of a pool, which are orders of the same choices, are one more view together. Nothing
-here compares two views.
+The variants of a pool, which are orders of the same choices, are one more view together. Also
+here: the choice of the judges whose views are compared. Nothing here compares two views.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
 
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.label import THROUGH
 from harness.judges.swapped import SWAPPED
 from harness.pipeline import choice_scores
 from harness.pipeline.scores import pools, signature
+from harness.stats.estimate import mean
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
+
+RIGHT_OR_WRONG = "accuracy"
+"""The metric of judges whose verdict is 1, 0 or, for a tie, between."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemScore:
-    """What a judge makes of one sample; `value` is null where the verdict is missing."""
+    """One judge's score of one sample; `value` is None where the verdict is missing."""
 
     sample: Sample
     value: float | None
@@ -28,7 +31,7 @@ class ItemScore:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """One run as one judge reads it under a variant or pool; its readings by sample id.
+    """One judge's scores of a run under a variant or pool, by sample id.
 
     `snapshots` are those of the model under test and of the judge model, empty where unknown.
     """
@@ -37,35 +40,30 @@ class RunView:
     judge: JudgeEntry
     variant: str
     decoding: str
-    readings: Mapping[str, ItemScore]
+    scores: Mapping[str, ItemScore]
     snapshots: tuple[str, str]
     is_pool: bool = False
 
     def signature(self, decoding: str) -> str:
-        """The recipe of these readings in one line, under the name of its decodings."""
-        return signature(
-            self.file,
-            self.judge,
-            variant=self.variant,
-            decoding=decoding,
-            snapshots=self.snapshots,
-        )
+        """The recipe of these scores in one line, under the name of its decodings."""
+        recipe = {"variant": self.variant, "decoding": decoding}
+        return signature(self.file, self.judge, **recipe, snapshots=self.snapshots)
 
 
 def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
     """Every view of a run by a judge: its variants, then the pools that are whole."""
     snapshots = _snapshots(run, judge)
-    read: dict[tuple[str, str], dict[str, ItemScore]] = {}
+    scores: dict[tuple[str, str], dict[str, ItemScore]] = {}
     for row, verdict in _read(run.rows, judge):
-        held = read.setdefault((row.variant, row.decoding), {})
-        held[row.sample.id] = ItemScore(row.sample, verdict.value)
-    found = [RunView(run.file, judge, *key, held, snapshots) for key, held in read.items()]
+        own = scores.setdefault((row.variant, row.decoding), {})
+        own[row.sample.id] = ItemScore(row.sample, verdict.value)
+    result = [RunView(run.file, judge, *key, own, snapshots) for key, own in scores.items()]
     for pool, members in pools(run.file.task).items():
-        for decoding in dict.fromkeys(way for name, way in read if name in members):
-            if all((name, decoding) in read for name in members):
-                held = _pooled(run.rows, judge, members=members, decoding=decoding)
-                found.append(RunView(run.file, judge, pool, decoding, held, snapshots, True))
-    return found
+        for decoding in dict.fromkeys(label for name, label in scores if name in members):
+            if all((name, decoding) in scores for name in members):
+                own = _pooled(run.rows, judge, members=members, decoding=decoding)
+                result.append(RunView(run.file, judge, pool, decoding, own, snapshots, True))
+    return result
 
 
 def _read(
@@ -76,120 +74,112 @@ def _read(
 
 def _snapshots(run: StoredRun, judge: JudgeEntry) -> tuple[str, str]:
     """The one pair of snapshots behind a judge's verdicts on a run; several are refused."""
-    found = {
+    pairs = {
         (row.served or "", verdict.served or "")
         for row, verdict in _read(run.rows, judge)
         if verdict.value is not None
     }
-    if len(found) > 1:
-        told = "; ".join(" by ".join(part or "unknown" for part in pair) for pair in sorted(found))
+    if len(pairs) > 1:
+        names = "; ".join(" by ".join(name or "unknown" for name in pair) for pair in sorted(pairs))
         raise StoreError(
-            f"{describe_run(run.file)}, judge {judge.name}: several snapshots stand "
-            "behind its verdicts "
-            f"({told}), which share no row; name one in the model's YAML and repeat the run"
+            f"{describe_run(run.file)}, judge {judge.name}: its verdicts are of several snapshots "
+            f"({names}), which share no row; name one in the model's YAML and repeat the run"
         )
-    return found.pop() if found else ("", "")
+    return pairs.pop() if pairs else ("", "")
 
 
 def _pooled(
     rows: Sequence[SampleRecord], judge: JudgeEntry, *, members: Sequence[str], decoding: str
 ) -> dict[str, ItemScore]:
     """Each sample over the variants of a pool; it is missing where any of them is."""
-    held: dict[str, list[tuple[SampleRecord, VerdictRecord]]] = {}
+    by_sample: dict[str, list[tuple[SampleRecord, VerdictRecord]]] = {}
     for row, verdict in _read(rows, judge):
         if row.variant in members and row.decoding == decoding:
-            held.setdefault(row.sample.id, []).append((row, verdict))
-    return {name: ItemScore(part[0][0].sample, _together(part)) for name, part in held.items()}
+            by_sample.setdefault(row.sample.id, []).append((row, verdict))
+    return {name: ItemScore(own[0][0].sample, _together(own)) for name, own in by_sample.items()}
 
 
-def _together(readings: Sequence[tuple[SampleRecord, VerdictRecord]]) -> float | None:
-    """The reading of a sample shown in several orders, by its averaged probabilities.
+def _together(orders: Sequence[tuple[SampleRecord, VerdictRecord]]) -> float | None:
+    """The score of a sample shown in several orders, by its averaged probabilities.
 
     Without probabilities, as of written answers, it is the mean of its verdicts.
     """
-    values = [verdict.value for _, verdict in readings if verdict.value is not None]
-    if len(values) < len(readings):
+    values = [verdict.value for _, verdict in orders if verdict.value is not None]
+    if len(values) < len(orders):
         return None
-    if all(verdict.shares for _, verdict in readings):
-        return choice_scores.permuted(readings)[0]
-    return fsum(values) / len(values)
-
-
-RIGHT_OR_WRONG = "accuracy"
+    if all(verdict.shares for _, verdict in orders):
+        return choice_scores.permuted(orders)[0]
+    return mean(values)
 
 
 def judge_named(run: StoredRun, name: str) -> JudgeEntry:
-    """The judge of a name, which must have read the run."""
+    """The judge of a name; SpecError where it has not read the run."""
     entries = {entry.name: entry for entry in run.file.judges}
     if name not in entries:
         raise SpecError(
-            f"{describe_run(run.file)} was not read by judge "
-            f"{name!r}{did_you_mean(name, list(entries))}; "
-            f"have it read: harness judge {run.file.digest[:12]} --judge {name}"
+            f"{describe_run(run.file)} was not read by judge {name!r}"
+            f"{did_you_mean(name, list(entries))}; have it read: "
+            f"harness judge {run.file.digest[:12]} --judge {name}"
         )
     return entries[name]
 
 
 def response_judges(run: StoredRun) -> list[JudgeEntry]:
-    """The judges that say right or wrong of a run's responses, the task's own first."""
+    """The judges whose verdict on a response is right or wrong, the task's own first."""
     own = list(run.file.task.judges)
 
     def place(entry: JudgeEntry) -> int:
         plain = entry.name.partition(THROUGH)[0]
         return own.index(plain) if plain in own else len(own)
 
-    found = [
+    judges = [
         entry
         for entry in run.file.judges
         if entry.metric == RIGHT_OR_WRONG and not entry.step and not entry.name.endswith(SWAPPED)
     ]
-    return sorted(found, key=place)
-
-
-def step_judges(run: StoredRun) -> list[JudgeEntry]:
-    """The judges that say right or wrong of what an earlier step came to."""
-    return [entry for entry in run.file.judges if entry.step and not entry.name.endswith(SWAPPED)]
+    return sorted(judges, key=place)
 
 
 def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None:
-    """The judge most like another: one that asks the same model, then one of the same way.
+    """The judge most like another: one that asks the same model, then one of the same method.
 
-    The way is what a recipe says last: the encoder, or in how many orders a model is asked.
+    The method ends a recipe: the encoder, or in how many orders a model is asked. None without
+    others.
     """
 
     def likeness(other: JudgeEntry) -> tuple[bool, bool]:
-        way = judge.recipe.rpartition("|")[2] == other.recipe.rpartition("|")[2]
-        return judge.identity == other.identity, way
+        is_same_method = judge.recipe.rpartition("|")[2] == other.recipe.rpartition("|")[2]
+        return judge.identity == other.identity, is_same_method
 
     return max(others, key=likeness, default=None)
 
 
 def describe_run(file: RunFile) -> str:
-    """How messages name a run."""
+    """A run in words, for messages."""
     return f"run {file.digest[:12]} ({file.model.name} on {file.run.task})"
 
 
 def right_or_wrong_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
-    """The judges of a run that say right or wrong: the one named, or all that read responses."""
-    found = response_judges(run) if name is None else [judge_named(run, name)]
-    if bad := [entry for entry in found if entry.metric != RIGHT_OR_WRONG]:
+    """The judges of a run that give right or wrong: the one named, or all that read responses."""
+    judges = response_judges(run) if name is None else [judge_named(run, name)]
+    if bad := [entry for entry in judges if entry.metric != RIGHT_OR_WRONG]:
         raise SpecError(
-            f"judge {bad[0].name} gives {bad[0].metric}, not right or wrong, and cannot be laid "
-            "beside another task's; name another judge"
+            f"judge {bad[0].name} gives {bad[0].metric}, not right or wrong, and cannot be "
+            "compared with another task's; name another judge"
         )
-    if not found:
+    if not judges:
         raise SpecError(
-            f"{describe_run(run.file)}: no judge has said right or wrong of its "
-            "responses; have one: "
-            f"harness judge {run.file.digest[:12]} --judge NAME"
+            f"{describe_run(run.file)}: no judge has said right or wrong of its responses; have "
+            f"one: harness judge {run.file.digest[:12]} --judge NAME"
         )
-    return found
+    return judges
 
 
 def intention_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
     """The judges of a run that read an earlier step: the one named, or all."""
     if name is None:
-        return step_judges(run)
+        own = run.file.judges
+        return [entry for entry in own if entry.step and not entry.name.endswith(SWAPPED)]
     if (entry := judge_named(run, name)).step is None:
         raise SpecError(
             f"judge {name} reads responses, not what was spelled out before; name one that has a "
@@ -210,7 +200,7 @@ def judges_of_both(
         ours = [entry for entry in runs[0].file.judges if not entry.name.endswith(SWAPPED)]
         pairs = [(entry, theirs[entry.name]) for entry in ours if entry.name in theirs]
     alike = [(one, other) for one, other in pairs if _recipe(one) == _recipe(other)]
-    told = [
+    notes = [
         f"recipes differ: {one.recipe} read {describe_run(runs[0].file)}, {other.recipe} read "
         f"{describe_run(runs[1].file)}"
         for one, other in pairs
@@ -218,9 +208,9 @@ def judges_of_both(
     ]
     if not alike:
         read = [", ".join(entry.name for entry in run.file.judges) or "nobody" for run in runs]
-        fact = told[0] if told else f"read by no judge alike: {read[0]}; {read[1]}"
+        fact = notes[0] if notes else f"read by no judge alike: {read[0]}; {read[1]}"
         raise SpecError(f"{fact}; have one judge read both: harness judge RUN --judge NAME")
-    return alike, told
+    return alike, notes
 
 
 def _recipe(judge: JudgeEntry) -> tuple[str | None, ...]:

@@ -1,38 +1,31 @@
 """Published numbers and the data at hand to what our own code makes of them, cell by cell.
 
-Nothing is fetched, asked or printed. What recomputes a cell is looked up by name in one literal
-table; what was published stands in configs/golden/ alone.
+Nothing is fetched, asked or printed. What was published is in configs/golden/ alone; what
+recomputes it is a function of a module of `published/`, one module a source.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
-from harness.analysis.published import (
-    emphasized_talk,
-    hu2022,
-    intent_resolution,
-    ishate,
-    ludwig,
-    statistics,
-    topical_chat,
-)
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.specs.published import NOBODY, CellSpec, GoldenSpec, half_unit
 
 Values = Mapping[str, float | None]
 Locate = Callable[[str], Path | None]
-"""Where the folder of a source is; null where it is not at hand."""
+"""The folder of a source, None where it is not at hand."""
 
+SOURCES = ("emphasized_talk", "intent_resolution", "topical_chat", "ludwig", "ishate", "hu2022")
+"""The sources of data: each is a folder of the data and a module of `published/`."""
+_MODULES = (*SOURCES, "statistics")
 _ROUNDING = 1e-9  # of half a unit, which is no exact binary number
-_MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text-ada-001")
-_PROMPTS = ("geval", "llm_eval_no_cot", "analyze_rate")
 
 
 class CellStatus(StrEnum):
-    """What became of a cell."""
+    """How a published number compares with the recomputed one."""
 
     OK = "ok"
     DIFFERS = "differs"
@@ -43,7 +36,7 @@ class CellStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCell:
-    """One published number beside the recomputed one, null where there is none."""
+    """One published number and the recomputed one, None where there is none."""
 
     paper: str
     table: str
@@ -62,22 +55,21 @@ class VerifiedCell:
 
 @dataclass(frozen=True, slots=True)
 class FromFiles:
-    """A recomputation from files of a source, which `compute` takes the folder of."""
+    """A recomputation from files of a source: `compute` takes the source's folder."""
 
-    source: str
     files: tuple[str, ...]
     compute: Callable[[Path], Values]
 
 
 @dataclass(frozen=True, slots=True)
 class FromInputs:
-    """A recomputation from numbers that stand beside the cells."""
+    """A recomputation from numbers that are printed beside the cells."""
 
     compute: Callable[[Mapping[str, Sequence[float]]], Values]
 
 
 @dataclass(frozen=True, slots=True)
-class PaperResult:
+class _Result:
     """What a recomputation gave: values, or the status of all its cells and why."""
 
     values: Values
@@ -85,54 +77,16 @@ class PaperResult:
     reason: str | None = None
 
 
-RECOMPUTATIONS: Mapping[str, FromFiles | FromInputs] = {
-    "emphasized_talk": FromFiles("emphasized_talk", emphasized_talk.FILES, emphasized_talk.counts),
-    "emphasized_talk_ranking": FromInputs(emphasized_talk.ranking),
-    "intent_resolution": FromFiles(
-        "intent_resolution", intent_resolution.FILES, intent_resolution.counts
-    ),
-    **{
-        f"topical_chat_{attribute}_{prompt}": FromFiles(
-            "topical_chat",
-            (topical_chat.PEOPLE, f"results/gpt3.5_{short}_{prompt}.json"),
-            partial(
-                topical_chat.correlations,
-                attribute=attribute,
-                replies=f"results/gpt3.5_{short}_{prompt}.json",
-            ),
-        )
-        for attribute, short in (("naturalness", "nat"), ("coherence", "coh"))
-        for prompt in _PROMPTS
-    },
-    "ludwig": FromFiles("ludwig", ludwig.FILES, ludwig.people),
-    "ishate_rounds": FromFiles("ishate", ishate.ROUNDS, ishate.agreement),
-    "ishate_train": FromFiles("ishate", (ishate.TRAIN,), ishate.train_split),
-    "ishate_dev": FromFiles("ishate", (ishate.DEV,), ishate.dev_split),
-    "ishate_test": FromFiles("ishate", (ishate.TEST,), ishate.test_split),
-    "ishate_leakage": FromFiles("ishate", (ishate.TRAIN, ishate.DEV), ishate.leakage),
-    "ishate_originals": FromFiles(
-        "ishate", (ishate.TRAIN, ishate.DEV, ishate.TEST), ishate.originals
-    ),
-    "hu2022_prompts": FromFiles("hu2022", hu2022.prompt_files(), hu2022.prompts),
-    "hu2022_people": FromFiles("hu2022", hu2022.PEOPLE, hu2022.people),
-    **{
-        f"hu2022_{model}": FromFiles(
-            "hu2022", hu2022.answer_files(model), partial(hu2022.answers, model=model)
-        )
-        for model in _MODELS
-    },
-    **{
-        f"hu2022_{model}_and_people": FromFiles(
-            "hu2022",
-            (*hu2022.answer_files(model), *hu2022.PEOPLE),
-            partial(hu2022.answers_and_people, model=model),
-        )
-        for model in _MODELS
-    },
-    "williams": FromInputs(statistics.williams),
-    "tie_calibration": FromInputs(statistics.tie_calibration),
-    "krippendorff": FromInputs(statistics.krippendorff),
-}
+@cache
+def recomputations() -> Mapping[str, tuple[str, FromFiles | FromInputs]]:
+    """Every recomputation by name, with the module of `published/` that it is in."""
+    return {
+        name: (module, recomputation)
+        for module in _MODULES
+        for name, recomputation in import_module(
+            f"harness.analysis.published.{module}"
+        ).RECOMPUTATIONS.items()
+    }
 
 
 def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> list[VerifiedCell]:
@@ -141,29 +95,20 @@ def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> list[VerifiedCel
 
 
 def _of_paper(paper: str, spec: GoldenSpec, locate: Locate) -> list[VerifiedCell]:
-    outcomes: dict[str, PaperResult] = {}
-    for name in dict.fromkeys(part.recompute for part in spec.all_cells):
-        if name != NOBODY:
-            outcomes[name] = _outcome(name, spec, locate)
-    return [_cell(paper, part, outcomes.get(part.recompute)) for part in spec.all_cells]
+    names = dict.fromkeys(cell.recompute for cell in spec.all_cells if cell.recompute != NOBODY)
+    results = {name: _result(name, spec, locate) for name in names}
+    return [_cell(paper, cell, results.get(cell.recompute)) for cell in spec.all_cells]
 
 
-def _outcome(name: str, spec: GoldenSpec, locate: Locate) -> PaperResult:
-    """What the recomputation of a name gives with the numbers and files at hand."""
-    if name not in RECOMPUTATIONS:
-        raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*RECOMPUTATIONS, NOBODY])}")
-    match RECOMPUTATIONS[name]:
-        case FromInputs(compute):
-            return _of_inputs(name, compute, spec)
-        case FromFiles(source, files, compute):
-            return _of_files(source, files, compute=compute, folder=locate(source))
-
-
-def _of_inputs(
-    name: str, compute: Callable[[Mapping[str, Sequence[float]]], Values], spec: GoldenSpec
-) -> PaperResult:
+def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
+    known = recomputations()
+    if name not in known:
+        raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*known, NOBODY])}")
+    source, recomputation = known[name]
+    if isinstance(recomputation, FromFiles):
+        return _of_files(source, recomputation, locate(source))
     try:
-        return PaperResult(compute(spec.numbers))
+        return _Result(recomputation.compute(spec.numbers))
     except KeyError as error:
         raise SpecError(
             f"{spec.paper}: recomputation {name} needs an input {error}; "
@@ -171,33 +116,30 @@ def _of_inputs(
         ) from None
 
 
-def _of_files(
-    source: str, files: Sequence[str], *, compute: Callable[[Path], Values], folder: Path | None
-) -> PaperResult:
+def _of_files(source: str, recomputation: FromFiles, folder: Path | None) -> _Result:
     """The values of files; where one cannot be read the cells differ, for something is amiss."""
     if folder is None:
-        return PaperResult({}, CellStatus.NO_DATA, f"no folder {source!r} in the data")
-    if missing := [name for name in files if not (folder / name).is_file()]:
-        return PaperResult({}, CellStatus.NO_DATA, f"no file {source}/{missing[0]}")
+        return _Result({}, CellStatus.NO_DATA, f"no folder {source!r} in the data")
+    if missing := [name for name in recomputation.files if not (folder / name).is_file()]:
+        return _Result({}, CellStatus.NO_DATA, f"no file {source}/{missing[0]}")
     try:
-        return PaperResult(compute(folder))
+        return _Result(recomputation.compute(folder))
     except DataError as error:
-        return PaperResult({}, CellStatus.DIFFERS, str(error))
+        return _Result({}, CellStatus.DIFFERS, str(error))
 
 
-def _cell(paper: str, spec: CellSpec, outcome: PaperResult | None) -> VerifiedCell:
-    """A cell, judged by what its recomputation gave; null where nobody can recompute it."""
-    outcome = outcome or PaperResult({}, CellStatus.LOST, spec.reason)
-    found, status, reason = None, outcome.status, outcome.reason
+def _cell(paper: str, spec: CellSpec, result: _Result | None) -> VerifiedCell:
+    result = result or _Result({}, CellStatus.LOST, spec.reason)
+    recomputed, status, reason = None, result.status, result.reason
     if status == CellStatus.OK:
-        found = _value(spec, outcome.values)
-        status, reason = _judged(spec, found)
+        recomputed = _value(spec, result.values)
+        status, reason = _status(spec, recomputed)
     return VerifiedCell(
         paper=paper,
         table=spec.table,
         cell=spec.cell,
         published=float(spec.published),
-        recomputed=found,
+        recomputed=recomputed,
         tolerance=_tolerance(spec),
         status=status,
         reason=reason,
@@ -213,13 +155,13 @@ def _value(spec: CellSpec, values: Values) -> float | None:
     return values[spec.value]
 
 
-def _judged(spec: CellSpec, found: float | None) -> tuple[CellStatus, str | None]:
-    """Whether a recomputed value is the published one, the one a reason explains, or neither."""
-    if found is None:
+def _status(spec: CellSpec, recomputed: float | None) -> tuple[CellStatus, str | None]:
+    """Whether a value is the published one, the one that a reason explains, or neither."""
+    if recomputed is None:
         return CellStatus.DIFFERS, "the data at hand gives no value"
-    if abs(found - float(spec.published)) <= _tolerance(spec) + _ROUNDING:
+    if abs(recomputed - float(spec.published)) <= _tolerance(spec) + _ROUNDING:
         return CellStatus.OK, None
-    if spec.found is not None and abs(found - float(spec.found)) <= half_unit(spec.found):
+    if spec.found is not None and abs(recomputed - float(spec.found)) <= half_unit(spec.found):
         return CellStatus.KNOWN, spec.known_difference
     return CellStatus.DIFFERS, None
 

@@ -13,7 +13,7 @@ from harness.cli.output import cell, echo, echo_table, log, p_value, put_rows
 if TYPE_CHECKING:
     from harness.analysis.compare import ComparisonRow
     from harness.analysis.curves import CurveRow
-    from harness.analysis.panels import StoredRun
+    from harness.analysis.stored_runs import StoredRun
 
 INTENTION = "intention_and_response"
 
@@ -54,23 +54,22 @@ def compare(
     Example:
       harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
     """
-    from harness.analysis.compare import (
-        BootstrapSettings,
-        comparison_name,
-        comparison_rows,
-        comparison_text,
-    )
+    from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
     from harness.analysis.pairings import PairingQuery, between, within
+    from harness.stats.intervals import BootstrapSettings
+    from harness.storage.csv import records_csv
 
     runs = _stored([name for name in (sides.first, sides.second) if name is not None], results)
     query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
     method = BootstrapSettings(seed, draws)
     pairings = between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)
-    rows = comparison_rows(pairings.found, method)
+    rows = comparison_rows(pairings.pairings, method)
     table = results / "comparisons" / comparison_name([run.file for run in runs], query, method)
     for note in pairings.notes:
         log(note)
-    put_rows(rows, {table: comparison_text(rows)}, is_json=is_json, show=lambda: _put(rows))
+    put_rows(
+        rows, {table: records_csv(ComparisonRow, rows)}, is_json=is_json, show=lambda: _put(rows)
+    )
     return ExitCode.of(_log_missing(rows) or pairings.unmatched)
 
 
@@ -92,9 +91,10 @@ def curve(
     The runs must be of one task, with implicitness from one scorer. The plot names each by its
     model, and by data, variant, decoding or snapshot where runs differ in these.
     """
-    from harness.analysis.curves import curve_name, curve_rows, curve_text, picture, together
+    from harness.analysis.curves import CurveRow, curve_name, curve_rows, picture, together
     from harness.errors import StoreError
     from harness.implicitness.bins import overlap_line
+    from harness.storage.csv import records_csv
     from harness.storage.files import refuse_file
 
     if choice.out is not None:
@@ -115,18 +115,18 @@ def curve(
     for line in filter(None, dict.fromkeys(lines)):
         log(line)
     path = (choice.out or results / "curves") / curve_name(rows)
-    files = {path.with_name(f"{path.name}.csv"): curve_text(rows)}
+    files = {path.with_name(f"{path.name}.csv"): records_csv(CurveRow, rows)}
     files[path.with_name(f"{path.name}.svg")] = picture(rows)
     put_rows(rows, files, is_json=is_json, show=lambda: _put_curves(rows))
     return ExitCode.DONE
 
 
 def _stored(names: Sequence[str], results: Path) -> "list[StoredRun]":
-    from harness.analysis.panels import StoredRun
+    from harness.analysis.stored_runs import StoredRun
     from harness.storage.runs import find_run
 
     folders = [find_run(results, name) for name in names]
-    return [StoredRun(folder.read(), folder.read_rows()) for folder in folders]
+    return [StoredRun.read(folder) for folder in folders]
 
 
 def _log_missing(rows: "Sequence[ComparisonRow]") -> bool:

@@ -85,16 +85,15 @@ def verify(
 
     A number is ok within half a unit of its last digit. The exit code is 1 if one differs.
     """
-    from harness.analysis.verify import RECOMPUTATIONS, CellStatus, FromFiles, verify
+    from harness.analysis.verify import SOURCES, CellStatus, verify
 
     registry = options.registry(home)
     names = [paper] if paper else registry.names("configs/golden")
     papers = {name: registry.golden(name) for name in names}
-    sources = {part.source for part in RECOMPUTATIONS.values() if isinstance(part, FromFiles)}
     folder = _folder(options.data_folder(data))
-    if data is not None and not any((folder / source).is_dir() for source in sources):
+    if data is not None and not any((folder / source).is_dir() for source in SOURCES):
         raise SpecError(
-            f"{folder}: no folder of a source in it ({', '.join(sorted(sources))}); name the "
+            f"{folder}: no folder of a source in it ({', '.join(sorted(SOURCES))}); name the "
             "folder that holds them"
         )
     cells = verify(papers, lambda name: path if (path := folder / name).is_dir() else None)

@@ -29,11 +29,11 @@ def leaderboard(
     rows, whatever is printed.
     """
     from harness.analysis.leaderboard import (
-        boards,
         collect,
+        judge_matrices,
         judge_warnings,
-        sensitivities,
-        side_by_side,
+        pair_sensitivities,
+        ranked_tables,
     )
     from harness.errors import StoreError
     from harness.storage.files import write_whole
@@ -49,10 +49,10 @@ def leaderboard(
     if is_json:
         echo_json(rows)
         return ExitCode.DONE
-    for board in boards(rows):
+    for board in ranked_tables(rows):
         _put_board(board)
-    _put_side_by_side(side_by_side(rows))
-    _put_sensitivities(sensitivities(rows))
+    _put_side_by_side(judge_matrices(rows))
+    _put_sensitivities(pair_sensitivities(rows))
     for warning in judge_warnings(rows):
         log(f"judge {warning.ceiling.judge} {_finding(warning)}: {warning.recipe}")
     log_alarms(rows)
@@ -79,13 +79,13 @@ def _chosen(rows: "list[ScoreRow]", task: str | None, variant: str | None) -> "l
 
 def _put_board(board: "RankedTable") -> None:
     """Print the rows of one recipe, with chance and cost if known for any."""
-    from harness.analysis.leaderboard import standing
+    from harness.analysis.leaderboard import rank_of
 
     has_chance = any(row.chance is not None for row in board.rows)
     has_cost = any(row.cost_usd is not None for row in board.rows)
     table = []
     for row in board.rows:
-        score, rank = row.score, standing(row, board).rank or "-"
+        score, rank = row.score, rank_of(row, board).rank or "-"
         cells: list[Cell] = [rank, row.model, score.value, (score.low, score.high)]
         cells += [row.chance] if has_chance else []
         cells += [score.n, sum(score.missing.values())]
@@ -130,10 +130,7 @@ def _put_side_by_side(tables: "Sequence[JudgeMatrix]") -> None:
         lines = [
             [
                 line.model,
-                *(
-                    "" if s is None else f"{cell(s.value)} ({s.rank or '-'})"
-                    for s in line.standings
-                ),
+                *("" if s is None else f"{cell(s.value)} ({s.rank or '-'})" for s in line.ranks),
             ]
             for line in table.lines
         ]

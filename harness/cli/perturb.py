@@ -118,17 +118,20 @@ def report(
     is_json: AsJson = False,
 ) -> int:
     """Count the verdicts and answers that each perturbation changes, with intervals by original."""
-    from harness.analysis.panels import StoredRun
-    from harness.analysis.robustness import flip_rows, flip_text
+    from harness.analysis.robustness import FlipRate, flip_rows
     from harness.analysis.run_views import judge_named
+    from harness.analysis.stored_runs import StoredRun
+    from harness.storage.csv import records_csv
     from harness.storage.runs import find_run
 
     folder = find_run(results, run)
-    stored = StoredRun(folder.read(), folder.read_rows())
+    stored = StoredRun.read(folder)
     judges = [judge_named(stored, one) for one in judge] if judge else stored.file.judges
     rows = flip_rows(stored, judges, seed=str(seed))
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
-    put_rows(rows, {table: flip_text(rows)}, is_json=is_json, show=lambda: _put_flips(rows))
+    put_rows(
+        rows, {table: records_csv(FlipRate, rows)}, is_json=is_json, show=lambda: _put_flips(rows)
+    )
     missing = max((row.missing for row in rows), default=0)
     unmatched = max((row.unmatched for row in rows), default=0)
     if missing or unmatched:

@@ -39,8 +39,9 @@ def profile(
     Gives the implicitness by label (histogram, mean, spread, quantiles) and the pragmatic distance
     of random pairs of texts. A text that cannot be scored is counted as missing, not as zero.
     """
-    from harness.analysis.profile import Sampling, picture, profile_text
+    from harness.analysis.profile import ProfileRow, Sampling, picture
     from harness.analysis.profile import profile as profile_of
+    from harness.storage.csv import records_csv
     from harness.storage.files import refuse_file
     from harness.storage.table_files import column_of
 
@@ -58,7 +59,7 @@ def profile(
         progress=ProgressLine("encoded"),
     )
     name = "stdin" if file == STDIN else Path(file).name
-    files = {out / "profile.csv": profile_text(found.rows)}
+    files = {out / "profile.csv": records_csv(ProfileRow, found.rows)}
     files[out / "profile.svg"] = picture(found, title=name)
     put_rows(found.rows, files, is_json=is_json, show=lambda: _put(name, found.rows))
     _log_missing(found.rows[0])

@@ -61,8 +61,10 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
 
     All runs of a task below the results folder are compared; each model is a system.
     """
-    from harness.analysis.agreement import agreement_rows, agreement_text
-    from harness.analysis.match_ratings import AgreementQuery, panels, stored_runs, unmatched
+    from harness.analysis.agreement import AgreementRow, agreement_rows
+    from harness.analysis.panels import AgreementQuery, match_ratings, unmatched
+    from harness.analysis.stored_runs import stored_runs
+    from harness.storage.csv import records_csv
     from harness.storage.runs import run_folders
 
     settings = choice.settings()
@@ -72,14 +74,14 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     has_unmatched = False
     for task, ratings in _by_task(choice.ratings, choice.task).items():
         runs = stored_runs(run_folders(results), task)
-        every = [(p, agreement_rows(p, settings)) for p in panels(runs, ratings, query)]
+        every = [(p, agreement_rows(p, settings)) for p in match_ratings(runs, ratings, query)]
         for panel, rows in every:
             found += rows
             has_unmatched |= _put_panel(panel, rows, is_quiet=is_json)
         if count := unmatched(runs, ratings):
             log(f"{count} ratings are of variants of {task} that no run has")
     table = results / "agreement.csv"
-    text = agreement_text(found) + _rows_of_others(table, {row.task for row in found})
+    text = records_csv(AgreementRow, found) + _rows_of_others(table, {row.task for row in found})
     put_rows(found, {table: text}, is_json=is_json)
     return ExitCode.of(has_unmatched)
 

@@ -34,10 +34,10 @@ def put_details(rows: "Sequence[ScoreRow]") -> None:
 
 def log_alarms(rows: "Sequence[ScoreRow]") -> None:
     """Warn of runs whose answers do not depend on what is asked."""
-    from harness.analysis.leaderboard import alarms
+    from harness.analysis.leaderboard import place_alarms
 
     names = _run_names(rows)
-    for alarm in alarms(rows):
+    for alarm in place_alarms(rows):
         row, facts = alarm.row, []
         if alarm.favourite is not None:
             facts.append(f"{alarm.favourite:.0%} of its choices are at one position")
@@ -65,8 +65,7 @@ def _run_names(rows: "Sequence[ScoreRow]") -> dict[str, str]:
 
 def _log_constants(rows: "Sequence[ScoreRow]", names: dict[str, str]) -> None:
     """Warn of runs that a constant answer would equal, or that give one."""
-    from harness.analysis.constant_baselines import ConstantBaseline, constant_alarms
-    from harness.analysis.leaderboard import headlines
+    from harness.analysis.leaderboard import ConstantBaseline, constant_alarms, headlines
 
     facts = {
         ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",

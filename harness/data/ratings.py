@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.storage.csv import csv_line
+from harness.storage.csv import csv_text
 from harness.storage.tables import TableRow, read_rows
 
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
@@ -84,8 +84,8 @@ def checked(ratings: Sequence[Rating]) -> list[Rating]:
 
 def ratings_text(ratings: Iterable[Rating]) -> str:
     """Ratings as CSV, formula-safe; reading takes the guard off again."""
-    rows = [(r.task, r.sample_id, r.model, r.rater, r.value, r.scale) for r in ratings]
-    return "".join(map(csv_line, [COLUMNS, *rows]))
+    rows = ((r.task, r.sample_id, r.model, r.rater, r.value, r.scale) for r in ratings)
+    return csv_text(COLUMNS, rows)
 
 
 def from_wide(path: Path, how: Conversion) -> list[Rating]:

@@ -15,8 +15,8 @@ from harness.judges.gold import LABELLED
 from harness.pipeline.choice_scores import Read
 from harness.pipeline.detection_scores import DRAWS, Number
 from harness.specs.tasks import ClassesSpec
-from harness.stats.classification import classified, one_hot
-from harness.stats.resampling import EstimateCI, Resamples
+from harness.stats.classification import classification_metrics, one_hot
+from harness.stats.intervals import EstimateCI, Resamples
 
 PRECISION, RECALL, F1, MACRO = "precision_{}", "recall_{}", "f1_{}", "macro_f1"
 MISSED = "missed_{}"
@@ -80,7 +80,7 @@ def _rates(held: Sequence[_Held], labels: Sequence[str], seed: str) -> Iterator[
     clusters = Resamples.of([held[at].cluster for at in counted], seed=seed, draws=DRAWS)
     actual = one_hot([labels.index(held[at].label) for at in counted], len(labels))
     chosen = np.array([held[at].chosen for at in counted]).reshape(-1, len(labels))
-    found = classified(actual, chosen, clusters)
+    found = classification_metrics(actual, chosen, clusters)
     for place, (label, figures) in enumerate(zip(labels, found.classes, strict=True)):
         of_label = [at for at in planned if held[at].label == label]
         is_chosen = [at for at in counted if (held[at].chosen or ())[place] > 0]

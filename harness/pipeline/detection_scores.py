@@ -23,7 +23,7 @@ from harness.stats.detection import (
     trend,
 )
 from harness.stats.estimate import Floats
-from harness.stats.resampling import Resamples
+from harness.stats.intervals import Resamples
 
 IMPLICITNESS = "implicitness"
 HITS, FALSE_ALARMS = "tpr", "fpr"

@@ -1,1 +1,6 @@
-"""Pure statistics: numbers in, numbers out; no file, no record, no randomness of its own."""
+"""Numbers to numbers: statistics with their intervals, or the reason why one has no value.
+
+The noun is the `Estimate`: begin with `estimate`, then `intervals` (the cluster bootstrap). Tables
+of ratings are documents x systems, NaN where one is missing. Nothing here knows a file, a record
+or a model, and what is drawn depends on a seed's text alone.
+"""

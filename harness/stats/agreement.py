@@ -1,7 +1,9 @@
-"""Several raters' ratings of the same units to how far they agree, and what that allows a judge.
+"""Ratings of the same units by several raters, and by a judge, to how far they agree.
 
 A table here is units x raters, NaN where a rater saw nothing. A unit is whatever was rated once
-by each: a response, or a cell of a table of documents and systems.
+by each: a response, or a cell of a table of documents and systems. At the end: every statistic of
+a judge and people together, with bootstrap intervals. Statistics that are made of sums over
+documents are computed for all draws at once by one matrix product.
 """
 
 from collections.abc import Callable
@@ -13,7 +15,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.stats.estimate import Estimate, Floats, Indices, NoValue, ratio, table
+from harness.stats.correlation import (
+    Coefficient,
+    dataset_pearson,
+    document_tau,
+    document_taus,
+    pearson,
+    row_correlations,
+    spearman,
+    system_pearson,
+    system_spearman,
+)
+from harness.stats.estimate import Estimate, Floats, Indices, NoValue, complete, ratio, table
+from harness.stats.intervals import EstimateCI, Resamples, bounds, drawn_means
+from harness.stats.ties import calibrated_acc_eq, document_accuracies
 
 Scale = Literal["nominal", "ordinal", "interval"]
 Measure = Callable[[Floats], Estimate]
@@ -56,20 +71,20 @@ def alpha(ratings: ArrayLike, scale: Scale) -> Estimate:
     """Krippendorff's alpha (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability").
 
     1 is perfect agreement, 0 what chance gives, below 0 less than chance. `n` counts the units
-    with two ratings or more, `skipped` the others. Null: "one rater" where fewer than two
+    with two ratings or more, `skipped` the others. None: "one rater" where fewer than two
     raters rated anything, "too few" where no unit has two ratings, "constant" where all
-    ratings are one value.
+    ratings are one value. It assumes that raters are interchangeable.
     """
     rows = table(ratings)
-    found = pairable(rows)
-    n, skipped = len(found.row), len(rows) - len(found.row)
-    if reason := _why_no_alpha(rows, found):
+    pairs = pairable(rows)
+    n, skipped = len(pairs.row), len(rows) - len(pairs.row)
+    if reason := _why_no_alpha(rows, pairs):
         return Estimate(None, n=n, skipped=skipped, reason=reason)
-    if n * len(found.domain) ** 2 > _MOST_COINCIDENCES:
-        return Estimate(weighted_alpha(found, np.ones(n), scale), n=n, skipped=skipped)
+    if n * len(pairs.domain) ** 2 > _MOST_COINCIDENCES:
+        return Estimate(weighted_alpha(pairs, np.ones(n), scale), n=n, skipped=skipped)
     import krippendorff
 
-    value = krippendorff.alpha(rows[found.row].T, level_of_measurement=scale)
+    value = krippendorff.alpha(rows[pairs.row].T, level_of_measurement=scale)
     return Estimate(float(value), n=n, skipped=skipped)
 
 
@@ -81,47 +96,47 @@ def alpha_with_judge(raters: ArrayLike, judge: ArrayLike, scale: Scale) -> Estim
 def against_each(raters: ArrayLike, judge: ArrayLike, measure: Measure) -> Spread:
     """A measure of the judge with each rater alone: its mean over raters and its spread.
 
-    `measure` takes a table of two columns, as every measure of this module does. `n` counts
-    the raters that gave a value, `skipped` the others. Null: "one rater" without raters, else
-    the first rater's reason where none gave a value; the spread of one value: "too few".
+    `measure` takes a table of two columns, such as `percent_agreement`. `n` counts the raters
+    that gave a value, `skipped` the others. None: "one rater" without raters, else the first
+    rater's reason where none gave a value; the spread of one value: "too few".
     """
     together = _with_judge(raters, judge)
     results = [measure(together[:, [k, -1]]) for k in range(together.shape[1] - 1)]
-    found = [result.value for result in results if result.value is not None]
-    n, skipped = len(found), len(results) - len(found)
+    values = [result.value for result in results if result.value is not None]
+    n, skipped = len(values), len(results) - len(values)
     if n == 0:
         reason = results[0].reason if results else NoValue.ONE_RATER
         none = Estimate(None, n=0, skipped=skipped, reason=reason)
         return Spread(none, none)
-    mean = Estimate(float(np.mean(found)), n=n, skipped=skipped)
+    mean = Estimate(float(np.mean(values)), n=n, skipped=skipped)
     if n == 1:
         return Spread(mean, Estimate(None, n=1, skipped=skipped, reason=NoValue.TOO_FEW))
-    return Spread(mean, Estimate(float(np.std(found, ddof=1)), n=n, skipped=skipped))
+    return Spread(mean, Estimate(float(np.std(values, ddof=1)), n=n, skipped=skipped))
 
 
 def percent_agreement(ratings: ArrayLike) -> Estimate:
     """The share of common units two raters rate alike, 0 to 1, averaged over pairs of raters.
 
-    `n` counts pairs of raters, `skipped` those without a common unit. Null: "one rater", or
-    "too few" where no two raters share a unit.
+    `n` counts pairs of raters, `skipped` those without a common unit. None: "one rater", or
+    "too few" where no two raters share a unit. It is not corrected for chance.
     """
     rows = table(ratings)
     pairs = list(combinations(range(rows.shape[1]), 2))
     if len(pairs) == 0:
         return Estimate(None, n=0, reason=NoValue.ONE_RATER)
-    shares = [_share_alike(rows[:, first], rows[:, second]) for first, second in pairs]
-    found = [share for share in shares if share is not None]
-    skipped = len(pairs) - len(found)
-    if len(found) == 0:
+    both = [rows[~np.isnan(rows[:, pair]).any(axis=1)][:, pair] for pair in map(list, pairs)]
+    shares = [float((cells[:, 0] == cells[:, 1]).mean()) for cells in both if len(cells)]
+    skipped = len(pairs) - len(shares)
+    if len(shares) == 0:
         return Estimate(None, n=0, skipped=skipped, reason=NoValue.TOO_FEW)
-    return Estimate(float(np.mean(found)), n=len(found), skipped=skipped)
+    return Estimate(float(np.mean(shares)), n=len(shares), skipped=skipped)
 
 
 def cohen_kappa(ratings: ArrayLike) -> Estimate:
     """Cohen's kappa of two raters, unweighted (Cohen 1960), -1 to 1.
 
-    `n` counts units both rated, `skipped` the others. Null: "too few" without a common unit,
-    "constant" where both give one and the same value throughout.
+    `n` counts units both rated, `skipped` the others. None: "too few" without a common unit,
+    "constant" where both give one and the same value throughout. Values are nominal.
     """
     rows = table(ratings)
     if rows.shape[1] != 2:
@@ -142,7 +157,8 @@ def reliability_of_mean(single: Estimate, raters: float) -> Estimate:
     """The reliability of the mean of `raters` raters from that of one, by Spearman-Brown.
 
     k a / (1 + (k - 1) a) (Spearman 1910; Brown 1910), with alpha as the reliability of one.
-    0 to 1. Null: as the alpha, or "unreliable" where that is below 0.
+    0 to 1. None: as the alpha, or "unreliable" where that is below 0. It assumes raters that
+    are equally reliable and err independently.
     """
     if not raters >= 1:
         raise ValueError(f"a mean has one rater or more, not {raters!r}")
@@ -155,11 +171,11 @@ def reliability_of_mean(single: Estimate, raters: float) -> Estimate:
 
 
 def attainable_r(human: Estimate, judge: Estimate) -> Estimate:
-    """The noise ceiling: the correlation two such reliable means would have if they measured
-    the same, sqrt(human x judge) (Spearman 1904). 0 to 1.
+    """The highest correlation that two means of these reliabilities can have, 0 to 1.
 
-    A judge that always answers alike has reliability 1. Null: as the first null of the two,
-    or "unreliable" where a reliability is below 0.
+    sqrt(human x judge) (Spearman 1904): their correlation if they measured the same. A judge
+    that always answers alike has reliability 1. None: the first reason of the two, or
+    "unreliable" where a reliability is below 0.
     """
     n, skipped = min(human.n, judge.n), max(human.skipped, judge.skipped)
     if reason := human.reason or judge.reason:
@@ -175,20 +191,13 @@ def pairable(ratings: ArrayLike) -> PairableRatings:
     rows = table(ratings)
     sizes = (~np.isnan(rows)).sum(axis=1)
     kept = np.nonzero(sizes >= 2)[0]
-    there = ~np.isnan(rows[kept])
-    domain, code = np.unique(rows[kept][there], return_inverse=True)
-    unit = np.nonzero(there)[0]
-    return PairableRatings(
-        row=kept,
-        size=sizes[kept],
-        unit=unit,
-        code=code,
-        domain=domain,
-        unequal=_unequal(unit, code, sizes[kept]),
-    )
+    is_there, sizes = ~np.isnan(rows[kept]), sizes[kept]
+    domain, code = np.unique(rows[kept][is_there], return_inverse=True)
+    unit = np.nonzero(is_there)[0]
+    return PairableRatings(kept, sizes, unit, code, domain, _unequal(unit, code, sizes))
 
 
-def weighted_alpha(found: PairableRatings, weights: Floats, scale: Scale) -> float:
+def weighted_alpha(pairs: PairableRatings, weights: Floats, scale: Scale) -> float:
     """Alpha with each unit as often as its weight says; NaN where only one value is left.
 
     The coincidence matrix is never built. The ordinal distance is the interval distance of
@@ -196,26 +205,26 @@ def weighted_alpha(found: PairableRatings, weights: Floats, scale: Scale) -> flo
     so that a weighted alpha is a handful of sums over the ratings.
     """
     counts = np.asarray(
-        np.bincount(found.code, weights[found.unit], len(found.domain)), dtype=np.float64
+        np.bincount(pairs.code, weights[pairs.unit], len(pairs.domain)), dtype=np.float64
     )
     if scale == "nominal":
         n = counts.sum()
         expected = n**2 - (counts**2).sum()
-        return float(1 - ratio(weights @ found.unequal * (n - 1), expected))
+        return float(1 - ratio(weights @ pairs.unequal * (n - 1), expected))
     if scale == "ordinal":
-        points = (np.cumsum(counts) - (counts + counts.sum()) / 2)[found.code]
+        points = (np.cumsum(counts) - (counts + counts.sum()) / 2)[pairs.code]
     else:
-        points = found.values - found.domain.mean()
-    return float(alphas_of_sums(weights @ interval_sums(found, points)))
+        points = pairs.values - pairs.domain.mean()
+    return float(alphas_of_sums(weights @ interval_sums(pairs, points)))
 
 
-def interval_sums(found: PairableRatings, points: Floats) -> Floats:
+def interval_sums(pairs: PairableRatings, points: Floats) -> Floats:
     """What a unit adds to alpha: disagreement, number, sum and sum of squares of its ratings."""
-    units = len(found.row)
-    sums = np.bincount(found.unit, points, minlength=units)
-    squares = np.bincount(found.unit, points**2, minlength=units)
-    disagreement = 2 * (found.size * squares - sums**2) / (found.size - 1)
-    return np.column_stack([disagreement, found.size, sums, squares])
+    units = len(pairs.row)
+    sums = np.bincount(pairs.unit, points, minlength=units)
+    squares = np.bincount(pairs.unit, points**2, minlength=units)
+    disagreement = 2 * (pairs.size * squares - sums**2) / (pairs.size - 1)
+    return np.column_stack([disagreement, pairs.size, sums, squares])
 
 
 def alphas_of_sums(sums: Floats) -> Floats:
@@ -235,18 +244,12 @@ def _unequal(unit: Indices, code: Indices, sizes: Indices) -> Floats:
     return np.asarray((sizes**2 - squares) / (sizes - 1), dtype=np.float64)
 
 
-def _why_no_alpha(rows: Floats, found: PairableRatings) -> NoValue | None:
+def _why_no_alpha(rows: Floats, pairs: PairableRatings) -> NoValue | None:
     if (~np.isnan(rows)).any(axis=0).sum() < 2:
         return NoValue.ONE_RATER
-    if len(found.row) == 0:
+    if len(pairs.row) == 0:
         return NoValue.TOO_FEW
-    return NoValue.CONSTANT if len(found.domain) == 1 else None
-
-
-def _share_alike(x: Floats, y: Floats) -> float | None:
-    """The share of common units rated alike, null where there is none."""
-    common = ~(np.isnan(x) | np.isnan(y))
-    return float((x[common] == y[common]).mean()) if common.any() else None
+    return NoValue.CONSTANT if len(pairs.domain) == 1 else None
 
 
 def _with_judge(raters: ArrayLike, judge: ArrayLike) -> Floats:
@@ -254,3 +257,123 @@ def _with_judge(raters: ArrayLike, judge: ArrayLike) -> Floats:
     if len(rows) != len(column):
         raise ValueError(f"the judge rates the raters' {len(rows)} units, not {len(column)}")
     return np.hstack([rows, column])
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementStats:
+    """A judge's agreement with people at every level, from one set of resamples.
+
+    `epsilon` is the judge's tie threshold, fitted on all documents and kept in every draw; None
+    where `acc_eq` is.
+    """
+
+    dataset_pearson: EstimateCI
+    document_tau: EstimateCI
+    system_spearman: EstimateCI
+    system_pearson: EstimateCI
+    acc_eq: EstimateCI
+    epsilon: float | None
+
+
+def agreement_stats(
+    human: ArrayLike, judge: ArrayLike, resamples: Resamples, *, level: float = 0.95
+) -> AgreementStats:
+    """Every correlation of a judge with people, with intervals over clusters of documents.
+
+    Resampling documents shows how the values would move with other documents, not with other
+    systems: for that, see `fisher_interval` and the number of systems.
+    """
+    rows, others = complete(human, judge)
+    taus = document_taus(rows, others)
+    ties = calibrated_acc_eq(rows, others)
+    epsilon = ties.epsilons[0] if ties.epsilons else None
+    shares = document_accuracies(rows, others, epsilon=epsilon or 0.0)
+    means = _drawn_system_means(rows, others, resamples)
+
+    def with_ci(estimate: Estimate, values: Floats) -> EstimateCI:
+        return EstimateCI(estimate, bounds(estimate, values, resamples, level=level))
+
+    return AgreementStats(
+        with_ci(dataset_pearson(rows, others), _drawn_pearson(rows, others, resamples)),
+        with_ci(document_tau(rows, others), drawn_means(taus, resamples)),
+        with_ci(system_spearman(rows, others), _of_systems(*means, "spearman")),
+        with_ci(system_pearson(rows, others), _of_systems(*means, "pearson")),
+        with_ci(ties.estimate, drawn_means(shares, resamples)),
+        epsilon,
+    )
+
+
+def alpha_ci(
+    ratings: ArrayLike, resamples: Resamples, *, scale: Scale, level: float = 0.95
+) -> EstimateCI:
+    """Krippendorff's alpha with its interval over clusters of units.
+
+    `ratings` are units x raters, or documents x systems x raters: rows are what was resampled,
+    and all cells of a document go with it.
+    """
+    cells = np.asarray(ratings, dtype=np.float64)
+    if len(cells) != len(resamples.places):
+        raise ValueError(f"{len(resamples.places)} rows were resampled, not {len(cells)}")
+    flat = table(cells.reshape(int(np.prod(cells.shape[:-1])), cells.shape[-1]))
+    pairs, estimate = pairable(flat), alpha(flat, scale)
+    row = pairs.row // (cells.shape[1] if cells.ndim == 3 else 1)
+    if estimate.value is None:
+        values = np.zeros(0)
+    elif scale == "interval":
+        units = interval_sums(pairs, pairs.values - pairs.domain.mean())
+        documents = np.zeros((len(cells), units.shape[1]))
+        np.add.at(documents, row, units)
+        values = alphas_of_sums(resamples.sums(documents))
+    else:
+        values = np.array([weighted_alpha(pairs, w[row], scale) for w in resamples.weights()])
+    return EstimateCI(estimate, bounds(estimate, values, resamples, level=level))
+
+
+def _drawn_pearson(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
+    """Pearson's r over the cells of each draw, from sums of products."""
+    is_there = ~np.isnan(human)
+    x, y = _centred(human), _centred(judge)
+    columns = [is_there.astype(np.float64), x, y, x * x, y * y, x * y]
+    n, sx, sy, sxx, syy, sxy = resamples.sums(np.column_stack([c.sum(axis=1) for c in columns])).T
+    spread = n * sxx - sx**2, n * syy - sy**2
+    # Rounding leaves a trace of a variance where there is none.
+    varies = (spread[0] > 1e-12 * n * sxx) & (spread[1] > 1e-12 * n * syy)
+    length = np.sqrt(np.where(varies, spread[0], 0)) * np.sqrt(np.where(varies, spread[1], 0))
+    return np.asarray(np.clip(ratio(n * sxy - sx * sy, length), -1, 1), dtype=np.float64)
+
+
+def _centred(ratings: Floats) -> Floats:
+    """The ratings less their mean, in units of the greatest distance, missing cells zero."""
+    known = ratings[~np.isnan(ratings)]
+    if len(known) == 0:
+        return np.zeros(ratings.shape)
+    centred = np.nan_to_num(ratings - known.mean())
+    return np.asarray(centred / (np.abs(centred).max() or 1.0), dtype=np.float64)
+
+
+def _drawn_system_means(
+    human: Floats, judge: Floats, resamples: Resamples
+) -> tuple[Floats, Floats]:
+    """Each system's means in each draw, draws x systems, NaN where a draw leaves it no cell.
+
+    Systems without any cell are left out.
+    """
+    is_there = ~np.isnan(human)
+    is_rated = is_there.any(axis=0)
+    counts = resamples.sums(is_there[:, is_rated].astype(np.float64))
+    sums = [resamples.sums(np.nan_to_num(rows[:, is_rated])) for rows in (human, judge)]
+    return ratio(sums[0], counts), ratio(sums[1], counts)
+
+
+def _of_systems(human: Floats, judge: Floats, coefficient: Coefficient) -> Floats:
+    """The correlation of the systems' means in each draw; a draw may lack some systems."""
+    values = np.full(len(human), np.nan)
+    if human.shape[1] < 2:
+        return values
+    is_whole = ~np.isnan(human).any(axis=1)
+    values[is_whole] = row_correlations(human[is_whole], judge[is_whole], coefficient)
+    measure = pearson if coefficient == "pearson" else spearman
+    for draw in np.nonzero(~is_whole)[0]:
+        value = measure(human[draw], judge[draw]).value
+        values[draw] = np.nan if value is None else value
+    return values

@@ -1,8 +1,7 @@
 """Choices among classes to precision, recall and F1 of each class, with intervals over clusters.
 
-Rows are answers; a tie is chosen in shares. What would be divided by nothing has no value and is
-never 0: precision where a class was never chosen, recall where none of it is there, F1 where both
-hold. Clusters are drawn whole in every interval. Pure.
+Rows are answers; a tie is chosen in shares. A quotient without a divisor has no value and is never
+0: precision where a class was never chosen, recall where no row is of it, F1 where both hold.
 """
 
 from collections.abc import Sequence
@@ -12,12 +11,12 @@ from math import ceil, fsum
 import numpy as np
 
 from harness.stats.estimate import Estimate, Floats, NoValue, ratio
-from harness.stats.resampling import EstimateCI, Resamples, bounds
+from harness.stats.intervals import EstimateCI, Resamples, bounds
 
 
 @dataclass(frozen=True, slots=True)
-class ClassFigures:
-    """How one class was found, from 0 to 1; `n` counts the rows that a divisor is made of."""
+class ClassMetrics:
+    """Precision, recall and F1 of one class, 0 to 1; `n` counts the rows of the divisor."""
 
     precision: EstimateCI
     recall: EstimateCI
@@ -25,21 +24,25 @@ class ClassFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
-    """Every class in the order of the columns, and the mean F1 of those that have one.
+class ClassificationMetrics:
+    """The metrics of every class in the order of the columns, and the mean of their F1.
 
-    These are the classes that are there or were chosen, as in scikit-learn's macro average.
+    The mean is over the classes that have an F1: those that are right or were chosen somewhere,
+    as in scikit-learn's macro average.
     """
 
-    classes: tuple[ClassFigures, ...]
+    classes: tuple[ClassMetrics, ...]
     macro_f1: EstimateCI
 
 
-def classified(actual: Floats, chosen: Floats, clusters: Resamples) -> Classified:
-    """How well rows x classes of shares chosen match those that are right (1, else 0).
+def classification_metrics(
+    actual: Floats, chosen: Floats, clusters: Resamples
+) -> ClassificationMetrics:
+    """The metrics of rows x classes: the shares `chosen`, and 1 where a class is the right one.
 
     F1 is 2 hits / (chosen + actual), the harmonic mean of precision and recall (van Rijsbergen
-    1979) wherever both have a value, and 0 where one of them is 0 or has none.
+    1979) wherever both have a value, and 0 where one of them is 0 or has none. None: "too few"
+    without a divisor. A cluster is drawn with all its rows.
     """
     columns = np.hstack([actual * chosen, chosen, actual])
     sizes = [(chosen > 0).sum(axis=0), (actual > 0).sum(axis=0)]
@@ -47,20 +50,20 @@ def classified(actual: Floats, chosen: Floats, clusters: Resamples) -> Classifie
     whole = _rates(columns.sum(axis=0, keepdims=True))
     drawn = _rates(clusters.sums(columns))
     classes = tuple(
-        ClassFigures(
+        ClassMetrics(
             *(
-                _figure(value[0, at], int(size[at]), values[:, at], clusters)
+                _estimate(float(value[0, at]), int(size[at]), values[:, at], clusters)
                 for value, size, values in zip(whole, sizes, drawn, strict=True)
             )
         )
         for at in range(actual.shape[1])
     )
     macro, n = float(_mean(whole[2])[0]), len(actual)
-    return Classified(classes, _figure(macro, n, _mean(drawn[2]), clusters))
+    return ClassificationMetrics(classes, _estimate(macro, n, _mean(drawn[2]), clusters))
 
 
 def _rates(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """Precision, recall and F1 by class for each row of sums of hits, chosen and actual."""
+    """Precision, recall and F1 by class for each row of sums: hits, chosen and actual."""
     hits, chosen, actual = np.split(sums, 3, axis=1)
     return ratio(hits, chosen), ratio(hits, actual), ratio(2 * hits, chosen + actual)
 
@@ -71,10 +74,8 @@ def _mean(rows: Floats) -> Floats:
     return ratio(np.nan_to_num(rows).sum(axis=1), is_there.sum(axis=1))
 
 
-def _figure(value: float, n: int, drawn: Floats, clusters: Resamples) -> EstimateCI:
-    """A value, null for NaN, with the interval of its draws."""
-    lost = bool(np.isnan(value))
-    estimate = Estimate(None if lost else float(value), n, reason=NoValue.TOO_FEW if lost else None)
+def _estimate(value: float, n: int, drawn: Floats, clusters: Resamples) -> EstimateCI:
+    estimate = Estimate(None, n, reason=NoValue.TOO_FEW) if np.isnan(value) else Estimate(value, n)
     return EstimateCI(estimate, bounds(estimate, drawn, clusters))
 
 
@@ -92,7 +93,7 @@ def calibration_error(confidences: Sequence[float], credits: Sequence[float]) ->
     """The expected calibration error over ten bins of equal width (Guo et al. 2017, eq. 3); 0 to 1.
 
     The mean, over all choices, of how far the mean confidence of a bin is from the mean credit
-    of its choices; a confidence on a border belongs to the lower bin. Null without any choice. It
+    of its choices; a confidence on a border belongs to the lower bin. None without any choice. It
     has no interval: a bootstrap of it is biased upwards.
     """
     if len(confidences) != len(credits):

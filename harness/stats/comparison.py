@@ -1,24 +1,24 @@
-"""Two judges of the same cells to whether one agrees with people better than the other.
+"""Tests of judges against people, and corrections for the number of tests.
 
-Also what many such tests need: corrections for their number. Everything drawn is drawn from the
-seed's text.
+Does one of two judges of the same cells agree with people better than the other, and may a judge
+stand in for a human rater? What is drawn at random depends on the seed's text alone.
 """
 
 from collections.abc import Callable, Sequence
-from math import sqrt
+from dataclasses import dataclass
+from math import inf, sqrt
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.parts import digest
-from harness.stats.estimate import Estimate, Floats, NoValue, Significance, complete
+from harness.stats.estimate import Estimate, Floats, NoValue, Significance, complete, table
+from harness.stats.intervals import generator, random_signs
 
 Statistic = Callable[[Floats, Floats], Estimate]
 Alternative = Literal["two-sided", "greater"]
 
 _ROUNDING = 1e-12  # statistics nearer than this are equal
-_CELLS = 1 << 21  # signs drawn at a time: 16 MiB of numbers
 
 
 def williams_test(
@@ -27,10 +27,10 @@ def williams_test(
     """Williams' test of two correlations that share a variable (Williams 1959; Steiger 1980).
 
     `first` and `second` are the two judges' Pearson correlations with people, `between` that
-    of the judges with one another, over `n` independent cells; t has n - 3 degrees of freedom,
-    and "greater" asks whether the first is greater. It takes cells for independent: where they
-    come in clusters, prefer `permutation_test`. Null: "too few" below four cells, "degenerate"
-    where the three correlations leave no variance.
+    of the judges with one another, over `n` cells; t has n - 3 degrees of freedom, and "greater"
+    asks whether the first is greater. It assumes normal ratings in independent cells: where
+    these come in clusters, prefer `permutation_test`. None: "too few" below four cells,
+    "degenerate" where the three correlations leave no variance.
     """
     if max(abs(first), abs(second), abs(between)) > 1:
         raise ValueError(f"correlations lie in -1..1, not {first!r}, {second!r}, {between!r}")
@@ -56,14 +56,14 @@ def permutation_test(
     seed: str,
     draws: int = 1000,
 ) -> Significance:
-    """PERM-BOTH: is the difference of two judges' statistics more than chance? (Deutsch, Dror &
-    Roth 2021, "A Statistical Analysis of Summarization Evaluation Metrics", algorithm 2)
+    """The permutation test PERM-BOTH: do two judges' statistics differ by more than chance?
 
-    Both judges' ratings are standardised over the complete cells and swapped cell by cell at
-    random; `statistic` is any of a table of people and one of a judge, such as
-    `dataset_pearson`. The result's statistic is first less second, p two-sided with the data at
-    hand counted among the draws, so above 0. `n` counts the draws that had a value, `skipped`
-    the others. Null: as the statistic, "constant" where a judge is,
+    Deutsch, Dror & Roth (2021, "A Statistical Analysis of Summarization Evaluation Metrics",
+    algorithm 2). Both judges' ratings are standardised over the complete cells and swapped cell
+    by cell at random, as if cells were independent; `statistic` is any of a table of people and
+    one of a judge, such as `dataset_pearson`. The result's statistic is first less second, p
+    two-sided with the data at hand counted among the draws, so above 0. `n` counts the draws
+    that had a value, `skipped` the others. None: as the statistic, "constant" where a judge is,
     "too few" where no draw has a value.
     """
     if draws < 1:
@@ -76,25 +76,24 @@ def permutation_test(
     if pair[0].value is None or pair[1].value is None:
         return Significance(None, None, n=0, reason=pair[0].reason or pair[1].reason)
     observed = pair[0].value - pair[1].value
-    generator = np.random.default_rng(int(digest(seed), 16))
-    found, reached = 0, 0
+    numbers, defined, reached = generator(seed), 0, 0
     for _ in range(draws):
-        swap = generator.integers(0, 2, size=rows.shape, dtype=np.int8) == 1
+        swap = numbers.integers(0, 2, size=rows.shape, dtype=np.int8) == 1
         one = statistic(rows, np.where(swap, second, first)).value
         other = statistic(rows, np.where(swap, first, second)).value
         if one is not None and other is not None:
-            found += 1
+            defined += 1
             reached += abs(one - other) >= abs(observed) - _ROUNDING
-    if found == 0:
+    if defined == 0:
         return Significance(None, None, n=0, skipped=draws, reason=NoValue.TOO_FEW)
-    p = (reached + 1) / (found + 1)
-    return Significance(observed, p, n=found, skipped=draws - found)
+    p = (reached + 1) / (defined + 1)
+    return Significance(observed, p, n=defined, skipped=draws - defined)
 
 
 def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
     """The p-values as adjusted by Holm (1979), which bounds the chance of any false alarm.
 
-    Nulls stay null and are not counted among the tests.
+    None stays None and is not counted among the tests, which may depend on one another.
     """
     order, values = _ascending(p)
     factors = len(values) - np.arange(len(values))
@@ -102,10 +101,10 @@ def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def benjamini_yekutieli(p: Sequence[float | None]) -> tuple[float | None, ...]:
-    """The p-values as adjusted by Benjamini & Yekutieli (2001), which bounds the share of false
-    alarms among the alarms, however the tests depend on one another.
+    """The p-values as adjusted by Benjamini & Yekutieli (2001), for the false discovery rate.
 
-    Nulls stay null and are not counted among the tests.
+    It bounds the expected share of false alarms among the alarms, however the tests depend on
+    one another. None stays None and is not counted among the tests.
     """
     order, values = _ascending(p)
     ranks = np.arange(1, len(values) + 1)
@@ -122,7 +121,7 @@ def soft_pairwise_accuracy(
     Metrics via Soft Pairwise Accuracy"): for each pair of systems the one-sided p of a paired
     permutation test, once from people and once from the judge, on the same sign flips of the
     documents. Draws that equal the data count half, so that the order of the systems is without
-    effect. `n` counts pairs of systems, `skipped` those without a common document. Null: "one
+    effect. `n` counts pairs of systems, `skipped` those without a common document. None: "one
     system", or "too few" where no pair has a document.
     """
     rows, others = complete(human, judge)
@@ -141,13 +140,9 @@ def soft_pairwise_accuracy(
 
 def _flip_shares(differences: Floats, *, seed: str, draws: int) -> Floats:
     """For each column, the share of sign flips whose sum is at least the column's own."""
-    generator = np.random.default_rng(int(digest(seed), 16))
     observed, rounding = differences.sum(axis=0), _ROUNDING * np.abs(differences).sum(axis=0)
     reached = np.zeros(differences.shape[1])
-    step = max(1, _CELLS // max(1, len(differences)))
-    for start in range(0, draws, step):
-        size = (min(step, draws - start), len(differences))
-        signs = generator.integers(0, 2, size=size, dtype=np.int8) * 2.0 - 1
+    for signs in random_signs(len(differences), seed=seed, draws=draws):
         excess = signs @ differences - observed
         reached += (excess > rounding).sum(axis=0) + (np.abs(excess) <= rounding).sum(axis=0) / 2
     return reached / draws
@@ -156,40 +151,157 @@ def _flip_shares(differences: Floats, *, seed: str, draws: int) -> Floats:
 def _complete_three(
     human: ArrayLike, judges: tuple[ArrayLike, ArrayLike]
 ) -> tuple[Floats, Floats, Floats]:
-    """The three tables, a cell kept only where all have one."""
     rows, first = complete(human, judges[0])
     first, second = complete(first, judges[1])
     return np.where(np.isnan(second), np.nan, rows), first, second
 
 
 def _why_not_standard(ratings: Floats) -> NoValue | None:
-    """Why a table cannot be standardised."""
-    found = ratings[~np.isnan(ratings)]
-    if len(found) < 2:
+    values = ratings[~np.isnan(ratings)]
+    if len(values) < 2:
         return NoValue.TOO_FEW
-    is_flat = np.ptp(found) <= _ROUNDING * np.abs(found).max()
+    is_flat = np.ptp(values) <= _ROUNDING * np.abs(values).max()
     return NoValue.CONSTANT if is_flat else None
 
 
 def _standardised(ratings: Floats) -> Floats:
-    """The ratings with mean 0 and standard deviation 1 over all cells."""
     return np.asarray((ratings - np.nanmean(ratings)) / np.nanstd(ratings), dtype=np.float64)
 
 
 def _ascending(p: Sequence[float | None]) -> tuple[list[int], Floats]:
-    """The places of the p-values that are there, least first, and those values."""
+    """The places of the p-values that are not None, least first, and those values."""
     if bad := [value for value in p if value is not None and not 0 <= value <= 1]:
         raise ValueError(f"p-values lie in 0..1, not {bad[0]!r}")
-    there = [(value, place) for place, value in enumerate(p) if value is not None]
-    there.sort()
-    return [place for _, place in there], np.array([value for value, _ in there])
+    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
+    return [place for _, place in known], np.array([value for value, _ in known])
 
 
 def _back(
     p: Sequence[float | None], order: list[int], adjusted: Floats
 ) -> tuple[float | None, ...]:
-    """The adjusted values in the places of the ones they were made of, none above 1."""
+    """The adjusted values in their places, none above 1."""
     result: list[float | None] = [None] * len(p)
     for place, value in zip(order, adjusted, strict=True):
         result[place] = min(1.0, float(value))
     return tuple(result)
+
+
+Alignment = Literal["accuracy", "rmse"]
+_RATE = 0.05  # the false discovery rate of the paper
+
+
+@dataclass(frozen=True, slots=True)
+class RaterTrial:
+    """The judge against one rater, both measured by the other raters.
+
+    `advantage` is the share of the rater's `n` units where the judge is at least as near to
+    the others as the rater is. `p`, before correction, is of the hypothesis that the rater is
+    better by epsilon; `is_won` is whether that was rejected after correction.
+    """
+
+    rater: int
+    n: int
+    advantage: float
+    p: float
+    is_won: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorTest:
+    """The winning rate over raters, the mean advantage, and the trials behind them.
+
+    The judge passes with a winning rate of one half or more.
+    """
+
+    winning_rate: Estimate
+    advantage: Estimate
+    epsilon: float
+    trials: tuple[RaterTrial, ...]
+
+    @property
+    def is_passed(self) -> bool | None:
+        """None where no rater could be tried."""
+        return None if self.winning_rate.value is None else self.winning_rate.value >= 0.5
+
+
+def annotator_test(
+    raters: ArrayLike,
+    judge: ArrayLike,
+    *,
+    alignment: Alignment,
+    epsilon: float,
+    least_units: int = 30,
+) -> AnnotatorTest:
+    """The alternative annotator test: may the judge stand in for a rater?
+
+    Calderon, Reichart & Dror (ACL 2025, "The Alternative Annotator Test for LLM-as-a-Judge",
+    arXiv 2501.10970): each rater is left out in turn, and the judge has to agree with the
+    remaining raters as well as that one does. `raters` is units x raters, NaN where a rater saw
+    nothing; `epsilon` is what the judge's lower price is worth: .2 beside experts, .15 beside
+    skilled raters, .1 beside a crowd. "accuracy" is for labels, "rmse" for ratings. Units with
+    two raters and a judge's rating count, as if independent; raters with fewer than `least_units`
+    are skipped. Winning rate and advantage lie in 0..1, `n` counting raters. None: "one rater"
+    where fewer than two rated anything, "too few" where no rater has enough units.
+    """
+    rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
+    if len(rows) != len(column) or not 0 <= epsilon < 1:
+        raise ValueError(
+            f"one judge's rating a unit and 0 <= epsilon < 1, not {len(column)} ratings for "
+            f"{len(rows)} units and {epsilon!r}"
+        )
+    has_two = (~np.isnan(rows)).any(axis=0).sum() >= 2
+    is_kept = ((~np.isnan(rows)).sum(axis=1) >= 2) & ~np.isnan(column[:, 0])
+    rows, column = rows[is_kept], column[is_kept]
+    counts = (~np.isnan(rows)).sum(axis=0)
+    places = np.nonzero(counts >= max(2, least_units))[0].tolist()
+    skipped = rows.shape[1] - len(places)
+    if len(places) == 0:
+        reason = NoValue.TOO_FEW if has_two else NoValue.ONE_RATER
+        none = Estimate(None, n=0, skipped=skipped, reason=reason)
+        return AnnotatorTest(none, none, epsilon, ())
+    wins = [_wins(rows, column, rater=place, alignment=alignment) for place in places]
+    ps = [_p_below(human - machine, epsilon) for machine, human in wins]
+    is_won = [q is not None and q <= _RATE for q in benjamini_yekutieli(ps)]
+    trials = tuple(
+        RaterTrial(place, len(machine), float(machine.mean()), p, won)
+        for place, (machine, _), p, won in zip(places, wins, ps, is_won, strict=True)
+    )
+    means = np.mean(is_won), np.mean([trial.advantage for trial in trials])
+    rate, advantage = (Estimate(float(mean), n=len(trials), skipped=skipped) for mean in means)
+    return AnnotatorTest(rate, advantage, epsilon, trials)
+
+
+def _wins(
+    rows: Floats, judge: Floats, *, rater: int, alignment: Alignment
+) -> tuple[Floats, Floats]:
+    """For each unit: is the judge as near to the other raters as this one, and the reverse?
+
+    1 or 0; both are 1 where they tie.
+    """
+    own = rows[:, [rater]]
+    seen = ~np.isnan(own[:, 0])
+    others = np.delete(rows, rater, axis=1)[seen]
+    lead = _near(judge[seen], others, alignment) - _near(own[seen], others, alignment)
+    return (lead >= -_ROUNDING).astype(np.float64), (lead <= _ROUNDING).astype(np.float64)
+
+
+def _near(ratings: Floats, others: Floats, alignment: Alignment) -> Floats:
+    """How near a rating is to the others of its unit: share alike, or minus the RMSE."""
+    if alignment == "accuracy":
+        alike = np.where(np.isnan(others), np.nan, ratings == others)
+        return np.asarray(np.nanmean(alike, axis=1), dtype=np.float64)
+    return np.asarray(-np.sqrt(np.nanmean((ratings - others) ** 2, axis=1)), dtype=np.float64)
+
+
+def _p_below(differences: Floats, epsilon: float) -> float:
+    """The one-sided p of Student's t that the mean lies below epsilon.
+
+    Without any spread t is infinite, and p 0 or 1: all units agree.
+    """
+    from scipy.stats import t
+
+    n, excess = len(differences), float(differences.mean()) - epsilon
+    error = float(differences.std(ddof=1)) / sqrt(n)
+    if error == 0:
+        return float(t.cdf(inf if excess >= 0 else -inf, n - 1))
+    return float(t.cdf(excess / error, n - 1))

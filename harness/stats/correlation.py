@@ -1,9 +1,9 @@
 """Two tables of ratings to the correlations between them: of cells, in documents, of systems.
 
-The three levels are those of Chiang & Lee (2023, "A Closer Look into Automatic Evaluation Using
-Large Language Models", appendix C): all cells at once, the mean over documents, and, after the
-Emphasized-Talk paper, the order of the systems. How many units stand behind a value is in its
-`n`; a cell that either side lacks is left out of both.
+The first two levels are those of Chiang & Lee (2023, "A Closer Look into Automatic Evaluation
+Using Large Language Models", appendix C): all cells at once, and the mean over documents; the
+third, after the Emphasized-Talk paper, is the order of the systems. `n` is the number of units
+behind a value; a cell that either side lacks is left out of both.
 """
 
 from itertools import permutations
@@ -22,6 +22,7 @@ from harness.stats.estimate import (
     NoValue,
     complete,
     complete_pairs,
+    mean_estimate,
     pair_directions,
     ratio,
     table,
@@ -29,8 +30,8 @@ from harness.stats.estimate import (
 
 Coefficient = Literal["pearson", "spearman"]
 
-# Values nearer to one another than this share of the largest are one value: what separates
-# them is the rounding of a mean, which must neither break a tie nor make up a spread.
+# Values nearer to one another than this share of the largest are one value: the rounding of a
+# mean must neither break a tie nor make up a spread.
 _ROUNDING = 1e-12
 _MOST_PERMUTED = 8  # 40,320 orders; nine would be 362,880
 
@@ -38,7 +39,7 @@ _MOST_PERMUTED = 8  # 40,320 orders; nine would be 362,880
 def pearson(x: ArrayLike, y: ArrayLike) -> Estimate:
     """Pearson's r of two vectors, -1 to 1; `n` counts complete pairs.
 
-    Null: "too few" below two pairs, "constant" where a side has no spread.
+    None: "too few" below two pairs, "constant" where a side has no spread.
     """
     return _coefficient(x, y, "pearson")
 
@@ -46,7 +47,7 @@ def pearson(x: ArrayLike, y: ArrayLike) -> Estimate:
 def spearman(x: ArrayLike, y: ArrayLike) -> Estimate:
     """Spearman's rho, -1 to 1: Pearson's r of the ranks, ties sharing their mean rank.
 
-    `n` counts complete pairs. Null as for Pearson's r.
+    `n` counts complete pairs. None as for Pearson's r.
     """
     return _coefficient(x, y, "spearman")
 
@@ -54,7 +55,7 @@ def spearman(x: ArrayLike, y: ArrayLike) -> Estimate:
 def dataset_pearson(human: ArrayLike, judge: ArrayLike) -> Estimate:
     """One Pearson's r over all complete cells (Chiang & Lee 2023, method 1).
 
-    `n` counts cells, `skipped` the incomplete ones. Null as for Pearson's r.
+    `n` counts cells, `skipped` the incomplete ones. None as for Pearson's r.
     """
     rows, others = complete(human, judge)
     return pearson(rows.ravel(), others.ravel())
@@ -65,16 +66,11 @@ def document_tau(human: ArrayLike, judge: ArrayLike) -> Estimate:
 
     tau-b after Kendall (1945). -1 to 1. `n` counts the documents that have a tau; `skipped`
     those with fewer than two complete cells or with one value only on either side: they leave
-    the denominator. Null: "one system", "too few" where no document has two complete cells,
+    the denominator. None: "one system", "too few" where no document has two complete cells,
     "constant" where all that have are constant on a side.
     """
     rows, others = complete(human, judge)
-    taus = document_taus(rows, others)
-    found = taus[~np.isnan(taus)]
-    skipped = len(taus) - len(found)
-    if len(found):
-        return Estimate(float(found.mean()), n=len(found), skipped=skipped)
-    return Estimate(None, n=0, skipped=skipped, reason=_why_no_document(rows))
+    return mean_estimate(document_taus(rows, others), _why_no_document(rows))
 
 
 def document_taus(human: ArrayLike, judge: ArrayLike) -> Floats:
@@ -96,39 +92,41 @@ def system_means(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
 def system_pearson(human: ArrayLike, judge: ArrayLike) -> Estimate:
     """Pearson's r of the systems' means; `n` counts systems, `skipped` those without a cell.
 
-    Null: "too few" below two systems, "constant" where all systems have one mean.
+    None: "too few" below two systems, "constant" where all systems have one mean.
     """
     return pearson(*system_means(human, judge))
 
 
 def system_spearman(human: ArrayLike, judge: ArrayLike) -> Estimate:
-    """Spearman's rho of the systems' means; `n`, `skipped` and null as for Pearson's r."""
+    """Spearman's rho of the systems' means; `n`, `skipped` and None as for Pearson's r."""
     return spearman(*system_means(human, judge))
 
 
 def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
-    """The exact two-sided p-value of a correlation: the share of all orders of `y` that give a
-    coefficient at least as far from zero (Fisher 1935; the order at hand is among them).
+    """The exact two-sided p-value of a correlation, by going through all orders of `y`.
 
-    Above 0, at most 1. Null: as the coefficient, or "too many" above eight complete pairs.
+    The share of orders that give a coefficient at least as far from zero (Fisher 1935, "The
+    Design of Experiments", section 21; the order at hand is among them). Above 0, at most 1.
+    None: as the coefficient, or "too many" above eight complete pairs.
     """
-    found = _coefficient(x, y, coefficient)
-    if found.value is None:
-        return found
-    if found.n > _MOST_PERMUTED:
-        return Estimate(None, n=found.n, skipped=found.skipped, reason=NoValue.TOO_MANY)
-    first, second, skipped = complete_pairs(x, y)
-    orders = np.array(list(permutations(range(found.n))))
+    observed = _coefficient(x, y, coefficient)
+    n, skipped = observed.n, observed.skipped
+    if observed.value is None:
+        return observed
+    if n > _MOST_PERMUTED:
+        return Estimate(None, n=n, skipped=skipped, reason=NoValue.TOO_MANY)
+    first, second, _ = complete_pairs(x, y)
+    orders = np.array(list(permutations(range(n))))
     rows, others = np.tile(first, (len(orders), 1)), second[orders]
-    reached = np.abs(row_correlations(rows, others, coefficient)) >= abs(found.value) - _ROUNDING
-    return Estimate(float(reached.mean()), n=found.n, skipped=skipped)
+    reached = np.abs(row_correlations(rows, others, coefficient)) >= abs(observed.value) - _ROUNDING
+    return Estimate(float(reached.mean()), n=n, skipped=skipped)
 
 
 def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
     """How many pairs the two vectors put in opposite orders, 0 to `n`.
 
     `n` counts the pairs that neither vector ties, `skipped` the tied ones; pairwise accuracy
-    after Kocmi et al. (2021) is 1 - value / n. Null: "too few" below two complete values,
+    after Kocmi et al. (2021) is 1 - value / n. None: "too few" below two complete values,
     "constant" where every pair is tied.
     """
     first, second, _ = complete_pairs(x, y)
@@ -145,7 +143,8 @@ def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
 def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Bounds:
     """The interval of a correlation of `n` independent pairs by Fisher's z (Fisher 1921).
 
-    Null: "too few" below four pairs, "degenerate" for r of 1 or -1, whose z is infinite.
+    It assumes pairs of a bivariate normal distribution, and is approximate for ranks.
+    None: "too few" below four pairs, "degenerate" for r of 1 or -1, whose z is infinite.
     """
     if not -1 <= r <= 1 or not 0 < level < 1:
         raise ValueError(f"-1 <= r <= 1 and 0 < level < 1, not {r!r} and {level!r}")
@@ -167,7 +166,6 @@ def row_correlations(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Fl
 
 
 def _coefficient(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
-    """A correlation of the complete pairs of two vectors."""
     first, second, skipped = complete_pairs(x, y)
     n = len(first)
     if n < 2:
@@ -189,17 +187,15 @@ def _standardised(rows: Floats) -> Floats:
 
 def _scaled(rows: Floats) -> Floats:
     """Each row divided by its largest magnitude, so that no square overflows."""
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    return rows / np.where(largest > 0, largest, 1)
+    largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0)
+    return np.asarray(rows / np.where(largest > 0, largest, 1), dtype=np.float64)
 
 
 def _snapped(rows: Floats) -> Floats:
-    """Each row with the rounding of means removed, in a scale of its own."""
     return np.round(_scaled(rows), 12)
 
 
 def _ranks(rows: Floats) -> Floats:
-    """The ranks in each row, ties sharing their mean rank."""
     from scipy.stats import rankdata
 
     ranks: Floats = rankdata(_snapped(rows), axis=1)
@@ -207,7 +203,6 @@ def _ranks(rows: Floats) -> Floats:
 
 
 def _why_no_document(rows: Floats) -> NoValue:
-    """Why no document of a complete table has a tau."""
     if rows.shape[1] < 2:
         return NoValue.ONE_SYSTEM
     has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()
@@ -215,15 +210,15 @@ def _why_no_document(rows: Floats) -> NoValue:
 
 
 def pearson_against(human: ArrayLike) -> Statistic:
-    """`dataset_pearson` with these people."""
+    """`dataset_pearson` of any judge with these people, faster: for many draws."""
     rows = table(human)
     is_there = ~np.isnan(rows)
-    scaled = _against_people_scaled(np.where(is_there, rows, 0).ravel())
+    scaled = _scaled(np.where(is_there, rows, 0).ravel())
     centred = np.where(is_there.ravel(), scaled - scaled.sum() / max(1, is_there.sum()), 0)
     n, length = int(is_there.sum()), sqrt(_product(centred, centred))
 
     def statistic(_: Floats, judge: Floats) -> Estimate:
-        values = _against_people_scaled(np.nan_to_num(judge).ravel())
+        values = _scaled(np.nan_to_num(judge).ravel())
         if n < 2:
             return Estimate(None, n=n, reason=NoValue.TOO_FEW)
         squares = _product(values, values)
@@ -237,7 +232,7 @@ def pearson_against(human: ArrayLike) -> Statistic:
 
 
 def tau_against(human: ArrayLike) -> Statistic:
-    """`document_tau` with these people."""
+    """`document_tau` of any judge with these people, faster: for many draws."""
     rows = table(human)
     first, second = np.triu_indices(rows.shape[1], 1)
     left: NDArray[np.int8] = pair_directions(rows).T.copy()
@@ -249,18 +244,9 @@ def tau_against(human: ArrayLike) -> Statistic:
         right = (one > other).view(np.int8) - (one < other).view(np.int8)
         balance = (left * right).sum(axis=0, dtype=np.int32)
         taus = ratio(balance, untied * np.sqrt(np.abs(right).sum(axis=0, dtype=np.int32)))
-        found = taus[~np.isnan(taus)]
-        if len(found) == 0:
-            return Estimate(None, n=0, skipped=len(taus), reason=NoValue.CONSTANT)
-        return Estimate(float(found.mean()), n=len(found), skipped=len(taus) - len(found))
+        return mean_estimate(taus, NoValue.CONSTANT)
 
     return statistic
-
-
-def _against_people_scaled(values: Floats) -> Floats:
-    """The values divided by their largest magnitude, so that no square overflows."""
-    largest = max(abs(values.max(initial=0)), abs(values.min(initial=0)))
-    return values / largest if largest else values
 
 
 def _product(x: Floats, y: Floats) -> float:

@@ -1,7 +1,7 @@
-"""How well positives are told from negatives along a number: rates, AUC, bins and curves.
+"""Answers along a number to how well they separate positives from negatives: AUC, bins, curves.
 
-Rows are answers with 1 for a hit, 0 for none, a share for a tie. Clusters are drawn whole in
-every interval. Pure.
+Rows are answers with 1 for flagged, 0 for not, a share for a tie. Clusters of rows are assumed to
+be independent, and are drawn whole in every interval.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.estimate import Bounds, Estimate, Floats, Indices, NoValue, Significance
-from harness.stats.resampling import EstimateCI, Resamples, bounds
+from harness.stats.estimate import Estimate, Floats, Indices, NoValue, Significance
+from harness.stats.intervals import EstimateCI, Resamples, bounds
 
 _STEPS, _TOLERANCE, _STEEPEST = 40, 1e-9, 25.0
 _LEAST = 3  # rows a line of two numbers is fitted to
@@ -21,7 +21,7 @@ _LEAST = 3  # rows a line of two numbers is fitted to
 
 @dataclass(frozen=True, slots=True)
 class LogisticLine:
-    """A fitted line in log-odds: `value(x)` is the share it gives."""
+    """A fitted line in log-odds: `share(x)` is what it predicts."""
 
     intercept: float
     slope: float
@@ -36,10 +36,10 @@ FLAT = LogisticLine(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a share moves with a number: the slope in log-odds a unit, and whether it is none.
+    """The slope of a share along a number, in log-odds a unit, and the test that it is zero.
 
     The interval is of resampled clusters; the test is Wald's with a variance robust to clusters
-    (Liang and Zeger 1986), times C / (C - 1) for C clusters.
+    (Liang and Zeger 1986), times C / (C - 1) for C clusters. It takes many clusters.
     """
 
     slope: EstimateCI
@@ -47,23 +47,22 @@ class Trend:
 
 
 def line(x: Floats, y: Floats) -> LogisticLine | NoValue:
-    """The line of greatest likelihood; the reason where there is none."""
+    """The line of greatest likelihood of a logistic regression, or the reason for none.
+
+    "too few" below three rows, "constant" where x or y is, "degenerate" where x separates y.
+    """
     if len(x) < _LEAST:
         return NoValue.TOO_FEW
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return NoValue.CONSTANT
-    found = lines(x, y, np.ones((1, len(x))))[0]
-    return (
-        NoValue.DEGENERATE
-        if np.isnan(found).any()
-        else LogisticLine(float(found[0]), float(found[1]))
-    )
+    [(intercept, slope)] = lines(x, y, np.ones((1, len(x)))).tolist()
+    return NoValue.DEGENERATE if np.isnan(slope) else LogisticLine(intercept, slope)
 
 
 def lines(x: Floats, y: Floats, weights: Floats, *, start: LogisticLine = FLAT) -> Floats:
     """Intercept and slope for each row of weights [draws, rows]: [draws, 2], NaN for none.
 
-    The likelihood has one peak: where the search starts changes how long it takes and no more.
+    By Newton's method. The likelihood has one peak: the start changes the time alone.
     """
     middle, spread = x.mean(), x.std() or 1.0
     z = (x - middle) / spread
@@ -86,24 +85,22 @@ def lines(x: Floats, y: Floats, weights: Floats, *, start: LogisticLine = FLAT) 
 
 
 def trend(x: Floats, y: Floats, clusters: Resamples) -> Trend:
-    """The slope of a share against x, its interval over clusters, and the test of no slope."""
-    found = line(x, y)
-    if isinstance(found, NoValue):
-        lost = EstimateCI(
-            Estimate(None, len(x), reason=found), Bounds(None, None, n=0, reason=found)
-        )
-        return Trend(lost, Significance(None, None, len(x), reason=found))
-    estimate = Estimate(found.slope, len(x))
-    drawn = drawn_lines(x, y, clusters)[:, 1]
-    return Trend(
-        EstimateCI(estimate, bounds(estimate, drawn, clusters)), _wald(x, y, found, clusters)
-    )
+    """The slope of a share against x, its interval over clusters, and the test of no slope.
+
+    None: as for `line`; the test alone "too few" for one cluster.
+    """
+    fitted, n = line(x, y), len(x)
+    if isinstance(fitted, NoValue):
+        return Trend(EstimateCI.missing(fitted, n), Significance(None, None, n, reason=fitted))
+    estimate = Estimate(fitted.slope, n)
+    interval = bounds(estimate, drawn_lines(x, y, clusters)[:, 1], clusters)
+    return Trend(EstimateCI(estimate, interval), _wald(x, y, fitted, clusters))
 
 
 def drawn_lines(x: Floats, y: Floats, clusters: Resamples) -> Floats:
     """Intercept and slope of each draw of clusters, [draws, 2], NaN where a draw has none."""
-    found = line(x, y)
-    start = FLAT if isinstance(found, NoValue) else found
+    fitted = line(x, y)
+    start = FLAT if isinstance(fitted, NoValue) else fitted
     parts = [lines(x, y, counts, start=start) for counts in clusters.row_counts()]
     return np.vstack([np.zeros((0, 2)), *parts])
 
@@ -122,14 +119,13 @@ def _newton(z: Floats, y: Floats, weights: Floats, a: Floats, b: Floats) -> tupl
 def _products(rows: Floats, column: Floats) -> Floats:
     """Each row times a column.
 
-    A matrix product rounds a row by how many stand beside it, and the size of a block of draws
-    must not show.
+    A matrix product rounds a row by the number of rows, and the size of a block of draws must
+    not show.
     """
     return np.asarray(np.einsum("ij,j->i", rows, column), dtype=np.float64)
 
 
 def _wald(x: Floats, y: Floats, fitted: LogisticLine, clusters: Resamples) -> Significance:
-    """The two-sided test that the slope is zero."""
     if clusters.clusters < 2:
         return Significance(None, None, len(x), reason=NoValue.TOO_FEW)
     shares = fitted.share(x)
@@ -147,23 +143,22 @@ def _wald(x: Floats, y: Floats, fitted: LogisticLine, clusters: Resamples) -> Si
 
 
 def _shares(odds: Floats) -> Floats:
-    """Log-odds as shares, without overflow."""
+    """Log-odds to shares, without overflow."""
     return np.asarray(0.5 * (1 + np.tanh(odds / 2)), dtype=np.float64)
 
 
 PUBLISHED_EDGES = tuple(step / 4 for step in range(9))
 """The bins of the ImpScore paper: a quarter wide from 0 to 2, the last one closed."""
-Truths = NDArray[np.bool_]
 Kind = Literal["logistic", "isotonic falling", "isotonic flat", "isotonic rising"]
 _AS_GOOD = 1e-9  # a difference of squared errors, or of shares, that rounding may make
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A share along a number: its value at each place, and the band of resampled clusters.
+    """A share along a number: its value at each place, and the 95% band of resampled clusters.
 
-    `kind` says what was fitted; a bound is NaN where fewer than nineteen draws in twenty have
-    a curve.
+    `kind` is what was fitted; a bound is NaN where fewer than nineteen draws in twenty have a
+    curve.
     """
 
     kind: Kind
@@ -174,7 +169,7 @@ class Curve:
 
 
 def bin_of(value: float, edges: Sequence[float]) -> int | None:
-    """The bin that a value is in, from 0: closed below, open above, the last closed; or none."""
+    """The bin of a value, from 0: closed below, open above, the last closed; None outside."""
     if not edges[0] <= value <= edges[-1]:
         return None
     above = int(np.searchsorted(np.asarray(edges), value, side="right"))
@@ -193,12 +188,12 @@ def equal_mass_edges(values: Sequence[float], count: int) -> tuple[float, ...]:
 
 
 def effective_n(values: Sequence[float], clusters: Sequence[str]) -> float | None:
-    """How many independent rows say as much about a mean as these do in their clusters.
+    """The number of independent rows that would give a mean as exact as these clustered rows do.
 
     Kish's n over the design effect 1 + (m - 1) r, with m the mean size of a row's cluster and r
     the correlation within clusters by analysis of variance (Donner and Koval 1980), not below 0.
-    Where r cannot be had - all values alike, or a single cluster - r is 1: as many as the rows
-    would be with nothing new in a cluster. Null without rows.
+    Where r has no value - all values alike, or a single cluster - r is 1, as if a cluster's rows
+    repeated one another. None without rows.
     """
     if not values:
         return None
@@ -210,7 +205,7 @@ def effective_n(values: Sequence[float], clusters: Sequence[str]) -> float | Non
 
 
 def _within(values: Floats, places: Indices, sizes: Floats) -> float:
-    """The intraclass correlation, 0 to 1; 1 where it cannot be had."""
+    """The intraclass correlation, 0 to 1; 1 where it has no value."""
     n, count = len(values), len(sizes)
     if count < 2 or n == count or np.ptp(values) == 0:
         return 1.0
@@ -225,14 +220,13 @@ def _within(values: Floats, places: Indices, sizes: Floats) -> float:
 def auc(scores: Floats, is_positive: Sequence[bool], clusters: Resamples) -> EstimateCI:
     """The chance that a positive scores above a negative, ties counting half, with its interval.
 
-    The area under the ROC curve (Hanley and McNeil 1982); .5 for scores that are all alike.
+    The area under the ROC curve (Hanley and McNeil 1982), 0 to 1; .5 for scores that are all
+    alike. None: "too few" without rows, "constant" where all are positive, or all negative.
     """
     truth = np.asarray(is_positive, dtype=bool)
     if truth.all() or not truth.any():
-        lost = NoValue.TOO_FEW if not len(truth) else NoValue.CONSTANT
-        return EstimateCI(
-            Estimate(None, len(truth), reason=lost), Bounds(None, None, 0, reason=lost)
-        )
+        reason = NoValue.CONSTANT if len(truth) else NoValue.TOO_FEW
+        return EstimateCI.missing(reason, n=len(truth))
     order = np.argsort(scores, kind="stable")
     ranked, truth = np.asarray(scores)[order], truth[order]
     starts = np.nonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))[0]
@@ -242,7 +236,7 @@ def auc(scores: Floats, is_positive: Sequence[bool], clusters: Resamples) -> Est
     return EstimateCI(estimate, bounds(estimate, np.concatenate(drawn), clusters))
 
 
-def _areas(weights: Floats, is_positive: Truths, starts: Indices) -> Floats:
+def _areas(weights: Floats, is_positive: NDArray[np.bool_], starts: Indices) -> Floats:
     """The area for each row of weights; rows of equal score begin at `starts`."""
     positive = np.add.reduceat(weights * is_positive, starts, axis=1)
     negative = np.add.reduceat(weights * ~is_positive, starts, axis=1)
@@ -253,12 +247,12 @@ def _areas(weights: Floats, is_positive: Truths, starts: Indices) -> Floats:
 
 
 def logistic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | NoValue:
-    """The logistic curve of a share at some places; the reason where there is none."""
-    found = line(x, y)
-    if isinstance(found, NoValue):
-        return found
+    """The logistic curve of a share at some places, or the reason for none, as for `line`."""
+    fitted = line(x, y)
+    if isinstance(fitted, NoValue):
+        return fitted
     drawn = [LogisticLine(*row).share(at) for row in drawn_lines(x, y, clusters).tolist()]
-    return _curve("logistic", at, found.share(at), np.array(drawn).reshape(-1, len(at)))
+    return _curve("logistic", at, fitted.share(at), np.array(drawn).reshape(-1, len(at)))
 
 
 def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | NoValue:
@@ -286,7 +280,7 @@ def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Cur
 
 
 def _isotonic(x: Floats, y: Floats, weights: Floats, at: Floats, is_rising: bool) -> Floats:
-    """The fitted values at some places; rows of equal x are taken together first."""
+    """The fitted values at some places; rows of equal x are pooled first."""
     from scipy.optimize import isotonic_regression
 
     starts = np.nonzero(np.concatenate([[True], x[1:] != x[:-1]]))[0]
@@ -295,14 +289,12 @@ def _isotonic(x: Floats, y: Floats, weights: Floats, at: Floats, is_rising: bool
     there = mass > 0
     if not there.any():
         return np.full(len(at), np.nan)
-    found = isotonic_regression(
-        total[there] / mass[there], weights=mass[there], increasing=is_rising
-    )
-    return np.asarray(np.interp(at, x[starts][there], found.x), dtype=np.float64)
+    means = total[there] / mass[there]
+    fitted = isotonic_regression(means, weights=mass[there], increasing=is_rising).x
+    return np.asarray(np.interp(at, x[starts][there], fitted), dtype=np.float64)
 
 
 def _curve(kind: Kind, at: Floats, value: Floats, drawn: Floats) -> Curve:
-    """A curve with its band of 95 percent."""
     low, high = np.full(len(at), np.nan), np.full(len(at), np.nan)
     is_there = ~np.isnan(drawn).any(axis=1)
     if is_there.sum() >= max(2, 0.95 * len(drawn)):

@@ -1,14 +1,14 @@
-"""A statistic's value with what stands behind it, or why it has none; and the tables it is made of.
+"""A statistic's value and how many units are behind it, or the reason why it has no value.
 
-A table of ratings is a float array, documents x systems, NaN where a rating is missing. Every
-statistic of this package takes such tables and never warns, crashes or answers zero where a
-value cannot be had: it says why. Tables that do not belong together are the caller's mistake
-and raise.
+A table of ratings is a float array, documents x systems, NaN where a rating is missing. No
+statistic of this package warns, crashes or returns zero where it has no value: it returns a
+`NoValue`. Tables that do not belong together are the caller's mistake: ValueError.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
+from math import fsum, isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ Indices = NDArray[np.intp]
 
 
 class NoValue(StrEnum):
-    """Why a statistic has no value."""
+    """The reason why a statistic has no value; each function lists those that it gives."""
 
     TOO_FEW = "too few"
     CONSTANT = "constant"
@@ -31,9 +31,10 @@ class NoValue(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value and the units behind it (each function says which), or the reason for no value.
+    """A value and the number of units behind it, or the reason for no value.
 
-    `skipped` counts the units left out: incomplete, or without a value of their own.
+    Each function's docstring has its units. `skipped` counts the units left out: incomplete, or
+    without a value of their own.
     """
 
     value: float | None
@@ -47,7 +48,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The two ends of an interval, or why none can be given; `n` units or draws are behind it."""
+    """The two ends of an interval of `n` units or draws, or the reason for no interval."""
 
     low: float | None
     high: float | None
@@ -74,7 +75,6 @@ class Significance:
 
 
 def _check_outcome(value: float | None, reason: NoValue | None) -> None:
-    """Refuse a value with a reason, neither of them, and a value that is no number."""
     if (value is None) == (reason is None) or (value is not None and not isfinite(value)):
         raise ValueError(f"give a finite value or a reason, not {value!r} and {reason!r}")
 
@@ -102,10 +102,22 @@ def complete(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def complete_pairs(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats, int]:
-    """The places where both vectors have a number, and how many places have not."""
+    """The numbers at places where both vectors have one, and how many places have not."""
     first, second = complete(np.reshape(x, (1, -1)), np.reshape(y, (1, -1)))
     is_there = ~np.isnan(first[0])
     return first[0][is_there], second[0][is_there], int((~is_there).sum())
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, summed exactly; None without values."""
+    return fsum(values) / len(values) if values else None
+
+
+def mean_estimate(values: Floats, reason: NoValue) -> Estimate:
+    """The mean of the values that are not NaN, which `skipped` counts; the reason without any."""
+    known = values[~np.isnan(values)]
+    n, skipped = len(known), len(values) - len(known)
+    return Estimate(float(known.mean()), n, skipped) if n else Estimate(None, 0, skipped, reason)
 
 
 def ratio(top: ArrayLike, bottom: ArrayLike) -> Floats:

@@ -12,19 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.parts import digest
 from harness.stats.estimate import (
     Estimate,
     Floats,
     Indices,
     NoValue,
     complete,
+    mean_estimate,
     pair_directions,
     ratio,
     table,
 )
+from harness.stats.intervals import generator
 
-# Differences of means that only rounding tells apart, as a share of the largest rating.
+# Differences of means below this share of the largest rating are rounding.
 _ROUNDING = 1e-12
 
 
@@ -33,7 +34,7 @@ class TieCalibration:
     """The accuracy at the best epsilon, and that epsilon in the judge's units.
 
     `epsilons` has one number where it was fitted on all documents, one a fold where it was
-    cross-fitted, and none where the estimate is null.
+    cross-fitted, and none where the estimate is None.
     """
 
     estimate: Estimate
@@ -42,7 +43,7 @@ class TieCalibration:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """The pairs of complete cells of all documents, one entry a pair."""
+    """The pairs of complete cells of one document each, one entry a pair, over all documents."""
 
     documents: int
     document: Indices
@@ -55,10 +56,10 @@ class _Pairs:
 def acc_eq(human: ArrayLike, judge: ArrayLike, *, epsilon: float = 0.0) -> Estimate:
     """Pairwise accuracy with ties at a given epsilon, 0 to 1.
 
-    `n` counts the documents with a pair of complete cells, `skipped` the others. Null: "one
-    system", or "too few" where no document has a pair. Constant ratings are ties, not gaps.
+    `n` counts the documents with a pair of complete cells, `skipped` the others. None: "one
+    system", or "too few" where no document has a pair. Constant ratings are ties, not missing.
     """
-    return _mean(document_accuracies(human, judge, epsilon=epsilon), table(human).shape[1])
+    return mean_estimate(document_accuracies(human, judge, epsilon=epsilon), _why_no_pair(human))
 
 
 def document_accuracies(human: ArrayLike, judge: ArrayLike, *, epsilon: float) -> Floats:
@@ -69,12 +70,12 @@ def document_accuracies(human: ArrayLike, judge: ArrayLike, *, epsilon: float) -
 def calibrated_acc_eq(human: ArrayLike, judge: ArrayLike) -> TieCalibration:
     """Pairwise accuracy at the epsilon that maximises it on these very data.
 
-    Of several best epsilons the least. Too high by what the fit gains on noise: cross-fit it
-    where that matters. `n`, `skipped` and null as for `acc_eq`.
+    Of several best epsilons the least. The fit gains on noise, so the accuracy is too high:
+    cross-fit it where that matters. `n`, `skipped` and None as for `acc_eq`.
     """
     pairs = _pairs(human, judge)
     epsilon = _best_epsilon(pairs)
-    estimate = _mean(_accuracies(pairs, epsilon), table(human).shape[1])
+    estimate = mean_estimate(_accuracies(pairs, epsilon), _why_no_pair(human))
     return TieCalibration(estimate, () if estimate.value is None else (epsilon,))
 
 
@@ -89,14 +90,14 @@ def cross_fitted_acc_eq(
     """Pairwise accuracy of each fold of clusters at the epsilon that is best on the others.
 
     Clusters (one a document) are dealt whole; there are at most as many folds as clusters.
-    `n` and `skipped` as for `acc_eq`. Null: also "too few" with one cluster, or where the
+    `n` and `skipped` as for `acc_eq`. None: also "too few" with one cluster, or where the
     documents outside a fold have no pair to fit on.
     """
     accuracies, epsilons = cross_fitted_accuracies(human, judge, clusters, seed=seed, folds=folds)
     if not epsilons:
         none = Estimate(None, n=0, skipped=len(accuracies), reason=NoValue.TOO_FEW)
         return TieCalibration(none, ())
-    estimate = _mean(accuracies, table(human).shape[1])
+    estimate = mean_estimate(accuracies, _why_no_pair(human))
     return TieCalibration(estimate, () if estimate.value is None else epsilons)
 
 
@@ -133,17 +134,16 @@ def cross_fitted_accuracies(
 def tie_rate(ratings: ArrayLike) -> Estimate:
     """The share of pairs of one document's ratings that are equal, over all documents, 0 to 1.
 
-    `n` counts pairs. Null: "one system", or "too few" where no document has two ratings.
+    `n` counts pairs. None: "one system", or "too few" where no document has two ratings.
     """
     pairs = _pairs(ratings, ratings)
     n = len(pairs.document)
     if n == 0:
-        return Estimate(None, n=0, reason=_why_no_pair(table(ratings).shape[1]))
+        return Estimate(None, n=0, reason=_why_no_pair(ratings))
     return Estimate(float(pairs.is_human_tie.mean()), n=n)
 
 
 def _pairs(human: ArrayLike, judge: ArrayLike) -> _Pairs:
-    """Every pair of complete cells of one document."""
     rows, others = complete(human, judge)
     first, second = np.triu_indices(rows.shape[1], 1)
     difference = np.abs(others[:, first] - others[:, second])
@@ -160,7 +160,6 @@ def _pairs(human: ArrayLike, judge: ArrayLike) -> _Pairs:
 
 
 def _accuracies(pairs: _Pairs, epsilon: float) -> Floats:
-    """Each document's share of right pairs, NaN where it has none."""
     if not epsilon >= 0:
         raise ValueError(f"epsilon is a difference, 0 or more, not {epsilon!r}")
     is_tie = pairs.difference <= epsilon + pairs.rounding
@@ -192,18 +191,9 @@ def _best_epsilon(pairs: _Pairs) -> float:
 def _folds(clusters: Sequence[str], *, seed: str, folds: int) -> Indices:
     """The fold of each document; a cluster's fold depends on the seed and the names alone."""
     names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    generator = np.random.default_rng(int(digest(seed), 16))
-    return np.asarray((generator.permutation(len(names)) % folds)[places], dtype=np.intp)
+    order = generator(seed).permutation(len(names))
+    return np.asarray((order % folds)[places], dtype=np.intp)
 
 
-def _mean(accuracies: Floats, systems: int) -> Estimate:
-    """The mean over the documents that have a share."""
-    found = accuracies[~np.isnan(accuracies)]
-    skipped = len(accuracies) - len(found)
-    if len(found) == 0:
-        return Estimate(None, n=0, skipped=skipped, reason=_why_no_pair(systems))
-    return Estimate(float(found.mean()), n=len(found), skipped=skipped)
-
-
-def _why_no_pair(systems: int) -> NoValue:
-    return NoValue.ONE_SYSTEM if systems == 1 else NoValue.TOO_FEW
+def _why_no_pair(ratings: ArrayLike) -> NoValue:
+    return NoValue.ONE_SYSTEM if table(ratings).shape[1] == 1 else NoValue.TOO_FEW

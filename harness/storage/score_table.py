@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.core import Score
 from harness.errors import StoreError
 from harness.parts import Reason
-from harness.storage.csv import csv_line
+from harness.storage.csv import csv_text
 
 COLUMNS = (
     *("task", "model", "variant", "decoding", "group", "judge", "metric"),
@@ -44,7 +44,7 @@ class ScoreRow:
 
 def table_text(rows: Iterable[ScoreRow]) -> str:
     """Rows as CSV, floats in full precision, null as an empty cell."""
-    return "".join(map(csv_line, [COLUMNS, *map(_values, rows)]))
+    return csv_text(COLUMNS, map(_values, rows))
 
 
 def read_table(path: Path) -> list[ScoreRow]:

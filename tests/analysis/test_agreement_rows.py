@@ -12,14 +12,11 @@ from harness.analysis.agreement import (
     AgreementRow,
     AgreementSettings,
     agreement_rows,
-    agreement_text,
 )
-from harness.analysis.match_ratings import AgreementQuery, panels
-from harness.analysis.panels import Panel
+from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.data.ratings import Rating
-from harness.stats.agreement import alpha, alpha_with_judge, percent_agreement
-from harness.stats.annotator import annotator_test
-from harness.stats.comparison import holm, permutation_test, williams_test
+from harness.stats.agreement import agreement_stats, alpha, alpha_with_judge, percent_agreement
+from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
 from harness.stats.correlation import (
     dataset_pearson,
     document_tau,
@@ -29,8 +26,9 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.resampling import Resamples, agreement_stats
+from harness.stats.intervals import Resamples
 from harness.stats.ties import cross_fitted_acc_eq, tie_rate
+from harness.storage.csv import records_csv
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2
 UNITS = np.stack([ANN, BOB], axis=2).reshape(-1, 2)
@@ -48,7 +46,7 @@ LEVELS = {
 def panel(people: list[Rating] | None = None, **judges: Table) -> Panel:
     """The panel of some judges, rated by two people."""
     people = ratings(ann=ANN, bob=BOB) if people is None else people
-    [found] = panels(runs(**judges), people, AgreementQuery(variants=("base",)))
+    [found] = match_ratings(runs(**judges), people, AgreementQuery(variants=("base",)))
     return found
 
 
@@ -243,7 +241,7 @@ def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
         Rating("toy", row.sample.id, "", "ann", 1.0 + n % 3, "base")
         for n, row in enumerate(group_runs(one=NEAR)[0].rows)
     ]
-    [made] = panels(group_runs(one=NEAR, two=FAR), people, AgreementQuery())
+    [made] = match_ratings(group_runs(one=NEAR, two=FAR), people, AgreementQuery())
 
     found = agreement_rows(made, METHOD)
 
@@ -255,7 +253,7 @@ def test_models_that_judge_are_named_in_their_rows_and_pairs() -> None:
 
 
 def test_the_table_has_its_columns_and_empty_cells_for_nulls() -> None:
-    text = agreement_text(agreement_rows(panel(flat=FLAT), METHOD))
+    text = records_csv(AgreementRow, agreement_rows(panel(flat=FLAT), METHOD))
 
     table = list(csv.DictReader(io.StringIO(text)))
     assert list(table[0]) == [field.name for field in fields(AgreementRow)]
@@ -268,7 +266,10 @@ def test_the_table_has_its_columns_and_empty_cells_for_nulls() -> None:
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
     first, again, other = (
-        agreement_text(agreement_rows(panel(near=NEAR, far=FAR), AgreementSettings(seed, 200)))
+        records_csv(
+            AgreementRow,
+            agreement_rows(panel(near=NEAR, far=FAR), AgreementSettings(seed, 200)),
+        )
         for seed in (0, 0, 1)
     )
 

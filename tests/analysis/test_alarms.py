@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
 
-from harness.analysis.leaderboard import Alarm, alarms
+from harness.analysis.leaderboard import PlaceAlarm, place_alarms
 from harness.pipeline.scores import score_rows
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import SampleRecord, VerdictRecord
@@ -38,8 +38,10 @@ def _verdict(place: int | None, count: int, is_alike: bool) -> VerdictRecord:
     return shared(*[1 / count] * count, place=place, identical_scores=float(is_alike))
 
 
-def told(held: Sequence[SampleRecord], spec: TaskSpec = TASK, **changes: object) -> list[Alarm]:
-    return alarms(score_rows(choice_run(spec, len(held), **changes), held))
+def told(
+    held: Sequence[SampleRecord], spec: TaskSpec = TASK, **changes: object
+) -> list[PlaceAlarm]:
+    return place_alarms(score_rows(choice_run(spec, len(held), **changes), held))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_models_are_told_of_apart() -> None:
         made = choice_run(TASK, len(held))
         return score_rows(replace(made, model=replace(made.model, name=model)), held)
 
-    found = alarms([*by("stuck", rows([1] * 20)), *by("fair", rows([1, 2] * 10))])
+    found = place_alarms([*by("stuck", rows([1] * 20)), *by("fair", rows([1, 2] * 10))])
 
     assert [alarm.row.model for alarm in found] == ["stuck"]
 
@@ -128,4 +130,4 @@ def test_answers_that_are_no_choices_are_never_told_of() -> None:
     from support.sketches import rows as texts
     from support.sketches import run_file
 
-    assert alarms(score_rows(run_file(20), texts([1.0] * 20))) == []
+    assert place_alarms(score_rows(run_file(20), texts([1.0] * 20))) == []

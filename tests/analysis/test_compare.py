@@ -10,16 +10,16 @@ from scipy import stats
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, sample, stored, words_task
 
 from harness.analysis.compare import (
-    BootstrapSettings,
     ComparisonRow,
     comparison_name,
     comparison_rows,
-    comparison_text,
 )
 from harness.analysis.pairings import PairingQuery, between, within
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.pipeline.scores import score_rows
 from harness.stats.comparison import holm
+from harness.stats.intervals import BootstrapSettings
+from harness.storage.csv import records_csv
 from harness.storage.runs import JudgeEntry
 
 QUICK = BootstrapSettings(draws=200)
@@ -31,7 +31,7 @@ def know_and_act(act: str = ACT, *more: str) -> list[ComparisonRow]:
     """The rows of eight choices against as many responses at one or more temperatures."""
     levels = {("base", f"T0.{n}", "near"): line for n, line in enumerate((act, *more), 3)}
     words = stored(words_task(), levels)
-    return comparison_rows(between(chosen([KNOW, KNOW]), words, PairingQuery()).found, QUICK)
+    return comparison_rows(between(chosen([KNOW, KNOW]), words, PairingQuery()).pairings, QUICK)
 
 
 def counts(row: ComparisonRow) -> tuple[int | None, ...]:
@@ -47,7 +47,7 @@ def within_rows(
         for name, line in levels.items()
     }
     run = stored(words_task() if gaps else words_task(gaps={}), found, judges=judges)
-    return comparison_rows(within(run, PairingQuery()).found, QUICK)
+    return comparison_rows(within(run, PairingQuery()).pairings, QUICK)
 
 
 def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
@@ -71,7 +71,7 @@ def test_counts_add_up_to_the_items(group: str, expected: int) -> None:
         stored(words_task(), {("base", "T0.3", "near"): line}, model=replace(MODEL, name=name))
         for name, line in (("ant", letters), ("bee", letters[::-1]))
     )
-    rows = comparison_rows(between(first, second, PairingQuery()).found, QUICK)
+    rows = comparison_rows(between(first, second, PairingQuery()).pairings, QUICK)
     [row] = [row for row in rows if row.group == group]
 
     lost = row.items - row.n
@@ -99,7 +99,7 @@ def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> No
         if (row.score.group, row.score.metric) == ("all", "accuracy")
     }
 
-    row = comparison_rows(within(run, PairingQuery()).found, QUICK)[0]
+    row = comparison_rows(within(run, PairingQuery()).pairings, QUICK)[0]
     assert (row.mean_a, row.mean_b) == (scores["cot5"], scores["base"])
     assert row.value == pytest.approx((scores["cot5"] or 0) - (scores["base"] or 0))
 
@@ -118,7 +118,7 @@ def test_samples_of_one_cluster_have_no_exact_test() -> None:
     levels = {("base", "T0.3", "near"): "110000", ("cot5", "T0.3", "near"): "111111"}
     run = stored(words_task(), levels, samples=samples)
 
-    row = comparison_rows(within(run, PairingQuery()).found, QUICK)[0]
+    row = comparison_rows(within(run, PairingQuery()).pairings, QUICK)[0]
     assert (row.clusters, row.p_exact, row.p_permutation) == (3, None, 0.5)
     assert "samples of one cluster are not independent" in (row.reason or "")
 
@@ -130,7 +130,7 @@ def test_the_interval_draws_clusters_whole() -> None:
         samples = [sample(n, cluster=f"c{n // size:02}") for n in range(16)]
         levels = {(name, "T0.3", "near"): line for name, line in lines.items()}
         run = stored(words_task(), levels, samples=samples)
-        row = comparison_rows(within(run, PairingQuery()).found, BootstrapSettings())[0]
+        row = comparison_rows(within(run, PairingQuery()).pairings, BootstrapSettings())[0]
         spread.append((row.high or 0) - (row.low or 0))
 
     assert spread[1] > 1.5 * spread[0]
@@ -170,7 +170,7 @@ def test_verdicts_that_are_no_right_or_wrong_have_a_difference_and_no_table() ->
         ]
         runs.append(StoredRun(run.file, rows))
 
-    row = comparison_rows(between(runs[0], runs[1], PairingQuery()).found, QUICK)[0]
+    row = comparison_rows(between(runs[0], runs[1], PairingQuery()).pairings, QUICK)[0]
     assert (row.value, row.n, row.p_permutation) == (-0.25, 4, 2 / 16)
     assert counts(row) == (None,) * 5
     assert row.reason == "no interval: constant; no exact test: verdicts are not right or wrong"
@@ -239,7 +239,7 @@ def test_intentions_and_responses_are_told_by_group_too() -> None:
 
 def test_the_table_has_a_column_a_field_and_empty_cells_for_what_is_missing() -> None:
     rows = know_and_act("11000=.1")
-    [line, *_] = csv.DictReader(io.StringIO(comparison_text(rows)))
+    [line, *_] = csv.DictReader(io.StringIO(records_csv(ComparisonRow, rows)))
 
     assert (line["comparison"], line["statistic"]) == ("know_versus_act", "difference")
     assert float(line["value"]) == rows[0].value
@@ -250,7 +250,7 @@ def test_the_table_has_a_column_a_field_and_empty_cells_for_what_is_missing() ->
 def test_a_name_that_looks_like_a_formula_is_made_safe() -> None:
     rows = [replace(row, model_a="=1+1", group="@b") for row in know_and_act()]
 
-    text = comparison_text(rows)
+    text = records_csv(ComparisonRow, rows)
     assert "'=1+1" in text
     assert ",'@b," in text
 
@@ -261,10 +261,11 @@ def test_rows_do_not_depend_on_the_order_of_the_samples() -> None:
     turned = StoredRun(run.file, run.rows[::-1])
 
     texts = [
-        comparison_text(
+        records_csv(
+            ComparisonRow,
             sorted(
-                comparison_rows(within(part, PairingQuery()).found, QUICK), key=lambda r: r.group
-            )
+                comparison_rows(within(part, PairingQuery()).pairings, QUICK), key=lambda r: r.group
+            ),
         )
         for part in (run, turned)
     ]

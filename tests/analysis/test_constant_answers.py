@@ -9,12 +9,13 @@ from support.choice_cases import task as choices
 from support.hate_rows import VARIANT, constant, planted, run_of, text
 from support.sketches import row
 
-from harness.analysis.constant_baselines import (
+from harness.analysis.leaderboard import (
     ConstantBaseline,
     ConstantBaselineAlarm,
     constant_alarms,
+    headlines,
+    place_alarms,
 )
-from harness.analysis.leaderboard import alarms, headlines
 from harness.core import Sample
 from harness.pipeline.scores import score_rows
 from harness.specs.tasks import ClassesSpec
@@ -124,12 +125,12 @@ def test_of_classes_the_constant_answer_is_the_most_common_label(
     assert [alarm.finding for alarm in told] == ([finding] if finding else [])
     assert {alarm.label for alarm in told} <= {"non"}
     assert all(alarm.hits is None for alarm in told)
-    assert alarms(found) == []
+    assert place_alarms(found) == []
 
 
 def test_a_model_that_finds_few_texts_because_few_are_hateful_stands_at_no_place() -> None:
     # 93 of 100 answers are no, and that is right.
-    assert alarms(table(mixed(10, 90, hits=7, false=0))) == []
+    assert place_alarms(table(mixed(10, 90, hits=7, false=0))) == []
 
 
 def test_a_model_with_a_planted_slope_is_not_told_of() -> None:

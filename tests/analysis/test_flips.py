@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from support.paired_runs import NEAR, sample, stored, words_task
 
-from harness.analysis.panels import StoredRun
-from harness.analysis.robustness import KEEPING, OTHERS, FlipRate, flip_rows, flip_text
+from harness.analysis.robustness import KEEPING, OTHERS, FlipRate, flip_rows
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
+from harness.storage.csv import records_csv
 from harness.storage.runs import JudgeEntry
 
 RATING = JudgeEntry("near", "mean_rating", "near:00|minilm")
@@ -125,7 +126,7 @@ def test_a_run_without_perturbed_samples_is_refused() -> None:
 
 
 def test_the_table_has_a_line_a_row_and_no_zero_for_nothing() -> None:
-    text = flip_text(list(rows(run("..", "11")).values()))
+    text = records_csv(FlipRate, list(rows(run("..", "11")).values()))
 
     head, line = (part.split(",") for part in text.splitlines()[:2])
     assert line[head.index("value")] == ""

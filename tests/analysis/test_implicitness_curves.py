@@ -14,15 +14,15 @@ from harness.analysis.curves import (
     CurveRow,
     curve_name,
     curve_rows,
-    curve_text,
     names,
     picture,
     together,
 )
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.scores import score_rows
+from harness.storage.csv import records_csv
 from harness.storage.runs import DataEntry, SampleRecord
 
 PLANTED = planted()
@@ -96,7 +96,7 @@ def test_a_judge_that_has_not_read_a_run_has_no_rows() -> None:
 
 
 def test_the_table_has_a_line_a_row(found: list[CurveRow]) -> None:
-    lines = list(csv.DictReader(io.StringIO(curve_text(found))))
+    lines = list(csv.DictReader(io.StringIO(records_csv(CurveRow, found))))
 
     assert len(lines) == len(found)
     assert lines[0]["rate"] == "tpr"

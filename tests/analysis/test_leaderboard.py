@@ -7,12 +7,12 @@ import pytest
 
 from harness.analysis.leaderboard import (
     ControlFinding,
-    boards,
     collect,
     headlines,
+    judge_matrices,
     judge_warnings,
-    sensitivities,
-    side_by_side,
+    pair_sensitivities,
+    ranked_tables,
 )
 from harness.core import Score
 from harness.parts import Reason
@@ -55,7 +55,7 @@ def run(results: Path, name: str, *rows: ScoreRow) -> RunFolder:
 
 
 def models(rows: list[ScoreRow]) -> list[list[str]]:
-    return [[row.model for row in board.rows] for board in boards(rows)]
+    return [[row.model for row in board.rows] for board in ranked_tables(rows)]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_differs_in_more_than_the_model_is_not_ranked_together(place: int, 
 
 @pytest.mark.parametrize("field", ["b:scripted@a1", "a:vllm@a1", "a:scripted@b2"])
 def test_what_differs_in_the_model_alone_is_ranked_together(field: str) -> None:
-    [board] = boards([scored("a", 0.4), signed(scored("b", 0.6), 3, field)])
+    [board] = ranked_tables([scored("a", 0.4), signed(scored("b", 0.6), 3, field)])
 
     assert [row.model for row in board.rows] == ["b", "a"]
     assert "scripted" not in board.recipe
@@ -118,7 +118,7 @@ def test_headline_metrics_are_ranked(metric: str) -> None:
 
 @pytest.mark.parametrize("row", [scored("a", metric="margin"), scored("a", group="irony")])
 def test_details_and_groups_are_not_ranked(row: ScoreRow) -> None:
-    assert boards([row]) == []
+    assert ranked_tables([row]) == []
 
 
 def test_a_score_that_two_runs_hold_appears_once(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 
 def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
     assert collect([]) == collect([RunFolder(tmp_path / "unscored")]) == []
-    assert (boards([]), headlines([]), judge_warnings([])) == ([], [], [])
+    assert (ranked_tables([]), headlines([]), judge_warnings([])) == ([], [], [])
 
 
 UNFIT, WEAK, UNHEARD = ControlFinding.UNFIT, ControlFinding.WEAK, ControlFinding.UNHEARD
@@ -240,11 +240,11 @@ def by(judge: str, model: str, value: float | None = 0.5) -> ScoreRow:
     return replace(row, score=replace(row.score, judge=judge))
 
 
-def standings(rows: list[ScoreRow]) -> list[tuple[str, list[tuple[float | None, int | None]]]]:
+def ranks(rows: list[ScoreRow]) -> list[tuple[str, list[tuple[float | None, int | None]]]]:
     """The lines of the only table, a judge that has not read a model left out."""
-    [table] = side_by_side(rows)
+    [table] = judge_matrices(rows)
     return [
-        (line.model, [(part.value, part.rank) for part in line.standings if part])
+        (line.model, [(part.value, part.rank) for part in line.ranks if part])
         for line in table.lines
     ]
 
@@ -254,7 +254,7 @@ def test_models_stand_side_by_side_with_a_rank_by_each_judge() -> None:
     table = {"chatgpt": (88.7, 3.83), "claude": (88.5, 3.86), "llama2": (86.3, 1.85)}
     rows = [by(judge, m, v[n]) for m, v in table.items() for n, judge in enumerate(("bert", "gpt"))]
 
-    assert standings(rows) == [
+    assert ranks(rows) == [
         ("chatgpt", [(88.7, 1), (3.83, 2)]),
         ("claude", [(88.5, 2), (3.86, 1)]),
         ("llama2", [(86.3, 3), (1.85, 3)]),
@@ -264,20 +264,20 @@ def test_models_stand_side_by_side_with_a_rank_by_each_judge() -> None:
 def test_models_of_equal_value_share_the_better_rank() -> None:
     rows = [by("near", name, value) for name, value in (("a", 0.2), ("b", 0.7), ("c", 0.7))]
 
-    assert standings(rows) == [("b", [(0.7, 1)]), ("c", [(0.7, 1)]), ("a", [(0.2, 3)])]
+    assert ranks(rows) == [("b", [(0.7, 1)]), ("c", [(0.7, 1)]), ("a", [(0.2, 3)])]
 
 
 def test_a_model_without_a_value_has_no_rank_and_takes_none() -> None:
     rows = [by("near", "a", None), by("near", "b", -0.1)]
 
-    assert standings(rows) == [("b", [(-0.1, 1)]), ("a", [(None, None)])]
+    assert ranks(rows) == [("b", [(-0.1, 1)]), ("a", [(None, None)])]
 
 
 def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
-    [table] = side_by_side([by("far", "a"), by("near", "a"), by("near", "b", 0.9)])
+    [table] = judge_matrices([by("far", "a"), by("near", "a"), by("near", "b", 0.9)])
 
     assert table.judges == ("far", "near")
-    found = {line.model: [part and part.rank for part in line.standings] for line in table.lines}
+    found = {line.model: [part and part.rank for part in line.ranks] for line in table.lines}
     assert found == {"a": [1, 2], "b": [None, 1]}
 
 
@@ -285,14 +285,14 @@ def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
     ("place", "field"), [(0, "toy:7"), (1, "d,2"), (2, "c"), (4, "T"), (7, "v")]
 )
 def test_judges_stand_side_by_side_only_for_answers_made_alike(place: int, field: str) -> None:
-    tables = side_by_side([by("near", "a"), signed(by("far", "a"), place, field)])
+    tables = judge_matrices([by("near", "a"), signed(by("far", "a"), place, field)])
 
     assert [table.judges for table in tables] == [("near",), ("far",)]
     assert field in tables[1].recipe.split("|")
 
 
 def test_two_judges_of_one_name_stand_under_their_recipes() -> None:
-    [table] = side_by_side([by("near", "a"), signed(by("near", "a"), 5, "near:99@j-2")])
+    [table] = judge_matrices([by("near", "a"), signed(by("near", "a"), 5, "near:99@j-2")])
 
     assert table.judges == ("near:04|minilm", "near:99@j-2|minilm")
 
@@ -300,11 +300,13 @@ def test_two_judges_of_one_name_stand_under_their_recipes() -> None:
 def test_two_revisions_of_a_model_stand_on_lines_of_their_own() -> None:
     rows = [by("near", "a"), signed(by("near", "a", 0.9), 3, "a:scripted@b2")]
 
-    assert standings(rows) == [("a", [(0.9, 1)]), ("a", [(0.5, 2)])]
+    assert ranks(rows) == [("a", [(0.9, 1)]), ("a", [(0.5, 2)])]
 
 
 def test_a_swapped_judge_has_no_column() -> None:
-    [table] = side_by_side([by("near", "a"), signed(by("near:swapped", "a"), 5, "near:swapped:04")])
+    [table] = judge_matrices(
+        [by("near", "a"), signed(by("near:swapped", "a"), 5, "near:swapped:04")]
+    )
 
     assert table.judges == ("near",)
 
@@ -321,11 +323,11 @@ def swapped(model: str, value: float | None = 0.5) -> ScoreRow:
 def test_sensitivity_is_the_judge_less_the_same_judge_swapped(
     value: float | None, other: float | None, difference: float | None
 ) -> None:
-    [found] = sensitivities([by("near", "a", value), swapped("a", other), by("near", "b")])
+    [found] = pair_sensitivities([by("near", "a", value), swapped("a", other), by("near", "b")])
 
     assert (found.model, found.judge, found.difference) == ("a", "near", difference)
 
 
 @pytest.mark.parametrize(("place", "field"), [(2, "cot3"), (3, "b:x@1"), (5, "near:swapped:99")])
 def test_a_judge_swapped_under_another_recipe_says_nothing(place: int, field: str) -> None:
-    assert sensitivities([by("near", "a"), signed(swapped("a"), place, field)]) == []
+    assert pair_sensitivities([by("near", "a"), signed(swapped("a"), place, field)]) == []

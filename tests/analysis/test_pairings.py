@@ -17,7 +17,7 @@ from support.paired_runs import (
 )
 
 from harness.analysis.pairings import Pairing, PairingQuery, Pairings, between, within
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.storage.runs import ModelEntry
@@ -33,7 +33,7 @@ OTHER = ModelEntry("other", "scripted", "o@1", "r2")
 
 
 def told(found: Pairings) -> list[tuple[str, str, str, tuple[str, str]]]:
-    return [(p.name, p.first.variant, p.second.variant, p.decodings) for p in found.found]
+    return [(p.name, p.first.variant, p.second.variant, p.decodings) for p in found.pairings]
 
 
 def readings(pairing: Pairing) -> list[tuple[str, float | None, float | None]]:
@@ -68,7 +68,7 @@ def test_the_run_with_choices_is_the_knowing_one_in_whatever_order_they_are_name
 
 
 def test_together_the_decodings_hold_the_items_of_each() -> None:
-    *each, pooled = between(CHOICES, WORDS, PairingQuery()).found[:3]
+    *each, pooled = between(CHOICES, WORDS, PairingQuery()).pairings[:3]
 
     assert readings(each[0]) == [("s000", 1.0, 1.0), ("s001", 0.0, 0.0)]
     assert pooled.items == each[0].items + each[1].items
@@ -78,7 +78,7 @@ def test_together_the_decodings_hold_the_items_of_each() -> None:
 def test_items_are_matched_by_sample_and_not_by_place() -> None:
     words = one_level("10", samples=[sample(1), sample(0)], model=SMALL)
 
-    [pairing] = between(CHOICES, words, PairingQuery()).found
+    [pairing] = between(CHOICES, words, PairingQuery()).pairings
 
     assert readings(pairing) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
@@ -88,7 +88,7 @@ def test_samples_that_stand_in_one_run_alone_are_counted_and_told() -> None:
 
     found = between(CHOICES, words, PairingQuery())
 
-    assert [item.sample.id for item in found.found[0].items] == ["s001"]
+    assert [item.sample.id for item in found.pairings[0].items] == ["s001"]
     assert found.unmatched == 3
     assert "1 samples of" in found.notes[0]
     assert "and 2 of" in found.notes[0]
@@ -108,7 +108,7 @@ def test_samples_of_one_id_that_differ_are_no_common_ones(changed: Sample) -> No
 
     found = between(first, second, PairingQuery())
 
-    assert [item.sample.id for item in found.found[0].items] == ["s001"]
+    assert [item.sample.id for item in found.pairings[0].items] == ["s001"]
     assert (found.unmatched, "1 of them of one id" in found.notes[0]) == (2, True)
 
 
@@ -116,7 +116,7 @@ def test_what_one_sample_has_and_the_other_lacks_makes_no_difference() -> None:
     more = sample(0, fields={"topic": "tea 0", "dialog": "Tea?"}, references={"labels": ("a",)})
     first = one_level("1", samples=[more])
 
-    [pairing] = between(first, one_level("0", model=SMALL), PairingQuery()).found
+    [pairing] = between(first, one_level("0", model=SMALL), PairingQuery()).pairings
 
     assert readings(pairing) == [("s000", 1.0, 0.0)]
 
@@ -151,7 +151,7 @@ def test_runs_of_one_task_are_compared_variant_by_variant() -> None:
     found = between(WORDS, second, PairingQuery())
 
     assert told(found)[0] == ("runs", "base", "base", ("T0.3", "T0.3"))
-    assert readings(found.found[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
+    assert readings(found.pairings[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
 
 def test_runs_with_choices_are_compared_by_order_and_as_a_pool() -> None:
@@ -207,7 +207,7 @@ def test_a_gap_may_be_of_pools_of_choices() -> None:
     task = structs.replace(CHOICES.file.task, gaps={"gain": ("all", "order0")})
     run = StoredRun(replace(CHOICES.file, task=task), CHOICES.rows)
 
-    [pairing] = within(run, PairingQuery()).found
+    [pairing] = within(run, PairingQuery()).pairings
 
     assert told(Pairings((pairing,), (), 0)) == [("gain", "all", "order0", ("logprob", "logprob"))]
 
@@ -216,7 +216,7 @@ def test_intentions_stand_beside_the_responses_of_the_same_level() -> None:
     levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
     run = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
 
-    [pairing] = within(run, PairingQuery()).found
+    [pairing] = within(run, PairingQuery()).pairings
 
     assert (pairing.name, pairing.first.judge, pairing.second.judge) == (
         "intention_and_response",
@@ -227,7 +227,7 @@ def test_intentions_stand_beside_the_responses_of_the_same_level() -> None:
 
 
 def test_both_runs_of_a_comparison_tell_their_gaps() -> None:
-    found = between(WORDS, stored(words_task(), LEVELS, model=OTHER), PairingQuery()).found
+    found = between(WORDS, stored(words_task(), LEVELS, model=OTHER), PairingQuery()).pairings
 
     gaps = [part.first.file.model.name for part in found if part.name == "uptake_gap"]
     assert gaps == ["small"] * 3 + ["other"] * 3
@@ -281,7 +281,7 @@ def test_a_named_judge_of_an_intention_may_stand_for_the_act() -> None:
     levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
     words = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
 
-    found = between(CHOICES, words, PairingQuery(judge_b="near-thought")).found
+    found = between(CHOICES, words, PairingQuery(judge_b="near-thought")).pairings
 
     assert [(part.name, part.first.judge) for part in found] == [("know_versus_act", GOLD)]
     assert readings(found[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]

@@ -16,11 +16,11 @@ from harness.analysis.profile import (
     Sampling,
     picture,
     profile,
-    profile_text,
 )
 from harness.errors import DataError
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import Distance, Form
+from harness.storage.csv import records_csv
 
 SCORER = random_scorer()
 TEXTS = [f"The {word} ferry waits for tea {at}." for at, word in enumerate("abcdefghij")]
@@ -109,7 +109,7 @@ def test_what_too_few_texts_cannot_tell_is_null(texts: list[object], n: int) -> 
 
     assert (found.rows[0].n, found.rows[0].sd, found.rows[0].distance_mean) == (n, None, None)
     assert (found.rows[0].mean is None) == (n == 0)
-    assert ",," in profile_text(found.rows)
+    assert ",," in records_csv(ProfileRow, found.rows)
     ElementTree.fromstring(picture(found, title="few"))
 
 

@@ -3,7 +3,6 @@
 import pytest
 from support.paired_runs import NEAR, THOUGHT, stored, words_task
 
-from harness.analysis.panels import StoredRun
 from harness.analysis.run_views import (
     closest_judge,
     intention_judges,
@@ -12,6 +11,7 @@ from harness.analysis.run_views import (
     response_judges,
     right_or_wrong_judges,
 )
+from harness.analysis.stored_runs import StoredRun
 from harness.errors import SpecError
 from harness.storage.runs import JudgeEntry
 

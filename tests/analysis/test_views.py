@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, stored, words_task
 
-from harness.analysis.panels import StoredRun
 from harness.analysis.run_views import RunView, views
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Score
 from harness.errors import StoreError
 from harness.pipeline.scores import score_rows
@@ -15,7 +15,7 @@ TWO_WAYS = {("base", "T0.3", "near"): "10=.", ("base", "T0.5", "near"): "1111"}
 
 
 def by_key(found: list[RunView]) -> dict[tuple[str, str], list[float | None]]:
-    return {(v.variant, v.decoding): [r.value for r in v.readings.values()] for v in found}
+    return {(v.variant, v.decoding): [r.value for r in v.scores.values()] for v in found}
 
 
 def served(run: StoredRun, *names: str | None) -> StoredRun:

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from support.rating_tables import BARREN, NAN, rater_table
 
-from harness.stats.annotator import Alignment, AnnotatorTest, annotator_test
+from harness.stats.comparison import Alignment, AnnotatorTest, annotator_test
 from harness.stats.estimate import Estimate, Floats, NoValue
 
 ALIGNMENTS: tuple[Alignment, ...] = get_args(Alignment)

@@ -5,19 +5,21 @@ from random import Random
 import numpy as np
 import pytest
 
-from harness.stats.classification import Classified, classified, one_hot
+from harness.stats.classification import ClassificationMetrics, classification_metrics, one_hot
 from harness.stats.estimate import NoValue
-from harness.stats.resampling import Resamples
+from harness.stats.intervals import Resamples
 
 RARE = 3
 
 
-def of(actual: list[int], chosen: list[int], count: int = RARE, draws: int = 200) -> Classified:
+def of(
+    actual: list[int], chosen: list[int], count: int = RARE, draws: int = 200
+) -> ClassificationMetrics:
     clusters = Resamples.of([str(at) for at in range(len(actual))], seed="0", draws=draws)
-    return classified(one_hot(actual, count), one_hot(chosen, count), clusters)
+    return classification_metrics(one_hot(actual, count), one_hot(chosen, count), clusters)
 
 
-def values(found: Classified) -> list[list[float | None]]:
+def values(found: ClassificationMetrics) -> list[list[float | None]]:
     return [
         [figure.estimate.value for figure in (one.precision, one.recall, one.f1)]
         for one in found.classes
@@ -66,7 +68,7 @@ def test_a_tie_counts_in_shares() -> None:
     clusters = Resamples.of(["a", "b"], seed="0", draws=10)
     chosen = np.array([[0.5, 0.5], [0.0, 1.0]])
 
-    found = classified(one_hot([0, 1], 2), chosen, clusters)
+    found = classification_metrics(one_hot([0, 1], 2), chosen, clusters)
 
     assert values(found)[0] == pytest.approx([1.0, 0.5, 2 / 3])
     assert values(found)[1] == pytest.approx([2 / 3, 1.0, 0.8])
@@ -88,7 +90,7 @@ def test_an_interval_draws_clusters_whole() -> None:
     widths = [
         (bounds.high or 0) - (bounds.low or 0)
         for clusters in (alone, eights)
-        for bounds in [classified(*rows, clusters).macro_f1.bounds]
+        for bounds in [classification_metrics(*rows, clusters).macro_f1.bounds]
     ]
 
     assert widths[0] > 0.1
@@ -101,7 +103,11 @@ def test_an_interval_is_that_of_drawing_by_hand() -> None:
     chosen = [gold if draw.random() < 0.7 else 1 - gold for gold in actual]
     clusters = Resamples.of([str(at) for at in range(50)], seed="7", draws=300)
 
-    found = classified(one_hot(actual, 2), one_hot(chosen, 2), clusters).classes[1].f1.bounds
+    found = (
+        classification_metrics(one_hot(actual, 2), one_hot(chosen, 2), clusters)
+        .classes[1]
+        .f1.bounds
+    )
     f1s = []
     for rows in clusters.rows():
         pairs = [(actual[at], chosen[at]) for at in rows]

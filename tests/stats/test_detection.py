@@ -16,7 +16,7 @@ from harness.stats.detection import (
     logistic_curve,
 )
 from harness.stats.estimate import Floats, NoValue
-from harness.stats.resampling import Resamples
+from harness.stats.intervals import Resamples
 
 
 def alone(n: int, draws: int = 200) -> Resamples:

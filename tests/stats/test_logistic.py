@@ -7,7 +7,7 @@ import pytest
 
 from harness.stats.detection import FLAT, LogisticLine, drawn_lines, line, lines, trend
 from harness.stats.estimate import Floats, NoValue
-from harness.stats.resampling import Resamples
+from harness.stats.intervals import Resamples
 
 
 def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from harness.stats.estimate import NoValue
+from harness.stats.intervals import Resamples
 from harness.stats.paired import (
     Fourfold,
     fourfold,
@@ -17,7 +18,6 @@ from harness.stats.paired import (
     share_given,
     sign_flip_test,
 )
-from harness.stats.resampling import Resamples
 
 # Bentur et al. 2009 as in Fagerland et al. 2013, table 1: exact p .070, mid-p .039.
 AIRWAYS = Fourfold(1, 1, 7, 12)

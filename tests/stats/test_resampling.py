@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from support.rating_tables import BARREN, documents_of, rater_table, table_pair
 
-from harness.stats.agreement import Scale, alpha, cohen_kappa
+from harness.stats.agreement import (
+    AgreementStats,
+    Scale,
+    agreement_stats,
+    alpha,
+    alpha_ci,
+    cohen_kappa,
+)
 from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
 from harness.stats.estimate import Estimate, Floats, NoValue
-from harness.stats.resampling import (
-    AgreementStats,
-    EstimateCI,
-    Resamples,
-    agreement_stats,
-    alpha_figure,
-    bounds,
-    resampled,
-)
+from harness.stats.intervals import EstimateCI, Resamples, bounds, resampled
 from harness.stats.ties import acc_eq
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -77,7 +76,7 @@ def test_alphas_are_those_of_a_loop_over_the_same_draws(seed: int, scale: Scale)
     ratings = rater_table(seed, units=24).reshape(12, 2, 4)
     resamples = drawn(documents_of(12, 7, seed))
 
-    fast = alpha_figure(ratings, resamples, scale=scale)
+    fast = alpha_ci(ratings, resamples, scale=scale)
 
     slow = resampled(lambda rows: alpha(ratings[rows].reshape(-1, 4), scale), resamples)
     assert_same(fast, slow)
@@ -86,9 +85,9 @@ def test_alphas_are_those_of_a_loop_over_the_same_draws(seed: int, scale: Scale)
 def test_units_without_systems_may_be_resampled_too() -> None:
     ratings, resamples = rater_table(1), drawn(documents_of(40, 9))
 
-    flat = alpha_figure(ratings, resamples, scale="interval")
+    flat = alpha_ci(ratings, resamples, scale="interval")
 
-    assert_same(flat, alpha_figure(ratings[:, None], resamples, scale="interval"))
+    assert_same(flat, alpha_ci(ratings[:, None], resamples, scale="interval"))
 
 
 def test_a_cluster_is_drawn_with_all_its_documents() -> None:
@@ -202,7 +201,7 @@ def test_barren_tables_have_figures_without_values(name: str) -> None:
 def test_raters_without_agreement_have_an_alpha_without_value(name: str, scale: Scale) -> None:
     rows = BARREN[name]
 
-    figure = alpha_figure(rows, drawn(documents_of(len(rows), 3)), scale=scale)
+    figure = alpha_ci(rows, drawn(documents_of(len(rows), 3)), scale=scale)
 
     assert figure.bounds.reason == figure.estimate.reason is not None
 
@@ -220,7 +219,7 @@ def mismatched(resamples: Resamples) -> list[Callable[[], AgreementStats | Estim
     rows = np.ones((3, 2))
     return [
         lambda: agreement_stats(rows, rows, resamples),
-        lambda: alpha_figure(rows, resamples, scale="ordinal"),
+        lambda: alpha_ci(rows, resamples, scale="ordinal"),
     ]
 
 
@@ -244,7 +243,7 @@ def test_a_full_study_takes_seconds() -> None:
 
     resamples = drawn(documents_of(2085, 962), draws=1000)
     found = agreement_stats(human, judge, resamples)
-    alpha_figure(raters, resamples, scale="interval")
+    alpha_ci(raters, resamples, scale="interval")
 
     assert found.document_tau.bounds.n == 1000
     assert time.process_time() - start < 8

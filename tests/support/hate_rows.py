@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import structs
 
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.parts import Reason
 from harness.specs.tasks import ChoiceSpec, ImplicitnessSpec, StepSpec, TaskSpec, VariantSpec

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from harness.analysis.panels import StoredRun
+from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.parts import Reason

@@ -1,1 +1,1 @@
-"""Published numbers computed anew, one module a paper or source: released files to named values."""
+"""One source of published numbers a module: its files to the values that `verify` compares."""

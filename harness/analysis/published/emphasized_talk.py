@@ -1,6 +1,6 @@
 """Emphasized-Talk: the released dialogues to counts, the printed systems to correlations.
 
-Raw counts are of the file as released; where a stress lies is what the task's reader finds.
+Counts are of the file as released; the place of a stress is the one that the task's reader finds.
 """
 
 import re
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.analysis.verify import FromFiles, FromInputs
 from harness.data.readers.emphasized_talk import AMBIGUOUS, REPAIRED, find_span
 from harness.errors import DataError
 from harness.stats.correlation import (
@@ -33,13 +34,13 @@ class _Dialogue(msgspec.Struct):
 
 
 def ranking(inputs: Mapping[str, Sequence[float]]) -> Mapping[str, float | None]:
-    """How each judge of Table 1 orders its systems, beside the mean opinion scores."""
-    people, found = inputs["MOS"], dict[str, float | None]()
+    """The agreement of each judge of Table 1 with the mean opinion scores of its systems."""
+    people, values = inputs["MOS"], dict[str, float | None]()
     for name, column in JUDGES.items():
         judge = inputs[column]
         order = spearman(judge, people)
         span = fisher_interval(order.value or 0.0, order.n)
-        found |= {
+        values |= {
             f"{name}_spearman": order.value,
             f"{name}_pearson": pearson(judge, people).value,
             f"{name}_discordant": discordant_pairs(judge, people).value,
@@ -47,11 +48,11 @@ def ranking(inputs: Mapping[str, Sequence[float]]) -> Mapping[str, float | None]
             f"{name}_fisher_low": span.low,
             f"{name}_fisher_high": span.high,
         }
-    return found
+    return values
 
 
 def counts(folder: Path) -> Mapping[str, float]:
-    """What the file holds, and how many items each slip of the released scripts touches."""
+    """Counts of the file, and how many items each slip of the released scripts affects."""
     dialogues = _dialogues(folder / FILES[0])
     items = [
         (dialogue.current, fragment, implications)
@@ -121,7 +122,6 @@ def _of_turns(dialogues: Mapping[str, _Dialogue]) -> Mapping[str, float]:
 
 
 def _of_words(fragments: Sequence[str]) -> Mapping[str, float]:
-    """The lengths of the fragments, in words."""
     lengths = [len(fragment.split()) for fragment in fragments]
     by_length = Counter(min(length, _MANY) for length in lengths)
     return {
@@ -147,3 +147,9 @@ def _of_marks(items: Sequence[tuple[str, str]]) -> Mapping[str, float]:
 def _stands_inside_a_word(turn: str, part: str) -> bool:
     literal = re.escape(part)
     return re.search(rf"\w{literal}|{literal}\w", turn) is not None
+
+
+RECOMPUTATIONS = {
+    "emphasized_talk": FromFiles(FILES, counts),
+    "emphasized_talk_ranking": FromInputs(ranking),
+}

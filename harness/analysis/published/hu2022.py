@@ -2,11 +2,13 @@
 
 from ast import literal_eval
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
+from harness.analysis.verify import FromFiles
 from harness.errors import DataError
 from harness.stats.correlation import pearson
 from harness.storage.tables import TableRow, read_rows
@@ -27,6 +29,7 @@ _ANSWER_COLUMNS = (
     *("item_id", "seed", "answer", "correct", "prob_true_answer"),
     *("distribution", "randomized_option_order", "randomized_true_answer"),
 )
+_MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text-ada-001")
 PEOPLE = tuple(f"human_data/fj/Human_{name}.csv" for name in PHENOMENA.values())
 
 
@@ -62,7 +65,7 @@ def prompts(folder: Path) -> Mapping[str, float]:
 
 
 def people(folder: Path) -> Mapping[str, float]:
-    """How many people gave how many answers, and how many were right."""
+    """The number of people and of their answers, and the share that is right."""
     rows = {group: _people(folder, name) for group, name in PHENOMENA.items()}
     everyone = {row.cells["pKey"] for part in rows.values() for row in part}
     return {
@@ -75,8 +78,8 @@ def people(folder: Path) -> Mapping[str, float]:
 def answers(folder: Path, *, model: str) -> Mapping[str, float]:
     """A model's accuracy over items and orders, and how often it answers 1.
 
-    In points: `swing`, the most accurate of the five orders less the least accurate; `gain`, what
-    is won by averaging the probability of each option over the orders before choosing one.
+    In points: `swing`, the most accurate of the five orders less the least accurate; `gain`, the
+    accuracy won by averaging the probability of each option over the orders before choosing one.
     """
     rows = {group: _answers(folder, name, model) for group, name in PHENOMENA.items()}
     every = [row for part in rows.values() for row in part]
@@ -94,16 +97,16 @@ def answers(folder: Path, *, model: str) -> Mapping[str, float]:
 
 
 def answers_and_people(folder: Path, *, model: str) -> Mapping[str, float | None]:
-    """Pearson's r by phenomenon: where a model's right option is unlikely, do people falter?"""
-    found: dict[str, float | None] = {}
+    """Pearson's r by phenomenon of a model's probability of the right option and people's share."""
+    values: dict[str, float | None] = {}
     for group, name in PHENOMENA.items():
         model_means = _by_item(_answers(folder, name, model), "item_id", value="prob_true_answer")
         means = _by_item(_people(folder, name), "itemNum", value="Correct")
         common = sorted(model_means.keys() & means.keys())
         sides = [model_means[item] for item in common], [means[item] for item in common]
-        found[f"pearson_{group}"] = pearson(*sides).value
-    known = [abs(value) for value in found.values() if value is not None]
-    return found | {"largest": max(known, default=None)}
+        values[f"pearson_{group}"] = pearson(*sides).value
+    known = [abs(value) for value in values.values() if value is not None]
+    return values | {"largest": max(known, default=None)}
 
 
 def _is_of(path: str, name: str) -> bool:
@@ -139,21 +142,21 @@ def _permuted(rows: Sequence[TableRow]) -> float:
     for row in rows:
         item, order = row.cells["item_id"], _literal(row, "randomized_option_order", list)
         gold[item] = order[int(_number(row, "randomized_true_answer")) - 1]
-        held = totals.setdefault(item, dict.fromkeys(order, 0.0))
+        own = totals.setdefault(item, dict.fromkeys(order, 0.0))
         for place, probability in _literal(row, "distribution", dict).items():
-            held[order[int(place) - 1]] += probability
-    return fmean(max(held, key=held.__getitem__) == gold[item] for item, held in totals.items())
+            own[order[int(place) - 1]] += probability
+    return fmean(max(own, key=own.__getitem__) == gold[item] for item, own in totals.items())
 
 
 def _literal(row: TableRow, column: str, kind: type[_T]) -> _T:
     """A cell that holds a list or a mapping in Python's notation; nothing in it is evaluated."""
     try:
-        found = literal_eval(row.cells[column])
+        value = literal_eval(row.cells[column])
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        found = None
-    if not isinstance(found, kind):
+        value = None
+    if not isinstance(value, kind):
         raise DataError(f"{row.place}: {column} holds no {kind.__name__}; fetch the file again")
-    return found
+    return value
 
 
 def _mean(rows: Sequence[TableRow], column: str) -> float:
@@ -170,3 +173,19 @@ def _number(row: TableRow, column: str) -> float:
     if not isfinite(number):
         raise DataError(f"{row.place}: {column} says {text!r}, not a number; fetch the file again")
     return number
+
+
+RECOMPUTATIONS = {
+    "hu2022_prompts": FromFiles(prompt_files(), prompts),
+    "hu2022_people": FromFiles(PEOPLE, people),
+    **{
+        f"hu2022_{model}": FromFiles(answer_files(model), partial(answers, model=model))
+        for model in _MODELS
+    },
+    **{
+        f"hu2022_{model}_and_people": FromFiles(
+            (*answer_files(model), *PEOPLE), partial(answers_and_people, model=model)
+        )
+        for model in _MODELS
+    },
+}

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from harness.analysis.verify import FromFiles
 from harness.data.readers.intent_resolution import COLUMNS, FIELDS, GROUPS, REFERENCES
 from harness.storage.tables import TableRow, read_rows
 
@@ -11,11 +12,11 @@ FILES = ("hu_gpt4augmented_turn2_data.csv",)
 _TRUE, _LITERAL = REFERENCES["turn2_true"], REFERENCES["turn2_literal"]
 
 Guess = Callable[[str], float]
-"""How much a guesser that sees a reply alone likes it; the reply it likes more is its answer."""
+"""The score of a reply by a guesser that sees nothing else; the higher score is its answer."""
 
 
 def counts(folder: Path) -> Mapping[str, float]:
-    """Items by phenomenon, quotation marks around the reference replies, what they give away."""
+    """Items by phenomenon, quoted reference replies, and the accuracy of guessing by the quotes."""
     rows = read_rows(folder / FILES[0], COLUMNS)
     groups = Counter(row.cells["task"].strip() for row in rows)
     quoted = [(_is_quoted(row.cells[_TRUE]), _is_quoted(row.cells[_LITERAL])) for row in rows]
@@ -60,9 +61,12 @@ def _guessed(rows: Sequence[TableRow], name: str, guess: Guess) -> Mapping[str, 
 
 
 def _accuracy(rows: Sequence[TableRow], guess: Guess) -> float:
-    """The share of rows where a guesser takes the true reply; one it cannot tell counts half."""
+    """The share of rows where a guesser takes the true reply; an undecided one counts half."""
     points = 0.0
     for row in rows:
         true, literal = guess(row.cells[_TRUE]), guess(row.cells[_LITERAL])
         points += 0.5 if true == literal else float(true > literal)
     return points / max(1, len(rows))
+
+
+RECOMPUTATIONS = {"intent_resolution": FromFiles(FILES, counts)}

@@ -1,7 +1,7 @@
 """ISHate: the released Parquet files to the rounds' agreement and to counts of their layers.
 
-Duplicates are told by the raw text in lower case, every run of other characters than a-z and
-0-9 as one space.
+Duplicates are texts that are equal in lower case, every run of other characters than a-z and 0-9
+as one space.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.analysis.verify import FromFiles
 from harness.errors import DataError
 from harness.stats.agreement import alpha, cohen_kappa
 from harness.stats.estimate import Floats
@@ -29,7 +30,7 @@ PROPERTIES = ("Inference", "Context", "Sentiment", "Exaggeration", "Irony")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One message and what is counted of it; a layer it lacks is some other word."""
+    """One message with its layers; a layer that it lacks is some other word."""
 
     text: str
     source: str
@@ -47,7 +48,7 @@ def agreement(folder: Path) -> Mapping[str, float | None]:
     """
     columns = ("message_id", "iteration", "coder", "implicit_layer", "subtlety_layer", "source")
     rows = _columns(folder / ROUNDS[0], columns)
-    found: dict[str, float | None] = {"sources": len(set(rows["source"]))}
+    values: dict[str, float | None] = {"sources": len(set(rows["source"]))}
     for iteration in range(3):
         implicit, subtle = _layers(rows, iteration)
         if implicit.shape[1] != _CODERS:
@@ -57,7 +58,7 @@ def agreement(folder: Path) -> Mapping[str, float | None]:
             )
         both = 2 * implicit + subtle
         name = f"round_{iteration + 1}"
-        found |= {
+        values |= {
             f"{name}_kappa_implicit": cohen_kappa(implicit).value,
             f"{name}_kappa_subtle": cohen_kappa(subtle).value,
             f"{name}_kappa_combined": cohen_kappa(both).value,
@@ -65,7 +66,7 @@ def agreement(folder: Path) -> Mapping[str, float | None]:
             f"{name}_alpha_nominal": alpha(both, "nominal").value,
             f"{name}_messages": len(both),
         }
-    return found
+    return values
 
 
 def train_split(folder: Path) -> Mapping[str, float]:
@@ -113,7 +114,6 @@ def originals(folder: Path) -> Mapping[str, float]:
 
 
 def _counted(rows: Sequence[_Row]) -> Mapping[str, float]:
-    """Rows by layer and by source; the implicit ones by source and by property."""
     implicit = [row for row in rows if row.implicit == _IMPLICIT]
     sources = Counter(row.source for row in implicit)
     properties = Counter(name for row in implicit for name in row.properties)
@@ -148,27 +148,36 @@ def _layers(rows: Mapping[str, list[Any]], iteration: int) -> tuple[Floats, Floa
 def _rows(path: Path) -> list[_Row]:
     """The messages of a split; those of a file without methods of augmentation are originals."""
     names = ("text", "source", "hateful_layer", "implicit_layer", "subtlety_layer")
-    found = _columns(path, (*names, "implicit_props_layer"))
-    methods = found.get("aug_method", [_ORIGINAL] * len(found["text"]))
-    columns: list[list[Any]] = [[str(cell) for cell in found[name]] for name in names]
-    columns += [methods, [tuple(own or ()) for own in found["implicit_props_layer"]]]
+    table = _columns(path, (*names, "implicit_props_layer"))
+    methods = table.get("aug_method", [_ORIGINAL] * len(table["text"]))
+    columns: list[list[Any]] = [[str(cell) for cell in table[name]] for name in names]
+    columns += [methods, [tuple(own or ()) for own in table["implicit_props_layer"]]]
     return [_Row(*cells) for cells in zip(*columns, strict=True)]
 
 
 def _columns(path: Path, required: Sequence[str]) -> dict[str, list[Any]]:
-    """The columns of a Parquet file, by name."""
     import pyarrow
     from pyarrow import parquet
 
     try:
-        found = parquet.read_table(path)
+        table = parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"{path}: not a Parquet file ({error}); fetch it again") from error
-    if missing := [name for name in required if name not in found.column_names]:
+    if missing := [name for name in required if name not in table.column_names]:
         raise DataError(f"{path}: no column {', '.join(missing)}; fetch the file again")
-    columns: dict[str, list[Any]] = found.to_pydict()
+    columns: dict[str, list[Any]] = table.to_pydict()
     return columns
 
 
 def _normalised(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
+
+
+RECOMPUTATIONS = {
+    "ishate_rounds": FromFiles(ROUNDS, agreement),
+    "ishate_train": FromFiles((TRAIN,), train_split),
+    "ishate_dev": FromFiles((DEV,), dev_split),
+    "ishate_test": FromFiles((TEST,), test_split),
+    "ishate_leakage": FromFiles((TRAIN, DEV), leakage),
+    "ishate_originals": FromFiles((TRAIN, DEV, TEST), originals),
+}

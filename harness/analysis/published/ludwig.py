@@ -1,4 +1,4 @@
-"""LUDWIG: five people's readings of each implicature to their accuracy and agreement."""
+"""LUDWIG: five people's answers to each implicature to their accuracy and agreement."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.analysis.verify import FromFiles
 from harness.errors import DataError
 from harness.stats.agreement import alpha
 from harness.stats.estimate import Floats
@@ -17,7 +18,7 @@ _ANSWERS = {"yes": 1.0, "no": 0.0}
 
 
 def people(folder: Path) -> Mapping[str, float | None]:
-    """How often people are right, one by one and by majority, and how far they agree."""
+    """The accuracy of people, one by one and by majority, and their agreement."""
     rows = [row for name in FILES for row in read_rows(folder / name, [_GOLD, *_RATERS])]
     ratings, gold = _ratings(rows), np.array([_answer(row, _GOLD) for row in rows])
     yes = ratings.sum(axis=1)
@@ -43,9 +44,12 @@ def _ratings(rows: list[TableRow]) -> Floats:
 
 def _answer(row: TableRow, column: str) -> float:
     """Yes or no, whatever its case and full stop."""
-    said = row.cells[column].strip().rstrip(".").lower()
-    if said not in _ANSWERS:
+    answer = row.cells[column].strip().rstrip(".").lower()
+    if answer not in _ANSWERS:
         raise DataError(
             f"{row.place}: {column} says {row.cells[column]!r}, not Yes or No; fetch the file again"
         )
-    return _ANSWERS[said]
+    return _ANSWERS[answer]
+
+
+RECOMPUTATIONS = {"ludwig": FromFiles(FILES, people)}

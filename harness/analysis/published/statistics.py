@@ -1,9 +1,10 @@
-"""Worked examples of the papers that define our statistics, by our own code."""
+"""Worked examples of the papers that define our statistics to what our own code gives."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from harness.analysis.verify import FromInputs
 from harness.stats.agreement import alpha
 from harness.stats.comparison import williams_test
 from harness.stats.correlation import pearson
@@ -31,15 +32,15 @@ def williams(inputs: Inputs) -> Mapping[str, float | None]:
 
 
 def tie_calibration(inputs: Inputs) -> Mapping[str, float | None]:
-    """The best tie threshold and the accuracy there, of one metric beside two sets of ratings."""
-    metric, found = [inputs["metric"]], dict[str, float | None]()
+    """The best tie threshold and the accuracy there, of one metric with two sets of ratings."""
+    metric, values = [inputs["metric"]], dict[str, float | None]()
     for name in ("without_ties", "with_ties"):
         best = calibrated_acc_eq([inputs[name]], metric)
-        found |= {
+        values |= {
             f"{name}_epsilon": best.epsilons[0] if best.epsilons else None,
             f"{name}_accuracy": best.estimate.value,
         }
-    return found
+    return values
 
 
 def krippendorff(inputs: Inputs) -> Mapping[str, float | None]:
@@ -51,3 +52,10 @@ def krippendorff(inputs: Inputs) -> Mapping[str, float | None]:
         "ordinal": alpha(ratings, "ordinal").value,
         "interval": alpha(ratings, "interval").value,
     }
+
+
+RECOMPUTATIONS = {
+    "williams": FromInputs(williams),
+    "tie_calibration": FromInputs(tie_calibration),
+    "krippendorff": FromInputs(krippendorff),
+}
