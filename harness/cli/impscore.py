@@ -18,8 +18,7 @@ from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.implicitness.scorer import Flag, Scored, Scorer
-    from harness.storage.layouts import FileFormat
-    from harness.storage.table_files import Column, Table
+    from harness.storage.tables import Column, FileFormat, Table
 
 DONE, DONE_WITH_MISSING = 0, 1
 
@@ -82,7 +81,7 @@ def score(
     """
     from harness.implicitness.open import MEASURES, CachedScorer
     from harness.implicitness.scorer import Flag, Scored
-    from harness.storage.table_files import column_of
+    from harness.storage.tables import column_of
 
     _spare(file, out)
     table, where = opened(file, layout, has_column=column is not None)
@@ -115,7 +114,7 @@ def pairs(
 
     The new columns are as for `impscore score`.
     """
-    from harness.storage.table_files import column_of
+    from harness.storage.tables import column_of
 
     wanted = [part.strip() for part in columns.split(",")]
     if len(wanted) != 2 or not all(wanted):
@@ -179,14 +178,13 @@ class _Target:
 
 def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _Target:
     """Where the rows go; what could not be written is refused before anything is scored."""
-    from harness.storage.layouts import ENDINGS, FileFormat, named_layout
-    from harness.storage.table_files import extended
+    from harness.storage.tables import ENDINGS, FileFormat, extended, format_by_name
 
     if not name.strip():
         raise SpecError(f"--as {name!r}: give the new column a name")
     if out is None and is_json:
         return _Target(table, name, None, None)
-    layout = table.layout if out is None else named_layout(out.name) or FileFormat.LINES
+    layout = table.file_format if out is None else format_by_name(out.name) or FileFormat.LINES
     if out is not None and layout is FileFormat.LINES:
         endings = ", ".join(
             ending for ending, kind in ENDINGS.items() if kind is not FileFormat.LINES
@@ -206,7 +204,7 @@ def _columns(
     signature: str,
 ) -> "list[Column]":
     """The columns that are added: the values, why there is none, by what scorer."""
-    from harness.storage.table_files import Column
+    from harness.storage.tables import Column
 
     return [
         Column(name, values, is_number=True),
@@ -217,7 +215,7 @@ def _columns(
 
 def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is_json: bool) -> int:
     """Write the rows and tell how it went."""
-    from harness.storage.table_files import extended
+    from harness.storage.tables import extended
 
     values, flags = [one.value for one in scored], [one.flag for one in scored]
     if target.layout is not None:

@@ -112,7 +112,7 @@ def ablate(
     rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress)]
     origin = Origin.of(file.name, pairs, recipe=(known, spec), encoder=encoder)
     cells = [row.cells(origin) for row in rows]
-    write_whole(out / "ablation.csv", delimited(COLUMNS, cells, mark=","))
+    write_whole(out / "ablation.csv", delimited(COLUMNS, cells, separator=","))
     write_whole(out / "ablation.svg", picture(rows).encode())
     if is_json:
         echo_json({"origin": origin, "trainings": rows})

@@ -13,7 +13,7 @@ from harness.errors import DataError
 
 if TYPE_CHECKING:
     from harness.analysis.profile import ProfileRow
-    from harness.storage.table_files import Table
+    from harness.storage.tables import Table
 
 DONE, DONE_WITH_MISSING = 0, 1
 
@@ -51,7 +51,7 @@ def profile(
     from harness.analysis.profile import Sampling, picture, profile_text
     from harness.analysis.profile import profile as profile_of
     from harness.storage.files import refuse_file, write_whole
-    from harness.storage.table_files import column_of
+    from harness.storage.tables import column_of
 
     refuse_file(out)
     table, where = opened(file, layout, has_column=column is not None or label is not None)

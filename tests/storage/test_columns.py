@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from harness.errors import DataError
 from harness.storage.cells import cell_text
-from harness.storage.columns import Columns, is_table, read_columns
+from harness.storage.tables import Columns, is_table, read_columns
 
 ROWS: list[dict[str, str | None]] = [
     {"text": 'He said "no", twice.', "label": "1", "note": None},
@@ -75,7 +75,7 @@ def test_a_missing_column_is_told_with_the_nearest_one(tmp_path: Path, name: str
         ("text,label\n", "no rows"),
         ("text,label\nx\n", ":2: 1 cells under 2 column names"),
         ("text,label\nx,1,2\n", ":2: 3 cells under 2"),
-        ('text,label\n"x,1\n', "not a table"),
+        ('text,label\n"x,1\n', "not a CSV file"),
         ("text,text\nx,y\n", "named twice"),
     ],
 )

@@ -20,7 +20,7 @@ from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.tables import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text
-from harness.storage.columns import Columns, Value, read_columns
+from harness.storage.tables import Columns, Value, read_columns
 from harness.text.controls import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 

@@ -27,7 +27,7 @@ from harness.specs.imports import (
     ProbabilitiesSpec,
     TextSpec,
 )
-from harness.storage.tables import read_rows
+from harness.storage.tables import json_objects, read_rows
 
 LOOKS_FOR = "a CSV file or JSON lines, with --map"
 _Scored = ProbabilitiesSpec | LogprobsSpec
@@ -66,18 +66,8 @@ def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
     if spec.format == "csv":
         rows = read_rows(path, ())
         return [ImportedRecord(row.place, row.cells) for row in rows]
-    numbered = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    return [ImportedRecord(f"{path}:{n}", _object(line, f"{path}:{n}")) for n, line in numbered]
-
-
-def _object(line: str, place: str) -> Mapping[str, Any]:
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON ({error}); give one JSON object a line") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{place}: {type(content).__name__}, not an object; put it in braces")
-    return content
+    objects = json_objects(str(path), text)
+    return [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
 
 
 def _columns(spec: AnswerSpec) -> tuple[str, ...]:
