@@ -29,7 +29,7 @@ class Sample:
         if not self.id:
             raise ValueError(f"a sample needs an id (fields: {sorted(self.fields)})")
         if both := sorted(set(self.fields) & set(self.references)):
-            raise ValueError(f"sample {self.id}: {both} are in fields and in references")
+            raise ValueError(f"sample {self.id}: {both} stand in fields and in references")
         if self.choices and (self.choices.count(self.gold or "") != 1 or len(self.choices) < 2):
             raise ValueError(f"sample {self.id}: {self.gold!r} is not one of {self.choices}")
         object.__setattr__(self, "cluster", self.cluster or self.id)
@@ -92,8 +92,7 @@ class Response:
 class Verdict:
     """One judge's value for one response, on the judge's scale, or the reason why there is none.
 
-    `detail` holds further numbers (a margin, consistency), each a separate metric. `shares` has the
-    probability of each choice of the sample; `served` the judge model's snapshots, or None.
+    `detail` has further numbers, each a separate metric; `shares` the probability of each choice.
     """
 
     response_key: str
@@ -155,10 +154,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a judge reads: a response, its sample, and the replies to the judge's own requests.
-
-    `options` are the choices as shown; `neutral` scores them without the sample's text.
-    """
+    """What a judge reads; `neutral` scores the choices (`options`) without the sample's text."""
 
     sample: Sample
     response: Response
