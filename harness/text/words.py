@@ -36,25 +36,25 @@ class Piece:
         return self.word.casefold().replace("\u2019", "'")
 
 
-def pieces_of(text: str) -> tuple[list[Piece], str]:
+def split_pieces(text: str) -> tuple[list[Piece], str]:
     """The pieces of a text, and the white space after the last one."""
     pieces = [Piece(*match.groups()) for match in _PIECE.finditer(text)]
-    return pieces, text[len(joined(pieces)) :]
+    return pieces, text[len(join_pieces(pieces)) :]
 
 
-def joined(pieces: Sequence[Piece], end: str = "") -> str:
-    """The text of some pieces."""
+def join_pieces(pieces: Sequence[Piece], end: str = "") -> str:
+    """The text of pieces, with the white space after the last one."""
     return "".join(piece.space + piece.word for piece in pieces) + end
 
 
-def cased(word: str, like: str) -> str:
+def match_case(word: str, like: str) -> str:
     """A word with the capitals of another one: all letters, the first letter, or unchanged."""
     if len(like) > 1 and like.isupper():
         return word.upper()
     return word[0].upper() + word[1:] if like[0].isupper() else word
 
 
-def agreeing(pieces: Sequence[Piece], at: int) -> list[Piece]:
+def fix_article(pieces: Sequence[Piece], at: int) -> list[Piece]:
     """The pieces with "a" or "an" before the piece at an index, as that piece needs it."""
     fitted = list(pieces)
     if not 0 < at < len(fitted) or fitted[at - 1].plain not in ("a", "an"):

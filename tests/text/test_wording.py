@@ -2,7 +2,15 @@
 
 import pytest
 
-from harness.text.words import Piece, agreeing, cased, joined, pieces_of, starts_sentence, takes_an
+from harness.text.words import (
+    Piece,
+    fix_article,
+    join_pieces,
+    match_case,
+    split_pieces,
+    starts_sentence,
+    takes_an,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,9 +25,9 @@ from harness.text.words import Piece, agreeing, cased, joined, pieces_of, starts
     ],
 )
 def test_a_text_is_its_pieces_put_together(text: str) -> None:
-    pieces, end = pieces_of(text)
+    pieces, end = split_pieces(text)
 
-    assert joined(pieces, end) == text
+    assert join_pieces(pieces, end) == text
 
 
 @pytest.mark.parametrize(
@@ -46,18 +54,18 @@ def test_an_goes_before_the_sound_of_a_vowel(word: str, is_an: bool) -> None:
     ],
 )
 def test_an_article_agrees_with_what_follows(said: str, at: int, meant: str) -> None:
-    assert joined(agreeing(pieces_of(said)[0], at)) == meant
+    assert join_pieces(fix_article(split_pieces(said)[0], at)) == meant
 
 
 @pytest.mark.parametrize(
     ("like", "found"), [("Big", "Large"), ("BIG", "LARGE"), ("big", "large"), ("I", "Large")]
 )
 def test_a_word_takes_the_capitals_of_the_one_it_replaces(like: str, found: str) -> None:
-    assert cased("large", like) == found
+    assert match_case("large", like) == found
 
 
 def test_a_sentence_starts_behind_a_full_stop_and_quotation_marks() -> None:
-    pieces, _ = pieces_of('Tea. "Now" or later')
+    pieces, _ = split_pieces('Tea. "Now" or later')
 
     assert [starts_sentence(pieces, at) for at in (0, 3, 5)] == [True, True, False]
 
