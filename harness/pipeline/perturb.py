@@ -62,7 +62,7 @@ class PerturbationCounts:
 
     perturbation: str
     keeps_meaning: bool
-    edit_text: int
+    changed: int
     unchanged: int
     missing: Counter[Reason] = field(default_factory=Counter)
 
