@@ -16,7 +16,7 @@ from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError
 from harness.importers import merge
 from harness.importers import run as replay_run
-from harness.importers.answers import FileAnswers, StatedAnswer, StoredAnswer
+from harness.importers.answers import FileAnswers, FileNote, StoredAnswer
 from harness.importers.formats import column_map, hu2022, inspect_log, lm_eval_log, topical_chat
 from harness.importers.lookup import SampleLookup
 from harness.importers.run import Cells, ImportJob
@@ -95,7 +95,7 @@ class Imported:
     counts: tuple[Counted, ...]
     groups: tuple[GroupCounted, ...]
     ratings: Path | None
-    told: tuple[StatedAnswer, ...] = ()
+    told: tuple[FileNote, ...] = ()
     replaced: tuple[Path, ...] = ()
 
 
@@ -129,7 +129,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
         counts=_counts(groups := _group_counts(job, found)),
         groups=groups,
         ratings=_write_ratings(space.results / "ratings" / f"{job.name}.csv", job),
-        told=tuple(told for part in read for told in part.told),
+        told=tuple(note for part in read for note in part.notes),
         replaced=replaced,
     )
 

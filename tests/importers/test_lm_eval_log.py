@@ -150,7 +150,7 @@ WRONG = [
     ),
     (
         altered(doc={"id": "tea"}, arguments=[["Which one?", " 1"]], resps=[[["-1", "False"]]]),
-        "nothing else tells the variant of sample tea; say it in a map",
+        "nothing else names the variant of sample tea; say it in a map",
     ),
     (
         altered(

@@ -206,7 +206,7 @@ WRONG = [
     (
         "item,said\ntea,2\n",
         BY_ID.replace(", variant: order0", ""),
-        "nothing else tells the variant of sample tea",
+        "nothing else names the variant of sample tea",
     ),
     ("item,said\nfog,2\n", BY_ID.replace("order0", "bare:order0"), "fog is not asked under bare"),
     ("item,said\ntea,4\n", CHOSEN, "neither one of the numbers 1 to 3 nor the text of a choice"),

@@ -17,7 +17,7 @@ from support.quiz import Quiz, value
 
 from harness.core import Run, Sample
 from harness.data.readers.samples_jsonl import read
-from harness.importers.lookup import wording
+from harness.importers.lookup import prompt_text
 from harness.pipeline.plan import Plan, PlannedResponse, options, request
 from harness.registry import Registry
 
@@ -51,7 +51,7 @@ def posed(quiz: Quiz, task_name: str, variant: str) -> list[dict[str, Any]]:
     plan = Plan(run, task, tuple(samples), registry.prompts, "")
     step = task.variants[variant].steps[-1]
     cells = [PlannedResponse(sample, variant, task.decodings[0]) for sample in samples]
-    prompts = [wording(request(plan, c, step=step, earlier={}).messages) for c in cells]
+    prompts = [prompt_text(request(plan, c, step=step, earlier={}).messages) for c in cells]
     return [
         {"id": s.id, "prompt": text, **_choices(s, options(task, variant, s))}
         for s, text in zip(samples, prompts, strict=True)
