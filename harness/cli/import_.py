@@ -43,8 +43,8 @@ def import_files(
     space = options.workspace(home, results, data=data, terms=options.terms(is_offline=True))
     wanted = imports.ImportOptions(tuple(files), task, model, column_map)
     found = imports.import_answers(space, wanted)
-    for told in found.told:
-        log(f"{told.path}: {told.rows} row{'s' * (told.rows != 1)} {told.what}")
+    for note in found.notes:
+        log(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
     for path in found.replaced:
         log(f"run {path}: its answers stand in the run below now; removed")
     if is_json:
@@ -76,5 +76,5 @@ def _put_counts(found: "Imported") -> None:
 def _put_json(found: "Imported") -> int:
     done = found.done
     told = {"folder": done.folder.path, "scores": done.scores, "counts": found.counts}
-    echo_json({**told, "groups": found.groups, "ratings": found.ratings, "told": found.told})
+    echo_json({**told, "groups": found.groups, "ratings": found.ratings, "told": found.notes})
     return DONE_WITH_MISSING if done.missing else DONE
