@@ -131,15 +131,8 @@ def unguarded(cell: str) -> str:
 
 def _rating(row: TableRow) -> Rating:
     cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
-    return Rating(
-        task=cells["task"],
-        sample_id=cells["sample_id"],
-        model=cells["model"],
-        rater=cells["rater"],
-        value=number(cells["value"], words={}, place=row.place),
-        scale=cells["scale"],
-        place=row.place,
-    )
+    value = number(cells.pop("value"), words={}, place=row.place)
+    return Rating(**cells, value=value, place=row.place)
 
 
 def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:

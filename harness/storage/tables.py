@@ -83,20 +83,14 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Some columns of one file; `lines` has the line, from 1, that each row starts on.
+class TypedRow:
+    """Some columns of one row of a table in any format; None for an empty cell.
 
-    In Parquet a line is a row. `absent` names the optional columns that the file lacks.
+    `place` is the file and the line that the row starts on; in Parquet a line is a row.
     """
 
-    path: Path
-    values: Mapping[str, Sequence[Value]]
-    lines: Sequence[int]
-    absent: tuple[str, ...] = ()
-
-    def place(self, row: int) -> str:
-        """The file and line of a row, counted from 0, as errors name it."""
-        return f"{self.path}:{self.lines[row]}"
+    place: str
+    cells: Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +203,11 @@ def json_objects(name: str, text: str) -> Iterator[tuple[int, str, dict[str, Any
 
 def read_columns(
     path: Path, needed: Sequence[str], *, optional: Sequence[str] = (), quotes: Quotes = "standard"
-) -> Columns:
-    """The needed columns of a file, and those of the optional ones that it has; blanks are None.
+) -> list[TypedRow]:
+    """The rows of a file with the needed columns, and those of the optional ones that it has.
 
     With `quotes: none` a quotation mark is a character like any other, and a line end always ends
-    the row.
+    the row. Raises DataError for a missing or repeated column.
     """
     file_format = format_by_name(path.name)
     if file_format is None or not is_table(path):
@@ -222,9 +216,8 @@ def read_columns(
             "as one of these"
         )
     table = read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
-    wanted = list(dict.fromkeys((*needed, *optional)))
-    absent = [name for name in wanted if name not in table.columns]
-    if missing := [name for name in absent if name not in optional]:
+    wanted = dict.fromkeys((*needed, *optional))
+    if missing := [name for name in wanted if name not in (*table.columns, *optional)]:
         known = [name for name in table.columns if name]
         raise DataError(
             f"{path}: no column {missing[0]!r}{did_you_mean(missing[0], known)}; "
@@ -232,9 +225,10 @@ def read_columns(
         )
     if repeated := [name for name in wanted if table.columns.count(name) > 1]:
         raise DataError(f"{path}: column {repeated[0]!r} is named twice; rename one of the two")
-    indices = {name: table.columns.index(name) for name in wanted if name not in absent}
-    values = {name: [*map(filled, table.cells(index))] for name, index in indices.items()}
-    return Columns(path, values, table.lines, tuple(absent))
+    names = [name for name in wanted if name in table.columns]
+    columns = [map(filled, table.cells(table.columns.index(name))) for name in names]
+    rows = zip(table.lines, zip(*columns, strict=True), strict=True)
+    return [TypedRow(f"{path}:{line}", dict(zip(names, row, strict=True))) for line, row in rows]
 
 
 def read_table(

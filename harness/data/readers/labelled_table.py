@@ -20,7 +20,7 @@ from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.tables import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text
-from harness.storage.tables import Value, read_columns
+from harness.storage.tables import TypedRow, Value, read_columns
 from harness.text.controls import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
@@ -31,12 +31,6 @@ LONG = 8_000
 """A text of more characters is flagged `long`: models and metrics may read only a part of it."""
 CONTROLS, UNREAD, TOO_LONG = "control_characters", "unread_characters", "long"
 DISPUTED, MADE = "disputed_label", "made"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    place: str
-    cells: Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +76,11 @@ def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> 
 def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
     """The items of a file's rows with a text and a label; edited texts join their originals."""
     needed = [name for name in spec.columns if name not in spec.optional]
-    table = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
-    if spec.cluster in table.absent:
+    rows = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
+    if spec.cluster and spec.cluster not in rows[0].cells:
         _log.warning(
             "%s: no column %s: each text counts as independent of the others", path, spec.cluster
         )
-    rows = [
-        _Row(table.place(at), {name: cells[at] for name, cells in table.values.items()})
-        for at in range(len(table.lines))
-    ]
     rows = _log_left_out(rows, [row for row in rows if _text(row, spec)], "no text", of=path)
     asked = [row for row in rows if not _is_left_out(row, spec.label)]
     rows = _log_left_out(rows, asked, "a label that the map's `left_out` names", of=path)
@@ -104,7 +94,7 @@ def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
     return _linked(items, spec, spec.originals, path=path) if spec.originals else items
 
 
-def _text(row: _Row, spec: TableSpec) -> str:
+def _text(row: TypedRow, spec: TableSpec) -> str:
     """The text of a row, unchanged; "" where it is missing or has no visible character."""
     value = row.cells[spec.text]
     if value is not None and not isinstance(value, str):
@@ -115,7 +105,7 @@ def _text(row: _Row, spec: TableSpec) -> str:
     return value if value and without_controls(value).strip() else ""
 
 
-def _label_of(row: _Row, spec: TableSpec) -> str | None:
+def _label_of(row: TypedRow, spec: TableSpec) -> str | None:
     """The label of a row; None also for an edited text with an empty cell."""
     rule = spec.originals
     is_edited = rule is not None and not _is_original(row.cells, rule)
@@ -129,7 +119,7 @@ def _is_original(cells: Mapping[str, Value], rule: OriginalsSpec) -> bool:
     return rule.column not in cells or cell_text(cells[rule.column]) == rule.value
 
 
-def _label(row: _Row, spec: LabelSpec) -> str | None:
+def _label(row: TypedRow, spec: LabelSpec) -> str | None:
     if spec.at_least is not None:
         number = _number(row, spec.column)
         return None if number is None else (POSITIVE if number >= spec.at_least else NEGATIVE)
@@ -146,7 +136,7 @@ def _label(row: _Row, spec: LabelSpec) -> str | None:
     )
 
 
-def _is_left_out(row: _Row, spec: LabelSpec) -> bool:
+def _is_left_out(row: TypedRow, spec: LabelSpec) -> bool:
     value = cell_text(row.cells[spec.column]) if spec.left_out else ""
     return any(_is_same(value, other) for other in spec.left_out)
 
@@ -159,7 +149,7 @@ def _is_same(value: str, other: str) -> bool:
         return False
 
 
-def _number(row: _Row | LabelledItem, column: str) -> float | None:
+def _number(row: TypedRow | LabelledItem, column: str) -> float | None:
     """The number in a cell; None where it is empty."""
     text = cell_text(row.cells.get(column))
     if not text:
@@ -176,7 +166,7 @@ def _number(row: _Row | LabelledItem, column: str) -> float | None:
     return number
 
 
-def _cluster(row: _Row, spec: TableSpec) -> str:
+def _cluster(row: TypedRow, spec: TableSpec) -> str:
     """The cluster of a row: the cell of the map's `cluster`, else a hash of the text's words."""
     named = cell_text(row.cells.get(spec.cluster)) if spec.cluster else ""
     return f"{spec.source}-{named or fingerprint(_text(row, spec))}"

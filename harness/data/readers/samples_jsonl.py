@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import field
+from msgspec import field, structs
 
 from harness.core import Sample
 from harness.data.readers.released import refuse_overlay, refuse_repeats
@@ -55,16 +55,10 @@ def _sample(line: str, *, place: str) -> Sample:
         if not texts or not all(text.strip() for text in texts):
             raise DataError(f"{place}: reference {name!r} has no text; give one or remove it")
     try:
-        return Sample(
-            id=parsed.id or f"{parsed.group}-{digest((parsed.group, parsed.fields))[:10]}",
-            fields=parsed.fields,
-            references=parsed.references,
-            choices=parsed.choices,
-            gold=parsed.gold,
-            group=parsed.group,
-            cluster=parsed.cluster,
-            flags=parsed.flags,
-        )
+        values = structs.asdict(parsed)
+        del values["provenance"]
+        values["id"] = parsed.id or f"{parsed.group}-{digest((parsed.group, parsed.fields))[:10]}"
+        return Sample(**values)
     except ValueError as error:
         raise DataError(f"{place}: {error}; rename one of them") from error
 
