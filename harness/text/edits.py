@@ -28,6 +28,9 @@ from harness.text.words import (
 )
 
 Synonyms = Callable[[str], Sequence[str]]
+_Names = tuple[str, ...]
+_Span = tuple[int, int, tuple[str, ...]]
+"""The start and the end of some pieces, and the expressions that may replace them."""
 _ARTICLES = ("a", "an")
 _ASKING = ("what", "why", "how", "where", "when", "who", "which", "whose")
 
@@ -103,29 +106,25 @@ def _change_degree(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[
     """Replaces one degree modifier by another one; without any, adds one before an adjective."""
     before = {at for at, piece in enumerate(pieces) if piece.plain in spec.adjectives}
     spans = [
-        (at, end, others)
-        for at, end, others in _expressions(pieces, (*spec.groups, *spec.anywhere))
-        if any(others[0] in group for group in spec.anywhere) or end in before
+        span
+        for span in _expressions(pieces, (*spec.groups, *spec.anywhere))
+        if any(span[2][0] in group for group in spec.anywhere) or span[1] in before
     ]
     if spans:
-        return _replace_span(pieces, *draw.choice(spans), draw=draw)
-    free = [
-        at
-        for at in sorted(before)
-        if at and (pieces[at - 1].plain in spec.behind or _is_between(pieces, at))
-    ]
-    if not free:
+        return _replace_span(pieces, draw.choice(spans), draw)
+    behind = [at for at in sorted(before) if at and _takes_modifier(pieces, at, spec)]
+    if not behind:
         return None
-    at = draw.choice(free)
+    at = draw.choice(behind)
     modifier = draw.choice(spec.groups[0])
     modifier = modifier.upper() if _is_shouted(pieces[at]) else modifier
     return fix_article([*pieces[:at], Piece(" ", modifier), *pieces[at:]], at)
 
 
-def _is_between(pieces: Sequence[Piece], at: int) -> bool:
-    """Whether an adjective is between an indefinite article and another word."""
-    is_followed = at + 1 < len(pieces) and pieces[at + 1].is_word
-    return pieces[at - 1].plain in _ARTICLES and is_followed
+def _takes_modifier(pieces: Sequence[Piece], at: int, spec: DegreeSpec) -> bool:
+    """Whether an adjective follows a word of the list, or is between an article and a word."""
+    before, is_followed = pieces[at - 1].plain, at + 1 < len(pieces) and pieces[at + 1].is_word
+    return before in spec.behind or (before in _ARTICLES and is_followed)
 
 
 def _is_shouted(piece: Piece) -> bool:
@@ -134,24 +133,21 @@ def _is_shouted(piece: Piece) -> bool:
 
 def _swap_expression(pieces: list[Piece], spec: SwapSpec, draw: Random) -> list[Piece] | None:
     """Replaces one expression by another of its group."""
-    stops = set(spec.not_before)
     spans = [
-        (at, end, others)
-        for at, end, others in _expressions(pieces, spec.groups)
-        if end == len(pieces) or pieces[end].plain not in stops
+        span
+        for span in _expressions(pieces, spec.groups)
+        if span[1] == len(pieces) or pieces[span[1]].plain not in spec.not_before
     ]
-    return _replace_span(pieces, *draw.choice(spans), draw=draw) if spans else None
+    return _replace_span(pieces, draw.choice(spans), draw) if spans else None
 
 
-def _expressions(
-    pieces: Sequence[Piece], groups: Sequence[Sequence[str]]
-) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """The start and end of each expression of a group, and the others of its group."""
+def _expressions(pieces: Sequence[Piece], groups: Sequence[Sequence[str]]) -> Iterator[_Span]:
+    """Each expression of a group, the longest ones first, with the others of its group."""
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     for group in groups:
-        for said in group:
-            others = tuple(other for other in group if other != said)
-            known.setdefault(tuple(said.casefold().split()), others)
+        for expression in group:
+            others = tuple(other for other in group if other != expression)
+            known.setdefault(tuple(expression.casefold().split()), others)
     longest = max(map(len, known), default=0)
     plain = [piece.plain for piece in pieces]
     at = 0
@@ -163,10 +159,8 @@ def _expressions(
         at = end or at + 1
 
 
-def _replace_span(
-    pieces: list[Piece], at: int, end: int, others: tuple[str, ...], *, draw: Random
-) -> list[Piece]:
-    """Replaces the pieces from `at` to before `end` by one of `others`."""
+def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]:
+    at, end, others = span
     old, new = pieces[at], draw.choice(others)
     like = old.word
     if _is_shouted(old) and not all(_is_shouted(piece) for piece in pieces[at:end]):
@@ -196,9 +190,7 @@ def _replace_name(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Pi
     return edited
 
 
-def _names(
-    pieces: Sequence[Piece], spec: NamesSpec
-) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _names(pieces: Sequence[Piece], spec: NamesSpec) -> Iterator[tuple[_Names, _Names]]:
     """The names whose kind the context shows, each with the invented names of that kind."""
     at = 0
     while at < len(pieces):
@@ -209,9 +201,8 @@ def _names(
             at += 1
             continue
         follower = pieces[end].plain if end < len(pieces) else ""
-        if follower not in spec.not_before and (
-            pool := _invented_names(pieces, at, end, spec=spec)
-        ):
+        pool = _invented_names(pieces, at, end, spec=spec)
+        if pool and follower not in spec.not_before:
             start = at + (_base(pieces[at]).casefold() in spec.titles)
             yield tuple(_base(piece) for piece in pieces[start:end]), pool
         at = end
@@ -225,7 +216,7 @@ def _is_capitalised(piece: Piece, spec: NamesSpec) -> bool:
 
 def _invented_names(
     pieces: Sequence[Piece], at: int, end: int, *, spec: NamesSpec
-) -> tuple[str, ...] | None:
+) -> _Names | None:
     """The invented names of the kind that a run of capitalised words is, by its context."""
     words = [_base(piece).casefold() for piece in pieces[at:end]]
     before = pieces[at - 1].plain if at else ""
@@ -281,13 +272,13 @@ def _with_synonyms(
     if not chosen:
         return None
     edited = list(pieces)
-    for at, end, others in chosen:
+    for span in chosen:
         if spec.operation == "synonyms":
-            edited = _replace_span(edited, at, end, others, draw=draw)
+            edited = _replace_span(edited, span, draw)
         else:
-            place = draw.randrange(1, len(edited) + 1)
-            added = Piece(" ", draw.choice(others))
-            edited = fix_article([*edited[:place], added, *edited[place:]], place)
+            at = draw.randrange(1, len(edited) + 1)
+            added = Piece(" ", draw.choice(span[2]))
+            edited = fix_article([*edited[:at], added, *edited[at:]], at)
     return edited
 
 
@@ -301,4 +292,4 @@ def _replace_by_wordnet(pieces: list[Piece], wordnet: Synonyms, draw: Random) ->
     if not known:
         return None
     at = draw.choice(sorted(known))
-    return _replace_span(pieces, at, at + 1, tuple(known[at]), draw=draw)
+    return _replace_span(pieces, (at, at + 1, tuple(known[at])), draw)

@@ -82,26 +82,26 @@ def _sample(row: TableRow, split: str, *, kind: str, people: TableRow | None) ->
 
 def _by_pair(rows: Sequence[TableRow], columns: Sequence[str]) -> ByPair:
     """The rows by question and reply; a repeated one is refused."""
-    found: dict[Pair, TableRow] = {}
+    by_pair: dict[Pair, TableRow] = {}
     for row in rows:
-        if first := found.get(pair := _pair(row, columns)):
+        if first := by_pair.get(pair := _pair(row, columns)):
             raise DataError(
                 f"{row.place}: same question and reply as {first.place}; remove one of them"
             )
-        found[pair] = row
-    return found
+        by_pair[pair] = row
+    return by_pair
 
 
 def _types(paths: Sequence[Path]) -> Mapping[Pair, str]:
     """The type of each labelled question and reply; two labels of one must agree."""
-    found: dict[Pair, str] = {}
+    types: dict[Pair, str] = {}
     for row in (row for path in paths for row in read_rows(path, (*PAIR, "Type"))):
         kind = "_".join(_text(row, "Type").lower().split())
-        if found.setdefault(pair := _pair(row, PAIR), kind) != kind:
+        if types.setdefault(pair := _pair(row, PAIR), kind) != kind:
             raise DataError(
-                f"{row.place}: type {kind!r}, and {found[pair]!r} in a row above; correct one"
+                f"{row.place}: type {kind!r}, and {types[pair]!r} in a row above; correct one"
             )
-    return found
+    return types
 
 
 def _pair(row: TableRow, columns: Sequence[str]) -> Pair:
