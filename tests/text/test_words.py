@@ -1,14 +1,17 @@
-"""Texts to pieces and back, articles and capitals."""
+"""Texts are split into words and joined again; articles and capitals fit; WordNet where installed."""
 
 import pytest
 
+from harness.errors import SpecError
 from harness.text.words import (
     Piece,
     fix_article,
+    is_installed,
     join_pieces,
     match_case,
     split_pieces,
     starts_sentence,
+    synonyms,
     takes_an,
 )
 
@@ -74,3 +77,20 @@ def test_tags_and_names_of_a_network_are_no_words() -> None:
     assert [Piece("", word).is_word for word in ("tea", "@tea", "#tea", "!")] == [True] + [
         False
     ] * 3
+
+
+@pytest.mark.skipif(is_installed(), reason="a WordNet package is installed")
+def test_without_a_wordnet_the_error_says_what_to_install() -> None:
+    with pytest.raises(SpecError, match="no WordNet is installed; `pip install wn`"):
+        synonyms("adjective")
+
+
+@pytest.mark.skipif(not is_installed(), reason="no WordNet is installed")
+def test_a_word_is_no_synonym_of_its_own() -> None:
+    try:
+        lookup = synonyms("adjective")
+    except SpecError as error:
+        pytest.skip(f"the data of wn is missing: {error}")
+
+    assert "big" not in lookup("big")
+    assert "large" in lookup("big")
