@@ -1,4 +1,4 @@
-"""Texts are split into words and joined again; articles and capitals fit; WordNet where installed."""
+"""Texts are split into words and joined again; articles and capitals fit; WordNet synonyms."""
 
 import pytest
 
