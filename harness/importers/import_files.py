@@ -30,7 +30,7 @@ from harness.storage.runs import RunFile, RunFolder, SampleRecord
 from harness.storage.tables import read_text
 from harness.workspace import Workspace
 
-# A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, posed, spec). Those of
+# A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, lookup, spec). Those of
 # released data are named by the tasks they answer; logs of other harnesses answer any.
 LAYOUTS = {"rated_replies": topical_chat, "hu_choices": hu2022}
 LOGS = {"lm_eval": lm_eval_log, "inspect": inspect_log}
@@ -77,9 +77,9 @@ class _Source:
     text: str
     layout: ModuleType
 
-    def read(self, posed: SampleLookup, spec: MapSpec | None) -> FileAnswers:
+    def read(self, lookup: SampleLookup, spec: MapSpec | None) -> FileAnswers:
         """Its answers."""
-        found: FileAnswers = self.layout.read(self.path, self.text, posed, spec)
+        found: FileAnswers = self.layout.read(self.path, self.text, lookup, spec)
         return found
 
 
@@ -116,8 +116,8 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     sources = [_source(path, layouts) for path in options.files]
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
     prompts = space.registry.prompts
-    posed = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
-    read = [source.read(posed, spec) for source in sources]
+    lookup = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
+    read = [source.read(lookup, spec) for source in sources]
     answers = [answer for part in read for answer in part.answers]
     _refuse_two_models(answers, task)
     temperature = spec.temperature if spec else None
