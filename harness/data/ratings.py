@@ -153,7 +153,6 @@ def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
 
 
 def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:
-    """The rater of each column of ratings."""
     columns = list(row.cells)
     if absent := [name for name in how.raters if name not in columns]:
         raise DataError(

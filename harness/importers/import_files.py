@@ -168,7 +168,6 @@ def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, Modul
 
 
 def _source(path: Path, layouts: Mapping[str, ModuleType]) -> _Source:
-    """A file in the one layout that recognises it."""
     text = _text(path)
     for layout in layouts.values():
         if layout.recognises(text):
@@ -204,7 +203,6 @@ def _why_unknown(text: str) -> str:
 
 
 def _refuse_two_models(answers: Sequence[StoredAnswer], task: TaskSpec) -> None:
-    """Refuse answers to one pool of variants where the files name two models."""
     first: dict[str, StoredAnswer] = {}
     for answer in answers:
         if not answer.model:
@@ -219,7 +217,6 @@ def _refuse_two_models(answers: Sequence[StoredAnswer], task: TaskSpec) -> None:
 
 
 def _group_counts(job: ImportJob, found: Cells) -> tuple[GroupCounted, ...]:
-    """The counts of each group under each variant."""
     answered: dict[tuple[str, str], list[bool]] = {}
     for variant, sample in replay_run.planned(job, found):
         answered.setdefault((variant, sample.group), []).append((variant, sample.id) in found)

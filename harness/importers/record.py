@@ -204,7 +204,6 @@ def _refuse_inapplicable(
 
 
 def _paths(content: Mapping[str, Any], depth: int = 3) -> list[str]:
-    """The names of all columns, nested ones as paths."""
     paths = []
     for name, value in content.items():
         paths.append(name)

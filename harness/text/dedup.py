@@ -67,7 +67,6 @@ def near_duplicates(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _alike(sets: Sequence[Words]) -> Iterator[tuple[int, int]]:
-    """The indices of sets with a Jaccard index of LIKENESS or more."""
     counts = Counter(word for words in sets for word in words)
     rising = sorted(counts, key=lambda word: (counts[word], word))
     order = {word: place for place, word in enumerate(rising)}

@@ -132,7 +132,6 @@ def _is_shouted(piece: Piece) -> bool:
 
 
 def _swap_expression(pieces: list[Piece], spec: SwapSpec, draw: Random) -> list[Piece] | None:
-    """Replaces one expression by another of its group."""
     spans = [
         span
         for span in _expressions(pieces, spec.groups)
@@ -234,7 +233,6 @@ def _invented_names(
 
 
 def _base(piece: Piece) -> str:
-    """A word without a possessive ending."""
     return piece.word[:-2] if piece.plain.endswith("'s") and len(piece.word) > 2 else piece.word
 
 
@@ -283,7 +281,6 @@ def _with_synonyms(
 
 
 def _replace_by_wordnet(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> list[Piece] | None:
-    """Replaces one word by a synonym from WordNet."""
     known: Mapping[int, Sequence[str]] = {
         at: others
         for at, piece in enumerate(pieces)

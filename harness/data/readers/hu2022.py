@@ -119,7 +119,6 @@ def posed_item(row: TableRow) -> PosedItem:
 
 
 def _by_item(paths: Sequence[Path]) -> Mapping[str, tuple[PosedItem, ...]]:
-    """The rows of each item, in the order of their seeds."""
     found: dict[str, dict[int, PosedItem]] = {}
     for item in (posed_item(row) for path in paths for row in read_rows(path, COLUMNS)):
         orders = found.setdefault(item.id, {})
@@ -177,7 +176,6 @@ def _sample(orders: Sequence[PosedItem], control: Sequence[PosedItem] | None) ->
 
 
 def _listed(row: TableRow, column: str, form: re.Pattern[str]) -> tuple[str, ...]:
-    """The numbers or words of a list in Python's notation."""
     text = row.cells[column].strip()
     if not form.fullmatch(text):
         raise DataError(f"{row.place}: {column} says {text!r}, not a list; fetch the file again")

@@ -141,7 +141,6 @@ def _refuse_unless_once(fragment: str, column: str, *, cells: Sequence[str]) -> 
 
 
 def _index(rows: Sequence[TableRow], repair: Repair) -> int:
-    """The index of the one row that a repair names."""
     matches = [i for i, row in enumerate(rows) if _is_named(row, repair.row)]
     if len(matches) != 1:
         places = f" ({', '.join(rows[i].place for i in matches)})" if matches else ""

@@ -117,7 +117,6 @@ def _text(row: TableRow, column: str) -> str:
 
 
 def _opening(row: TableRow, column: str) -> str:
-    """The yes or no that a cell opens with."""
     word = re.match(r"\w+", _text(row, column))
     answer = _OPENINGS.get(word[0].lower()) if word else None
     if answer is None:

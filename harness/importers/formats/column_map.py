@@ -69,7 +69,6 @@ def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
 
 
 def _columns(spec: AnswerSpec) -> tuple[str, ...]:
-    """The columns of the answer."""
     if isinstance(spec, TextSpec | ChosenSpec):
         return (spec.column,)
     return spec.columns or (spec.column or "",)
@@ -103,7 +102,6 @@ def _answer(
 
 
 def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
-    """The text in a column, or those of a list there."""
     value = record.value(column)
     if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
         return tuple(value)

@@ -62,7 +62,6 @@ def _answer(item: _Item, lookup: SampleLookup, *, place: str) -> StoredAnswer:
 
 
 def _variant(prompt: str, variants: Collection[str], *, place: str) -> str:
-    """The variant that the first criterion in a prompt names."""
     known = {name.casefold(): name for name in variants}
     for criterion in _CRITERION.finditer(prompt):
         if (name := criterion[1].casefold()) in known:
