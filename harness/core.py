@@ -14,7 +14,7 @@ from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Reason,
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One item of a data set, its id made of its content; prompts never show its references."""
+    """One item of a data set; its `id` depends on its content, `gold` is one of its `choices`."""
 
     id: str
     fields: Mapping[str, str]
