@@ -78,9 +78,8 @@ def _ratings(path: Path, number_of_task: int, task: _Task, how: Conversion) -> I
         rater = _rater(annotation.completed_by, place)
         for result in annotation.result:
             if result.type in _KINDS and how.control in ("", result.from_name):
-                what = _target(task, result, how=how, place=place)
                 value = _value(result, how=how, place=place)
-                yield Rating(what.task, what.sample_id, what.model, rater, value, what.scale, place)
+                yield _target(task, result, how=how, place=place).rated(rater, value, place)
 
 
 def _rater(completed_by: object, place: str) -> str:

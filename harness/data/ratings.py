@@ -42,6 +42,10 @@ class Target:
     model: str
     scale: str
 
+    def rated(self, rater: str, value: float | None, place: str) -> Rating:
+        """A rating of this answer."""
+        return Rating(self.task, self.sample_id, self.model, rater, value, self.scale, place)
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -148,8 +152,7 @@ def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
             model=cells.get("model", ""),
             scale=how.scale or cells.get("scale", ""),
         )
-    value = number(cells[name], words=how.words, place=place)
-    return Rating(what.task, what.sample_id, what.model, rater, value, what.scale, place)
+    return what.rated(rater, number(cells[name], words=how.words, place=place), place)
 
 
 def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:

@@ -81,43 +81,26 @@ def _samples(path: Path, context: str, dialogue: _Dialogue) -> list[Sample]:
         )
     speaker, words = turn.groups()
     lines = "\n".join(part.strip() for part in context.split("<br>"))
+    shown = {"context": lines, "speaker": speaker}
     cluster = f"dialogue-{digest(context)[:10]}"
-    return [
-        _sample(
-            {"context": lines, "speaker": speaker},
-            words,
-            fragment=fragment,
-            implications=tuple(implications),
-            cluster=cluster,
-        )
-        for fragment, implications in dialogue.emphasis.items()
-    ]
+    return [_sample(shown, words, cluster, stress) for stress in dialogue.emphasis.items()]
 
 
 def _sample(
-    shown: Mapping[str, str],
-    turn: str,
-    *,
-    fragment: str,
-    implications: tuple[str, ...],
-    cluster: str,
+    shown: Mapping[str, str], turn: str, cluster: str, stress: tuple[str, list[str]]
 ) -> Sample:
+    fragment, implications = stress
     span = find_span(turn, fragment)
     if span is None or not implications:
         raise DataError(
             f"{cluster}: the fragment {fragment!r} is not in {turn!r}, or has no "
             "implication; fetch the file again"
         )
-    name = digest((cluster, turn, fragment, span.start))[:10]
+    parts = turn[: span.start], turn[span.start : span.end], turn[span.end :]
     return Sample(
-        id=f"emphasis-{name}",
-        fields={
-            **shown,
-            "before": turn[: span.start],
-            "emphasis": turn[span.start : span.end],
-            "after": turn[span.end :],
-        },
-        references={"implication": implications},
+        id=f"emphasis-{digest((cluster, turn, fragment, span.start))[:10]}",
+        fields={**shown, **dict(zip(("before", "emphasis", "after"), parts, strict=True))},
+        references={"implication": tuple(implications)},
         cluster=cluster,
         flags=span.flags,
     )
