@@ -1,6 +1,6 @@
-"""The eight nouns: what is asked, what came back, how it was read, what it amounts to.
+"""The nine nouns, from samples to scores; read this file first.
 
-Frozen records, two protocols, all checked when built. First file to read; it does nothing.
+Frozen records that check themselves, a protocol for models and one for judges.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Reason,
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One thing to be asked about; `id` comes from its content, `gold` is one of its choices."""
+    """One item of a data set; its `id` depends on its content, `gold` is one of its `choices`."""
 
     id: str
     fields: Mapping[str, str]
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to the model of this identity; a reply follows the JSON `schema`, if any."""
+    """One question to the model with this identity; a reply follows the JSON `schema`, if any."""
 
     sample_id: str
     variant: str
@@ -52,18 +52,18 @@ class Request:
 
     @property
     def key(self) -> str:
-        """Digest of all that changes the answer, and of nothing else."""
+        """Digest of everything that changes the answer, and of nothing else."""
         shape = (self.mode, self.choices, self.repeat, self.schema)
         return digest((self.model, self.messages, self.decoding, *shape))
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back for one request: texts, choice scores, vectors or a failure.
+    """The answer to one request: texts, choice scores, vectors or a failure.
 
     `stop` is "length" where an answer was cut at max_tokens; it still counts. `served` is the
-    snapshot a server says it used, or null; `detail` further numbers by name, as of categories.
-    `lost` says of each of several replies that holds no answer why; the texts are the others.
+    snapshot the server names, or None; `detail` has further numbers, as of moderation categories.
+    Of several replies, `texts` has those with an answer, and `lost` why each other has none.
     """
 
     key: str
@@ -78,22 +78,21 @@ class Response:
     lost: tuple[Reason, ...] = ()
 
     def __post_init__(self) -> None:
-        held = [self.texts, self.choice_scores, self.vectors, self.failure]
-        if sum(part is not None for part in held) != 1 or self.texts == ():
-            raise ValueError(f"give exactly one of texts, choices, vectors and failure: {held!r}")
+        given = [self.texts, self.choice_scores, self.vectors, self.failure]
+        if sum(part is not None for part in given) != 1 or self.texts == ():
+            raise ValueError(f"give exactly one of texts, choices, vectors and failure: {given!r}")
 
     @classmethod
     def failed(cls, key: str, reason: Reason, message: str) -> "Response":
-        """The response of a request that has no answer."""
+        """The response to a request that has no answer."""
         return cls(key=key, failure=Failure(reason, message))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One judge's reading of one response, on the judge's scale, or why there is none.
+    """One judge's value for one response, on the judge's scale, or the reason why there is none.
 
-    `detail` holds further numbers (a margin, consistency), each a metric of its own; `shares` the
-    probability of each of the sample's choices; `served` the judge model's snapshots, or null.
+    `detail` has further numbers, each a separate metric; `shares` the probability of each choice.
     """
 
     response_key: str
@@ -115,7 +114,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One number of a table, with its interval and what is missing from it."""
+    """One number of a table, its interval and the counts of missing values; None where n is 0."""
 
     judge: str
     variant: str
@@ -136,7 +135,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is to be done: one task, some variants, one model; `digest` names its folder."""
+    """What defines a run: one task, some variants, one model; its `digest` names its folder."""
 
     task: str
     variants: tuple[str, ...]
@@ -149,13 +148,13 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """Digest of these fields; judges, clock, host and version are not in it."""
+        """Digest of these fields; it depends on no judge, clock, host or version."""
         return digest(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a judge reads; options: the choices as laid out, neutral: scored without the sample."""
+    """What a judge reads; `neutral` scores the choices (`options`) without the sample's text."""
 
     sample: Sample
     response: Response
@@ -167,14 +166,11 @@ class Case:
 
 
 class Model(Protocol):
-    """Anything that answers requests: one response, or failure, a request; a bug propagates.
-
-    `identity`, costly to find at times, stands in request keys, `revision` in signatures.
-    """
+    """Anything that answers requests; `identity` is part of each request's key."""
 
     @property
     def name(self) -> str:
-        """The name it is called by on the command line."""
+        """Its name on the command line."""
 
     @property
     def kind(self) -> str:
@@ -182,37 +178,37 @@ class Model(Protocol):
 
     @property
     def identity(self) -> str:
-        """Everything about the model that changes its answers."""
+        """Everything about the model that changes its answers; may be slow to find."""
 
     @property
     def revision(self) -> str | None:
-        """A short name of its exact version, null where only the served snapshot tells."""
+        """Its exact version for signatures; None where only responses name the snapshot."""
 
     @property
     def modes(self) -> frozenset[Mode]:
-        """What it can be asked for."""
+        """The kinds of answer it can give."""
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once."""
+        """One response for each request; what fails is a response too, while bugs propagate."""
 
 
 class Judge(Protocol):
-    """A way of reading responses: `ask` is pure, `read` makes no network call."""
+    """Anything that turns responses into verdicts: `ask` is pure, `read` uses no network."""
 
     @property
     def name(self) -> str:
-        """The name it is called by on the command line."""
+        """Its name on the command line."""
 
     @property
     def metric(self) -> str:
-        """What the mean of its verdicts is called: accuracy, mean_rating, mean_f1."""
+        """The name of the mean of its verdicts, such as accuracy, mean_rating or mean_f1."""
 
     @property
     def recipe(self) -> str:
-        """The two fields `name:digest|way` that stand for it in every signature."""
+        """The two fields `name:digest|way` that describe it in every signature."""
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-        """The questions this judge needs answered about one response; often none."""
+        """The requests about one response that this judge's model must answer; often none."""
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
-        """One verdict a case, in the order of the cases."""
+        """One verdict for each case, in the order of the cases."""

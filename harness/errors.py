@@ -1,13 +1,13 @@
-"""The error tree: what can go wrong outside our own code, by whose hand it is mended.
+"""The errors that a user can mend, by what is wrong: a spec, data, stored files or a model.
 
-Every message names the fact, the value and the remedy. Nothing here formats or prints.
+Every message names the fact, the value and the remedy.
 """
 
 import difflib
 
 
 class HarnessError(Exception):
-    """Something a person can mend; the command line shows its message without a traceback."""
+    """An error that a user can mend; the command line shows its message without a traceback."""
 
 
 class SpecError(HarnessError):
@@ -15,11 +15,11 @@ class SpecError(HarnessError):
 
 
 class DataError(HarnessError):
-    """A data file is missing, unreadable or not of the form its reader knows."""
+    """A data file is missing, unreadable or not in the format that its reader expects."""
 
 
 class StoreError(HarnessError):
-    """Stored evidence is damaged, absent or cannot be written."""
+    """A stored file is damaged, missing or cannot be written."""
 
 
 class ModelError(HarnessError):
@@ -27,11 +27,11 @@ class ModelError(HarnessError):
 
 
 class BudgetReached(HarnessError):
-    """The next call might cost more than a command may; what is stored stays."""
+    """The next call could exceed the command's budget; what is stored stays."""
 
 
 def did_you_mean(name: str, known: list[str]) -> str:
-    """A sentence end that names the closest known names, and all of them where few."""
+    """The end of an error message: up to three close names, then all known ones, sorted."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return f"{hint or ';'} known: {', '.join(sorted(known)) or 'none'}"

@@ -1,4 +1,4 @@
-"""What the nouns are made of: reasons, modes, messages, decodings, counts, and their digest."""
+"""The small records inside the nouns of core: reasons, messages, decodings, usage, digest."""
 
 import hashlib
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ class Reason(StrEnum):
 
 
 NO_REPLY = frozenset({Reason.FAILED, Reason.UNSUPPORTED})
-"""Why a call may have had no reply; what is missing for another reason has one that stands."""
+"""The reasons of a call that got no reply; with any other reason there is a stored reply."""
 
 
 class Mode(StrEnum):
-    """What a request wants back: texts, a log-probability a choice, or vectors.
+    """What a request asks for: texts, the log-probability of each choice, or vectors.
 
-    CHOOSE_TOKEN is the less exact way of servers that tell the likeliest next tokens alone: it
-    is for choices of one token, and its answers never stand beside those of CHOOSE.
+    CHOOSE_TOKEN is the less exact mode for servers that return only the most likely next tokens.
+    Each choice must be one token, and no table mixes its answers with those of CHOOSE.
     """
 
     GENERATE = "generate"
@@ -40,7 +40,7 @@ class Mode(StrEnum):
 
 
 def digest(value: object) -> str:
-    """The sha256, in hex, of a value's canonical JSON: equal on every machine."""
+    """The sha256, in hex, of a value's canonical JSON; it is equal on every machine."""
     return hashlib.sha256(json.encode(value, order="deterministic")).hexdigest()
 
 
@@ -54,7 +54,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How an answer is drawn: temperature 0 is greedy; seed null where nothing is drawn."""
+    """How a model samples its answers: `n` texts of at most `max_tokens` tokens each.
+
+    `temperature` is at least 0, and 0 is greedy; `seed` is None where nothing is sampled.
+    """
 
     temperature: float = 0.0
     max_tokens: int = 256
@@ -70,13 +73,13 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceScore:
-    """Log-probability of one choice: its sum in nats over its tokens, given what precedes it.
+    """The log-probability of one choice given its context: the sum over its tokens, in nats.
 
-    `tokens` is null where nobody counted them, as in imported answers; `bytes` are those of the
-    choice in UTF-8, any leading space among them, and 0 where a class and no text was scored.
-    `spanned` counts the characters of the context that are scored with it, because a token reaches
-    across the boundary; it is equal for all choices of a response. `is_bound` says that the
-    log-probability is at most this: the choice is not among those that were told.
+    `tokens` is None where their number is unknown, as in imported answers. `bytes` counts the
+    choice in UTF-8 with its leading space; it is 0 where a class was scored, not a text. `spanned`
+    counts the characters of the context that a token across the boundary scores with it; it is
+    equal for all choices of a response. `is_bound` marks an upper bound: the server did not return
+    this choice among its most likely ones.
     """
 
     logprob: float
@@ -92,9 +95,9 @@ class ChoiceScore:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One choice as a request lays it out: its index among the sample's, and the answer it takes.
+    """One choice as a prompt shows it: its index, from 0, among the sample's, and its answer.
 
-    `answer` is what is scored or written: " 1", or " " and the words of the choice.
+    `answer` is the text that is scored or generated: " 1", or " " and the words of the choice.
     """
 
     index: int
@@ -103,7 +106,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request has no answer."""
+    """The reason why a request has no answer."""
 
     reason: Reason
     message: str
@@ -111,13 +114,12 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens a call was charged for, and what they cost; null where nobody says.
+    """The tokens a call was charged for, and their cost in US dollars; None where unknown.
 
-    Tokens that a model spends on reasoning count as tokens of its completion; `reasoning_tokens`
-    are those among them, where a server tells. `unanswered` counts further calls for the same
-    answer that may have been charged for and told nothing: those that timed out or were cut off.
-    It is absent, also from what is stored, where there were none and where nobody counts them.
-    `superseded` are the stored calls that this one takes the place of; absent where it is alone.
+    `reasoning_tokens` are part of `completion_tokens`. `unanswered` counts further calls for the
+    same answer that timed out or were cut off, and may have been charged; it is absent, also from
+    what is stored, where there were none or nobody counted them. `superseded` are stored calls
+    that this one replaces; absent where there are none.
     """
 
     prompt_tokens: int | None = None
@@ -128,41 +130,40 @@ class Usage:
     superseded: "tuple[Superseded, ...] | UnsetType" = UNSET
 
     @property
-    def each(self) -> "tuple[Usage, ...]":
-        """What this call was charged, and each of those that it takes the place of."""
+    def with_superseded(self) -> "tuple[Usage, ...]":
+        """The usage of this call, then that of each call that it replaces."""
         return (self, *(part.usage for part in self.superseded or ()))
 
     @property
-    def is_told(self) -> bool:
-        """Whether somebody says how many tokens it was."""
+    def is_known(self) -> bool:
+        """Whether the numbers of prompt and completion tokens are known."""
         return self.prompt_tokens is not None and self.completion_tokens is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """A stored call with another in its place: its charge, and why it has no answer, if so."""
+    """A stored call that another one replaces: its usage, and the reason if it has no answer."""
 
     usage: Usage
     reason: Reason | None = None
 
 
-UNTOLD = Usage()
-"""Of a call that may have been charged for, which nobody tells."""
+UNKNOWN_USAGE = Usage()
+"""The usage of a call that may have been charged, by an unknown amount."""
 UNCHARGED = Usage(0, 0, reasoning_tokens=0)
-"""Of a call that was turned away with an error status, or that never reached its server."""
+"""The usage of a call that an error status turned away, or that never reached its server."""
 
 
-def added(usages: Sequence[Usage]) -> Usage:
-    """What calls were charged together; null where one of them does not tell."""
+def total_usage(usages: Sequence[Usage]) -> Usage:
+    """The usage of several calls together; a count is None where one call's is."""
     return Usage(
-        _whole([usage.prompt_tokens for usage in usages]),
-        _whole([usage.completion_tokens for usage in usages]),
-        reasoning_tokens=_whole([usage.reasoning_tokens for usage in usages]),
+        _total([usage.prompt_tokens for usage in usages]),
+        _total([usage.completion_tokens for usage in usages]),
+        reasoning_tokens=_total([usage.reasoning_tokens for usage in usages]),
         unanswered=sum(usage.unanswered or 0 for usage in usages) or UNSET,
     )
 
 
-def _whole(counts: Sequence[int | None]) -> int | None:
-    """The sum of some counts; null where one is missing."""
-    told = [count for count in counts if count is not None]
-    return sum(told) if len(told) == len(counts) else None
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

@@ -30,9 +30,9 @@ from harness.specs.data import OverlaySpec
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
-from harness.storage.columns import is_table
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry
+from harness.storage.tables import is_table
 
 _log = logging.getLogger(__name__)
 HOSTED = frozenset({"openai", "anthropic"})

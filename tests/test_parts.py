@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from harness.parts import UNCHARGED, Usage, added
+from harness.parts import UNCHARGED, Usage, total_usage
 
 TOLD = Usage(2, 5, reasoning_tokens=1)
 
@@ -22,7 +22,7 @@ TOLD = Usage(2, 5, reasoning_tokens=1)
 def test_charges_add_up_and_what_one_does_not_tell_the_sum_does_not(
     usages: list[Usage], whole: Usage
 ) -> None:
-    assert added(usages) == whole
+    assert total_usage(usages) == whole
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from harness.implicitness.pairs import TrainingPair
     from harness.implicitness.scorer import Flag, Scored, Scorer
     from harness.implicitness.training.ablation import AblationRow
-    from harness.storage.layouts import FileFormat
-    from harness.storage.table_files import Column, Table
+    from harness.storage.tables import Column, FileFormat, Table
 
 RECIPE = "impscore"
 PairsFile = Annotated[
@@ -91,7 +90,7 @@ def score(
     """
     from harness.implicitness.open import MEASURES, CachedScorer
     from harness.implicitness.scorer import Flag, Scored
-    from harness.storage.table_files import column_of
+    from harness.storage.tables import column_of
 
     _refuse_input(file, how.out)
     table, source = read_input(file, how.layout, has_column=column is not None)
@@ -117,7 +116,7 @@ def pairs(
 
     The new columns are those of `harness impscore score`.
     """
-    from harness.storage.table_files import column_of
+    from harness.storage.tables import column_of
 
     wanted = [part.strip() for part in columns.split(",")]
     if len(wanted) != 2 or not all(wanted):
@@ -240,7 +239,7 @@ def ablate(
     parts = split(samples, seed=spec.seed, shares=spec.split)
     rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress)]
     origin = Origin.of(file.name, samples, recipe=(known, spec), encoder=encoder)
-    table = delimited(COLUMNS, [row.cells(origin) for row in rows], mark=",")
+    table = delimited(COLUMNS, [row.cells(origin) for row in rows], separator=",")
     write_whole(out / "ablation.csv", table)
     write_whole(out / "ablation.svg", picture(rows).encode())
     if is_json:
@@ -280,14 +279,13 @@ class _Target:
 
 def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _Target:
     """Where the rows go; what cannot be written is refused before any scoring."""
-    from harness.storage.layouts import ENDINGS, FileFormat, named_layout
-    from harness.storage.table_files import extended
+    from harness.storage.tables import ENDINGS, FileFormat, extended, format_by_name
 
     if not name.strip():
         raise SpecError(f"--as {name!r}: give the new column a name")
     if out is None and is_json:
         return _Target(table, name, None, None)
-    layout = table.layout if out is None else named_layout(out.name) or FileFormat.LINES
+    layout = table.file_format if out is None else format_by_name(out.name) or FileFormat.LINES
     if out is not None and layout is FileFormat.LINES:
         known = [ending for ending, kind in ENDINGS.items() if kind is not FileFormat.LINES]
         raise SpecError(
@@ -304,7 +302,7 @@ def _columns(
     name: str, values: "Sequence[float | None]", flags: "Sequence[Flag | None]", scorer: str
 ) -> "list[Column]":
     """The added columns: the values, why one is missing or cut, and the scorer."""
-    from harness.storage.table_files import Column
+    from harness.storage.tables import Column
 
     return [
         Column(name, values, is_number=True),
@@ -314,7 +312,7 @@ def _columns(
 
 
 def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is_json: bool) -> int:
-    from harness.storage.table_files import extended
+    from harness.storage.tables import extended
 
     values, flags = [one.value for one in scored], [one.flag for one in scored]
     if target.layout is not None:

@@ -13,7 +13,7 @@ from harness.errors import DataError
 
 if TYPE_CHECKING:
     from harness.analysis.profile import ProfileRow
-    from harness.storage.table_files import Table
+    from harness.storage.tables import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ def profile(
     from harness.analysis.profile import profile as profile_of
     from harness.storage.csv import records_csv
     from harness.storage.files import refuse_file
-    from harness.storage.table_files import column_of
+    from harness.storage.tables import column_of
 
     file, out, label = choice.file, choice.out, choice.label
     refuse_file(out)

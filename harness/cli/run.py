@@ -210,14 +210,14 @@ def import_files(
     files = tuple(choice.files)
     wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
     found = importer.import_answers(space, wanted)
-    for note in found.told:
+    for note in found.notes:
         log(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
     for path in found.replaced:
         log(f"run {path}: removed; the new run below holds its answers")
     if is_json:
         done = found.done
         result = {"folder": done.folder.path, "scores": done.scores, "counts": found.counts}
-        echo_json({**result, "groups": found.groups, "ratings": found.ratings, "told": found.told})
+        echo_json({**result, "groups": found.groups, "ratings": found.ratings, "told": found.notes})
         return ExitCode.of(done.missing)
     code = put_runs([found.done], is_json=False)
     _put_counts(found)

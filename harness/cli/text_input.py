@@ -11,7 +11,7 @@ from harness.cli.output import log
 from harness.errors import DataError, SpecError
 
 if TYPE_CHECKING:
-    from harness.storage.table_files import Table
+    from harness.storage.tables import Table
 
 STDIN = "-"
 File = Annotated[
@@ -30,8 +30,7 @@ Format = Annotated[
 
 def read_input(file: str, layout: str | None, *, has_column: bool) -> "tuple[Table, str]":
     """The rows of a file or of stdin, and its name for messages."""
-    from harness.storage.layouts import FileFormat, layout_of, named_layout
-    from harness.storage.table_files import read_table
+    from harness.storage.tables import FileFormat, detect_format, format_by_name, read_table
 
     name = "stdin" if file == STDIN else file
     if layout is not None and layout not in [*FileFormat]:
@@ -40,13 +39,13 @@ def read_input(file: str, layout: str | None, *, has_column: bool) -> "tuple[Tab
         data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     except OSError as error:
         raise DataError(f"{name}: cannot be read ({error.strerror}); correct the path") from error
-    kind = FileFormat(layout) if layout else layout_of(name, data, has_column=has_column)
+    kind = FileFormat(layout) if layout else detect_format(name, data, has_column=has_column)
     if kind is FileFormat.LINES and has_column:
         raise SpecError(
             f"{name}: is read as plain lines, which have no columns; if it has columns, give it a "
             "name that ends in .csv or .tsv, or give --format if the command has it"
         )
-    is_guess = layout is None and named_layout(name) is None and not has_column
+    is_guess = layout is None and format_by_name(name) is None and not has_column
     if is_guess and kind is FileFormat.LINES and _looks_like_csv(data):
         log(f"{name}: read as plain lines; --column NAME reads it as CSV")
     try:

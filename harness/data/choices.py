@@ -1,6 +1,6 @@
-"""A sample's choices to the options of a prompt: in which order they stand, what answers each.
+"""A sample's choices to the options of a prompt: their order, and the answer that stands for each.
 
-Pure; an order depends on the sample and its number alone.
+An order depends only on the sample and the number of the order.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ MOST_LISTED = 6
 
 
 def lay_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
-    """The choices of a sample in the order they are shown in, each with the answer it takes."""
+    """The choices of a sample in the order the prompt shows them, each with its answer."""
     if not sample.choices:
         raise DataError(f"sample {sample.id} has no choices; give it some, and which is right")
     labels = sample.references.get(LABELS)
@@ -33,17 +33,16 @@ def lay_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
 
 
 def display_texts(sample: Sample, options: Sequence[Option]) -> tuple[str, ...]:
-    """The texts of the choices, in the order they are shown in."""
+    """The texts of the choices, in the order of the options."""
     return tuple(sample.choices[option.index] for option in options)
 
 
 def permutation(sample: Sample, number: int | None) -> tuple[int, ...]:
-    """One order of a sample's choices, as indices from 0; null is its own order.
+    """One order of a sample's choices, as indices from 0; None is the sample's own order.
 
-    An order that the sample brings as reference order0, order1, ... holds places from 1. Else all
-    orders there are, shuffled by the sample's id, are gone through and begun again: so the first
-    few differ, and over samples no place is favoured. Of more than six choices each order is
-    drawn by itself.
+    A reference order0, order1, ... of the sample gives its orders, as numbers from 1. Otherwise the
+    numbers go in turn through all orders, shuffled by the sample's id: the first few differ, and
+    over samples no position is favoured. Orders of more than six choices are drawn independently.
     """
     count = len(sample.choices)
     if number is None:

@@ -1,7 +1,7 @@
-"""Samples to choice samples made of them: which stress has this meaning, which text is right.
+"""Samples to choice samples: which of two stresses has this meaning, which of two texts is right.
 
-A choice is a reference's first text that is not blank, without outer white space. Samples of which
-none can be made are left out and counted in one line of the log. Nothing here reads a file.
+A choice is a reference's first text that is not blank, without outer white space. Samples that
+yield none are left out, and one line of the log counts them. Nothing here reads a file.
 """
 
 import logging
@@ -10,47 +10,47 @@ from dataclasses import replace
 from itertools import combinations
 
 from harness.core import Sample
+from harness.data.choices import LABELS
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.tasks import PairsSpec, ReferenceChoiceSpec
 
 _log = logging.getLogger(__name__)
-LABELS = "labels"
 
 
 def derive(samples: Sequence[Sample], spec: PairsSpec | ReferenceChoiceSpec) -> list[Sample]:
-    """The choice samples that a task's `derive` asks for; none at all is an error."""
+    """The choice samples that a task's `derive` describes; raises DataError without any."""
     if isinstance(spec, PairsSpec):
         return _pairs(samples, spec)
     return _reference_choices(samples, spec)
 
 
 def share_a_text(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two references have a text in common, case and outer white space aside."""
+    """Whether two references share a text, ignoring case and outer white space."""
     return bool({t.strip().casefold() for t in one} & {t.strip().casefold() for t in other})
 
 
 def _pairs(samples: Sequence[Sample], spec: PairsSpec) -> list[Sample]:
     """Two samples for every two of one cluster whose references share no text.
 
-    Each asks what one of the two asks; the choices of both are what the first means, then what
-    the second means, in the order of the file.
+    Each has the fields of one of the two; the choices of both are the first one's reference, then
+    the second one's, in the order of the file.
     """
     _refuse_unknown([spec.reference], _references(samples), what="reference")
-    told = [sample for sample in samples if _texts(sample, spec.reference)]
+    with_text = [sample for sample in samples if _texts(sample, spec.reference)]
     clusters: dict[str, list[Sample]] = {}
-    for sample in told:
+    for sample in with_text:
         clusters.setdefault(sample.cluster, []).append(sample)
     every = [duo for members in clusters.values() for duo in combinations(members, 2)]
     usable = [duo for duo in every if not share_a_text(*(_texts(s, spec.reference) for s in duo))]
     paired = {sample.id for duo in usable for sample in duo}
     left_out = {
-        f"samples without {spec.reference!r}": len(samples) - len(told),
-        "samples without a partner": len(told) - len(paired),
+        f"samples without {spec.reference!r}": len(samples) - len(with_text),
+        "samples without a partner": len(with_text) - len(paired),
         "pairs that share a text": len(every) - len(usable),
     }
-    found = [half for duo in usable for half in _halves(*duo, reference=spec.reference)]
-    return _reported(found, left_out, kind="minimal_pairs")
+    derived = [half for duo in usable for half in _halves(*duo, reference=spec.reference)]
+    return _log_left_out(derived, left_out, kind="minimal_pairs")
 
 
 def _halves(one: Sample, other: Sample, *, reference: str) -> list[Sample]:
@@ -64,7 +64,7 @@ def _halves(one: Sample, other: Sample, *, reference: str) -> list[Sample]:
 
 
 def _reference_choices(samples: Sequence[Sample], spec: ReferenceChoiceSpec) -> list[Sample]:
-    """Each sample with its right and its wrong text for choices, under the id it has."""
+    """Each sample with its right and its wrong text as choices; its id stays."""
     _refuse_unknown([spec.right, spec.wrong], _references(samples), what="reference")
     fields = {name for sample in samples for name in sample.fields}
     for name, parts in spec.join.items():
@@ -78,8 +78,8 @@ def _reference_choices(samples: Sequence[Sample], spec: ReferenceChoiceSpec) -> 
         f"samples without {spec.right!r} or {spec.wrong!r}": len(samples) - len(both),
         "samples whose two texts are one": len(both) - len(usable),
     }
-    found = [_labelled(sample, choices[sample.id], spec) for sample in usable]
-    return _reported(found, left_out, kind="references")
+    derived = [_labelled(sample, choices[sample.id], spec) for sample in usable]
+    return _log_left_out(derived, left_out, kind="references")
 
 
 def _labelled(sample: Sample, choices: tuple[str, str], spec: ReferenceChoiceSpec) -> Sample:
@@ -94,7 +94,7 @@ def _labelled(sample: Sample, choices: tuple[str, str], spec: ReferenceChoiceSpe
 
 
 def _joined(fields: Mapping[str, str], join: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The fields made of others, where all of these are there."""
+    """The new fields, where the sample has all the fields that they join."""
     return {
         name: "".join(fields[part] for part in parts)
         for name, parts in join.items()
@@ -103,29 +103,25 @@ def _joined(fields: Mapping[str, str], join: Mapping[str, Sequence[str]]) -> dic
 
 
 def _texts(sample: Sample, reference: str) -> tuple[str, ...]:
-    """The texts of a reference that are not blank; none where the sample lacks it."""
     return tuple(text.strip() for text in sample.references.get(reference, ()) if text.strip())
 
 
 def _references(samples: Sequence[Sample]) -> set[str]:
-    """The references that there are."""
     return {name for sample in samples for name in sample.references}
 
 
 def _refuse_unknown(names: Sequence[str], known: Collection[str], *, what: str) -> None:
-    """Refuse a name that no sample has."""
     for name in names:
         if name not in known:
             raise SpecError(f"`derive` names {what} {name!r}{did_you_mean(name, list(known))}")
 
 
-def _reported(found: list[Sample], left_out: Mapping[str, int], *, kind: str) -> list[Sample]:
-    """The choice samples, once the log says what was left out."""
+def _log_left_out(derived: list[Sample], left_out: Mapping[str, int], *, kind: str) -> list[Sample]:
     counted = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
-    if not found:
+    if not derived:
         raise DataError(
             f"`derive` ({kind}) makes no sample ({counted}); name other references in the task"
         )
     if counted:
-        _log.warning("%s: %d choice samples, left out: %s", kind, len(found), counted)
-    return found
+        _log.warning("%s: %d choice samples, left out: %s", kind, len(derived), counted)
+    return derived

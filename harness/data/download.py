@@ -1,6 +1,6 @@
-"""Released data sets on this machine: where their files lie, fetching them, checking them.
+"""Released data sets to files in the data folder: downloads them and checks their sha256.
 
-Files are taken as they are; nothing here reads their content but to hash it.
+Nothing here reads a file's content but to hash it.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ State = Literal["ok", "missing", "differs"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file of a source and what was found of it."""
+    """One file of a source, its state and its sha256; `found` is None for a missing file."""
 
     source: str
     path: Path
@@ -37,25 +37,25 @@ def sha256(path: Path) -> str:
 
 
 def check(name: str, spec: SourceSpec, folder: Path) -> list[Checked]:
-    """What the files of a source below a data folder are, beside what they should be."""
+    """The state of each file of a source below a data folder."""
     return [_checked(name, file, folder / name / file.name) for file in spec.files]
 
 
 def is_complete(name: str, spec: SourceSpec, folder: Path) -> bool:
-    """Whether every file of a source lies below a folder."""
+    """Whether every file of a source is below a folder."""
     return all((folder / name / file.name).is_file() for file in spec.files)
 
 
 def fetch(name: str, spec: SourceSpec, folder: Path) -> list[Path]:
-    """Download a source's files by commit, keeping only what has the stated sha256."""
+    """Download a source's files by commit; keep only files with the stated sha256."""
     import pooch
 
-    pooch.get_logger().setLevel("WARNING")  # what it is about to fetch is said by who calls
+    pooch.get_logger().setLevel("WARNING")  # the caller reports what is fetched
     paths = []
     for file in spec.files:
         url = spec.url.format(repository=spec.repository, commit=spec.commit, path=file.path)
         try:
-            found = pooch.retrieve(
+            path = pooch.retrieve(
                 url, known_hash=f"sha256:{file.sha256}", fname=file.name, path=folder / name
             )
         except (OSError, ValueError) as error:
@@ -63,7 +63,7 @@ def fetch(name: str, spec: SourceSpec, folder: Path) -> list[Path]:
                 f"{name}: {url} could not be fetched ({' '.join(str(error).split())}); check the "
                 f"connection, or put the file at {folder / name / file.name} yourself"
             ) from error
-        paths.append(Path(found))
+        paths.append(Path(path))
     return paths
 
 

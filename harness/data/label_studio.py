@@ -1,6 +1,6 @@
-"""Label Studio: its JSON export to ratings; texts to rate to its tasks and labelling config.
+"""Label Studio's JSON export to ratings, and texts to rate to its tasks and labelling config.
 
-Every text of a sample or model is data: JSON and XML are escaped, and nothing is markup.
+Every text of a sample or model is data: JSON and XML escape it, so none becomes markup.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,16 +43,14 @@ def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
             f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "
             "JSON_MIN, when exporting"
         ) from error
-    found = [
-        rating for place, task in enumerate(tasks, 1) for rating in _ratings(path, place, task, how)
-    ]
-    if not found:
+    ratings = [one for at, task in enumerate(tasks, 1) for one in _ratings(path, at, task, how)]
+    if not ratings:
         raise DataError(f"{path}: no ratings in its {len(tasks)} tasks; export annotated tasks")
-    return checked(found)
+    return checked(ratings)
 
 
 def tasks_text(rows: Sequence[Mapping[str, str]]) -> bytes:
-    """Rows of a sheet as tasks to import; no markup character is left as it is."""
+    """Rows of a sheet as tasks to import, with every markup character escaped."""
     text = msgspec.json.format(msgspec.json.encode([{"data": row} for row in rows]), indent=1)
     for mark in (b"<", b">", b"&"):
         text = text.replace(mark, b"\\u%04x" % ord(mark))
@@ -80,18 +78,17 @@ def _ratings(path: Path, number_of_task: int, task: _Task, how: Conversion) -> I
         rater = _rater(annotation.completed_by, place)
         for result in annotation.result:
             if result.type in _KINDS and how.control in ("", result.from_name):
-                what = _target(task, result, how=how, place=place)
                 value = _value(result, how=how, place=place)
-                yield Rating(what.task, what.sample_id, what.model, rater, value, what.scale, place)
+                yield _target(task, result, how=how, place=place).rated(rater, value, place)
 
 
-def _rater(said: object, place: str) -> str:
-    """Who an annotation is by: an id, or an object with an e-mail address or an id."""
-    if isinstance(said, dict):
-        said = said.get("email") or said.get("id")
-    if said is None or isinstance(said, bool | list | dict):
+def _rater(completed_by: object, place: str) -> str:
+    """The annotator's id; `completed_by` is one, or an object with an e-mail address or an id."""
+    if isinstance(completed_by, dict):
+        completed_by = completed_by.get("email") or completed_by.get("id")
+    if completed_by is None or isinstance(completed_by, bool | list | dict):
         raise DataError(f"{place}: completed_by names nobody; export with annotators")
-    return str(said)
+    return str(completed_by)
 
 
 def _target(task: _Task, result: _Result, *, how: Conversion, place: str) -> Target:
@@ -107,11 +104,11 @@ def _target(task: _Task, result: _Result, *, how: Conversion, place: str) -> Tar
 
 
 def _value(result: _Result, *, how: Conversion, place: str) -> float | None:
-    said = result.value.get(result.type)
-    if isinstance(said, list) and len(said) == 1:
-        said = said[0]
-    if said is None or said == []:
+    value = result.value.get(result.type)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is None or value == []:
         return None
-    if isinstance(said, bool | list | dict):
-        raise DataError(f"{place}: {result.type} {said!r} is not one rating; have one chosen")
-    return number(str(said), words=how.words, place=place)
+    if isinstance(value, bool | list | dict):
+        raise DataError(f"{place}: {result.type} {value!r} is not one rating; have one chosen")
+    return number(str(value), words=how.words, place=place)

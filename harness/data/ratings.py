@@ -1,7 +1,7 @@
-"""People's ratings in long form, one rating a row: read, checked, written, and what converts to it.
+"""People's ratings: CSV files in long or wide form to ratings, and ratings to the long form.
 
-Columns: task, sample_id, model, rater, value, scale. A blank value is a rating that is missing,
-never a zero; the scale says what was rated. Nothing here knows runs or computes anything.
+The long form has one rating in each row: task, sample_id, model, rater, value, scale. A blank value
+is a missing rating, never zero. Nothing here knows a run or computes anything.
 """
 
 import re
@@ -19,9 +19,9 @@ COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """One person's rating of one model's answer to one sample; value null where it is missing.
+    """One person's rating of one model's answer to one sample; the value is None if missing.
 
-    `model` is empty where the sample itself says what was rated; `place` is where it stands.
+    `model` is empty where the sample itself is rated; `place` is the file and line, for errors.
     """
 
     task: str
@@ -35,21 +35,25 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a row of a rating sheet shows: one answer, by the names under which it is stored."""
+    """The answer in a row of a rating sheet, by the names under which it is stored."""
 
     task: str
     sample_id: str
     model: str
     scale: str
 
+    def rated(self, rater: str, value: float | None, place: str) -> Rating:
+        """A rating of this answer."""
+        return Rating(self.task, self.sample_id, self.model, rater, value, self.scale, place)
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """How ratings in another form are read.
 
-    `task` and `scale` stand where a row has none, `keys` restores the rows of a blind sheet,
-    `raters` maps columns to raters' names (none: every column that is not named otherwise),
-    `words` gives words their numbers, `control` picks one question of several.
+    `task` and `scale` are for rows without them; `keys` has the answer of each row of a blind
+    sheet; `raters` maps columns to raters' names (empty: every column without another meaning);
+    `words` maps words to numbers; `control` picks one question of several in Label Studio.
     """
 
     task: str = ""
@@ -66,7 +70,7 @@ def read_ratings(path: Path) -> list[Rating]:
 
 
 def checked(ratings: Sequence[Rating]) -> list[Rating]:
-    """The ratings, refused where one has no task, sample or rater, or is given twice."""
+    """The ratings; raises DataError for one without task, sample or rater, or a repeated one."""
     seen: dict[tuple[str, ...], str] = {}
     for part in ratings:
         named = {"task": part.task, "sample_id": part.sample_id, "rater": part.rater}
@@ -83,16 +87,16 @@ def checked(ratings: Sequence[Rating]) -> list[Rating]:
 
 
 def ratings_text(ratings: Iterable[Rating]) -> str:
-    """Ratings as CSV, formula-safe; reading takes the guard off again."""
+    """Ratings as formula-safe CSV; `read_ratings` restores the texts."""
     rows = ((r.task, r.sample_id, r.model, r.rater, r.value, r.scale) for r in ratings)
     return csv_text(COLUMNS, rows)
 
 
 def from_wide(path: Path, how: Conversion) -> list[Rating]:
-    """The ratings of a table with one row an item and one column a rater.
+    """The ratings of a table with a row for each answer and a column for each rater.
 
-    Items are named by sample_id, model, task and scale, or by `row`, the id in a blind sheet,
-    whose raters stand right of its column `answer`.
+    Columns sample_id, model, task and scale name the answer; in a blind sheet the column `row`
+    does, and raters are right of the column `answer`.
     """
     rows = read_rows(path, ["row"] if how.keys else ["sample_id"])
     columns = _rater_columns(rows[0], how)
@@ -100,7 +104,7 @@ def from_wide(path: Path, how: Conversion) -> list[Rating]:
 
 
 def number(text: str, *, words: Mapping[str, float], place: str) -> float | None:
-    """The number a cell holds, or stands for; null where it is blank."""
+    """The number in a cell, or the number of the word in it; None for a blank cell."""
     text = text.strip()
     if not text:
         return None
@@ -117,29 +121,22 @@ def number(text: str, *, words: Mapping[str, float], place: str) -> float | None
 
 
 def target(row_id: str, *, how: Conversion, place: str) -> Target:
-    """What a row of a blind sheet shows."""
+    """The answer in a row of a blind sheet, by the key of the sheet."""
     if row_id not in how.keys:
         raise DataError(f"{place}: row {row_id!r} is not in the key; give the key of this sheet")
-    found = how.keys[row_id]
-    return Target(found.task, found.sample_id, found.model, how.scale or found.scale)
+    answer = how.keys[row_id]
+    return Target(answer.task, answer.sample_id, answer.model, how.scale or answer.scale)
 
 
 def unguarded(cell: str) -> str:
-    """A cell as it was before it was made formula-safe."""
+    """The text of a formula-safe cell."""
     return re.sub(r"\A'(?=[=+\-@\t\r])", "", cell)
 
 
 def _rating(row: TableRow) -> Rating:
     cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
-    return Rating(
-        task=cells["task"],
-        sample_id=cells["sample_id"],
-        model=cells["model"],
-        rater=cells["rater"],
-        value=number(cells["value"], words={}, place=row.place),
-        scale=cells["scale"],
-        place=row.place,
-    )
+    value = number(cells.pop("value"), words={}, place=row.place)
+    return Rating(**cells, value=value, place=row.place)
 
 
 def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
@@ -155,22 +152,21 @@ def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
             model=cells.get("model", ""),
             scale=how.scale or cells.get("scale", ""),
         )
-    value = number(cells[name], words=how.words, place=place)
-    return Rating(what.task, what.sample_id, what.model, rater, value, what.scale, place)
+    return what.rated(rater, number(cells[name], words=how.words, place=place), place)
 
 
 def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:
-    """The columns that hold ratings, with the rater each is of."""
-    there = list(row.cells)
-    if absent := [name for name in how.raters if name not in there]:
+    columns = list(row.cells)
+    if absent := [name for name in how.raters if name not in columns]:
         raise DataError(
-            f"{row.path}: no column {absent[0]!r} for a rater; columns: {', '.join(there)}"
+            f"{row.path}: no column {absent[0]!r} for a rater; columns: {', '.join(columns)}"
         )
     if how.raters:
         return how.raters
-    if how.keys and "answer" in there:
-        there = there[there.index("answer") + 1 :]
-    found = [name for name in there if name not in ("row", "task", "sample_id", "model", "scale")]
-    if not found:
+    if how.keys and "answer" in columns:
+        columns = columns[columns.index("answer") + 1 :]
+    named = ("row", "task", "sample_id", "model", "scale")
+    raters = [name for name in columns if name not in named]
+    if not raters:
         raise DataError(f"{row.path}: no column of a rater; add one, or name it with --raters")
-    return {name: name for name in found}
+    return {name: name for name in raters}

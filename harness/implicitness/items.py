@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from harness.errors import DataError
 from harness.storage.cells import cell_text, filled
-from harness.storage.table_files import Table
+from harness.storage.tables import Table
 
 NEEDED: Final = (
     "levels (a list of sentences, the most explicit first); "

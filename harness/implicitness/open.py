@@ -26,8 +26,7 @@ from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.implicitness import HeadSpec, PublishedSpec, ScorerSpec
 from harness.specs.schema import load_spec, read_yaml
 from harness.storage.files import write_whole
-from harness.storage.layouts import layout_of
-from harness.storage.table_files import Table, read_table
+from harness.storage.tables import Table, detect_format, read_table
 from harness.text.dedup import fingerprint
 
 SHIPPED: Final = Path(__file__).parent / "heads"
@@ -185,7 +184,7 @@ def trained_on(path: Path, cache: Path) -> frozenset[str]:
     stored = cache / f"{hashlib.sha256(data).hexdigest()}.txt"
     if stored.is_file():
         return frozenset(stored.read_text("utf-8").split())
-    layout = layout_of(path.name, data, has_column=True)
+    layout = detect_format(path.name, data, has_column=True)
     computed = fingerprints(read_table(str(path), data, layout), where=str(path))
     try:
         write_whole(stored, "".join(f"{one}\n" for one in sorted(computed)).encode())

@@ -13,7 +13,7 @@ from harness.errors import DataError
 from harness.implicitness.items import Row, rows_of
 from harness.parts import digest
 from harness.storage.cells import cell_text, filled
-from harness.storage.table_files import Table
+from harness.storage.tables import Table
 from harness.text.dedup import normal
 
 RELEASED: Final = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")

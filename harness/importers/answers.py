@@ -1,7 +1,7 @@
-"""What a layout finds in a file: answers somebody else's model gave, and to what."""
+"""The records that a format reads from a file: answers of a model, and to what; their scores."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
 from pathlib import Path
@@ -11,11 +11,11 @@ from harness.parts import ChoiceScore, Message
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """The texts one prompt was answered with, or what each of its choices scored.
+    """The texts that answer one prompt, or a score for each of its choices.
 
-    `choices` are the strings that were scored, in the order of the scores and of the options as
-    the variant shows them. `place` is the file and item, as errors name it, `model` the name of
-    the model where the file says it. No messages: nobody knows what was asked.
+    `choices` are the scored strings, in the order in which the variant shows its options. `place`
+    is the file and item, as errors name it; `model` the model's name, where the file has it. No
+    messages means that the prompt is unknown.
     """
 
     place: str
@@ -33,18 +33,18 @@ class StoredAnswer:
 
     @property
     def question(self) -> tuple[object, ...]:
-        """What was asked, and for how many replies or of which choices."""
+        """The prompt, the number of replies and the choices."""
         return self.messages, len(self.texts), self.choices
 
     @property
     def answer(self) -> tuple[object, ...]:
-        """What came back."""
+        """The texts and scores."""
         return self.texts, self.scores
 
 
 @dataclass(frozen=True, slots=True)
-class StatedAnswer:
-    """Something about some rows of a file that whoever imports it should know."""
+class FileNote:
+    """A note for the user about some rows of a file, such as those that were left out."""
 
     path: Path
     what: str
@@ -53,15 +53,23 @@ class StatedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FileAnswers:
-    """All that a layout finds in one file."""
+    """All answers that a format reads from one file, and notes about its rows."""
 
     answers: tuple[StoredAnswer, ...]
-    told: tuple[StatedAnswer, ...] = ()
+    notes: tuple[FileNote, ...] = ()
+
+    @classmethod
+    def of(
+        cls, path: Path, answers: Iterable[StoredAnswer], counts: Mapping[str, int]
+    ) -> "FileAnswers":
+        """The answers of a file, with a note for each count of rows above 0."""
+        notes = (FileNote(path, what, rows) for what, rows in counts.items() if rows)
+        return cls(tuple(answers), tuple(notes))
 
 
 LEAST = log(5e-324)
 """The log-probability of a choice whose probability is printed as 0: about -744.44 nats."""
-# What rounding may add to a probability, and to a sum of some.
+# The most that rounding may add to a probability or a sum of them.
 _SLACK = 1e-3
 _LONGEST = 10_000
 _NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
@@ -70,10 +78,10 @@ _PLACES = re.compile(rf"\{{\s*{_ENTRY}(?:\s*,\s*{_ENTRY})*(?:\s*,)?\s*\}}")
 _SPLIT = re.compile(rf"""([0-9]+)['"]?\s*:\s*({_NUMBER})""")
 
 
-def by_place(text: str, count: int) -> list[float]:
-    """The numbers of places 1 to `count` in a mapping as Python or JSON writes it.
+def numbers_by_option(text: str, count: int) -> list[float]:
+    """The numbers of options 1 to `count` in a mapping, in the notation of Python or JSON.
 
-    The keys are the places, with or without quotes. Raises ValueError with the fact.
+    The keys are the options' numbers, with or without quotes. Raises ValueError for other text.
     """
     if len(text) > _LONGEST:
         raise ValueError(f"{len(text)} characters, more than {_LONGEST}")
@@ -86,20 +94,22 @@ def by_place(text: str, count: int) -> list[float]:
     return [value for _, value in sorted(pairs)]
 
 
-def of_probabilities(values: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
-    """The scores of some choices by their probabilities. Raises ValueError with the fact."""
+def scores_of_probabilities(
+    values: Sequence[float], choices: Sequence[str]
+) -> tuple[ChoiceScore, ...]:
+    """The scores of choices from their probabilities; raises ValueError for other numbers."""
     for value in values:
         if not 0 <= value <= 1 + _SLACK:
             raise ValueError(f"{value} is no probability")
     if values and not any(values):
-        raise ValueError("the probability of every choice is 0, which tells nothing of any")
+        raise ValueError("the probability of every choice is 0, which is no answer")
     if sum(values) > 1 + _SLACK:
         raise ValueError(f"the probabilities {list(values)} add up to {sum(values):.4g}")
     return _scores([log(value) if value else LEAST for value in values], choices)
 
 
-def of_logprobs(values: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
-    """The scores of some choices by their log-probabilities. Raises ValueError with the fact."""
+def scores_of_logprobs(values: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
+    """The scores of choices from log-probabilities in nats; raises ValueError for other numbers."""
     for value in values:
         if not value <= _SLACK:
             raise ValueError(f"{value} is no log-probability in nats")
@@ -107,7 +117,6 @@ def of_logprobs(values: Sequence[float], choices: Sequence[str]) -> tuple[Choice
 
 
 def _scores(values: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
-    """A score a choice; raises ValueError where there are more or fewer of them."""
     if len(values) != len(choices):
         raise ValueError(f"{len(values)} numbers for {len(choices)} choices")
     return tuple(

@@ -1,7 +1,7 @@
-"""Files of other people's stored answers to a judged run.
+"""Files of answers that other programs stored to one judged run, joined with earlier imports.
 
-A file's layout is told by its content, or by a column map. What the files lack counts as
-missing. Nothing here asks a model anything.
+The content of a file shows its format, or a column map describes it. Samples without an answer
+count as missing. Files that come one by one make the same run as all at once.
 """
 
 import re
@@ -14,14 +14,14 @@ import msgspec
 
 from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError
-from harness.importers import merge
 from harness.importers import run as replay_run
-from harness.importers.answers import FileAnswers, StatedAnswer, StoredAnswer
+from harness.importers.answers import FileAnswers, FileNote, StoredAnswer
 from harness.importers.formats import column_map, hu2022, inspect_log, lm_eval_log, topical_chat
 from harness.importers.lookup import SampleLookup
-from harness.importers.run import Cells, ImportJob
+from harness.importers.run import KIND, Cells, ImportJob
 from harness.pipeline import rows as evidence
 from harness.pipeline import run as jobs
+from harness.pipeline.rows import row_keys
 from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
@@ -30,7 +30,7 @@ from harness.storage.runs import RunFile, RunFolder, SampleRecord
 from harness.storage.tables import read_text
 from harness.workspace import Workspace
 
-# A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, posed, spec). Those of
+# A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, lookup, spec). Those of
 # released data are named by the tasks they answer; logs of other harnesses answer any.
 LAYOUTS = {"rated_replies": topical_chat, "hu_choices": hu2022}
 LOGS = {"lm_eval": lm_eval_log, "inspect": inspect_log}
@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What `import` is told: files, the task they answer, the name of the model that answered.
+    """The options of `import`: files, the task that they answer, the name of their model.
 
     `map` is a column map: a name, or the path of a YAML file.
     """
@@ -52,7 +52,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many samples the run holds an answer to, under one variant."""
+    """The number of samples of one variant, and of those with an answer in the run."""
 
     variant: str
     found: int
@@ -61,7 +61,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class GroupCounted:
-    """How many samples of one group the run holds an answer to, under one variant."""
+    """The same two numbers for the samples of one group."""
 
     variant: str
     group: str
@@ -77,33 +77,33 @@ class _Source:
     text: str
     layout: ModuleType
 
-    def read(self, posed: SampleLookup, spec: MapSpec | None) -> FileAnswers:
+    def read(self, lookup: SampleLookup, spec: MapSpec | None) -> FileAnswers:
         """Its answers."""
-        found: FileAnswers = self.layout.read(self.path, self.text, posed, spec)
+        found: FileAnswers = self.layout.read(self.path, self.text, lookup, spec)
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import leaves: a judged run, what was found, and people's ratings where known.
+    """The result of an import: a judged run, counts of answers, notes about the files.
 
-    `told` is what is to be known of the files; `replaced` are the folders of runs whose answers
-    all stand in this one, and which were removed for it.
+    `ratings` is the file of people's ratings, None where the task has none. `replaced` are the
+    removed folders of runs whose answers are all in this one.
     """
 
     done: jobs.RunResult
     counts: tuple[Counted, ...]
     groups: tuple[GroupCounted, ...]
     ratings: Path | None
-    told: tuple[StatedAnswer, ...] = ()
+    notes: tuple[FileNote, ...] = ()
     replaced: tuple[Path, ...] = ()
 
 
 def import_answers(space: Workspace, options: ImportOptions) -> Imported:
-    """Store the answers of some files, have the task's judges read them, write a run folder.
+    """Store the answers of some files, judge them with the task's judges, write a run folder.
 
-    Repeated, in whatever order of files, it changes nothing; a file that says otherwise than
-    what is stored is refused before anything is written.
+    Repeated imports, in any order of files, change nothing. Raises DataError, before anything is
+    written, for a file that contradicts what is stored.
     """
     if not _NAME.fullmatch(options.model):
         raise SpecError(
@@ -116,8 +116,8 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     sources = [_source(path, layouts) for path in options.files]
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
     prompts = space.registry.prompts
-    posed = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
-    read = [source.read(posed, spec) for source in sources]
+    lookup = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
+    read = [source.read(lookup, spec) for source in sources]
     answers = [answer for part in read for answer in part.answers]
     _refuse_two_models(answers, task)
     temperature = spec.temperature if spec else None
@@ -129,7 +129,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
         counts=_counts(groups := _group_counts(job, found)),
         groups=groups,
         ratings=_write_ratings(space.results / "ratings" / f"{job.name}.csv", job),
-        told=tuple(told for part in read for told in part.told),
+        notes=tuple(note for part in read for note in part.notes),
         replaced=replaced,
     )
 
@@ -137,12 +137,12 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
 def _stored(
     space: Workspace, job: ImportJob, new: Cells
 ) -> tuple[jobs.RunResult, Cells, tuple[Path, ...]]:
-    """The judged run of the answers and those of earlier imports, and what it replaces."""
+    """The judged run of new and earlier answers, its answers, and the folders it replaces."""
     replay_run.check_choices(job, new)
     ledger = Ledger(space.results / "calls" / job.model)
     replay_run.refuse_others(ledger, job, new)
-    earlier = merge.earlier_runs(space.results, job, ledger)
-    found = merge.joined(new, earlier)
+    earlier = _earlier_runs(space.results, job, ledger)
+    found = _joined(new, earlier)
     run = replay_run.run_of(job, found)
     trials = replay_run.kept(ledger, job, found)
     folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
@@ -150,9 +150,9 @@ def _stored(
         folder, replay_run.file_of(job, run, found), [evidence.from_trial(part) for part in trials]
     )
     done = jobs.judge(space, folder, job.task.judges)
-    gone = merge.superseded(earlier, found, judges=job.task.judges)
+    gone = _superseded(earlier, found, judges=job.task.judges)
     for old in gone:
-        merge.remove(old)
+        _remove(old)
     return done, found, tuple(old.path for old in gone)
 
 
@@ -168,7 +168,6 @@ def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, Modul
 
 
 def _source(path: Path, layouts: Mapping[str, ModuleType]) -> _Source:
-    """A file in the one layout that recognises it."""
     text = _text(path)
     for layout in layouts.values():
         if layout.recognises(text):
@@ -204,36 +203,34 @@ def _why_unknown(text: str) -> str:
 
 
 def _refuse_two_models(answers: Sequence[StoredAnswer], task: TaskSpec) -> None:
-    """Refuse answers to one pool of variants that their files say two models gave."""
     first: dict[str, StoredAnswer] = {}
     for answer in answers:
         if not answer.model:
             continue
         pool = task.variants[answer.variant].pool or answer.variant
-        held = first.setdefault(pool, answer)
-        if held.model != answer.model:
+        other = first.setdefault(pool, answer)
+        if other.model != answer.model:
             raise DataError(
-                f"{answer.place}: an answer of {answer.model}, while {held.place} is one of "
-                f"{held.model}; import each model apart, under a --model of its own"
+                f"{answer.place}: an answer of {answer.model}, while {other.place} is one of "
+                f"{other.model}; import each model separately, under its own --model"
             )
 
 
 def _group_counts(job: ImportJob, found: Cells) -> tuple[GroupCounted, ...]:
-    """What was found of each group under each variant."""
-    held: dict[tuple[str, str], list[bool]] = {}
+    answered: dict[tuple[str, str], list[bool]] = {}
     for variant, sample in replay_run.planned(job, found):
-        held.setdefault((variant, sample.group), []).append((variant, sample.id) in found)
-    return tuple(GroupCounted(*place, sum(parts), len(parts)) for place, parts in held.items())
+        answered.setdefault((variant, sample.group), []).append((variant, sample.id) in found)
+    return tuple(GroupCounted(*key, sum(flags), len(flags)) for key, flags in answered.items())
 
 
 def _counts(groups: Sequence[GroupCounted]) -> tuple[Counted, ...]:
-    """What was found under each variant."""
-    held: dict[str, list[GroupCounted]] = {}
-    for part in groups:
-        held.setdefault(part.variant, []).append(part)
+    """The counts of each variant: the sums of its groups."""
+    by_variant: dict[str, list[GroupCounted]] = {}
+    for group in groups:
+        by_variant.setdefault(group.variant, []).append(group)
     return tuple(
-        Counted(variant, sum(p.found for p in parts), sum(p.samples for p in parts))
-        for variant, parts in held.items()
+        Counted(variant, sum(one.found for one in own), sum(one.samples for one in own))
+        for variant, own in by_variant.items()
     )
 
 
@@ -247,7 +244,7 @@ def _write(folder: RunFolder, file: RunFile, rows: Sequence[SampleRecord]) -> No
 
 
 def _write_ratings(path: Path, job: ImportJob) -> Path | None:
-    """Write people's ratings of a task's samples, a line a rating; null where it has none."""
+    """Write people's ratings of a task's samples as CSV; None where it has none."""
     ratings = [
         Rating(job.name, sample.id, sample.group, "mean", float(value), scale)
         for sample in job.samples
@@ -258,3 +255,105 @@ def _write_ratings(path: Path, job: ImportJob) -> Path | None:
         return None
     write_whole(path, ratings_text(ratings).encode())
     return path
+
+
+@dataclass(frozen=True, slots=True)
+class _EarlierRun:
+    """A run of earlier imports: its folder, the names of its judges, its answers."""
+
+    folder: RunFolder
+    judges: frozenset[str]
+    cells: Cells
+
+
+def _earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[_EarlierRun]:
+    """The runs of earlier imports with the same data, answer mode and decodings."""
+    folders = sorted((results / "runs" / job.name / job.model).glob("*/run.json"))
+    runs = []
+    for folder in (RunFolder(path.parent) for path in folders):
+        file = folder.read()
+        cells = _stored_cells(folder, ledger) if _has_same_settings(file, job) else None
+        if cells is not None:
+            judges = frozenset(entry.name for entry in file.judges)
+            runs.append(_EarlierRun(folder, judges, cells))
+    return runs
+
+
+def _joined(new: Cells, earlier: Sequence[_EarlierRun]) -> Cells:
+    """The new answers with those of the one earlier run that they continue, if there is one.
+
+    A run that has all of them is that one; where they could continue several, they continue none.
+    """
+    for run in earlier:
+        if _is_within(new, run.cells):
+            return run.cells
+    whole = [
+        run
+        for run in earlier
+        if not any(run is not other and _is_within(run.cells, other.cells) for other in earlier)
+    ]
+    fitting = [run for run in whole if not _has_other_questions(new, run.cells)]
+    return {**fitting[0].cells, **new} if len(fitting) == 1 else new
+
+
+def _superseded(
+    earlier: Sequence[_EarlierRun], found: Cells, *, judges: Sequence[str]
+) -> list[RunFolder]:
+    """The folders of runs whose answers and judges are all in the later run."""
+    return [
+        run.folder
+        for run in earlier
+        if len(run.cells) < len(found)
+        and _is_within(run.cells, found)
+        and run.judges <= set(judges)
+    ]
+
+
+def _remove(folder: RunFolder) -> None:
+    """Remove the files of a run; other files in its folder stay."""
+    for name in ("samples.jsonl", "scores.csv", "run.json"):
+        (folder.path / name).unlink(missing_ok=True)
+    if not any(folder.path.iterdir()):
+        folder.path.rmdir()
+
+
+def _has_same_settings(file: RunFile, job: ImportJob) -> bool:
+    here = (KIND, job.data.label, job.task.mode, job.task.decodings)
+    there = (file.model.kind, file.data.label, file.task.mode, file.task.decodings)
+    return here == there and set(file.run.variants) <= set(job.task.variants)
+
+
+def _is_within(cells: Cells, others: Cells) -> bool:
+    return all(
+        place in others and others[place].question == answer.question
+        for place, answer in cells.items()
+    )
+
+
+def _has_other_questions(cells: Cells, others: Cells) -> bool:
+    return any(
+        place in others and others[place].question != answer.question
+        for place, answer in cells.items()
+    )
+
+
+def _stored_cells(folder: RunFolder, ledger: Ledger) -> Cells | None:
+    """The answers of an imported run; None where the ledger lacks one."""
+    rows = folder.read_rows()
+    keys = row_keys(rows)
+    responses, requests = ledger.find(keys), ledger.asked(keys)
+    if len(responses) < len(set(keys)):
+        return None
+    return {
+        (row.variant, row.sample.id): StoredAnswer(
+            place="an earlier import",
+            sample_id=row.sample.id,
+            variant=row.variant,
+            messages=requests[key].messages,
+            texts=responses[key].texts or (),
+            choices=requests[key].choices,
+            scores=responses[key].choice_scores or (),
+        )
+        for row, key in zip(rows, keys, strict=True)
+        if responses[key].failure is None
+    }

@@ -1,6 +1,6 @@
-"""One row, line or entry of a file: what stands in it, and whose answer it says it is.
+"""One row, line or entry of a file to its values, and to the variant and sample that it answers.
 
-A column is found by its name or, where content is nested, by a path such as `doc.id`.
+A column is a name or, for nested content, a path such as `doc.id`.
 """
 
 import math
@@ -15,19 +15,19 @@ from harness.importers.lookup import SampleLookup
 from harness.pipeline.plan import applicable
 from harness.specs.imports import MapSpec, SampleColumns, VariantColumn
 
-Place = tuple[str, Sample]
-"""A variant and a sample: what an answer is to."""
+Match = tuple[str, Sample]
+"""The variant and the sample that an answer belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedRecord:
-    """What stands at one place of a file, by column."""
+    """The values of one row of a file by column; `place` is its file and line, for errors."""
 
     place: str
     content: Mapping[str, Any]
 
     def value(self, column: str) -> object:
-        """What stands in a column; none of that name is an error that names the nearest."""
+        """The value in a column; raises DataError where there is no such column."""
         at: object = self.content
         if column in self.content:
             return self.content[column]
@@ -39,7 +39,7 @@ class ImportedRecord:
         return at
 
     def text(self, column: str) -> str:
-        """The text in a column; whole numbers and truth values as they are written."""
+        """The value in a column as a text: "" for None, "1" for 1.0; a list or object raises."""
         value = self.value(column)
         if isinstance(value, str):
             return value
@@ -50,7 +50,7 @@ class ImportedRecord:
         raise DataError(f"{self.place}: {column} holds {type(value).__name__}, not a text")
 
     def number(self, column: str) -> float:
-        """The number in a column."""
+        """The number in a column; raises DataError for other text."""
         try:
             return float(self.text(column))
         except ValueError:
@@ -58,60 +58,64 @@ class ImportedRecord:
             raise DataError(f"{self.place}: {fact}; correct it, or the map") from None
 
     def has(self, column: str) -> bool:
-        """Whether anything stands in a column."""
+        """Whether a column has a value other than None, NaN and white space."""
         value = self.value(column)
         is_nan = isinstance(value, float) and math.isnan(value)
         return not (value is None or is_nan or (isinstance(value, str) and not value.strip()))
 
-    def maybe(self, column: str) -> str | None:
-        """The text in a column that need not be there."""
+    def optional_text(self, column: str) -> str | None:
+        """The text in a column; None where it is empty or there is no such column."""
         try:
             return self.text(column) or None
         except DataError:
             return None
 
+    def is_selected(self, spec: MapSpec | None) -> bool:
+        """Whether a map's `only` keeps this record."""
+        only = spec.only if spec else None
+        return only is None or self.text(only.column) == only.value
 
-def places(
+
+def matches(
     record: ImportedRecord,
-    posed: SampleLookup,
+    lookup: SampleLookup,
     *,
     spec: MapSpec | None,
     prompts: Sequence[str] = (),
-) -> list[Place]:
-    """All that a record may be an answer to: one, or those that share its prompt.
+) -> list[Match]:
+    """All variants and samples that a record may answer: one, or those that share its prompt.
 
-    `prompts` are the wordings a log tells of what was asked. Without a map they tell sample and
-    variant; where they are not this program's, `id` and `variant` as the log has them do.
+    `prompts` are texts of the prompt in the log. Without a map they decide sample and variant;
+    where they are not this program's prompts, the log's `id` and `variant` decide.
     """
     columns = spec.sample if spec else None
     if columns is not None and columns.prompt:
         prompts = (record.text(columns.prompt),)
-    found = next((pairs for text in prompts if (pairs := posed.asked(text))), [])
-    sample = _sample(record, posed, columns=columns)
-    variant = _variant(record, posed, spec=spec)
-    if sample is None and not found:
-        raise posed.unknown(record.place, "neither its prompt nor its id is of a sample")
-    if not found and sample is not None:
-        found = [(_known(variant, record, posed, sample=sample), sample)]
-    fitting = [pair for pair in found if sample is None or sample.id == pair[1].id]
-    named = [pair for pair in fitting if pair[0] == variant]
-    is_told = spec is not None and spec.variant is not None
-    if not fitting or (is_told and not named):
-        asked, other = (fitting or found)[0]
-        said = f"{variant or 'a variant'} of sample {(sample or other).id}"
+    asked = next((pairs for text in prompts if (pairs := lookup.asked(text))), [])
+    sample = _sample(record, lookup, columns=columns)
+    variant = _variant(record, lookup, spec=spec)
+    if sample is None and not asked:
+        raise lookup.unknown(record.place, "neither its prompt nor its id is of a sample")
+    if not asked and sample is not None:
+        asked = [(_only_variant(variant, record, lookup, sample=sample), sample)]
+    of_sample = [pair for pair in asked if sample is None or sample.id == pair[1].id]
+    of_variant = [pair for pair in of_sample if pair[0] == variant]
+    is_variant_mapped = spec is not None and spec.variant is not None
+    if not of_sample or (is_variant_mapped and not of_variant):
+        own, other = (of_sample or asked)[0]
+        claimed = f"{variant or 'a variant'} of sample {(sample or other).id}"
         raise DataError(
-            f"{record.place}: said to be {said}, while its prompt is that of {asked} of sample "
+            f"{record.place}: said to be {claimed}, while its prompt is that of {own} of sample "
             f"{other.id}; correct the file, or the map"
         )
-    fitting = named or fitting
-    return _refuse_uncovered(record, posed, fitting)
+    return _refuse_inapplicable(record, lookup, of_variant or of_sample)
 
 
-def distinct_sources(found: Sequence[Sequence[Place]]) -> list[Place]:
-    """One place each for the records of a file, where a prompt is that of several.
+def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
+    """One match for each record of a file, where several variants or samples share a prompt.
 
-    A variant that all may be of is that of all. Else, and where samples share a prompt, the
-    first answer to it is to the first place, the second to the second.
+    A variant that all records may answer is the variant of all. Otherwise, and where samples share
+    a prompt, the first record gets the first match, the second record the second one.
     """
     if not found:
         return []
@@ -127,29 +131,29 @@ def distinct_sources(found: Sequence[Sequence[Place]]) -> list[Place]:
 
 
 def _sample(
-    record: ImportedRecord, posed: SampleLookup, *, columns: SampleColumns | None
+    record: ImportedRecord, lookup: SampleLookup, *, columns: SampleColumns | None
 ) -> Sample | None:
-    """The sample that a record names; null where its prompt has to tell."""
+    """The sample that a record names; None where its prompt has to decide."""
     if columns is None:
-        named = (record.maybe(column) or "" for column in ("id", "doc.id", "doc.sample_id"))
-        return next((posed.by_id[name] for name in named if name in posed.by_id), None)
+        named = (record.optional_text(column) or "" for column in ("id", "doc.id", "doc.sample_id"))
+        return next((lookup.by_id[name] for name in named if name in lookup.by_id), None)
     if columns.id:
         name = record.text(columns.id)
-        if name not in posed.by_id:
-            raise posed.unknown(record.place, f"{columns.id} {name!r}")
-        return posed.by_id[name]
+        if name not in lookup.by_id:
+            raise lookup.unknown(record.place, f"{columns.id} {name!r}")
+        return lookup.by_id[name]
     if columns.prompt:
         return None
     texts = {name: record.text(column) for name, column in columns.fields.items()}
-    same = posed.having(texts, record.text(columns.group) if columns.group else None)
+    same = lookup.having(texts, record.text(columns.group) if columns.group else None)
     if not same:
-        known = sorted({field for sample in posed.samples for field in sample.fields})
+        known = sorted({field for sample in lookup.samples for field in sample.fields})
         for name in (name for name in texts if name not in known):
             raise DataError(
                 f"{record.place}: by the map's `fields`, no sample has {name!r}"
                 f"{did_you_mean(name, known)}"
             )
-        raise posed.unknown(record.place, f"its {' and '.join(texts)}")
+        raise lookup.unknown(record.place, f"its {' and '.join(texts)}")
     if len(same) > 1:
         raise DataError(
             f"{record.place}: {len(same)} samples have its {' and '.join(texts)}; name more "
@@ -158,40 +162,40 @@ def _sample(
     return same[0]
 
 
-def _variant(record: ImportedRecord, posed: SampleLookup, *, spec: MapSpec | None) -> str | None:
-    """The variant that a map or a log names; null where neither does."""
+def _variant(record: ImportedRecord, lookup: SampleLookup, *, spec: MapSpec | None) -> str | None:
+    """The variant that a map or a log names; None where neither does."""
     if spec is None or spec.variant is None:
-        named = (record.maybe(f"{part}.variant") for part in ("doc", "metadata"))
+        named = (record.optional_text(f"{part}.variant") for part in ("doc", "metadata"))
         own = next((name for name in named if name), None)
-        return own if own in posed.task.variants else None
+        return own if own in lookup.task.variants else None
     if not isinstance(spec.variant, VariantColumn):
-        return posed.variant(spec.variant, place=record.place)
+        return lookup.variant(spec.variant, place=record.place)
     name = record.text(spec.variant.column)
     if spec.variant.values and name not in spec.variant.values:
         known = did_you_mean(name, list(spec.variant.values))
         raise DataError(f"{record.place}: {name!r} is not among the map's `values`{known}")
-    return posed.variant(spec.variant.values.get(name, name), place=record.place)
+    return lookup.variant(spec.variant.values.get(name, name), place=record.place)
 
 
-def _known(
-    variant: str | None, record: ImportedRecord, posed: SampleLookup, *, sample: Sample
+def _only_variant(
+    variant: str | None, record: ImportedRecord, lookup: SampleLookup, *, sample: Sample
 ) -> str:
-    """The variant, or the task's only one."""
+    """The variant if it is known, else the task's only one."""
     if variant is not None:
         return variant
-    if len(posed.task.variants) > 1:
+    if len(lookup.task.variants) > 1:
         raise DataError(
-            f"{record.place}: its prompt is not this program's, and nothing else tells the variant "
+            f"{record.place}: its prompt is not this program's, and nothing else names the variant "
             f"of sample {sample.id}; say it in a map (`variant: NAME`, or a column), with --map"
         )
-    return next(iter(posed.task.variants))
+    return next(iter(lookup.task.variants))
 
 
-def _refuse_uncovered(
-    record: ImportedRecord, posed: SampleLookup, pairs: list[Place]
-) -> list[Place]:
+def _refuse_inapplicable(
+    record: ImportedRecord, lookup: SampleLookup, pairs: list[Match]
+) -> list[Match]:
     for variant, sample in pairs:
-        if not applicable(posed.task.variants[variant], [sample]):
+        if not applicable(lookup.task.variants[variant], [sample]):
             raise DataError(
                 f"{record.place}: sample {sample.id} is not asked under {variant}; correct the "
                 "variant"
@@ -200,10 +204,9 @@ def _refuse_uncovered(
 
 
 def _paths(content: Mapping[str, Any], depth: int = 3) -> list[str]:
-    """The columns there are, nested ones by their paths."""
-    found = []
+    paths = []
     for name, value in content.items():
-        found.append(name)
+        paths.append(name)
         if isinstance(value, Mapping) and depth > 1:
-            found += [f"{name}.{inner}" for inner in _paths(value, depth - 1)]
-    return found
+            paths += [f"{name}.{inner}" for inner in _paths(value, depth - 1)]
+    return paths

@@ -27,7 +27,7 @@ def judge_calls(verdict: VerdictRecord) -> dict[str, Usage]:
 
 def cost_of(calls: Calls) -> Cost:
     """What some calls came to."""
-    used = [part for usage in calls.values() for part in usage.each]
+    used = [part for usage in calls.values() for part in usage.with_superseded]
     prompts = [usage.prompt_tokens for usage in used]
     completions = [usage.completion_tokens for usage in used]
     costs = [usage.cost_usd for usage in used]

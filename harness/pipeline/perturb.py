@@ -30,7 +30,7 @@ from harness.specs.transforms import (
     WordNetSpec,
 )
 from harness.text.dedup import normal
-from harness.text.edits import changed
+from harness.text.edits import edit_text
 from harness.text.parsers import is_refusal
 from harness.text.prompts import Prompts
 from harness.text.words import synonyms
@@ -144,7 +144,7 @@ def _changed(
     found = {}
     for sample in samples:
         draw = Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw
-        made = changed(sample.fields.get(plan.field, ""), spec, draw, wordnet=lookup)
+        made = edit_text(sample.fields.get(plan.field, ""), spec, draw, wordnet=lookup)
         if made is not None:
             found[sample.id] = made
     return found

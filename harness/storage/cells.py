@@ -1,7 +1,7 @@
-"""Cells of a table to what they say, and to the bytes of a file: delimited text, JSON, Parquet.
+"""Cells of a table to values and texts, and to the bytes of a file: delimited text, JSON, Parquet.
 
-Null is an empty cell, null or null; floats are written in full. Texts stand in delimited text so
-that no spreadsheet takes one for a formula. Nothing here knows a layout.
+None becomes an empty cell, or null in JSON and Parquet; floats keep full precision. Texts in
+delimited text are formula-safe. Nothing here reads a file.
 """
 
 import csv
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 Cells = Sequence[object]
 REPLACED = "\ufffd"
-"""What stands for a character that could not be read."""
-_LONE = re.compile("[\ud800-\udfff]")
+"""The character that replaces one that could not be read."""
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def delimited(names: Cells, rows: Sequence[Cells], *, mark: str, as_is: int = 0) -> bytes:
-    """A file of delimited text; lists and the like stand in it as JSON.
+def delimited(names: Cells, rows: Sequence[Cells], *, separator: str, as_is: int = 0) -> bytes:
+    """A file of delimited text, with lists, objects and truth values as JSON.
 
-    The first `as_is` cells of each row are texts out of such a file, and stay as they are.
+    The first `as_is` cells of each row are texts of such a file, and are not changed.
     """
     out = io.StringIO(newline="")
     # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
-    writer = csv.writer(out, delimiter=mark)
+    writer = csv.writer(out, delimiter=separator)
     lines = []
     for row in (names, *rows):
         writer.writerow([*row[:as_is], *map(_cell, row[as_is:])])
@@ -42,27 +42,24 @@ def delimited(names: Cells, rows: Sequence[Cells], *, mark: str, as_is: int = 0)
 
 
 def json_text(value: object) -> str:
-    """A value as JSON; what JSON has no form of its own for, as a date, in words.
-
-    Numbers that it cannot say, NaN and the infinities, are null.
-    """
+    """A value as JSON: null for NaN and the infinities, `str(value)` for a date and the like."""
     return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=str)
 
 
 def filled(cell: object) -> object:
-    """A cell, null where nothing stands in it: blanks alone, or NaN."""
+    """A cell, or None where it is empty: white space alone, or NaN."""
     is_blank = isinstance(cell, str) and not cell.strip()
     return None if is_blank or (isinstance(cell, float) and isnan(cell)) else cell
 
 
 def repair_surrogates(value: object) -> object:
-    """A value of JSON with U+FFFD for each half of a character, as of an emoji that was cut.
+    """A JSON value with U+FFFD for each lone surrogate, which is half a character of a cut text.
 
-    No encoding can say such a half, so no file, digest or server could take the text.
+    UTF-8 cannot encode it, so no file, digest or server could take the text.
     """
     match value:
         case str():
-            return _LONE.sub(REPLACED, value)
+            return _LONE_SURROGATE.sub(REPLACED, value)
         case list():
             return [repair_surrogates(part) for part in value]
         case dict():
@@ -72,7 +69,7 @@ def repair_surrogates(value: object) -> object:
 
 
 def cell_text(cell: object) -> str:
-    """A cell as a text without outer white space: nothing for an empty one, 1.0 as 1."""
+    """A cell as a text without outer white space: "" for None, "1" for 1.0."""
     if cell is None:
         return ""
     if isinstance(cell, float) and cell.is_integer():
@@ -87,12 +84,12 @@ def parquet_bytes(table: "ArrowTable") -> bytes:
 
     out = BufferOutputStream()
     write_table(table, out)
-    found: bytes = out.getvalue().to_pybytes()
-    return found
+    data: bytes = out.getvalue().to_pybytes()
+    return data
 
 
 def arrow_column(name: str, cells: Cells, kind: str | None = None) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """A column of Parquet, of the type that is named or of whatever its values have."""
+    """A column of Parquet, of the type `kind` or, by default, the type of its values."""
     import pyarrow
 
     try:
@@ -104,7 +101,7 @@ def arrow_column(name: str, cells: Cells, kind: str | None = None) -> Any:  # no
 
 
 def _finite(value: object) -> object:
-    """A value with null for each number in it that JSON cannot say."""
+    """A value with None for each number in it that JSON cannot hold."""
     match value:
         case float():
             return value if isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Bytes to whole files: a reader sees the old file or the new one, never half of one."""
+"""Bytes to whole files: a reader sees the old file or the new one, never a part of one."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ from harness.errors import StoreError
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old one or the whole new one."""
+    """Replace a file at once; raises StoreError where it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Not of tempfile's making: those can be read by their owner alone.
+        # Not from tempfile, whose files only their owner can read.
         part = path.with_name(f".{path.name}.{token_hex(4)}")
         try:
             with part.open("xb") as file:
@@ -30,7 +30,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that people go on to work in: what it holds already is never replaced."""
+    """Write a file that people will edit; raises StoreError rather than replace other content."""
     if path.is_file() and path.read_bytes() != data:
         raise StoreError(
             f"{path}: holds something else already, perhaps somebody's work; choose another -o, "
@@ -40,13 +40,13 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def refuse_source(out: Path, source: Path) -> None:
-    """Refuse to write over the file that is read."""
+    """Raise StoreError where the output would replace the file that is read."""
     if out.resolve() == source.resolve():
         raise StoreError(f"{out}: is the file that is read; choose another -o, so that it stays")
 
 
 def refuse_file(folder: Path) -> None:
-    """Refuse a folder to write into that is a file, or would lie below one."""
-    there = next((part for part in (folder, *folder.parents) if part.exists()), None)
-    if there is not None and not there.is_dir():
-        raise StoreError(f"{there}: is a file, and -o names a folder here; choose another -o")
+    """Raise StoreError for an output folder that is a file, or is below one."""
+    nearest = next((path for path in (folder, *folder.parents) if path.exists()), None)
+    if nearest is not None and not nearest.is_dir():
+        raise StoreError(f"{nearest}: is a file, and -o names a folder here; choose another -o")

@@ -1,7 +1,7 @@
-"""The calls ledger: finished calls as append-only JSONL segments, one writer a segment.
+"""The ledger of finished calls: requests and responses to append-only JSON lines, and back.
 
-Readers take the union of all segments below a model's folder. There is no lock and no server,
-so folders merge by copying. Nothing here decides what is asked.
+Each process writes its own segment, and readers take the union of all segments in a model's
+folder. There is no lock and no server, so folders merge by copying.
 """
 
 import json
@@ -24,15 +24,15 @@ from harness.parts import NO_REPLY, Superseded
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
-_STILL_S = 600.0
+_IDLE_S = 600.0
 _T = TypeVar("_T")
-_Placed = tuple[tuple[float, str, int], Response]
-"""When and where a response was stored, and the response."""
+_Stored = tuple[tuple[float, str, int], Response]
+"""A response after the time, the segment and the line that it was stored at."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One finished call; `time` in seconds since 1970. What it cost stands in its usage."""
+    """One finished call; `time` is in seconds since 1970, the cost is in the response's usage."""
 
     key: str
     request: Request
@@ -45,20 +45,12 @@ class _Head(msgspec.Struct):
     time: float
 
 
-class _Body(msgspec.Struct):
+class _Answer(msgspec.Struct):
     response: Response
 
 
-class _Asking(msgspec.Struct):
-    request: Request
-
-
-class _Asked(msgspec.Struct):
-    model: str
-
-
 class _Question(msgspec.Struct):
-    request: _Asked
+    request: Request
 
 
 class Ledger:
@@ -69,14 +61,14 @@ class Ledger:
         self._folder = folder
         self._file: int | None = None
         self._size = 0
-        self._lock = Lock()  # held where the file is brought to disk or closed
+        self._lock = Lock()  # held while the file is synced or closed
         self._timer: Timer | None = None
-        self._trouble: OSError | None = None
+        self._sync_error: OSError | None = None
 
     def check(self) -> None:
-        """Refuse a folder that nothing can be stored in, before a call is paid for.
+        """Raise StoreError, before a call is paid for, where the folder is not writable.
 
-        Where another process of this machine adds to it, a warning tells so.
+        Logs a warning where another process of this machine adds to it.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +85,7 @@ class Ledger:
             )
 
     def close(self) -> None:
-        """Bring what was added to disk and end the segment; adding again begins another."""
+        """Sync what was added and end the segment; adding again begins another one."""
         if (timer := self._timer) is not None:
             timer.cancel()
             if timer.is_alive():  # an interrupt may have come before it was started
@@ -104,52 +96,51 @@ class Ledger:
             if self._file is not None:
                 os.close(self._file)
             self._file, self._size = None, 0
-        if (trouble := self._trouble) is not None:
-            self._trouble = None
-            raise self._refused(trouble) from trouble
+        if (error := self._sync_error) is not None:
+            self._sync_error = None
+            raise self._refused(error) from error
 
     def find(self, keys: Collection[str]) -> dict[str, Response]:
-        """The stored responses to these keys, each with what others to its key were charged.
+        """The stored responses to these keys, each with the usage of others to its key.
 
-        Of several answers to a key the earliest wins, so that all readers agree. Without any the
-        latest reply that holds none stands, and without a reply the latest failure to get one.
+        Of several answers to a key the earliest one counts, so that all readers agree. Without an
+        answer the latest reply counts, and without a reply the latest failure.
         """
-        wanted, found = set(keys), dict[str, list[_Placed]]()
-        if not wanted:
-            return {}
-        for path in _segments(self._folder):
-            for number, line in _lines(path):
-                head = _decode(line, _Head, where=(path, number))
-                if head.key in wanted:
-                    response = _decode(line, _Body, where=(path, number)).response
-                    placed = ((head.time, path.name, number), response)
-                    found.setdefault(head.key, []).append(placed)
-        return {key: _standing(placed) for key, placed in found.items()}
+        wanted, found = set(keys), dict[str, list[_Stored]]()
+        for path, number, line in self._lines() if wanted else ():
+            head = _decode(line, _Head, where=(path, number))
+            if head.key in wanted:
+                response = _decode(line, _Answer, where=(path, number)).response
+                found.setdefault(head.key, []).append(((head.time, path.name, number), response))
+        return {key: _valid_response(stored) for key, stored in found.items()}
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys."""
-        wanted, found = set(keys), dict[str, Request]()
-        for path in _segments(self._folder):
-            for number, line in _lines(path):
-                key = _decode(line, _Head, where=(path, number)).key
-                if key in wanted and key not in found:
-                    found[key] = _decode(line, _Asking, where=(path, number)).request
-        return found
+        wanted, requests = set(keys), dict[str, Request]()
+        for path, number, line in self._lines():
+            key = _decode(line, _Head, where=(path, number)).key
+            if key in wanted and key not in requests:
+                requests[key] = _decode(line, _Question, where=(path, number)).request
+        return requests
 
     def identities(self) -> set[str]:
-        """The models whose calls are stored here."""
+        """The identities of the models whose calls are stored here."""
         return {
             _decode(line, _Question, where=(path, number)).request.model
-            for path in _segments(self._folder)
-            for number, line in _lines(path)
+            for path, number, line in self._lines()
         }
 
+    def _lines(self) -> Iterator[tuple[Path, int, bytes]]:
+        for path in _segments(self._folder):
+            for number, line in _lines(path):
+                yield path, number, line
+
     def add(self, request: Request, response: Response) -> None:
-        """Write one finished call; a tenth of a second later it is on disk, come what may."""
+        """Write one finished call; it is synced to disk at most 0.1 seconds later."""
         line = _encoded(CallRecord(response.key, request, response, time.time()))
         try:
-            if self._trouble is not None:
-                raise self._trouble
+            if self._sync_error is not None:
+                raise self._sync_error
             if self._file is None:
                 self._file = self._begin()
             _write_all(self._file, line)
@@ -170,18 +161,18 @@ class Ledger:
         return os.open(self._folder / name, flags, 0o666)
 
     def _sync_on_time(self) -> None:
-        # Forgotten first: a call that is added while the disk works gets a timer of its own.
+        # Reset first: a call that is added while the disk works starts another timer.
         self._timer = None
         self._sync()
 
     def _sync(self) -> None:
-        """Bring the segment to disk; a failure is kept, because the system tells it only once."""
+        """Sync the segment; an error is kept, because the system reports it only once."""
         with self._lock:
             try:
                 if self._file is not None:
                     os.fsync(self._file)
             except OSError as error:
-                self._trouble = error
+                self._sync_error = error
 
     def _refused(self, error: OSError) -> StoreError:
         return StoreError(
@@ -191,7 +182,7 @@ class Ledger:
 
 
 def _encoded(record: CallRecord) -> bytes:
-    """The line of a record; half a character, which no file can hold, becomes U+FFFD."""
+    """The line of a record; U+FFFD replaces half a character, which no file can hold."""
     try:
         return msgspec.json.encode(record) + b"\n"
     except UnicodeEncodeError:
@@ -205,41 +196,39 @@ def _write_all(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def _standing(placed: list[_Placed]) -> Response:
-    """Of the responses to one key the one that counts; it tells what the others were charged."""
-    responses = [response for _, response in sorted(placed, key=lambda pair: pair[0])]
+def _valid_response(stored: list[_Stored]) -> Response:
+    """The response to one key that counts; its usage lists the others as superseded."""
+    responses = [response for _, response in sorted(stored, key=lambda pair: pair[0])]
     if len(responses) == 1:
         return responses[0]
-    answers = [part for part in responses if part.failure is None]
-    replies = [part for part in responses if part.failure and part.failure.reason not in NO_REPLY]
-    stands = answers[0] if answers else (replies or responses)[-1]
+    answers = [one for one in responses if one.failure is None]
+    replies = [one for one in responses if one.failure and one.failure.reason not in NO_REPLY]
+    valid = answers[0] if answers else (replies or responses)[-1]
     others = tuple(
-        Superseded(part.usage, part.failure.reason if part.failure else None)
-        for part in responses
-        if part is not stands
+        Superseded(one.usage, one.failure.reason if one.failure else None)
+        for one in responses
+        if one is not valid
     )
-    return replace(stands, usage=replace(stands.usage, superseded=others))
+    return replace(valid, usage=replace(valid.usage, superseded=others))
 
 
 def _writer(segment: Path) -> int | None:
-    """The process that adds to a segment, as far as can be known: another one of this machine.
+    """The id of another process of this machine that seems to add to a segment; None without one.
 
-    Null for one that has ended, and for a segment that lay still for long: its number may be
-    another process's by now.
+    None also for a segment unchanged for 600 seconds: its process id may be reused by now.
     """
     host, _, pid = segment.stem.partition("-")[2].rpartition("-")
     if host != socket.gethostname() or not pid.isdigit() or int(pid) == os.getpid():
         return None
     try:
         os.kill(int(pid), 0)
-        is_fresh = time.time() - segment.stat().st_mtime < _STILL_S
+        is_fresh = time.time() - segment.stat().st_mtime < _IDLE_S
     except OSError:
         return None
     return int(pid) if is_fresh else None
 
 
 def _segments(folder: Path) -> list[Path]:
-    """The segments of a folder; none where there is no folder yet."""
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == ".jsonl")
     except FileNotFoundError:
@@ -249,7 +238,7 @@ def _segments(folder: Path) -> list[Path]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The numbered lines of a segment; a torn last one is dropped, with a warning."""
+    """The numbered lines of a segment; an incomplete last line is dropped, with a warning."""
     for number, line in enumerate(_raw_lines(path), 1):
         if line.endswith(b"\n"):
             yield number, line

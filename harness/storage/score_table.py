@@ -23,9 +23,9 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """A score with the recipe it was made by, and what the calls behind it cost.
+    """A score, the signature of how it was made, and the cost of the calls behind it.
 
-    `cost_usd` counts each call once, and is null where one of them does not tell its cost.
+    `cost_usd` counts each call once; it is None where the cost of one of them is unknown.
     """
 
     task: str
@@ -43,7 +43,7 @@ class ScoreRow:
 
 
 def table_text(rows: Iterable[ScoreRow]) -> str:
-    """Rows as CSV, floats in full precision, null as an empty cell."""
+    """Rows as CSV, with floats in full precision and None as an empty cell."""
     return csv_text(COLUMNS, map(_values, rows))
 
 

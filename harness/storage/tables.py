@@ -1,22 +1,74 @@
-"""UTF-8 text files and CSV files to text and rows; every fault names file, fact and remedy.
+"""Files of rows to rows and columns, and back with columns added: CSV, TSV, JSON lines, Parquet.
 
-Nothing here knows what a column means, nor changes a cell.
+Values stay as the file has them: text in CSV and TSV, typed values in JSON and Parquet. Every error
+names the file, the line and the remedy. Nothing here knows what a column means.
 """
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from harness.errors import DataError, did_you_mean
+from harness.storage.cells import (
+    Cells,
+    arrow_column,
+    delimited,
+    filled,
+    json_text,
+    parquet_bytes,
+    repair_surrogates,
+)
+
+if TYPE_CHECKING:
+    from pyarrow import Table as ArrowTable
+
+TEXT: Final = "text"
+"""The column that texts are read from by default."""
+PARQUET_MARK: Final = b"PAR1"
+BOM: Final = "\ufeff"
+Quotes = Literal["standard", "none"]
+Value = Any  # a cell: None, a text, a number, true or false, or a list of these
+_Record = tuple[int, tuple[str, ...]]
+"""A record of delimited text, after the line it starts on."""
+_USE_COMMAS: Final = "semicolons part its column names: save it with commas, or as .tsv"
+
+
+class FileFormat(StrEnum):
+    """How a file holds its rows; LINES is plain text, one row a line."""
+
+    CSV = "csv"
+    TSV = "tsv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+    LINES = "lines"
+
+    @property
+    def separator(self) -> str:
+        """The character between two cells of delimited text."""
+        return "\t" if self is FileFormat.TSV else ","
+
+
+DELIMITED: Final = frozenset({FileFormat.CSV, FileFormat.TSV})
+ENDINGS: Final = {
+    **dict.fromkeys((".parquet", ".parquet.gzip", ".parquet.gz", ".pq"), FileFormat.PARQUET),
+    **dict.fromkeys((".jsonl", ".ndjson"), FileFormat.JSONL),
+    **{".tsv": FileFormat.TSV, ".csv": FileFormat.CSV, ".txt": FileFormat.LINES},
+}
+_TABLE_ENDINGS: Final = [end for end, kind in ENDINGS.items() if kind is not FileFormat.LINES]
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row of a table: where it starts, its cells by column, the cells under no name.
+    """One row of a CSV file: the line it starts on, and its cells by column.
 
-    Of columns that share a name the first has it, the others have none.
+    `overflow` has the cells without a column name; of columns that share a name only the first
+    has it.
     """
 
     path: Path
@@ -26,63 +78,319 @@ class TableRow:
 
     @property
     def place(self) -> str:
-        """Where the row stands, as errors name it."""
+        """The row's file and line, as errors name it."""
         return f"{self.path}:{self.line}"
 
 
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, without a byte order mark, its line ends as they are."""
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; fetch it, or name the folder it is in") from None
-    except UnicodeDecodeError as error:
+@dataclass(frozen=True, slots=True)
+class TypedRow:
+    """Some columns of one row of a table in any format; None for an empty cell.
+
+    `place` is the file and the line that the row starts on; in Parquet a line is a row.
+    """
+
+    place: str
+    cells: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column to add to a table: numbers or texts, None where a row has none."""
+
+    name: str
+    cells: Cells
+    is_number: bool
+
+    @property
+    def arrow_type(self) -> str:
+        """Its type in Parquet, also where every cell is None."""
+        return "float64" if self.is_number else "string"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The rows of a file by column; a column name may occur twice.
+
+    `lines` has the line, from 1, that each row starts on (in Parquet the row's number).
+    `json_lines` or `arrow` is what the file holds, to write it back unchanged.
+    """
+
+    file_format: FileFormat
+    columns: tuple[str, ...]
+    lines: Sequence[int]
+    column_cells: Callable[[int], list[object]]
+    json_lines: tuple[str, ...] = ()
+    arrow: "ArrowTable | None" = None
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.lines)
+
+    def cells(self, index: int) -> list[object]:
+        """The cells of the column at an index from 0, one a row; None where a row has none."""
+        return self.column_cells(index)
+
+
+def format_by_name(name: str) -> FileFormat | None:
+    """The format that the end of a file's name stands for; None for an unknown ending."""
+    return next((ENDINGS[end] for end in ENDINGS if name.lower().endswith(end)), None)
+
+
+def detect_format(name: str, data: bytes, *, has_column: bool) -> FileFormat:
+    """The format of a file by its content, then by its name, then by whether a column is asked for.
+
+    JSON lines begin with a brace. Other text is CSV where a column is asked for, else plain lines.
+    Raises DataError for text that begins like a JSON list, which is neither.
+    """
+    if data.startswith(PARQUET_MARK):
+        return FileFormat.PARQUET
+    if (named := format_by_name(name)) is not None:
+        return named
+    start = data.removeprefix(BOM.encode()).lstrip()
+    if start.startswith(b"{"):
+        return FileFormat.JSONL
+    if start.startswith(b"["):
         raise DataError(
-            f"{path}: not UTF-8 at byte {error.start}; fetch it again or save it as UTF-8"
-        ) from error
-    if not (text := text.removeprefix("\ufeff")).strip():
+            f"{name}: begins with '[', as a list of JSON does; write one object a line, or say "
+            "what else it is, as by --format lines or a name in .txt"
+        )
+    return FileFormat.CSV if has_column else FileFormat.LINES
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file's name ends as that of a table in a known format does."""
+    return format_by_name(path.name) not in (None, FileFormat.LINES)
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, without a byte order mark, its line ends unchanged."""
+    if not (text := _decoded(str(path), _read_bytes(path))).strip():
         raise DataError(f"{path}: the file is empty; fetch it again, or save it with its rows")
     return text
 
 
 def read_rows(path: Path, required: Sequence[str]) -> list[TableRow]:
-    """The rows of a CSV file whose first line names its columns, `required` among them."""
-    try:
-        (_, header), *records = _records(read_text(path))
-    except csv.Error as error:
-        raise DataError(
-            f"{path}: not a CSV file ({error}); fetch it again, or save it as CSV"
-        ) from error
+    """The rows of a CSV file whose first line names its columns, `required` among them.
+
+    A row may have more cells than there are names, as some released files have. Raises DataError
+    for a row with fewer, a missing required column, or one that is named twice.
+    """
+    text = read_text(path)
+    (_, header), *records = _records(str(path), text, FileFormat.CSV)
     _check_header(path, header, required)
     if not records:
         raise DataError(f"{path}: no rows below the column names; fetch it again, or add rows")
     return [_row(path, header, line=line, record=record) for line, record in records]
 
 
-def _records(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Each record that is not a blank line, after the number of the line it starts on."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+def json_objects(name: str, text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """The number and the text of each line that is not blank, and the JSON object on it.
+
+    U+FFFD replaces each half of a character in an object. Raises DataError for any other line.
+    """
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        place = f"{name}:{number}"
+        try:
+            value = repair_surrogates(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{place}: not JSON ({error}); give one JSON object a line") from error
+        if not isinstance(value, dict):
+            raise DataError(f"{place}: {type(value).__name__}, not an object; put it in braces")
+        yield number, line, value
+
+
+def read_columns(
+    path: Path, needed: Sequence[str], *, optional: Sequence[str] = (), quotes: Quotes = "standard"
+) -> list[TypedRow]:
+    """The rows of a file with the needed columns, and those of the optional ones that it has.
+
+    With `quotes: none` a quotation mark is a character like any other, and a line end always ends
+    the row. Raises DataError for a missing or repeated column.
+    """
+    file_format = format_by_name(path.name)
+    if file_format is None or not is_table(path):
+        raise DataError(
+            f"{path}: its name ends in none of {', '.join(_TABLE_ENDINGS)}; rename it, or save it "
+            "as one of these"
+        )
+    table = read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
+    wanted = dict.fromkeys((*needed, *optional))
+    if missing := [name for name in wanted if name not in (*table.columns, *optional)]:
+        known = [name for name in table.columns if name]
+        raise DataError(
+            f"{path}: no column {missing[0]!r}{did_you_mean(missing[0], known)}; "
+            "correct its line in the column map"
+        )
+    if repeated := [name for name in wanted if table.columns.count(name) > 1]:
+        raise DataError(f"{path}: column {repeated[0]!r} is named twice; rename one of the two")
+    names = [name for name in wanted if name in table.columns]
+    columns = [map(filled, table.cells(table.columns.index(name))) for name in names]
+    rows = zip(table.lines, zip(*columns, strict=True), strict=True)
+    return [TypedRow(f"{path}:{line}", dict(zip(names, row, strict=True))) for line, row in rows]
+
+
+def read_table(
+    name: str, data: bytes, file_format: FileFormat, *, quotes: Quotes | None = None
+) -> Table:
+    """The rows of a file's content; errors call the file `name`.
+
+    With `quotes: none` a quotation mark in CSV or TSV is a character like any other, and a line
+    end always ends the row. None reads as "standard" does, and its errors do not mention `quotes`.
+    """
+    if file_format is FileFormat.PARQUET:
+        return _read_parquet(name, data)
+    if not (text := _decoded(name, data)):
+        raise DataError(f"{name}: the file is empty; give one with texts")
+    match file_format:
+        case FileFormat.JSONL:
+            return _read_json(name, text)
+        case FileFormat.LINES:
+            lines = text.removesuffix("\n").split("\n")
+            records = [(at, (line.removesuffix("\r"),)) for at, line in enumerate(lines, 1)]
+            return _text_table(file_format, (TEXT,), records)
+        case _:
+            return _read_delimited(name, text, file_format, quotes=quotes)
+
+
+def column_of(table: Table, name: str | None, *, where: str) -> list[object]:
+    """The cells of the column of this name, by default `text`.
+
+    Raises DataError where no column or more than one has the name, and where no cell is a text.
+    """
+    wanted = TEXT if name is None else name
+    indices = [index for index, column in enumerate(table.columns) if column == wanted]
+    if len(indices) != 1:
+        remedy = "give one in --column" if name is None else "correct --column"
+        remedy = _USE_COMMAS if _has_semicolons(table.columns) else remedy
+        raise DataError(
+            f"{where}: {len(indices)} columns are called {wanted!r}; rename all but one"
+            if indices
+            else f"{where}: no column {wanted!r}{did_you_mean(wanted, [*table.columns])}; {remedy}"
+        )
+    cells = table.cells(indices[0])
+    kinds = sorted({type(cell).__name__ for cell in cells if cell is not None})
+    if "str" not in kinds:
+        others = ", ".join(column for column in table.columns if column != wanted)
+        raise DataError(
+            f"{where}: column {wanted!r} holds {' and '.join(kinds) or 'nulls alone'}, no text; "
+            + (f"name another: {others}" if others else "there is no other: give a file with texts")
+        )
+    return cells
+
+
+def extended(table: Table, added: Sequence[Column], target: FileFormat) -> bytes:
+    """A file of the table's rows with further columns, in its own format or another.
+
+    JSON lines and Parquet columns keep their form, CSV and TSV cells their text; plain lines become
+    CSV. Text that comes into CSV or TSV from another format is made formula-safe.
+    """
+    for column in added:
+        if column.name in table.columns:
+            raise DataError(
+                f"there is a column {column.name!r} already; give the new one a name by --as"
+            )
+    if target is table.file_format is FileFormat.JSONL:
+        return _extended_json(table.json_lines, added)
+    if target is FileFormat.PARQUET and table.arrow is not None:
+        return _extended_arrow(table.arrow, added)
+    own = [table.cells(index) for index in range(len(table.columns))]
+    names = [*table.columns, *(column.name for column in added)]
+    rows = list(zip(*own, *(column.cells for column in added), strict=True))
+    if target in DELIMITED | {FileFormat.LINES}:
+        as_is = len(own) if table.file_format in DELIMITED else 0
+        return delimited(names, rows, separator=target.separator, as_is=as_is)
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"two columns are called {repeated[0]!r}; rename one, or write CSV")
+    if target is FileFormat.JSONL:
+        objects = (dict(zip(names, row, strict=True)) for row in rows)
+        return "".join(f"{json_text(one)}\n" for one in objects).encode()
+    from pyarrow import table as arrow_table
+
+    pairs = zip(table.columns, own, strict=True)
+    return _extended_arrow(arrow_table({name: arrow_column(name, c) for name, c in pairs}), added)
+
+
+def _extended_json(lines: Sequence[str], added: Sequence[Column]) -> bytes:
+    """The lines as they came, with more keys at the end of each."""
+    ends = []
+    for row, text in enumerate(lines):
+        more = json_text({column.name: column.cells[row] for column in added})
+        inner = text.rstrip()[:-1].rstrip()
+        comma = "" if inner == "{" or not added else ", "
+        ends.append(f"{inner}{comma}{more[1:]}\n")
+    return "".join(ends).encode()
+
+
+def _extended_arrow(table: "ArrowTable", added: Sequence[Column]) -> bytes:
+    for column in added:
+        cells = arrow_column(column.name, column.cells, column.arrow_type)
+        table = table.append_column(column.name, cells)
+    return parquet_bytes(table)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; fetch it, or name the folder it is in") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); correct the path") from error
+
+
+def _decoded(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8").removeprefix(BOM)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}: not UTF-8 at byte {error.start}; fetch it again or save it as UTF-8"
+        ) from error
+
+
+def _records(
+    name: str, text: str, file_format: FileFormat, *, quotes: Quotes | None = None
+) -> Iterator[_Record]:
+    """Each record of delimited text that is not a blank line."""
+    usual = csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a global limit
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=file_format.separator,
+        quoting=csv.QUOTE_NONE if quotes == "none" else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
     line = 1
-    for record in reader:
-        if record:
-            yield line, record
-        line = reader.line_num + 1
+    try:
+        for record in reader:
+            if record:
+                yield line, tuple(record)
+            line = reader.line_num + 1
+    except csv.Error as error:
+        is_semicolons = _has_semicolons(text.partition("\n")[0].split(file_format.separator))
+        remedy = _USE_COMMAS if is_semicolons else f"correct its quotes{_quotes_hint(quotes)}"
+        raise DataError(
+            f"{name}:{reader.line_num}: not a {file_format.upper()} file ({error}); {remedy}"
+        ) from error
+    finally:
+        csv.field_size_limit(usual)
 
 
-def _check_header(path: Path, header: list[str], required: Sequence[str]) -> None:
-    """Refuse a header that lacks a required column, or names it twice."""
+def _quotes_hint(quotes: Quotes | None) -> str:
+    return ", or say `quotes: none` where its marks quote nothing" if quotes else ""
+
+
+def _check_header(path: Path, header: Sequence[str], required: Sequence[str]) -> None:
     named = [name for name in header if name]
     if missing := [name for name in required if name not in named]:
         hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
         if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
-            hints += "; columns are told apart by commas, not by semicolons, tabs or bars"
+            hints += "; separate columns by commas, not by semicolons, tabs or bars"
         raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
     if repeated := sorted({name for name in required if named.count(name) > 1}):
         raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
 
 
-def _row(path: Path, header: list[str], *, line: int, record: list[str]) -> TableRow:
-    """One record under its column names, refused where a named column has no cell."""
+def _row(path: Path, header: Sequence[str], *, line: int, record: Sequence[str]) -> TableRow:
     if absent := [name for name in header[len(record) :] if name]:
         raise DataError(
             f"{path}:{line}: the row ends after {len(record)} cells, before column "
@@ -96,3 +404,86 @@ def _row(path: Path, header: list[str], *, line: int, record: list[str]) -> Tabl
         else:
             cells[name] = value
     return TableRow(path, line, cells, (*overflow, *record[len(header) :]))
+
+
+def _read_delimited(
+    name: str, text: str, file_format: FileFormat, *, quotes: Quotes | None
+) -> Table:
+    """The rows of a CSV or TSV file; each must have a cell for every column name."""
+    records = list(_records(name, text, file_format, quotes=quotes))
+    if len(records) < 2:
+        raise DataError(f"{name}: no rows below the column names; give a file that has some")
+    header = records[0][1]
+    for line, record in records[1:]:
+        if len(record) != len(header):
+            raise DataError(
+                f"{name}:{line}: {len(record)} cells under {len(header)} column names; "
+                f"{_ragged_remedy(header, record)}{_quotes_hint(quotes)}"
+            )
+    return _text_table(file_format, header, records[1:])
+
+
+def _text_table(
+    file_format: FileFormat, columns: tuple[str, ...], records: Sequence[_Record]
+) -> Table:
+    return Table(
+        file_format,
+        columns,
+        [line for line, _ in records],
+        lambda index: [record[index] for _, record in records],
+    )
+
+
+def _ragged_remedy(header: Sequence[str], record: Sequence[str]) -> str:
+    if _has_semicolons(header):
+        return _USE_COMMAS
+    if len(record) < len(header):
+        return "write the cells that are missing, or quote a line end within a cell"
+    return "quote the row's separators and line ends"
+
+
+def _has_semicolons(header: Sequence[str]) -> bool:
+    """Whether column names look like one line of semicolons, as some spreadsheets save CSV."""
+    return sum(name.count(";") for name in header) > len(header) - 1
+
+
+def _read_json(name: str, text: str) -> Table:
+    """The objects of a file, one a line; a key that some object has is a column."""
+    # pyarrow's reader keeps neither line numbers, nor mixed types, nor the text of numbers.
+    numbered = list(json_objects(name, text))
+    if not numbered:
+        raise DataError(f"{name}: no objects; give a file with texts")
+    columns = tuple(dict.fromkeys(key for _, _, one in numbered for key in one))
+    return Table(
+        FileFormat.JSONL,
+        columns,
+        [number for number, _, _ in numbered],
+        lambda index: [one.get(columns[index]) for _, _, one in numbered],
+        json_lines=tuple(line for _, line, _ in numbered),
+    )
+
+
+def _read_parquet(name: str, data: bytes) -> Table:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(pyarrow.BufferReader(data))
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"{name}: not a Parquet file ({error}); copy it again") from error
+    if not len(table):
+        raise DataError(f"{name}: no rows; give a file with texts")
+    columns, lines = tuple(table.column_names), range(1, len(table) + 1)
+    cells = partial(_arrow_cells, table)
+    return Table(FileFormat.PARQUET, columns, lines, cells, arrow=table)
+
+
+def _arrow_cells(table: "ArrowTable", index: int) -> list[object]:
+    """The values of a column; U+FFFD replaces bytes of a text that are not UTF-8."""
+    column = table.column(index)
+    try:
+        values: list[object] = column.to_pylist()
+    except UnicodeDecodeError:
+        cells = column.cast("large_binary").to_pylist()
+        return [None if cell is None else cell.decode("utf-8", "replace") for cell in cells]
+    return values

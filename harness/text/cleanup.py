@@ -1,13 +1,13 @@
-"""Answers as models word them to what they say: lead-ins, wrapping and template residue cut off.
+"""Answers as models write them to the answers alone: no lead-ins, wrapping or template residue.
 
-Only the very beginning, marks around the whole and special tokens are ever cut; no word within
-an answer is. A lead-in that leads to nothing is the answer, and stays.
+Removes only the very beginning, marks around the whole answer and special tokens, never a word
+inside it. A lead-in that nothing follows is the answer, and stays.
 """
 
 import re
 
 _ROLE = "(?:assistant|user|system|model)"
-# Special tokens of the chat templates in use; no answer of its own contains one.
+# Special tokens of the chat templates in use; no real answer contains one.
 _RESIDUE = re.compile(
     rf"(?:<\|start_header_id\|>{_ROLE}?<\|end_header_id\|>|<\|im_start\|>{_ROLE}?"
     rf"|<start_of_turn>{_ROLE}?|<\|[a-z][a-z0-9_]*\|>|<end_of_turn>|</?s>|<[be]os>"
@@ -59,30 +59,29 @@ _WRAPS = (
 
 
 def without_lead_in(text: str) -> str:
-    """The answer without what leads up to it, wraps it or is left of a chat template."""
+    """The answer without lead-ins, marks around it and special tokens of a chat template."""
     before, text = None, text.strip()
     while text != before:
         before, text = text, _RESIDUE.sub(" ", text).strip()
-        text = _led_to(_unwrapped(text))
+        text = _without_one_lead_in(_unwrapped(text))
     return text
 
 
-def _led_to(text: str) -> str:
-    """The answer after one lead-in, if it begins with one."""
-    found = _LEAD_IN.match(text)
-    return text[found.end() :] if found else text
+def _without_one_lead_in(text: str) -> str:
+    lead_in = _LEAD_IN.match(text)
+    return text[lead_in.end() :] if lead_in else text
 
 
 def _unwrapped(text: str) -> str:
-    """The answer without a pair of marks around the whole of it."""
+    """The answer without one pair of marks around the whole of it."""
     for opening, closing in _WRAPS:
         inner = text[len(opening) : -len(closing)]
-        if f"{opening}{inner}{closing}" == text and inner.strip() and _is_one(inner, closing):
+        if f"{opening}{inner}{closing}" == text and inner.strip() and _is_one_pair(inner, closing):
             return inner.strip()
     return text
 
 
-def _is_one(inner: str, mark: str) -> bool:
-    """Whether a mark around these words opens and closes once; apostrophes are no marks."""
+def _is_one_pair(inner: str, mark: str) -> bool:
+    """Whether the pair of marks around these words is one pair; apostrophes are no marks."""
     words = re.sub(r"(?<=\w)['\u2019](?=\w)", "", inner)
     return mark not in words

@@ -1,4 +1,4 @@
-"""Texts without control characters, safe to show on a terminal or in a prompt."""
+"""Texts to texts without control characters, safe to show on a terminal or in a prompt."""
 
 import re
 
@@ -6,5 +6,5 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def without_controls(text: str) -> str:
-    """Text without control characters, as it may be shown to a person."""
+    """The text without control characters; tabs and line feeds stay."""
     return _CONTROL.sub("", text)

@@ -1,7 +1,7 @@
-"""A text to one that a perturbation's word lists make of it, or to none where they change nothing.
+"""A text to the text that a perturbation makes of it by word lists, or to None without a change.
 
-What is drawn depends on the generator alone. Grammar goes as far as capitals, a or an, and where
-a list says its words may stand; nothing here reads a file or asks a model.
+Only the random generator decides what is drawn. Grammar covers capitals, "a" or "an", and the
+positions that a list allows for its words; nothing here reads a file or asks a model.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,41 +18,51 @@ from harness.specs.transforms import (
     WordNetSpec,
 )
 from harness.text.dedup import normal
-from harness.text.words import Piece, agreeing, cased, joined, pieces_of, starts_sentence
+from harness.text.words import (
+    Piece,
+    fix_article,
+    join_pieces,
+    match_case,
+    split_pieces,
+    starts_sentence,
+)
 
 Synonyms = Callable[[str], Sequence[str]]
+_Names = tuple[str, ...]
+_Span = tuple[int, int, tuple[str, ...]]
+"""The start and the end of some pieces, and the expressions that may replace them."""
 _ARTICLES = ("a", "an")
 _ASKING = ("what", "why", "how", "where", "when", "who", "which", "whose")
 
 
-def changed(text: str, spec: LocalSpec, draw: Random, *, wordnet: Synonyms) -> str | None:
-    """The text as a perturbation makes it; null where it finds nothing to change."""
-    pieces, end = pieces_of(text)
+def edit_text(text: str, spec: LocalSpec, draw: Random, *, wordnet: Synonyms) -> str | None:
+    """The text as a perturbation changes it; None where nothing in it can be changed."""
+    pieces, end = split_pieces(text)
     match spec:
         case InsertSpec():
-            found = _inserted(pieces, spec, draw)
+            edited = _insert_adverb(pieces, spec, draw)
         case DegreeSpec():
-            found = _graded(pieces, spec, draw)
+            edited = _change_degree(pieces, spec, draw)
         case SwapSpec():
-            found = _swapped(pieces, spec, draw)
+            edited = _swap_expression(pieces, spec, draw)
         case NamesSpec():
-            found = _renamed(pieces, spec, draw)
+            edited = _replace_name(pieces, spec, draw)
         case RandomSpec():
-            found = _at_random(pieces, spec, draw)
+            edited = _edit_at_random(pieces, spec, draw)
         case WordNetSpec():
-            found = _looked_up(pieces, wordnet, draw)
-    if found is None:
+            edited = _replace_by_wordnet(pieces, wordnet, draw)
+    if edited is None:
         return None
-    made = joined(found, end)
+    made = join_pieces(edited, end)
     return None if normal(made) == normal(text) else made
 
 
-def _inserted(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[Piece] | None:
-    """One adverb in one of the places that take one."""
+def _insert_adverb(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[Piece] | None:
+    """Adds one adverb at the start, after an auxiliary or at the end, where the lists allow it."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
-    middle = list(_behind_auxiliaries(pieces, spec))
+    middle = list(_after_auxiliaries(pieces, spec))
     known = {*spec.start, *spec.middle, *spec.end}
-    ways = ["middle"] * bool(middle) + ["start"] * _opens(pieces, spec)
+    ways = ["middle"] * bool(middle) + ["start"] * _can_open(pieces, spec)
     ways += ["end"] * bool(words and pieces[words[-1]].plain not in known)
     if not ways:
         return None
@@ -65,7 +75,7 @@ def _inserted(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[Piece
             small = first.word[0].lower() + first.word[1:]
             is_small = first.plain in spec.small and not first.word[1:].isupper()
             rest = Piece(" ", small if is_small else first.word)
-            opening = Piece(first.space, cased(adverb, first.word[0]))
+            opening = Piece(first.space, match_case(adverb, first.word[0]))
             return [opening, Piece("", ","), rest, *pieces[1:]]
         case _:
             at = words[-1] + 1
@@ -73,8 +83,8 @@ def _inserted(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[Piece
             return [*pieces[:at], *added, *pieces[at:]]
 
 
-def _opens(pieces: Sequence[Piece], spec: InsertSpec) -> bool:
-    """Whether an adverb can open the text: its first word stays as it is, or is made small."""
+def _can_open(pieces: Sequence[Piece], spec: InsertSpec) -> bool:
+    """Whether an adverb can open the text: its first word needs no capital after the adverb."""
     if not pieces or not pieces[0].is_word:
         return False
     first = pieces[0]
@@ -82,8 +92,8 @@ def _opens(pieces: Sequence[Piece], spec: InsertSpec) -> bool:
     return (is_settled or first.plain in spec.small) and first.plain not in spec.start
 
 
-def _behind_auxiliaries(pieces: Sequence[Piece], spec: InsertSpec) -> Iterator[int]:
-    """The places behind auxiliaries where an adverb can stand; in a question there is none."""
+def _after_auxiliaries(pieces: Sequence[Piece], spec: InsertSpec) -> Iterator[int]:
+    """The indices after auxiliaries where an adverb can stand; a question has none."""
     for at in range(1, len(pieces) - 1):
         follower = pieces[at + 1]
         is_asking = starts_sentence(pieces, at) or pieces[at - 1].plain in _ASKING
@@ -92,59 +102,51 @@ def _behind_auxiliaries(pieces: Sequence[Piece], spec: InsertSpec) -> Iterator[i
             yield at + 1
 
 
-def _graded(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[Piece] | None:
-    """A degree modifier for another one; without any, one before an adjective."""
+def _change_degree(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[Piece] | None:
+    """Replaces one degree modifier by another one; without any, adds one before an adjective."""
     before = {at for at, piece in enumerate(pieces) if piece.plain in spec.adjectives}
     spans = [
-        (at, end, others)
-        for at, end, others in _expressions(pieces, (*spec.groups, *spec.anywhere))
-        if any(others[0] in group for group in spec.anywhere) or end in before
+        span
+        for span in _expressions(pieces, (*spec.groups, *spec.anywhere))
+        if any(span[2][0] in group for group in spec.anywhere) or span[1] in before
     ]
     if spans:
-        return _exchanged(pieces, *draw.choice(spans), draw=draw)
-    free = [
-        at
-        for at in sorted(before)
-        if at and (pieces[at - 1].plain in spec.behind or _is_between(pieces, at))
-    ]
-    if not free:
+        return _replace_span(pieces, draw.choice(spans), draw)
+    behind = [at for at in sorted(before) if at and _takes_modifier(pieces, at, spec)]
+    if not behind:
         return None
-    at = draw.choice(free)
+    at = draw.choice(behind)
     modifier = draw.choice(spec.groups[0])
     modifier = modifier.upper() if _is_shouted(pieces[at]) else modifier
-    return agreeing([*pieces[:at], Piece(" ", modifier), *pieces[at:]], at)
+    return fix_article([*pieces[:at], Piece(" ", modifier), *pieces[at:]], at)
 
 
-def _is_between(pieces: Sequence[Piece], at: int) -> bool:
-    """Whether an adjective stands between an indefinite article and a further word."""
-    is_followed = at + 1 < len(pieces) and pieces[at + 1].is_word
-    return pieces[at - 1].plain in _ARTICLES and is_followed
+def _takes_modifier(pieces: Sequence[Piece], at: int, spec: DegreeSpec) -> bool:
+    """Whether an adjective follows a word of the list, or is between an article and a word."""
+    before, is_followed = pieces[at - 1].plain, at + 1 < len(pieces) and pieces[at + 1].is_word
+    return before in spec.behind or (before in _ARTICLES and is_followed)
 
 
 def _is_shouted(piece: Piece) -> bool:
     return len(piece.word) > 1 and piece.word.isupper()
 
 
-def _swapped(pieces: list[Piece], spec: SwapSpec, draw: Random) -> list[Piece] | None:
-    """One expression for another of its group."""
-    stops = set(spec.not_before)
+def _swap_expression(pieces: list[Piece], spec: SwapSpec, draw: Random) -> list[Piece] | None:
     spans = [
-        (at, end, others)
-        for at, end, others in _expressions(pieces, spec.groups)
-        if end == len(pieces) or pieces[end].plain not in stops
+        span
+        for span in _expressions(pieces, spec.groups)
+        if span[1] == len(pieces) or pieces[span[1]].plain not in spec.not_before
     ]
-    return _exchanged(pieces, *draw.choice(spans), draw=draw) if spans else None
+    return _replace_span(pieces, draw.choice(spans), draw) if spans else None
 
 
-def _expressions(
-    pieces: Sequence[Piece], groups: Sequence[Sequence[str]]
-) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """Where an expression of a group stands: from, to, and what it may be exchanged for."""
+def _expressions(pieces: Sequence[Piece], groups: Sequence[Sequence[str]]) -> Iterator[_Span]:
+    """Each expression of a group, the longest ones first, with the others of its group."""
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     for group in groups:
-        for said in group:
-            others = tuple(other for other in group if other != said)
-            known.setdefault(tuple(said.casefold().split()), others)
+        for expression in group:
+            others = tuple(other for other in group if other != expression)
+            known.setdefault(tuple(expression.casefold().split()), others)
     longest = max(map(len, known), default=0)
     plain = [piece.plain for piece in pieces]
     at = 0
@@ -156,43 +158,39 @@ def _expressions(
         at = end or at + 1
 
 
-def _exchanged(
-    pieces: list[Piece], at: int, end: int, others: tuple[str, ...], *, draw: Random
-) -> list[Piece]:
-    """The pieces with one of the others in the place of those from `at` to `end`."""
+def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]:
+    at, end, others = span
     old, new = pieces[at], draw.choice(others)
     like = old.word
     if _is_shouted(old) and not all(_is_shouted(piece) for piece in pieces[at:end]):
         like = old.word[0]
-    word = new if old.plain == "i" else cased(new, like)
-    return agreeing([*pieces[:at], Piece(old.space, word), *pieces[end:]], at)
+    word = new if old.plain == "i" else match_case(new, like)
+    return fix_article([*pieces[:at], Piece(old.space, word), *pieces[end:]], at)
 
 
-def _renamed(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Piece] | None:
-    """One name for an invented one of its kind, wherever it stands."""
+def _replace_name(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Piece] | None:
+    """Replaces every occurrence of one name by an invented name of its kind."""
     named = list(_names(pieces, spec))
     if not named:
         return None
     name, pool = draw.choice(named)
     there = {piece.word for piece in pieces}
     new = draw.choice([word for word in pool if word.split()[0] not in there])
-    found, at = list[Piece](), 0
+    edited, at = list[Piece](), 0
     while at < len(pieces):
         run = pieces[at : at + len(name)]
         if tuple(_base(piece) for piece in run) == name:
             ending = run[-1].word[len(_base(run[-1])) :]
-            found = agreeing([*found, Piece(run[0].space, new + ending)], len(found))
+            edited = fix_article([*edited, Piece(run[0].space, new + ending)], len(edited))
             at += len(name)
         else:
-            found.append(pieces[at])
+            edited.append(pieces[at])
             at += 1
-    return found
+    return edited
 
 
-def _names(
-    pieces: Sequence[Piece], spec: NamesSpec
-) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The names whose kind is told, each with the invented ones of that kind."""
+def _names(pieces: Sequence[Piece], spec: NamesSpec) -> Iterator[tuple[_Names, _Names]]:
+    """The names whose kind the context shows, each with the invented names of that kind."""
     at = 0
     while at < len(pieces):
         end = at
@@ -202,7 +200,8 @@ def _names(
             at += 1
             continue
         follower = pieces[end].plain if end < len(pieces) else ""
-        if follower not in spec.not_before and (pool := _pool(pieces, at, end, spec=spec)):
+        pool = _invented_names(pieces, at, end, spec=spec)
+        if pool and follower not in spec.not_before:
             start = at + (_base(pieces[at]).casefold() in spec.titles)
             yield tuple(_base(piece) for piece in pieces[start:end]), pool
         at = end
@@ -214,8 +213,10 @@ def _is_capitalised(piece: Piece, spec: NamesSpec) -> bool:
     return piece.is_word and is_title and word.casefold() not in spec.not_names and len(word) > 1
 
 
-def _pool(pieces: Sequence[Piece], at: int, end: int, *, spec: NamesSpec) -> tuple[str, ...] | None:
-    """The invented names of the kind that the surroundings of a run of capitals tell."""
+def _invented_names(
+    pieces: Sequence[Piece], at: int, end: int, *, spec: NamesSpec
+) -> _Names | None:
+    """The invented names of the kind that a run of capitalised words is, by its context."""
     words = [_base(piece).casefold() for piece in pieces[at:end]]
     before = pieces[at - 1].plain if at else ""
     if before == "." and at > 1:  # "Dr. Smith"
@@ -232,12 +233,11 @@ def _pool(pieces: Sequence[Piece], at: int, end: int, *, spec: NamesSpec) -> tup
 
 
 def _base(piece: Piece) -> str:
-    """A word without the ending of a possessive."""
     return piece.word[:-2] if piece.plain.endswith("'s") and len(piece.word) > 2 else piece.word
 
 
-def _at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list[Piece] | None:
-    """An operation of EDA on a share of the words."""
+def _edit_at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list[Piece] | None:
+    """Applies one operation of EDA (Wei and Zou 2019) to a share of the words."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
     if len(words) < 2:
         return None
@@ -249,14 +249,14 @@ def _at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list[Piec
             kept[:1] = [replace(piece, space=pieces[0].space) for piece in kept[:1]]
             return kept if len(gone) < len(words) else None
         case "swap":
-            found = list(pieces)
+            edited = list(pieces)
             for _ in range(count):
                 one, other = draw.sample(words, 2)
-                found[one], found[other] = (
-                    replace(found[one], word=found[other].word),
-                    replace(found[other], word=found[one].word),
+                edited[one], edited[other] = (
+                    replace(edited[one], word=edited[other].word),
+                    replace(edited[other], word=edited[one].word),
                 )
-            return found
+            return edited
         case _:
             return _with_synonyms(pieces, spec, draw, count=count)
 
@@ -264,24 +264,23 @@ def _at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list[Piec
 def _with_synonyms(
     pieces: list[Piece], spec: RandomSpec, draw: Random, *, count: int
 ) -> list[Piece] | None:
-    """Synonyms of some words in their places, or put in anywhere."""
+    """Replaces some words by synonyms, or inserts the synonyms anywhere."""
     spans = [span for span in _expressions(pieces, spec.groups) if span[1] == span[0] + 1]
     chosen = sorted(draw.sample(spans, min(count, len(spans))), reverse=True)
     if not chosen:
         return None
-    found = list(pieces)
-    for at, end, others in chosen:
+    edited = list(pieces)
+    for span in chosen:
         if spec.operation == "synonyms":
-            found = _exchanged(found, at, end, others, draw=draw)
+            edited = _replace_span(edited, span, draw)
         else:
-            place = draw.randrange(1, len(found) + 1)
-            added = Piece(" ", draw.choice(others))
-            found = agreeing([*found[:place], added, *found[place:]], place)
-    return found
+            at = draw.randrange(1, len(edited) + 1)
+            added = Piece(" ", draw.choice(span[2]))
+            edited = fix_article([*edited[:at], added, *edited[at:]], at)
+    return edited
 
 
-def _looked_up(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> list[Piece] | None:
-    """One word for a synonym that WordNet gives it."""
+def _replace_by_wordnet(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> list[Piece] | None:
     known: Mapping[int, Sequence[str]] = {
         at: others
         for at, piece in enumerate(pieces)
@@ -290,4 +289,4 @@ def _looked_up(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> list[Pie
     if not known:
         return None
     at = draw.choice(sorted(known))
-    return _exchanged(pieces, at, at + 1, tuple(known[at]), draw=draw)
+    return _replace_span(pieces, (at, at + 1, tuple(known[at])), draw)

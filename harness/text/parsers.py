@@ -1,7 +1,7 @@
-"""Pure text to a value, or to the reason why there is none.
+"""A reply's text to the value it states, or to the reason why it states none.
 
-One small anchored function a grammar. Nothing here searches prose for a lone letter, evaluates
-text, or guesses; what does not follow the grammar is unparsed.
+One small anchored function for each grammar. Nothing here searches prose for a lone letter,
+evaluates text or guesses; a reply that does not follow the grammar is UNPARSED.
 """
 
 import json
@@ -37,7 +37,7 @@ _OPENING = re.compile(
 _CLOSING = re.compile(rf"[.!?\"'] [a-z]+{_COLON}{_RATING}\W*\Z", re.IGNORECASE)
 
 
-# How replies that decline to answer open; what a cap of a few tokens leaves of them is enough.
+# How replies open that decline to answer; the few tokens that a short limit leaves are enough.
 _REGRET = r"(?:(?:i'm|i am) (?:so |very )?sorry|sorry|i apologi[sz]e|my apologies)"
 _UNWILLING = (
     r"i (?:(?:can't|cannot|can not|could not|couldn't|won't|will not|am unable|am not able)"
@@ -62,9 +62,9 @@ class Grammar(Protocol):
 
 
 def option_number(text: str, count: int) -> int | Reason:
-    """The option, 1 to `count`, that a reply opens with.
+    """The number of the option, 1 to `count`, that a reply opens with.
 
-    A reply that goes on to name another option has not chosen: it is unparsed.
+    A reply that also names another option later has not chosen: it is UNPARSED.
     """
     words = " ".join(text.split())  # long runs of spaces would be costly to match
     if not words:
@@ -78,11 +78,11 @@ def option_number(text: str, count: int) -> int | Reason:
 
 
 def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
-    """The place, from 1, of the choice whose words a reply opens with, whole and in their order.
+    """The number, from 1, of the choice whose words a reply opens with, complete and in order.
 
-    Case, white space and marks around it aside, and a lead-in such as "The answer is". Where one
-    choice begins with the words of another the longer counts; a reply that goes on to name another
-    choice has not chosen, nor has one that opens with words that two choices share.
+    Case, white space, marks and a lead-in such as "The answer is" are ignored. Where one choice
+    begins with the words of another, the longer one counts. A reply is UNPARSED where it also names
+    another choice later, or opens with words that two choices share.
     """
     if not text.strip():
         return Reason.EMPTY
@@ -103,65 +103,67 @@ def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
 def is_refusal(text: str) -> bool:
     """Whether a reply opens by declining to answer: "I'm sorry", "I can't", "No, I cannot help".
 
-    For replies that should be one of a few words; a sentence about oneself may open so as well.
+    Only for replies that should be one of a few words: a sentence about oneself may open like this.
     """
     words = _plain(text)
     return bool(_REFUSAL.match(words) or _NO_BUT_REFUSED.match(words))
 
 
 def is_cut_no(text: str) -> bool:
-    """Whether a reply that was cut leaves open if it says no or declines: "No, I"."""
+    """Whether a truncated reply may be a no or the start of a refusal, as "No, I" may be."""
     return bool(_NO_I.match(_plain(text)))
 
 
 def _opening(words: str, choices: Sequence[str]) -> str | None:
-    """The longest of the choices that some words open with; null where they open with none."""
-    found = [choice for choice in choices if choice and f"{words} ".startswith(f"{choice} ")]
-    return max(found, key=len) if found else None
+    """The longest choice that the words open with; None where they open with none."""
+    opening = [choice for choice in choices if choice and f"{words} ".startswith(f"{choice} ")]
+    return max(opening, key=len, default=None)
 
 
 def _plain(text: str) -> str:
-    """The words of a text, in small letters, with single spaces and no marks between them."""
+    """The words of a text in lower case, with single spaces and no marks between them."""
     straight = normalize("NFKC", text).casefold().replace("\u2019", "'")
     return " ".join(re.findall(r"[\w'-]*\w", straight))
 
 
 def rating(text: str, *, low: int, high: int) -> float | Reason:
-    """The `score` of the JSON object that a reply is, fences, or has prose around.
+    """The `score` of the JSON object in a reply, which may have fences or prose around it.
 
-    Of several such objects with the same keys the last one counts; where their keys differ, one
-    may quote the text that was rated, and they must agree. An object that cannot be read leaves
-    the whole reply unread, since what follows may stand inside it. 4.0 is the whole number 4.
+    Of several objects with the same keys the last one counts. Where their keys differ, one may
+    quote the rated text, so their scores must agree. A malformed object makes the whole reply
+    UNPARSED, since what follows may be inside it. 4.0 is the whole number 4.
     """
     if not text.strip():
         return Reason.EMPTY
     try:
-        found = [part for part in _objects(text) if "score" in part]
+        objects = [one for one in _objects(text) if "score" in one]
     except (ValueError, RecursionError):
         return Reason.UNPARSED
-    scores = [_on_scale(part["score"], low, high) for part in found]
-    is_one_form = len({frozenset(part) for part in found}) == 1
+    scores = [_on_scale(one["score"], low, high) for one in objects]
+    is_one_form = len({frozenset(one) for one in objects}) == 1
     return scores[-1] if scores and (is_one_form or len(set(scores)) == 1) else Reason.UNPARSED
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """Every JSON object of a text that stands in no other; a broken one is an error."""
-    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_once, parse_constant=_refused)
-    found, place = [], text.find("{")
-    while place >= 0:
-        part, end = decoder.raw_decode(text, place)
-        found.append(part)
-        place = text.find("{", end)
-    return found
+    """Every outermost JSON object of a text; raises ValueError for a malformed one."""
+    decoder = json.JSONDecoder(
+        strict=False, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+    )
+    objects, start = [], text.find("{")
+    while start >= 0:
+        one, end = decoder.raw_decode(text, start)
+        objects.append(one)
+        start = text.find("{", end)
+    return objects
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a key is given twice")
     return dict(pairs)
 
 
-def _refused(constant: str) -> float:
+def _refuse_constant(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")
 
 
@@ -173,11 +175,11 @@ def _on_scale(value: object, low: int, high: int) -> float | Reason:
 
 
 def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
-    """The rating that free text states: after its last "Rating:" or "Score:", or opening it.
+    """The rating that free text states: after its last "Rating:" or "Score:", or at its start.
 
-    Without such a label the reply may also open or close with a label of its own, as in
-    "Coherence: 2". A number that is no whole one, is off the scale, has another one beside it
-    or stands in a sentence is none.
+    Without these labels the reply may also open or close with another one, as in "Coherence: 2".
+    A number does not count if it is not whole, not on the scale, next to another number or part
+    of a sentence.
     """
     words = " ".join(re.sub(r"[*_`]+", "", text).split())
     if not words:
@@ -193,11 +195,11 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
 
 
 def first_digit(text: str, *, low: int, high: int) -> float | Reason:
-    """The first digit after the last "rating:", or of a reply that has none, if on the scale.
+    """The first digit after the last "rating:", else of the whole reply, if it is on the scale.
 
-    How the scripts of Chiang and Lee (2023, "A Closer Look into Automatic Evaluation Using Large
-    Language Models") read their replies, which their numbers rest on: "2.5" is 2, and so is a
-    year. They set the mention "1-3" aside. For those replies alone: it fishes in prose.
+    The scripts of Chiang and Lee (2023, "A Closer Look into Automatic Evaluation Using Large
+    Language Models") read replies like this: "2.5" is 2, and so is a year; the mention "1-3" is
+    ignored. Only for those replies, since it takes digits out of prose.
     """
     if not text.strip():
         return Reason.EMPTY
@@ -214,12 +216,12 @@ STATED: Mapping[str, Grammar] = {"strict": stated_rating, "first_digit": first_d
 
 
 def whole(text: str) -> str:
-    """The answer as it stands, without surrounding white space."""
+    """The answer without outer white space."""
     return text.strip()
 
 
 def first_paragraph(text: str) -> str:
-    """The answer up to its first blank line; blank lines before it do not count."""
+    """The answer up to its first blank line, not counting blank lines before it."""
     return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
 
 
@@ -233,7 +235,7 @@ POSTPROCESSORS: Mapping[str, Callable[[str], str]] = {
 def closing_yes_no(text: str) -> bool | Reason:
     """Whether a reply ends in a line that is yes or no and nothing else."""
     lines = [line.strip().strip("*_`\"'.! ").casefold() for line in text.splitlines()]
-    said = [line for line in lines if line]
-    if not said:
+    words = [line for line in lines if line]
+    if not words:
         return Reason.EMPTY
-    return {"yes": True, "no": False}.get(said[-1], Reason.UNPARSED)
+    return {"yes": True, "no": False}.get(words[-1], Reason.UNPARSED)

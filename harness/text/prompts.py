@@ -1,8 +1,8 @@
-"""Templates to messages: the one sandboxed Jinja environment.
+"""Prompt templates and slot values to messages, in one sandboxed Jinja environment.
 
-The only way words reach a model. Folders are searched in order, so that a user's pack overrides
-a shipped template of the same relative name. Slot values are data: they pass one filter, are
-never rendered again, and cannot open or close a delimiter.
+Every word that reaches a model passes here. Folders are searched in order, so a user's pack
+overrides a shipped template of the same relative name. Slot values are data: one filter removes
+control characters and breaks delimiters, and they are never rendered again.
 """
 
 import re
@@ -26,7 +26,7 @@ from harness.parts import Message, digest
 from harness.text.controls import without_controls
 
 Slot = str | tuple[str, ...]
-"""What fills a slot: a text, or a list of texts to go through with "for each"."""
+"""The value of a slot: a text, or a list of texts for a "for" loop of the template."""
 
 # Our own delimiters and the turn markers of the chat templates in use.
 _DELIMITERS = re.compile(
@@ -36,29 +36,28 @@ _DELIMITERS = re.compile(
 
 
 def as_data(text: str) -> str:
-    """Text without control characters, its delimiters spaced out so that they delimit nothing."""
+    """The text without control characters, with spaces inside each delimiter to disable it."""
     spaced, text = without_controls(text), ""
     while spaced != text:  # what follows one delimiter may have been part of another
         spaced, text = _DELIMITERS.sub(lambda found: " ".join(found[0]), spaced), spaced
     return spaced
 
 
-def _filtered(value: Slot) -> Slot:
+def _as_data(value: Slot) -> Slot:
     return as_data(value) if isinstance(value, str) else tuple(as_data(part) for part in value)
 
 
-def _shown(value: object) -> object:
-    """What stands where a template shows a value: never a list, which is no text."""
+def _refuse_list(value: object) -> object:
     if isinstance(value, tuple):
         raise TemplateRuntimeError('a list is shown as if it were a text; use "for" on it')
     return value
 
 
 class Prompts:
-    """Renders the templates of some folders, the first folder that has a name winning.
+    """Renders the templates of some folders; the first folder that has a name wins.
 
-    A template NAME is the files NAME.user.j2 and, where there is one, NAME.system.j2. The last
-    newline of a file is not part of its text.
+    A template NAME is the file NAME.user.j2 and, optionally, NAME.system.j2. The last newline of
+    a file is not part of its text.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -70,11 +69,11 @@ class Prompts:
             undefined=StrictUndefined,
             autoescape=False,
             trim_blocks=True,
-            finalize=_shown,
+            finalize=_refuse_list,
         )
 
     def render(self, template: str, slots: Mapping[str, Slot]) -> tuple[Message, ...]:
-        """The messages of a template: a system turn where it has one, then the user's."""
+        """The messages of a template: a system message if it has one, then the user message."""
         system, user = f"{template}.system.j2", f"{template}.user.j2"
         messages = [Message("user", self.text(user, slots))]
         if self._find(system):
@@ -82,10 +81,10 @@ class Prompts:
         return tuple(messages)
 
     def text(self, file: str, slots: Mapping[str, Slot]) -> str:
-        """One template file's text with its slots filled."""
+        """The text of one template file with its slots filled."""
         try:
             compiled = self._environment.get_template(file)
-            return compiled.render({name: _filtered(value) for name, value in slots.items()})
+            return compiled.render({name: _as_data(value) for name, value in slots.items()})
         except TemplateNotFound as error:
             raise self._not_found(str(error.name or file)) from error
         except TemplateError as error:
@@ -97,7 +96,7 @@ class Prompts:
             raise self._not_utf8(file, error) from error
 
     def variables(self, template: str) -> frozenset[str]:
-        """The slots that a template and all it extends or includes ask for."""
+        """The slots that a template and all files it extends or includes use."""
         if template not in self._variables:
             trees = [self._tree(file) for file in self._files(template)]
             asked = (meta.find_undeclared_variables(tree) for tree in trees)
@@ -150,11 +149,11 @@ class Prompts:
             raise self._not_utf8(file, error) from error
 
     def place(self, template: str) -> str:
-        """The file of a template's user turn, as errors name it."""
+        """The file of a template's user message, as errors name it."""
         return str(self._find(f"{template}.user.j2") or template)
 
     def overrides(self, pack: Path) -> list[tuple[str, bool]]:
-        """Each template file of a pack, and whether another folder has one of its name."""
+        """Each template file of a pack, and whether another folder has a file of that name."""
         others = [folder for folder in self._folders if folder != pack]
         files = sorted(path.relative_to(pack).as_posix() for path in pack.rglob("*.j2"))
         return [(file, any((other / file).is_file() for other in others)) for file in files]

@@ -1,6 +1,6 @@
-"""A text to its words with what stands between them, and back to the very same text.
+"""A text to words and marks with the white space before each, and back to the same text.
 
-Also what a word takes on from its place: capitals, and the article before it. Pure.
+Also capitals and articles that fit a word's place, and the synonyms of a word in WordNet.
 """
 
 import re
@@ -27,7 +27,7 @@ class Piece:
 
     @property
     def is_word(self) -> bool:
-        """Whether it is no mark, and no name or tag of a network."""
+        """Whether it is a word: no punctuation mark, and no @name or #tag."""
         return self.word[0].isalnum()
 
     @property
@@ -36,40 +36,39 @@ class Piece:
         return self.word.casefold().replace("\u2019", "'")
 
 
-def pieces_of(text: str) -> tuple[list[Piece], str]:
-    """The pieces of a text, and the white space behind the last one."""
-    found = [Piece(*match.groups()) for match in _PIECE.finditer(text)]
-    return found, text[len(joined(found)) :]
+def split_pieces(text: str) -> tuple[list[Piece], str]:
+    """The pieces of a text, and the white space after the last one."""
+    pieces = [Piece(*match.groups()) for match in _PIECE.finditer(text)]
+    return pieces, text[len(join_pieces(pieces)) :]
 
 
-def joined(pieces: Sequence[Piece], end: str = "") -> str:
-    """The text of some pieces."""
+def join_pieces(pieces: Sequence[Piece], end: str = "") -> str:
+    """The text of pieces, with the white space after the last one."""
     return "".join(piece.space + piece.word for piece in pieces) + end
 
 
-def cased(word: str, like: str) -> str:
-    """A word with the capitals of another: all, the first, or its own."""
+def match_case(word: str, like: str) -> str:
+    """A word with the capitals of another one: all letters, the first letter, or unchanged."""
     if len(like) > 1 and like.isupper():
         return word.upper()
     return word[0].upper() + word[1:] if like[0].isupper() else word
 
 
-def agreeing(pieces: Sequence[Piece], at: int) -> list[Piece]:
-    """The pieces, an indefinite article before the one at a place as its sound wants it."""
-    found = list(pieces)
-    if not 0 < at < len(found) or found[at - 1].plain not in ("a", "an"):
-        return found
-    old = found[at - 1].word
-    article = "an" if takes_an(found[at].word) else "a"
-    if old[0].isupper():
-        is_shouted = len(found[at].word) > 1 and found[at].word.isupper()
+def fix_article(pieces: Sequence[Piece], at: int) -> list[Piece]:
+    """The pieces with "a" or "an" before the piece at an index, as that piece needs it."""
+    fitted = list(pieces)
+    if not 0 < at < len(fitted) or fitted[at - 1].plain not in ("a", "an"):
+        return fitted
+    article = "an" if takes_an(fitted[at].word) else "a"
+    if fitted[at - 1].word[0].isupper():
+        is_shouted = len(fitted[at].word) > 1 and fitted[at].word.isupper()
         article = article.upper() if is_shouted else article.capitalize()
-    found[at - 1] = replace(found[at - 1], word=article)
-    return found
+    fitted[at - 1] = replace(fitted[at - 1], word=article)
+    return fitted
 
 
 def takes_an(word: str) -> bool:
-    """Whether "an" goes before a word: by its letters, and the commonest exceptions."""
+    """Whether "an" goes before a word: by its first letter, with the commonest exceptions."""
     if _AN_BEFORE.match(word):
         return True
     return word[:1].casefold() in _VOWELS and not _A_BEFORE.match(word)
@@ -84,51 +83,23 @@ def starts_sentence(pieces: Sequence[Piece], at: int) -> bool:
 
 
 PartOfSpeech = Literal["adjective", "adverb", "noun", "verb"]
-_LETTERS: Final = {"adjective": ("a", "s"), "adverb": ("r",), "noun": ("n",), "verb": ("v",)}
+_TAGS: Final = {"adjective": ("a", "s"), "adverb": ("r",), "noun": ("n",), "verb": ("v",)}
 _REMEDY: Final = (
-    "install one (`pip install nltk`, then `python -m nltk.downloader wordnet`; or `pip install "
-    "wn`, then `python -m wn download oewn:2024`), or leave the perturbation out"
+    "`pip install wn`, then `python -m wn download oewn:2024`, or leave the perturbation out"
 )
 
 
 def is_installed() -> bool:
-    """Whether a package that reads WordNet is installed; its data may still be missing."""
-    return any(find_spec(name) is not None for name in ("nltk", "wn"))
+    """Whether the package wn, which reads WordNet, is installed; its data may still be missing."""
+    return find_spec("wn") is not None
 
 
 def synonyms(part: PartOfSpeech) -> Callable[[str], tuple[str, ...]]:
-    """What gives a word's synonyms as this part of speech, sorted, without the word itself."""
-    lookup = _nltk() if find_spec("nltk") is not None else _wn()
+    """A function from a word to its synonyms as this part of speech, sorted, without the word.
 
-    @cache
-    def found(word: str) -> tuple[str, ...]:
-        lemmas = {
-            lemma.replace("_", " ") for letter in _LETTERS[part] for lemma in lookup(word, letter)
-        }
-        return tuple(sorted(lemma for lemma in lemmas if lemma.casefold() != word.casefold()))
-
-    return found
-
-
-def _nltk() -> Callable[[str, str], list[str]]:
-    """Lemmas out of nltk's corpus."""
-    from nltk.corpus import wordnet
-
-    try:
-        wordnet.ensure_loaded()
-    except LookupError as error:
-        raise SpecError(f"nltk is installed without its corpus wordnet; {_REMEDY}") from error
-
-    def lemmas(word: str, letter: str) -> list[str]:
-        found = wordnet.synsets(word, pos=letter)
-        return [name for synset in found for name in synset.lemma_names()]
-
-    return lemmas
-
-
-def _wn() -> Callable[[str, str], list[str]]:
-    """Lemmas out of the English lexicons that wn has."""
-    if find_spec("wn") is None:
+    Looks them up in the English lexicons of wn. Raises SpecError where wn or its data is missing.
+    """
+    if not is_installed():
         raise SpecError(f"no WordNet is installed; {_REMEDY}")
     import wn
 
@@ -137,7 +108,10 @@ def _wn() -> Callable[[str, str], list[str]]:
     except wn.Error as error:
         raise SpecError(f"wn is installed without an English WordNet; {_REMEDY}") from error
 
-    def lemmas(word: str, letter: str) -> list[str]:
-        return [name for synset in lexicons.synsets(word, pos=letter) for name in synset.lemmas()]
+    @cache
+    def look_up(word: str) -> tuple[str, ...]:
+        synsets = [found for tag in _TAGS[part] for found in lexicons.synsets(word, pos=tag)]
+        lemmas = {lemma.replace("_", " ") for synset in synsets for lemma in synset.lemmas()}
+        return tuple(sorted(lemma for lemma in lemmas if lemma.casefold() != word.casefold()))
 
-    return lemmas
+    return look_up

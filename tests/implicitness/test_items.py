@@ -6,8 +6,7 @@ import pytest
 
 from harness.errors import DataError
 from harness.implicitness.items import Choice, Items, Pair, Ranking, read_items
-from harness.storage.layouts import FileFormat
-from harness.storage.table_files import read_table
+from harness.storage.tables import FileFormat, read_table
 
 
 def items(*rows: dict[str, object]) -> Items:

@@ -9,8 +9,7 @@ from support.training_pairs import invented, table
 
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs, with_negatives
-from harness.storage.layouts import FileFormat
-from harness.storage.table_files import read_table
+from harness.storage.tables import FileFormat, read_table
 
 RELEASED = (
     "pos_implicit,pos_explicit,neg_implicit,neg_explicit,source\n"

@@ -15,8 +15,7 @@ from harness.implicitness.training.train import Data, make_head
 from harness.models.encoders.encoders import MiniLM
 from harness.registry import Registry, shipped_home
 from harness.specs.implicitness import RecipeSpec
-from harness.storage.layouts import FileFormat
-from harness.storage.table_files import read_table
+from harness.storage.tables import FileFormat, read_table
 from harness.text.dedup import fingerprint
 
 PACKAGE = Path(__file__).parents[2] / "harness/implicitness"

@@ -4,7 +4,12 @@ from math import inf, log, nan
 
 import pytest
 
-from harness.importers.answers import LEAST, by_place, of_logprobs, of_probabilities
+from harness.importers.answers import (
+    LEAST,
+    numbers_by_option,
+    scores_of_logprobs,
+    scores_of_probabilities,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +22,7 @@ from harness.importers.answers import LEAST, by_place, of_logprobs, of_probabili
     ],
 )
 def test_a_mapping_of_places_is_read_as_python_or_json_writes_it(text: str) -> None:
-    assert by_place(text, 2) == [0.25, 0.75]
+    assert numbers_by_option(text, 2) == [0.25, 0.75]
 
 
 @pytest.mark.parametrize(
@@ -36,18 +41,22 @@ def test_a_mapping_of_places_is_read_as_python_or_json_writes_it(text: str) -> N
 )
 def test_what_is_no_mapping_of_all_places_is_refused(text: str, fact: str) -> None:
     with pytest.raises(ValueError, match=fact):
-        by_place(text, 2)
+        numbers_by_option(text, 2)
 
 
 def test_a_probability_becomes_its_natural_logarithm() -> None:
-    found = of_probabilities([0.25, 0.75], ("1", " two"))
+    found = scores_of_probabilities([0.25, 0.75], ("1", " two"))
 
     assert [part.logprob for part in found] == [log(0.25), log(0.75)]
     assert [(part.tokens, part.bytes) for part in found] == [(None, 1), (None, 4)]
 
 
 def test_a_probability_printed_as_0_is_the_least_there_is() -> None:
-    assert of_probabilities([0.0, 1.0], ("1", "2"))[0].logprob == LEAST == pytest.approx(-744.44)
+    assert (
+        scores_of_probabilities([0.0, 1.0], ("1", "2"))[0].logprob
+        == LEAST
+        == pytest.approx(-744.44)
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,23 +64,23 @@ def test_a_probability_printed_as_0_is_the_least_there_is() -> None:
 )
 def test_what_are_no_probabilities_is_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"is no probability|add up to|choice is 0"):
-        of_probabilities(values, ("1", "2"))
+        scores_of_probabilities(values, ("1", "2"))
 
 
 def test_rounding_may_add_a_little() -> None:
-    assert of_probabilities([0.5004, 0.5003], ("1", "2"))[0].logprob == log(0.5004)
+    assert scores_of_probabilities([0.5004, 0.5003], ("1", "2"))[0].logprob == log(0.5004)
 
 
 def test_an_impossible_choice_has_the_least_log_probability() -> None:
-    assert [part.logprob for part in of_logprobs([-inf, -1.5], ("a", "b"))] == [LEAST, -1.5]
+    assert [part.logprob for part in scores_of_logprobs([-inf, -1.5], ("a", "b"))] == [LEAST, -1.5]
 
 
 @pytest.mark.parametrize("value", [0.3, nan, inf])
 def test_a_positive_number_is_no_log_probability(value: float) -> None:
     with pytest.raises(ValueError, match="no log-probability in nats"):
-        of_logprobs([value, -1.0], ("a", "b"))
+        scores_of_logprobs([value, -1.0], ("a", "b"))
 
 
 def test_there_is_one_number_for_each_choice() -> None:
     with pytest.raises(ValueError, match="1 numbers for 2 choices"):
-        of_logprobs([-1.0], ("a", "b"))
+        scores_of_logprobs([-1.0], ("a", "b"))

@@ -30,7 +30,7 @@ def take(quiz: Quiz, *files: list[Cells]) -> Imported:
 
 def told(found: Imported) -> list[tuple[str, int]]:
     """What is told of the files."""
-    return [(part.what, part.rows) for part in found.told]
+    return [(part.what, part.rows) for part in found.notes]
 
 
 def only(quiz: Quiz) -> SampleRecord:
@@ -143,7 +143,7 @@ def test_the_probabilities_count_and_a_file_that_says_otherwise_is_told(
     found = take(quiz, [answered(0) | cells])  # place 2 is likeliest, place 3 right
 
     assert only(quiz).answer == "2"
-    assert sum(part.rows for part in found.told) == count
+    assert sum(part.rows for part in found.notes) == count
 
 
 @pytest.mark.parametrize("cells", [{"answer": "3", "correct": "True"}, {"correct": "False"}])
@@ -152,7 +152,7 @@ def test_of_equally_likely_places_the_file_may_name_either(
 ) -> None:
     found = take(quiz, [answered(0, (0.4, 0.2, 0.4)) | cells])
 
-    assert not found.told
+    assert not found.notes
     assert only(quiz).verdicts["gold"].value == 0.5
 
 

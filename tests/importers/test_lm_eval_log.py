@@ -68,7 +68,7 @@ def test_generated_replies_are_texts_and_of_two_filters_one_stands(quiz: Quiz) -
         ("base", "wind"): "Not a leaf stirs.",
     }
     assert found.done.file.run.decodings[0].n == 2
-    assert [part.rows for part in found.told] == [2]
+    assert [part.rows for part in found.notes] == [2]
 
 
 def test_choices_in_another_sequence_are_put_in_order(quiz: Quiz) -> None:
@@ -150,7 +150,7 @@ WRONG = [
     ),
     (
         altered(doc={"id": "tea"}, arguments=[["Which one?", " 1"]], resps=[[["-1", "False"]]]),
-        "nothing else tells the variant of sample tea; say it in a map",
+        "nothing else names the variant of sample tea; say it in a map",
     ),
     (
         altered(

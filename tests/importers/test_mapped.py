@@ -147,7 +147,7 @@ def test_only_the_rows_of_one_model_are_taken(quiz: Quiz) -> None:
     )
 
     assert quiz.answers() == {("order0", "tea"): "2"}
-    assert [(part.what, part.rows) for part in found.told] == [
+    assert [(part.what, part.rows) for part in found.notes] == [
         ("not of the map's `only`: left out", 1)
     ]
 
@@ -156,7 +156,7 @@ def test_a_row_without_an_answer_is_missing(quiz: Quiz) -> None:
     found = take(quiz, "item,said\ntea,2\nice,\n", BY_ID)
 
     assert list(quiz.answers()) == [("order0", "tea")]
-    assert [(part.what, part.rows) for part in found.told] == [("without an answer: missing", 1)]
+    assert [(part.what, part.rows) for part in found.notes] == [("without an answer: missing", 1)]
 
 
 def test_several_replies_may_stand_in_a_list(quiz: Quiz) -> None:
@@ -206,7 +206,7 @@ WRONG = [
     (
         "item,said\ntea,2\n",
         BY_ID.replace(", variant: order0", ""),
-        "nothing else tells the variant of sample tea",
+        "nothing else names the variant of sample tea",
     ),
     ("item,said\nfog,2\n", BY_ID.replace("order0", "bare:order0"), "fog is not asked under bare"),
     ("item,said\ntea,4\n", CHOSEN, "neither one of the numbers 1 to 3 nor the text of a choice"),

@@ -9,7 +9,7 @@ from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError
 from harness.importers.lookup import SampleLookup
-from harness.importers.record import ImportedRecord, distinct_sources, places
+from harness.importers.record import ImportedRecord, distinct_sources, matches
 from harness.registry import Registry
 
 ONE, TWO = Sample("one", {}), Sample("two", {})
@@ -80,7 +80,7 @@ def test_prompts_that_several_share_are_told_apart(
 
 
 def test_a_prompt_tells_all_that_it_may_be_of(posed: SampleLookup) -> None:
-    found = places(ImportedRecord("f:1", {}), posed, spec=None, prompts=(ORDER0 + "\n",))
+    found = matches(ImportedRecord("f:1", {}), posed, spec=None, prompts=(ORDER0 + "\n",))
 
     assert [(variant, sample.id) for variant, sample in found] == [
         ("order0", "ice"),
@@ -91,7 +91,7 @@ def test_a_prompt_tells_all_that_it_may_be_of(posed: SampleLookup) -> None:
 def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: SampleLookup) -> None:
     record = ImportedRecord("f:1", {"doc": {"variant": "order2"}})
 
-    found = places(record, posed, spec=None, prompts=(ORDER0,))
+    found = matches(record, posed, spec=None, prompts=(ORDER0,))
 
     assert [variant for variant, _ in found] == ["order2"]
 
@@ -100,14 +100,14 @@ def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: Sampl
 def test_a_log_may_name_its_sample_beside_the_prompt(
     posed: SampleLookup, content: dict[str, object]
 ) -> None:
-    found = places(ImportedRecord("f:1", content), posed, spec=None, prompts=(ORDER0,))
+    found = matches(ImportedRecord("f:1", content), posed, spec=None, prompts=(ORDER0,))
 
     assert {sample.id for _, sample in found} == {"ice"}
 
 
 def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: SampleLookup) -> None:
     with pytest.raises(DataError, match="of sample fog, while its prompt is that of order0 of sa"):
-        places(ImportedRecord("f:1", {"id": "fog"}), posed, spec=None, prompts=(ORDER0,))
+        matches(ImportedRecord("f:1", {"id": "fog"}), posed, spec=None, prompts=(ORDER0,))
 
 
 def test_a_step_that_uses_an_earlier_answer_has_no_prompt_of_its_own(tmp_path: Path) -> None:

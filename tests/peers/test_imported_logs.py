@@ -17,7 +17,7 @@ from support.quiz import Quiz, value
 
 from harness.core import Run, Sample
 from harness.data.readers.samples_jsonl import read
-from harness.importers.lookup import wording
+from harness.importers.lookup import prompt_text
 from harness.pipeline.plan import Plan, PlannedResponse, options, request
 from harness.registry import Registry
 
@@ -51,7 +51,7 @@ def posed(quiz: Quiz, task_name: str, variant: str) -> list[dict[str, Any]]:
     plan = Plan(run, task, tuple(samples), registry.prompts, "")
     step = task.variants[variant].steps[-1]
     cells = [PlannedResponse(sample, variant, task.decodings[0]) for sample in samples]
-    prompts = [wording(request(plan, c, step=step, earlier={}).messages) for c in cells]
+    prompts = [prompt_text(request(plan, c, step=step, earlier={}).messages) for c in cells]
     return [
         {"id": s.id, "prompt": text, **_choices(s, options(task, variant, s))}
         for s, text in zip(samples, prompts, strict=True)
@@ -151,7 +151,7 @@ def test_a_sample_that_ended_in_an_error_is_missing(quiz: Quiz) -> None:
     found = quiz.take(log, task="say")
 
     assert list(quiz.answers()) == [("base", "wind")]
-    assert [part.what for part in found.told] == ["ended in an error, without an answer: missing"]
+    assert [part.what for part in found.notes] == ["ended in an error, without an answer: missing"]
 
 
 def test_accuracy_is_that_of_lm_evaluation_harness(quiz: Quiz) -> None:

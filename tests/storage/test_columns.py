@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from harness.errors import DataError
 from harness.storage.cells import cell_text
-from harness.storage.columns import Columns, is_table, read_columns
+from harness.storage.tables import TypedRow, is_table, read_columns
 
 ROWS: list[dict[str, str | None]] = [
     {"text": 'He said "no", twice.', "label": "1", "note": None},
@@ -35,7 +35,7 @@ def table(folder: Path, name: str) -> Path:
     return path
 
 
-def said(folder: Path, text: str, name: str = "a.csv", **more: object) -> Columns:
+def said(folder: Path, text: str, name: str = "a.csv", **more: object) -> list[TypedRow]:
     (folder / name).write_bytes(text.encode())
     return read_columns(folder / name, ["text"], **more)  # type: ignore[arg-type]  # optional, quotes
 
@@ -44,7 +44,9 @@ def said(folder: Path, text: str, name: str = "a.csv", **more: object) -> Column
 def test_every_format_gives_the_same_columns(tmp_path: Path, name: str) -> None:
     found = read_columns(table(tmp_path, name), ["text", "note"])
 
-    assert found.values == {key: [row[key] for row in ROWS] for key in ("text", "note")}
+    assert [row.cells for row in found] == [
+        {key: row[key] for key in ("text", "note")} for row in ROWS
+    ]
     assert is_table(tmp_path / name)
 
 
@@ -53,13 +55,13 @@ def test_a_row_is_placed_where_it_begins(tmp_path: Path, name: str, line: int) -
     found = read_columns(table(tmp_path, name), ["text"])
 
     # In the CSV file names have a line, and the second row has two.
-    assert found.place(2) == f"{tmp_path / name}:{line}"
+    assert found[2].place == f"{tmp_path / name}:{line}"
 
 
-def test_an_optional_column_may_be_absent_and_is_named(tmp_path: Path) -> None:
+def test_an_optional_column_may_be_absent(tmp_path: Path) -> None:
     found = said(tmp_path, "text,a\nx,y\n", optional=["a", "b"])
 
-    assert (found.values, found.absent) == ({"text": ["x"], "a": ["y"]}, ("b",))
+    assert [row.cells for row in found] == [{"text": "x", "a": "y"}]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
@@ -75,7 +77,7 @@ def test_a_missing_column_is_told_with_the_nearest_one(tmp_path: Path, name: str
         ("text,label\n", "no rows"),
         ("text,label\nx\n", ":2: 1 cells under 2 column names"),
         ("text,label\nx,1,2\n", ":2: 3 cells under 2"),
-        ('text,label\n"x,1\n', "not a table"),
+        ('text,label\n"x,1\n', "not a CSV file"),
         ("text,text\nx,y\n", "named twice"),
     ],
 )
@@ -111,11 +113,13 @@ def test_marks_that_quote_nothing_can_be_read_as_they_stand(tmp_path: Path) -> N
 
     found = said(tmp_path, text, "a.tsv", quotes="none")
 
-    assert found.values["text"] == ['"so it is', 'he said "no']
+    assert [row.cells["text"] for row in found] == ['"so it is', 'he said "no']
 
 
 def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
-    assert said(tmp_path, "text\n" + "a" * 300_000 + "\n").values["text"] == ["a" * 300_000]
+    [row] = said(tmp_path, "text\n" + "a" * 300_000 + "\n")
+
+    assert row.cells["text"] == "a" * 300_000
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def test_what_all_calls_of_a_key_were_charged_is_told_with_the_one_that_stands(
 
     usage = Ledger(tmp_path).find(["k"])["k"].usage
 
-    assert [part.cost_usd for part in usage.each] == [2.0, 2.5, 0.5]
+    assert [part.cost_usd for part in usage.with_superseded] == [2.0, 2.5, 0.5]
     assert [part.reason for part in usage.superseded or ()] == [None, Reason.REFUSED]
 
 

@@ -11,8 +11,15 @@ import pytest
 from pyarrow import parquet
 
 from harness.errors import DataError
-from harness.storage.layouts import FileFormat, layout_of
-from harness.storage.table_files import Column, Table, column_of, extended, read_table
+from harness.storage.tables import (
+    Column,
+    FileFormat,
+    Table,
+    column_of,
+    detect_format,
+    extended,
+    read_table,
+)
 
 HARD = ['He said "no", twice.', "two\nlines", "two\r\nlines", "שלום \U0001f642", "", "=1+1", "a\0b"]
 SCORES = [0.1, None, 1 / 3, 2.0, None, 1e-17, 0.5]
@@ -216,14 +223,14 @@ def test_a_column_of_several_types_comes_in_cell_by_cell() -> None:
 def test_a_layout_is_told_by_content_then_name(
     name: str, data: bytes, has_column: bool, layout: FileFormat
 ) -> None:
-    assert layout_of(name, data, has_column=has_column) is layout
+    assert detect_format(name, data, has_column=has_column) is layout
 
 
 @pytest.mark.parametrize("name", ["data.json", "noending", "stdin"])
 @pytest.mark.parametrize("has_column", [True, False])
 def test_a_list_of_json_is_not_taken_for_lines_or_csv(name: str, has_column: bool) -> None:
     with pytest.raises(DataError, match=rf"{name}: begins with '\['.*one object a line"):
-        layout_of(name, b' [{"text": "a"}]', has_column=has_column)
+        detect_format(name, b' [{"text": "a"}]', has_column=has_column)
 
 
 @pytest.mark.parametrize(
@@ -235,8 +242,12 @@ def test_a_list_of_json_is_not_taken_for_lines_or_csv(name: str, has_column: boo
         (b"a,b\n1,2\n1,2,3\n", FileFormat.CSV, "file:3: 3 cells under 2 column names"),
         (b"a,b\n1\n", FileFormat.CSV, "file:2: 1 cells under 2 .*write the cells that are missing"),
         (b"a;b\n1,5;2\n", FileFormat.CSV, "file:2: 2 cells under 1 .*; semicolons part its column"),
-        (b'"a";"b"\n"1";"2"\n', FileFormat.CSV, "file:1: not a table .*save it with commas, or as"),
-        (b'a\n"b', FileFormat.CSV, "file:2: not a table"),
+        (
+            b'"a";"b"\n"1";"2"\n',
+            FileFormat.CSV,
+            "file:1: not a CSV file .*save it with commas",
+        ),
+        (b'a\n"b', FileFormat.CSV, "file:2: not a CSV file"),
         (b"a\n\xff\n", FileFormat.CSV, "not UTF-8 at byte 2"),
         ("text\n".encode("utf-16"), FileFormat.CSV, "not UTF-8 at byte 0"),
         (b'{"a": 1}\n{"a"\n', FileFormat.JSONL, "file:2: not JSON"),

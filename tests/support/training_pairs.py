@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from harness.implicitness.pairs import TrainingPair
-from harness.storage.layouts import FileFormat
-from harness.storage.table_files import Table, read_table
+from harness.storage.tables import FileFormat, Table, read_table
 
 THINGS = (
     *("window", "kettle", "ladder", "garden", "violin", "bicycle", "letter", "bakery"),

@@ -1,7 +1,7 @@
-"""The released Emphasized-Talk dialogues: one JSON object to a sample an emphasised fragment.
+"""The released Emphasized-Talk dialogues to samples: one for each stressed fragment.
 
-The stress is a span of characters in the current turn, found once by whole words; nothing is
-marked by replacing text. Words are kept as released.
+The stress is a span of characters in the current turn; no text is replaced to mark it. Texts are
+as released.
 """
 
 import logging
@@ -13,14 +13,15 @@ from pathlib import Path
 import msgspec
 
 from harness.core import Sample
+from harness.data.readers.released import read_json, refuse_overlay
 from harness.errors import DataError
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
-from harness.storage.tables import read_text
 
 _log = logging.getLogger(__name__)
 _TURN = re.compile(r"([01]): (.*)", re.DOTALL)
 AMBIGUOUS, REPAIRED = "ambiguous", "repaired"
+_LAYOUT = "context: current, emphasis"
 
 
 class _Dialogue(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +31,7 @@ class _Dialogue(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where the stress lies: offsets into the turn, and what had to be decided to find it."""
+    """The stressed span: offsets into the turn, and flags of how it was found."""
 
     start: int
     end: int
@@ -38,10 +39,11 @@ class Span:
 
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
-    """A sample for each stressed fragment of each dialogue; those of one dialogue cluster."""
+    """A sample for each stressed fragment of each dialogue; the dialogue is its cluster."""
+    refuse_overlay("emphasized_talk", overlay)
     found: list[Sample] = []
     for path in files:
-        dialogues = _dialogues(path)
+        dialogues: Mapping[str, _Dialogue] = read_json(path, dict[str, _Dialogue], _LAYOUT)
         found += [
             sample
             for context, dialogue in dialogues.items()
@@ -53,10 +55,10 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
 
 
 def find_span(turn: str, fragment: str) -> Span | None:
-    """The first occurrence of a fragment as whole words; else inside words, drawn out to them.
+    """The first occurrence of a fragment as whole words; None where the turn lacks it.
 
-    A fragment that stands there more than once as whole words is ambiguous: the data does not
-    say which one is stressed. One that stands only inside words is a slip of annotation.
+    A fragment that occurs more than once is flagged as ambiguous: the data does not say which one
+    is stressed. One that occurs only inside words, an annotation error, is extended to whole words.
     """
     if not fragment.strip():
         return None
@@ -66,15 +68,6 @@ def find_span(turn: str, fragment: str) -> Span | None:
         return Span(*whole[0], (AMBIGUOUS,) if len(whole) > 1 else ())
     inside = re.search(rf"\w*{literal}\w*", turn)
     return Span(*inside.span(), (REPAIRED,)) if inside else None
-
-
-def _dialogues(path: Path) -> Mapping[str, _Dialogue]:
-    try:
-        return msgspec.json.decode(read_text(path), type=dict[str, _Dialogue])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise DataError(
-            f"{path}: not the released layout (context: current, emphasis): {error}; fetch it again"
-        ) from error
 
 
 def _samples(path: Path, context: str, dialogue: _Dialogue) -> list[Sample]:
@@ -88,43 +81,26 @@ def _samples(path: Path, context: str, dialogue: _Dialogue) -> list[Sample]:
         )
     speaker, words = turn.groups()
     lines = "\n".join(part.strip() for part in context.split("<br>"))
+    shown = {"context": lines, "speaker": speaker}
     cluster = f"dialogue-{digest(context)[:10]}"
-    return [
-        _sample(
-            {"context": lines, "speaker": speaker},
-            words,
-            fragment=fragment,
-            implications=tuple(implications),
-            cluster=cluster,
-        )
-        for fragment, implications in dialogue.emphasis.items()
-    ]
+    return [_sample(shown, words, cluster, stress) for stress in dialogue.emphasis.items()]
 
 
 def _sample(
-    shown: Mapping[str, str],
-    turn: str,
-    *,
-    fragment: str,
-    implications: tuple[str, ...],
-    cluster: str,
+    shown: Mapping[str, str], turn: str, cluster: str, stress: tuple[str, list[str]]
 ) -> Sample:
+    fragment, implications = stress
     span = find_span(turn, fragment)
     if span is None or not implications:
         raise DataError(
-            f"{cluster}: the fragment {fragment!r} stands nowhere in {turn!r}, or has no "
+            f"{cluster}: the fragment {fragment!r} is not in {turn!r}, or has no "
             "implication; fetch the file again"
         )
-    name = digest((cluster, turn, fragment, span.start))[:10]
+    parts = turn[: span.start], turn[span.start : span.end], turn[span.end :]
     return Sample(
-        id=f"emphasis-{name}",
-        fields={
-            **shown,
-            "before": turn[: span.start],
-            "emphasis": turn[span.start : span.end],
-            "after": turn[span.end :],
-        },
-        references={"implication": implications},
+        id=f"emphasis-{digest((cluster, turn, fragment, span.start))[:10]}",
+        fields={**shown, **dict(zip(("before", "emphasis", "after"), parts, strict=True))},
+        references={"implication": tuple(implications)},
         cluster=cluster,
         flags=span.flags,
     )

@@ -1,8 +1,7 @@
 """The released prompts of Hu et al. 2022 to samples: an item, its options, five orders of them.
 
-A phenomenon has five files, one an order of the options; five phenomena have five more in which
-the story is left out. What an item says in one of its files it says in all, or they are refused.
-Texts lose their outer white space and nothing else.
+Each phenomenon has five files, one for each order of the options; five phenomena have five more
+without the story. An item must be equal in all its files. Texts lose only outer white space.
 """
 
 import re
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.data.readers.released import refuse_overlay
+from harness.errors import DataError, did_you_mean
 from harness.specs.data import OverlaySpec
 from harness.storage.tables import TableRow, read_rows
 
@@ -49,9 +49,9 @@ _LABELS = re.compile(r"\['\w+'(?:, '\w+')*\]")
 class PosedItem:
     """One row: an item with its options in one order.
 
-    `options` and `labels` stand in the item's own order, `right` is one of the options; `order`
-    says, from 1, which of them stands at each place of the prompt. `content` is the scenario as
-    released.
+    `options` and `labels` are in the item's own order, and `right` is one of the options. `order`
+    has, for each position in the prompt, the number, from 1, of its option. `content` is the
+    scenario as released.
     """
 
     place: str
@@ -66,7 +66,7 @@ class PosedItem:
 
     @property
     def id(self) -> str:
-        """The id of its sample: phenomenon and number, as the release has them."""
+        """The id of its sample: the phenomenon and the released number."""
         return f"{self.group}-{self.number}"
 
     @property
@@ -77,14 +77,13 @@ class PosedItem:
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     """One sample an item, in the order of the files."""
-    if overlay is not None:
-        raise SpecError("hu2022: this data takes no overlay; remove `overlay` from the task")
+    refuse_overlay("hu2022", overlay)
     stories = _by_item([path for path in files if WITHOUT_STORY not in path.name])
     controls = _by_item([path for path in files if WITHOUT_STORY in path.name])
     for name, orders in controls.items():
         if name not in stories:
             raise DataError(
-                f"{orders[0].place}: {name} is there without its story alone; name the files "
+                f"{orders[0].place}: {name} is here without its story only; name the files "
                 "with the stories too"
             )
         for seed in SEEDS:
@@ -93,7 +92,7 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
 
 
 def posed_item(row: TableRow) -> PosedItem:
-    """A row of a file of prompts, or of stored answers to them; it needs COLUMNS."""
+    """The item of a row, of prompts or of stored answers to them; the row needs COLUMNS."""
     order = tuple(map(int, _listed(row, "randomized_option_order", _PLACES)))
     labels = _listed(row, "original_labels_complex", _LABELS)
     if sorted(order) != list(range(1, len(labels) + 1)):
@@ -120,13 +119,12 @@ def posed_item(row: TableRow) -> PosedItem:
 
 
 def _by_item(paths: Sequence[Path]) -> Mapping[str, tuple[PosedItem, ...]]:
-    """The rows of each item, one a seed, in the order of the seeds."""
     found: dict[str, dict[int, PosedItem]] = {}
     for item in (posed_item(row) for path in paths for row in read_rows(path, COLUMNS)):
         orders = found.setdefault(item.id, {})
         if first := orders.get(item.seed):
             raise DataError(
-                f"{item.place}: {item.id} with seed {item.seed} stands in {first.place} too; "
+                f"{item.place}: {item.id} with seed {item.seed} is in {first.place} too; "
                 "remove one of them"
             )
         orders[item.seed] = item
@@ -134,11 +132,11 @@ def _by_item(paths: Sequence[Path]) -> Mapping[str, tuple[PosedItem, ...]]:
 
 
 def _agreed(orders: Mapping[int, PosedItem]) -> tuple[PosedItem, ...]:
-    """The rows of one item, in the order of the seeds, once they all say the same."""
+    """The rows of one item, in the order of the seeds; refused where they differ."""
     first = next(iter(orders.values()))
     if orders.keys() != set(SEEDS):
         raise DataError(
-            f"{first.place}: {first.id} is there with seeds {sorted(orders)}, not "
+            f"{first.place}: {first.id} is here with seeds {sorted(orders)}, not "
             f"{list(SEEDS)}; name the files of all five"
         )
     for other in orders.values():
@@ -147,7 +145,6 @@ def _agreed(orders: Mapping[int, PosedItem]) -> tuple[PosedItem, ...]:
 
 
 def _refuse_difference(one: PosedItem, other: PosedItem, names: Set[str]) -> None:
-    """Refuse two rows of an item that differ in any of these."""
     for name in sorted(names):
         if getattr(one, name) != getattr(other, name):
             raise DataError(
@@ -157,10 +154,9 @@ def _refuse_difference(one: PosedItem, other: PosedItem, names: Set[str]) -> Non
 
 
 def _sample(orders: Sequence[PosedItem], control: Sequence[PosedItem] | None) -> Sample:
-    """The sample of an item; where leaving the story out changed nothing, no such field.
+    """The sample of an item, with `without_story` only where the control differs from the item.
 
-    Both are compared as released, so that the items are those of the published control. (In two
-    of them it changed the outer white space alone.)
+    Both are compared as released, outer white space included, as for the published control.
     """
     item = orders[0]
     fields = {"scenario": item.scenario}
@@ -180,7 +176,6 @@ def _sample(orders: Sequence[PosedItem], control: Sequence[PosedItem] | None) ->
 
 
 def _listed(row: TableRow, column: str, form: re.Pattern[str]) -> tuple[str, ...]:
-    """The numbers or words of a list as Python writes it."""
     text = row.cells[column].strip()
     if not form.fullmatch(text):
         raise DataError(f"{row.place}: {column} says {text!r}, not a list; fetch the file again")
@@ -188,7 +183,7 @@ def _listed(row: TableRow, column: str, form: re.Pattern[str]) -> tuple[str, ...
 
 
 def _options(row: TableRow, count: int) -> list[str]:
-    """The options at the end of a prompt, in the order they stand in; no two are alike."""
+    """The options at the end of a prompt, in its order; no two are equal."""
     tail = re.split(r"\r?\n", row.cells["prompt"].strip())[-count - 2 :]
     lines = [line.strip() for line in tail]
     if len(lines) < count + 2 or lines[0] not in _HEADINGS or lines[-1] != _END:
@@ -197,13 +192,12 @@ def _options(row: TableRow, count: int) -> list[str]:
             f"of a line each and {_END} (its last line is {lines[-1]!r}); fetch the file again"
         )
     texts = [_numbered(row, line, place) for place, line in enumerate(lines[1:-1], 1)]
-    if twice := [text for text in texts if texts.count(text) > 1]:
-        raise DataError(f"{row.place}: option {twice[0]!r} is there twice; make them differ")
+    if repeated := [text for text in texts if texts.count(text) > 1]:
+        raise DataError(f"{row.place}: option {repeated[0]!r} occurs twice; make them differ")
     return texts
 
 
 def _numbered(row: TableRow, line: str, place: int) -> str:
-    """The text of the option at a place."""
     text = line.removeprefix(f"{place})").strip()
     if not text or text == line:
         raise DataError(
@@ -214,7 +208,7 @@ def _numbered(row: TableRow, line: str, place: int) -> str:
 
 
 def _right(row: TableRow, order: Sequence[int], *, labels: Sequence[str]) -> int:
-    """The index of the right option in the item's own order, told by number and by label."""
+    """The index of the right option in the item's order; its number and its label must agree."""
     shown = _listed(row, "randomized_labels_complex", _LABELS)
     if shown != tuple(labels[number - 1] for number in order):
         raise DataError(
@@ -225,14 +219,13 @@ def _right(row: TableRow, order: Sequence[int], *, labels: Sequence[str]) -> int
     right = [place for place, label in enumerate(shown, 1) if label.startswith(_RIGHT)]
     if right != [answer]:
         raise DataError(
-            f"{row.place}: randomized_true_answer is {answer}, while {_RIGHT}... labels stand at "
+            f"{row.place}: randomized_true_answer is {answer}, while {_RIGHT}... labels are at "
             f"{right}; fetch the file again"
         )
     return order[answer - 1] - 1
 
 
 def _number(row: TableRow, column: str) -> str:
-    """A cell that holds a whole number."""
     text = row.cells[column].strip()
     if not re.fullmatch(r"0|[1-9][0-9]*", text):
         raise DataError(f"{row.place}: {column} says {text!r}, not a number; fetch the file again")
@@ -240,12 +233,10 @@ def _number(row: TableRow, column: str) -> str:
 
 
 def _group(row: TableRow) -> str:
-    """The phenomenon of a row."""
     code = row.cells["phenomenon"].strip()
     if code not in GROUPS:
         raise DataError(
             f"{row.place}: unknown phenomenon {code!r}{did_you_mean(code, list(GROUPS))}; "
-            "fetch the "
-            "file again"
+            "fetch the file again"
         )
     return GROUPS[code]

@@ -1,9 +1,8 @@
-"""The released intent-resolution CSV to samples, as it stands or with corrections laid over it.
+"""The released intent-resolution CSV to samples, as released or with an overlay of corrections.
 
-Ids come from the released text, so a sample has the same one with and without corrections.
-Beyond the outer whitespace of a cell nothing is changed that the overlay does not name, but that
-runs of blanks in the story become one where corrections are made; the whitespace where prefix
-and utterance meet belongs to the text and stays.
+Ids come from the released text, so corrections do not change them. Cells lose outer white space,
+but not where prefix and utterance meet. Nothing else changes but what the overlay names; with an
+overlay, runs of blanks in the story become one.
 """
 
 import re
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.core import Sample
+from harness.data.readers.released import refuse_repeats
 from harness.errors import DataError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec, Repair
@@ -44,16 +44,16 @@ MAY_BE_BLANK = frozenset({FIELDS["context"]})
 
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
-    """One sample a row, in the order of the files; without an overlay, as released."""
+    """One sample for each row, in the order of the files; as released without an overlay."""
     rows = [row for path in files for row in read_rows(path, COLUMNS)]
     repaired = _repaired(rows, overlay.repairs if overlay else ())
     samples = [_sample(row, old) for row, old in zip(repaired, rows, strict=True)]
-    _refuse_repeats(samples, rows)
+    refuse_repeats((row.place, sample.id) for row, sample in zip(rows, samples, strict=True))
     return [_single_spaced(sample) for sample in samples] if overlay else samples
 
 
 def _sample(row: TableRow, released: TableRow) -> Sample:
-    """The sample of a row, named after what was released."""
+    """The sample of a row; its id comes from the released row."""
     group = _group(released)
     if blank := [name for name in COLUMNS if name not in MAY_BE_BLANK and not _text(row, name)]:
         raise DataError(
@@ -70,7 +70,7 @@ def _sample(row: TableRow, released: TableRow) -> Sample:
 
 
 def _single_spaced(sample: Sample) -> Sample:
-    """A sample whose story has no two blanks in a row, where prefix and utterance meet neither."""
+    """The sample without runs of blanks, also where prefix and utterance meet."""
     fields = {name: re.sub(" {2,}", " ", text) for name, text in sample.fields.items()}
     if fields["prefix"].endswith(" "):
         fields["utterance"] = fields["utterance"].lstrip(" ")
@@ -78,7 +78,7 @@ def _single_spaced(sample: Sample) -> Sample:
 
 
 def _text(row: TableRow, column: str) -> str:
-    """A cell without its outer whitespace; prefix and utterance keep it where they meet."""
+    """A cell without outer white space; prefix and utterance keep it where they meet."""
     text = row.cells[column]
     if column == FIELDS["prefix"]:
         return text.lstrip()
@@ -86,7 +86,6 @@ def _text(row: TableRow, column: str) -> str:
 
 
 def _group(row: TableRow) -> str:
-    """The phenomenon a row belongs to."""
     task = row.cells["task"].strip()
     if task not in GROUPS:
         raise DataError(
@@ -97,20 +96,19 @@ def _group(row: TableRow) -> str:
 
 
 def _repaired(rows: Sequence[TableRow], repairs: Sequence[Repair]) -> list[TableRow]:
-    """The rows with each repair made in the one row it names, by what was released there."""
+    """The rows with each repair applied to the one released row that it names."""
     result = list(rows)
     for repair in repairs:
         _refuse_unknown_columns(rows, repair)
         index = _index(rows, repair)
         try:
-            result[index] = _mended(result[index], repair, released=rows[index])
+            result[index] = _with_repair(result[index], repair, released=rows[index])
         except ValueError as error:
             raise DataError(f"{_described(rows, repair)} {error}") from None
     return result
 
 
-def _mended(row: TableRow, repair: Repair, *, released: TableRow) -> TableRow:
-    """A row, perhaps repaired before, with a repair made."""
+def _with_repair(row: TableRow, repair: Repair, *, released: TableRow) -> TableRow:
     cells = {**row.cells, **repair.set}
     for column, number in repair.take.items():
         cells[column] = _unnamed(released, number)
@@ -122,7 +120,7 @@ def _mended(row: TableRow, repair: Repair, *, released: TableRow) -> TableRow:
 
 
 def _unnamed(row: TableRow, number: int) -> str:
-    """A cell under no column name, counted from 1."""
+    """The cell of this number, from 1, among those without a column name."""
     if number > len(row.overflow):
         raise ValueError(
             f"takes unnamed cell {number} of {row.place}, which has {len(row.overflow)}; "
@@ -132,7 +130,7 @@ def _unnamed(row: TableRow, number: int) -> str:
 
 
 def _refuse_unless_once(fragment: str, column: str, *, cells: Sequence[str]) -> None:
-    """Refuse a fragment that the cell, as released and as repaired so far, lacks or repeats."""
+    """Refuse a fragment that is not exactly once in the cell, as released and as repaired."""
     for cell in cells:
         count = sum(cell.startswith(fragment, start) for start in range(len(cell)))
         if count != 1:
@@ -143,24 +141,22 @@ def _refuse_unless_once(fragment: str, column: str, *, cells: Sequence[str]) -> 
 
 
 def _index(rows: Sequence[TableRow], repair: Repair) -> int:
-    """Where the one row that a repair names stands."""
-    found = [i for i, row in enumerate(rows) if _is_named(row, repair.row)]
-    if len(found) != 1:
-        places = f" ({', '.join(rows[i].place for i in found)})" if found else ""
+    matches = [i for i, row in enumerate(rows) if _is_named(row, repair.row)]
+    if len(matches) != 1:
+        places = f" ({', '.join(rows[i].place for i in matches)})" if matches else ""
         raise DataError(
-            f"{_described(rows, repair)} matches {len(found)} rows{places}; name exactly one "
+            f"{_described(rows, repair)} matches {len(matches)} rows{places}; name exactly one "
             "row there"
         )
-    return found[0]
+    return matches[0]
 
 
 def _is_named(row: TableRow, names: Mapping[str, str]) -> bool:
-    """Whether a row holds the values by which a repair names it."""
     return all(_text(row, column) == value for column, value in names.items())
 
 
 def _refuse_unknown_columns(rows: Sequence[TableRow], repair: Repair) -> None:
-    """Refuse columns that cannot name a row, and new text that would stand in no sample."""
+    """Refuse columns that cannot name a row, and new text that no sample would contain."""
     for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
         if unknown := [name for name in names if name not in known]:
             raise DataError(
@@ -170,18 +166,7 @@ def _refuse_unknown_columns(rows: Sequence[TableRow], repair: Repair) -> None:
 
 
 def _described(rows: Sequence[TableRow], repair: Repair) -> str:
-    """How an error names a repair, and the files it is for."""
+    """A repair and the files it is for, as errors name them."""
     paths = ", ".join(sorted({str(row.path) for row in rows}))
     row = ", ".join(f"{column} {value!r}" for column, value in repair.row.items())
     return f"{paths}: the overlay's repair of row {row or 'without a name'} ({repair.defect})"
-
-
-def _refuse_repeats(samples: Sequence[Sample], rows: Sequence[TableRow]) -> None:
-    """Refuse two rows that would share an id."""
-    seen: dict[str, TableRow] = {}
-    for sample, row in zip(samples, rows, strict=True):
-        if first := seen.get(sample.id):
-            raise DataError(
-                f"{row.place}: same sample as {first.place} (id {sample.id}); remove one of them"
-            )
-        seen[sample.id] = row

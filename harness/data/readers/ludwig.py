@@ -1,9 +1,8 @@
 """The released LUDWIG implicatures to samples: a question, a reply, and whether it means yes or no.
 
-What five people answered and the type of an implicature are laid beside it from files of their
-own, by question and reply. Runs of white space become one blank. The release holds no question
-and reply twice: where a split does they are refused; the same ones in both splits are two samples,
-as an id is made of the texts and the split.
+Separate files give five people's answers and the type of an implicature, by question and reply.
+Runs of white space become one blank. A split must not repeat a question and reply; the same ones in
+both splits are two samples.
 """
 
 import re
@@ -11,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.data.readers.released import refuse_overlay
+from harness.errors import DataError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
 from harness.storage.tables import TableRow, read_rows
@@ -34,13 +34,12 @@ ByPair = Mapping[Pair, TableRow]
 
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
-    """One sample a question and reply, in the order of the files; `dev` flags that split's.
+    """One sample for each question and reply, in the order of the files; `dev` flags that split.
 
-    A labelled type whose question and reply are nowhere, as one in the release, is left out.
+    A type whose question and reply are in no split, as one in the release, is left out.
     """
-    if overlay is not None:
-        raise SpecError("ludwig: this data takes no overlay; remove `overlay` from the task")
-    _refuse_others(files)
+    refuse_overlay("ludwig", overlay)
+    _refuse_unknown_files(files)
     splits = [
         (SPLITS[path.name], _by_pair(read_rows(path, (*ITEM, "Implicature")), ITEM))
         for path in files
@@ -55,12 +54,11 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
         for split, rows in splits
         for pair, row in rows.items()
     ]
-    _refuse_strangers(people, samples)
+    _refuse_unmatched(people, samples)
     return samples
 
 
 def _sample(row: TableRow, split: str, *, kind: str, people: TableRow | None) -> Sample:
-    """The sample of a row, its type and what people answered."""
     utterance, response = _pair(row, ITEM)
     gold = _opening(row, "Implicature")
     references: dict[str, tuple[str, ...]] = {"implicature": (_text(row, "Implicature"),)}
@@ -83,74 +81,71 @@ def _sample(row: TableRow, split: str, *, kind: str, people: TableRow | None) ->
 
 
 def _by_pair(rows: Sequence[TableRow], columns: Sequence[str]) -> ByPair:
-    """The rows by question and reply, none of them twice."""
-    found: dict[Pair, TableRow] = {}
+    """The rows by question and reply; a repeated one is refused."""
+    by_pair: dict[Pair, TableRow] = {}
     for row in rows:
-        if first := found.get(pair := _pair(row, columns)):
+        if first := by_pair.get(pair := _pair(row, columns)):
             raise DataError(
                 f"{row.place}: same question and reply as {first.place}; remove one of them"
             )
-        found[pair] = row
-    return found
+        by_pair[pair] = row
+    return by_pair
 
 
 def _types(paths: Sequence[Path]) -> Mapping[Pair, str]:
-    """The type of each labelled question and reply; labelled twice, it has one type."""
-    found: dict[Pair, str] = {}
+    """The type of each labelled question and reply; two labels of one must agree."""
+    types: dict[Pair, str] = {}
     for row in (row for path in paths for row in read_rows(path, (*PAIR, "Type"))):
         kind = "_".join(_text(row, "Type").lower().split())
-        if found.setdefault(pair := _pair(row, PAIR), kind) != kind:
+        if types.setdefault(pair := _pair(row, PAIR), kind) != kind:
             raise DataError(
-                f"{row.place}: type {kind!r}, and {found[pair]!r} in a row above; correct one"
+                f"{row.place}: type {kind!r}, and {types[pair]!r} in a row above; correct one"
             )
-    return found
+    return types
 
 
 def _pair(row: TableRow, columns: Sequence[str]) -> Pair:
-    """What a row asks and what is replied."""
     utterance, response = (_text(row, column) for column in columns)
     return utterance, response
 
 
 def _text(row: TableRow, column: str) -> str:
-    """A cell, runs of white space made one blank."""
+    """A cell, with runs of white space made one blank."""
     if not (text := " ".join(row.cells[column].split())):
         raise DataError(f"{row.place}: nothing in {column}; fetch the file again")
     return text
 
 
 def _opening(row: TableRow, column: str) -> str:
-    """Yes or no, as the first word of a cell says."""
     word = re.match(r"\w+", _text(row, column))
-    said = _OPENINGS.get(word[0].lower()) if word else None
-    if said is None:
+    answer = _OPENINGS.get(word[0].lower()) if word else None
+    if answer is None:
         raise DataError(
             f"{row.place}: {column} says {row.cells[column]!r}, which begins with neither Yes nor "
             "No; fetch the file again"
         )
-    return said
+    return answer
 
 
 def _answer(row: TableRow, column: str) -> str:
-    """One person's yes or no, and nothing beside it but a full stop."""
-    said = _text(row, column).rstrip(".").lower()
-    if said not in CHOICES:
+    """One person's yes or no; a full stop may follow it, but nothing else."""
+    answer = _text(row, column).rstrip(".").lower()
+    if answer not in CHOICES:
         raise DataError(
             f"{row.place}: {column} says {row.cells[column]!r}, not Yes or No; fetch the file again"
         )
-    return said
+    return answer
 
 
-def _refuse_others(files: Sequence[Path]) -> None:
-    """Refuse a file that is none of the release's."""
+def _refuse_unknown_files(files: Sequence[Path]) -> None:
     known = [*SPLITS, *PEOPLE, TYPES]
     for path in files:
         if path.name not in known:
             raise DataError(f"{path}: not a file of this source{did_you_mean(path.name, known)}")
 
 
-def _refuse_strangers(people: ByPair, samples: Sequence[Sample]) -> None:
-    """Refuse answers of people to what is in no split."""
+def _refuse_unmatched(people: ByPair, samples: Sequence[Sample]) -> None:
+    """Refuse people's answers to a question and reply that are in no split."""
     asked = {(sample.fields["utterance"], sample.fields["response"]) for sample in samples}
     for pair, row in people.items():
         if pair not in asked:

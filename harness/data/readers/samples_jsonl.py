@@ -1,15 +1,16 @@
-"""Sample sets of our own writing to samples: one JSON object a line, nothing guessed.
+"""Sample sets in this program's own format to samples: one JSON object a line.
 
-A sample set is mended in its own file; there is no overlay for it.
+A sample set takes no overlay: corrections belong into the file itself.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import field
+from msgspec import field, structs
 
 from harness.core import Sample
+from harness.data.readers.released import refuse_overlay, refuse_repeats
 from harness.errors import DataError, SpecError
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
@@ -18,9 +19,9 @@ from harness.storage.tables import read_text
 
 
 class SampleLine(Spec, frozen=True, kw_only=True):
-    """What one line may say; references are texts by name, the id is derived where missing.
+    """The keys of one line; references are texts by name, a missing id is derived from the fields.
 
-    `provenance` says where made texts come from; it is kept in the file and not read.
+    `provenance` names the source of generated texts; no command reads it.
     """
 
     group: str
@@ -36,66 +37,42 @@ class SampleLine(Spec, frozen=True, kw_only=True):
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     """One sample a line, in the order of the files."""
-    if overlay is not None:
-        names = ", ".join(str(path) for path in files)
-        raise SpecError(
-            f"{names}: a sample set takes no overlay; correct the file itself and remove "
-            "`overlay` from the task's data"
-        )
-    placed = [pair for path in files for pair in _read_file(path)]
-    _refuse_repeats(placed)
-    return [sample for _, sample in placed]
+    refuse_overlay(", ".join(map(str, files)), overlay)
+    lines = {
+        f"{path}:{number}": line
+        for path in files
+        for number, line in enumerate(read_text(path).split("\n"), start=1)
+        if line.strip()
+    }
+    samples = {place: _sample(line, place=place) for place, line in lines.items()}
+    refuse_repeats((place, sample.id) for place, sample in samples.items())
+    return list(samples.values())
 
 
-def _read_file(path: Path) -> list[tuple[str, Sample]]:
-    """Each sample of one file after the place it stands at."""
-    lines = enumerate(read_text(path).split("\n"), start=1)
-    places = [(f"{path}:{number}", line) for number, line in lines if line.strip()]
-    return [(where, _sample(line, where=where)) for where, line in places]
-
-
-def _sample(line: str, *, where: str) -> Sample:
-    """The sample of one line."""
-    said = _parsed(line, where=where)
-    for name, texts in said.references.items():
+def _sample(line: str, *, place: str) -> Sample:
+    parsed = _parsed(line, place=place)
+    for name, texts in parsed.references.items():
         if not texts or not all(text.strip() for text in texts):
-            raise DataError(f"{where}: reference {name!r} has no text; give one or remove it")
+            raise DataError(f"{place}: reference {name!r} has no text; give one or remove it")
     try:
-        return Sample(
-            id=said.id or f"{said.group}-{digest((said.group, said.fields))[:10]}",
-            fields=said.fields,
-            references=said.references,
-            choices=said.choices,
-            gold=said.gold,
-            group=said.group,
-            cluster=said.cluster,
-            flags=said.flags,
-        )
+        values = structs.asdict(parsed)
+        del values["provenance"]
+        values["id"] = parsed.id or f"{parsed.group}-{digest((parsed.group, parsed.fields))[:10]}"
+        return Sample(**values)
     except ValueError as error:
-        raise DataError(f"{where}: {error}; rename one of them") from error
+        raise DataError(f"{place}: {error}; rename one of them") from error
 
 
-def _parsed(line: str, *, where: str) -> SampleLine:
-    """A line, checked; what is wrong with it is the data's fault, not a spec's."""
+def _parsed(line: str, *, place: str) -> SampleLine:
+    """A line, checked; its faults are DataErrors, as the line is data and not a spec."""
     try:
         content = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
-        raise DataError(f"{where}: not JSON ({error}); give one JSON object a line") from error
+        raise DataError(f"{place}: not JSON ({error}); give one JSON object a line") from error
     if not isinstance(content, dict):
-        raise DataError(f"{where}: {type(content).__name__}, not an object; put it in braces")
+        raise DataError(f"{place}: {type(content).__name__}, not an object; put it in braces")
     try:
-        said: SampleLine = load_spec(content, SampleLine, where=where)
+        parsed: SampleLine = load_spec(content, SampleLine, where=place)
     except SpecError as error:
         raise DataError(f"{error}; correct the line") from error
-    return said
-
-
-def _refuse_repeats(placed: Sequence[tuple[str, Sample]]) -> None:
-    """Refuse two lines that share an id."""
-    seen: dict[str, str] = {}
-    for where, sample in placed:
-        if first := seen.get(sample.id):
-            raise DataError(
-                f"{where}: id {sample.id!r} is also that of {first}; remove one, or change its id"
-            )
-        seen[sample.id] = where
+    return parsed

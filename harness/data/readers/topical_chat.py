@@ -1,7 +1,7 @@
-"""The rated Topical-Chat replies: one JSON object a conversation and system to one sample.
+"""The rated Topical-Chat replies to samples: one JSON object for a conversation and a system each.
 
-What people gave a reply on each attribute is a reference, so that no prompt shows it. Words are
-kept as released, white space around them left out.
+People's scores on each attribute are references, so no prompt shows them. Texts are as released,
+without outer white space.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError
+from harness.data.readers.released import read_json, refuse_overlay
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
-from harness.storage.tables import read_text
+
+_LAYOUT = "a list of source, system_id, system_output, context, scores"
 
 
 class _Rated(msgspec.Struct):
@@ -25,25 +26,14 @@ class _Rated(msgspec.Struct):
 
 
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
-    """A sample for each reply; those to one conversation cluster, the system is the group."""
-    if overlay is not None:
-        raise SpecError("topical_chat: this data takes no overlay; remove `overlay` from the task")
-    return [_sample(part) for path in files for part in _decoded(path)]
+    """A sample for each reply; the conversation is its cluster, the system its group."""
+    refuse_overlay("topical_chat", overlay)
+    return [_sample(part) for path in files for part in read_json(path, list[_Rated], _LAYOUT)]
 
 
 def shown(source: str, context: str, reply: str) -> dict[str, str]:
-    """The fields of a reply, from the texts that the release names so."""
+    """The fields of a reply, from the texts under their names in the release."""
     return {"conversation": source.strip(), "fact": context.strip(), "reply": reply.strip()}
-
-
-def _decoded(path: Path) -> list[_Rated]:
-    try:
-        return msgspec.json.decode(read_text(path), type=list[_Rated])
-    except msgspec.DecodeError as error:
-        raise DataError(
-            f"{path}: not the released layout (a list of source, system_id, system_output, "
-            f"context, scores): {error}; fetch it again"
-        ) from error
 
 
 def _sample(part: _Rated) -> Sample:

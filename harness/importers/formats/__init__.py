@@ -1,1 +1,4 @@
-"""To be said: one noun, what it turns into what, where to begin."""
+"""Files of one format to answers: `recognises(text)`, then `read(path, text, lookup, spec)`.
+
+Read `topical_chat.py` first. A format reads one file; it knows no run, no judge and no ledger.
+"""

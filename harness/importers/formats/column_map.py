@@ -1,7 +1,6 @@
-"""CSV files and JSON lines to answers, as a column map says which column is what."""
+"""CSV files and JSON lines to answers, by a column map that names the meaning of each column."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,13 @@ from harness.core import Sample
 from harness.errors import DataError
 from harness.importers.answers import (
     FileAnswers,
-    StatedAnswer,
     StoredAnswer,
-    by_place,
-    of_logprobs,
-    of_probabilities,
+    numbers_by_option,
+    scores_of_logprobs,
+    scores_of_probabilities,
 )
 from harness.importers.lookup import SampleLookup
-from harness.importers.record import ImportedRecord, Place, distinct_sources, places
+from harness.importers.record import ImportedRecord, Match, distinct_sources, matches
 from harness.parts import Message, Option
 from harness.specs.imports import (
     AnswerSpec,
@@ -27,71 +25,60 @@ from harness.specs.imports import (
     ProbabilitiesSpec,
     TextSpec,
 )
-from harness.storage.tables import read_rows
+from harness.storage.tables import json_objects, read_rows
 
 LOOKS_FOR = "a CSV file or JSON lines, with --map"
 _Scored = ProbabilitiesSpec | LogprobsSpec
 
 
 def recognises(text: str) -> bool:
-    """Whether a file's text is what a map may be of: any is."""
+    """True: a column map may describe any file."""
     return True
 
 
-def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
-    """The answers of a file; a row without one counts as not in it."""
+def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
+    """The answers of a file; a row without one counts as missing."""
     if spec is None or spec.answer is None:
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
     answer = spec.answer
     records = _records(path, text, spec)
-    told: Counter[str] = Counter()
-    wanted = [r for r in records if not spec.only or r.text(spec.only.column) == spec.only.value]
-    told["not of the map's `only`: left out"] = len(records) - len(wanted)
-    held = [record for record in wanted if any([record.has(name) for name in _columns(answer)])]
-    told["without an answer: missing"] = len(wanted) - len(held)
-    asked = [record.text(spec.prompt) if spec.prompt else "" for record in held]
-    found = [
-        places(record, posed, spec=spec, prompts=(text,) if text else ())
-        for record, text in zip(held, asked, strict=True)
+    selected = [record for record in records if record.is_selected(spec)]
+    answered = [r for r in selected if any([r.has(name) for name in _columns(answer)])]
+    counts = {
+        "not of the map's `only`: left out": len(records) - len(selected),
+        "without an answer: missing": len(selected) - len(answered),
+    }
+    prompts = [record.text(spec.prompt) if spec.prompt else "" for record in answered]
+    matched = [
+        matches(record, lookup, spec=spec, prompts=(text,) if text else ())
+        for record, text in zip(answered, prompts, strict=True)
     ]
-    answers = tuple(
-        _answer(record, posed, spec=answer, place=place, prompt=prompt)
-        for record, place, prompt in zip(held, distinct_sources(found), asked, strict=True)
+    answers = (
+        _answer(record, lookup, spec=answer, match=match, prompt=prompt)
+        for record, match, prompt in zip(answered, distinct_sources(matched), prompts, strict=True)
     )
-    return FileAnswers(answers, tuple(StatedAnswer(path, what, n) for what, n in told.items() if n))
+    return FileAnswers.of(path, answers, counts)
 
 
 def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
-    """Every row or line of a file."""
     if spec.format == "csv":
         rows = read_rows(path, ())
         return [ImportedRecord(row.place, row.cells) for row in rows]
-    numbered = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    return [ImportedRecord(f"{path}:{n}", _object(line, f"{path}:{n}")) for n, line in numbered]
-
-
-def _object(line: str, place: str) -> Mapping[str, Any]:
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON ({error}); give one JSON object a line") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{place}: {type(content).__name__}, not an object; put it in braces")
-    return content
+    objects = json_objects(str(path), text)
+    return [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
 
 
 def _columns(spec: AnswerSpec) -> tuple[str, ...]:
-    """The columns an answer stands in."""
     if isinstance(spec, TextSpec | ChosenSpec):
         return (spec.column,)
     return spec.columns or (spec.column or "",)
 
 
 def _answer(
-    record: ImportedRecord, posed: SampleLookup, *, spec: AnswerSpec, place: Place, prompt: str
+    record: ImportedRecord, lookup: SampleLookup, *, spec: AnswerSpec, match: Match, prompt: str
 ) -> StoredAnswer:
-    variant, sample = place
-    options = posed.options(variant, sample)
+    variant, sample = match
+    options = lookup.options(variant, sample)
     messages = (Message("user", prompt),) if prompt else ()
     if isinstance(spec, TextSpec):
         return StoredAnswer(
@@ -105,7 +92,7 @@ def _answer(
         text = _chosen(record, spec, options=options, sample=sample)
         return StoredAnswer(record.place, sample.id, variant, messages, texts=(text,))
     choices = tuple(option.answer for option in options)
-    convert = of_probabilities if isinstance(spec, ProbabilitiesSpec) else of_logprobs
+    convert = scores_of_probabilities if isinstance(spec, ProbabilitiesSpec) else scores_of_logprobs
     try:
         values = _values(record, spec, options=options, sample=sample)
         scores = convert(values, choices)
@@ -115,7 +102,6 @@ def _answer(
 
 
 def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
-    """The text in a column, or those of a list there."""
     value = record.value(column)
     if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
         return tuple(value)
@@ -126,19 +112,19 @@ def _chosen(
     record: ImportedRecord, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample
 ) -> str:
     """The answer of the option that a number or a text names."""
-    said = record.text(spec.column).strip()
+    chosen = record.text(spec.column).strip()
     by_text = {sample.choices[option.index].strip(): option for option in options}
-    if said in by_text:
-        return by_text[said].answer.strip()
+    if chosen in by_text:
+        return by_text[chosen].answer.strip()
     ordered = _ordered(options, spec.order)
-    places = [str(at) for at in range(spec.counted_from, spec.counted_from + len(ordered))]
-    if said.removesuffix(".0") not in places:
+    numbers = [str(at) for at in range(spec.counted_from, spec.counted_from + len(ordered))]
+    if chosen.removesuffix(".0") not in numbers:
         raise DataError(
-            f"{record.place}: {spec.column} says {said[:80]!r}, which is neither one of the "
-            f"numbers {places[0]} to {places[-1]} nor the text of a choice; correct the file, or "
+            f"{record.place}: {spec.column} says {chosen[:80]!r}, which is neither one of the "
+            f"numbers {numbers[0]} to {numbers[-1]} nor the text of a choice; correct the file, or "
             "map the column as `text`"
         )
-    return ordered[places.index(said.removesuffix(".0"))].answer.strip()
+    return ordered[numbers.index(chosen.removesuffix(".0"))].answer.strip()
 
 
 def _ordered(options: Sequence[Option], order: str) -> list[Option]:
@@ -164,13 +150,13 @@ def _values(
 
 
 def _content(record: ImportedRecord, column: str, *, count: int) -> dict[str, Any] | list[Any]:
-    """The list or object in a column, as it is nested there or written as JSON."""
+    """The list or object in a column, nested or written as JSON."""
     value = record.value(column)
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            value = {str(at): part for at, part in enumerate(by_place(value, count), 1)}
+            value = {str(at): part for at, part in enumerate(numbers_by_option(value, count), 1)}
     if not isinstance(value, dict | list):
         raise ValueError(f"{column} holds neither a JSON list nor an object")
     return value
@@ -179,7 +165,7 @@ def _content(record: ImportedRecord, column: str, *, count: int) -> dict[str, An
 def _keyed(
     content: Mapping[str, Any], spec: _Scored, *, options: Sequence[Option], sample: Sample
 ) -> list[float]:
-    """The numbers of an object, by the numbers or the texts of the choices."""
+    """The numbers of an object whose keys are the numbers or the texts of the choices."""
     ordered = _ordered(options, spec.order)
     by_number = {str(at): option for at, option in enumerate(ordered, spec.counted_from)}
     by_text = {sample.choices[option.index].strip(): option for option in options}

@@ -1,8 +1,8 @@
-"""Stored option probabilities in the layout of Hu et al. 2022: a CSV row an item and order.
+"""Option probabilities in the format of Hu et al. 2022 to answers: a CSV row for an item and order.
 
-A row has the item as it was posed, with its options in the order of its `seed`, and the
-probability of each place; these decide, and not what the file says was answered. Rows of the
-control without stories are told by their content; a file's name says nothing.
+A row has the item, its options in the order of its `seed`, and a probability for each option. The
+probabilities are the answer, not the file's column `answer`. The content of a row shows whether it
+belongs to the control without stories; a file's name does not matter.
 """
 
 import csv
@@ -18,10 +18,9 @@ from harness.data.readers.hu2022 import COLUMNS, PosedItem, posed_item
 from harness.errors import DataError
 from harness.importers.answers import (
     FileAnswers,
-    StatedAnswer,
     StoredAnswer,
-    by_place,
-    of_probabilities,
+    numbers_by_option,
+    scores_of_probabilities,
 )
 from harness.importers.lookup import SampleLookup
 from harness.parts import Message
@@ -31,75 +30,70 @@ from harness.storage.tables import TableRow, read_rows
 LOOKS_FOR = "a CSV file with the columns phenomenon, randomized_option_order and distribution"
 
 SCENARIO, WITHOUT_STORY = "scenario", "without_story"
-_OTHERWISE = "whose `answer` or `correct` is not what the probabilities say: these count"
+_CONTRADICTED = "whose `answer` or `correct` is not what the probabilities say: these count"
 _MARKS = {"phenomenon", "randomized_option_order", "distribution"}
-# What stands where numbers are missing, as pandas and Python write it.
+# A missing distribution in the notation of pandas and Python.
 _NO_NUMBER = r"""['"]?[0-9]+['"]?\s*:\s*(?:nan|none)"""
 _NOTHING = re.compile(rf"|nan|none|\{{(?:\s*{_NO_NUMBER}\s*,?)*\s*\}}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A row, the item on it and the sample it is about."""
-
     row: TableRow
     item: PosedItem
     sample: Sample
 
     @property
     def is_control(self) -> bool | None:
-        """Whether it was posed without its story; null where that makes no difference."""
+        """Whether it lacks its story; None where the item is the same without it."""
         texts = [self.sample.fields.get(name) for name in (SCENARIO, WITHOUT_STORY)]
         return None if len(set(texts) - {None}) == 1 else texts[1] == self.item.scenario
 
 
 def recognises(text: str) -> bool:
-    """Whether a file's text is in this layout, broken or not."""
+    """Whether a file's text is in this format, damaged or not."""
     header = next(csv.reader(text.lstrip("\ufeff").splitlines()[:1]), [])
     return set(header) >= _MARKS
 
 
-def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
-    """The answers of a file; a row without probabilities counts as not in it."""
+def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
+    """The answers of a file; a row without probabilities counts as missing."""
     rows = read_rows(path, (*COLUMNS, "distribution"))
-    lines = [_line(row, posed) for row in rows if row.cells.get("is_example") != "True"]
-    told: Counter[str] = Counter({"of examples in prompts: left out": len(rows) - len(lines)})
+    lines = [_line(row, lookup) for row in rows if row.cells.get("is_example") != "True"]
+    counts: Counter[str] = Counter({"of examples in prompts: left out": len(rows) - len(lines)})
     answers = []
     for line, is_control in zip(lines, _controls(lines), strict=True):
         if _NOTHING.fullmatch(line.row.cells["distribution"].strip()):
-            told["without probabilities: missing"] += 1
+            counts["without probabilities: missing"] += 1
         elif is_control is None:
-            told["of the control, as the story itself reads: left out, as published"] += 1
+            counts["of the control, as the story itself reads: left out, as published"] += 1
         else:
-            answers.append(_answer(line, posed, is_control=is_control))
-            told[_OTHERWISE] += _is_contradicted(line, answers[-1])
-    return FileAnswers(
-        tuple(answers),
-        tuple(StatedAnswer(path, what, count) for what, count in told.items() if count),
-    )
+            answers.append(_answer(line, lookup, is_control=is_control))
+            counts[_CONTRADICTED] += _is_contradicted(line, answers[-1])
+    return FileAnswers.of(path, answers, counts)
 
 
-def _line(row: TableRow, posed: SampleLookup) -> _Line:
-    """The sample that a row is about: of its group, with its content and its options."""
+def _line(row: TableRow, lookup: SampleLookup) -> _Line:
+    """A row with the sample of its group, content and options."""
     item = posed_item(row)
     same = [
         sample
         for name in (SCENARIO, WITHOUT_STORY)
-        for sample in posed.having({name: item.scenario}, item.group)
+        for sample in lookup.having({name: item.scenario}, item.group)
         if sample.choices == item.options and sample.gold == item.right
     ]
     if not same:
-        raise posed.unknown(item.place, f"{item.id} with these words and options")
+        raise lookup.unknown(item.place, f"{item.id} with these words and options")
     own = [sample for sample in same if sample.id == item.id]
     return _Line(row, item, (own or same)[0])
 
 
 def _controls(lines: Sequence[_Line]) -> Iterator[bool | None]:
-    """Whether each row belongs to the control; null for one that is left out of it.
+    """Whether each row belongs to the control; None for a row that the control leaves out.
 
-    Leaving out the story changed nothing in some items; the published control is without them.
-    Where a phenomenon's rows of one order are otherwise all of the control, so are these; where
-    there are both, the first such row of an item has the story.
+    Some items are the same without their story; the published control leaves them out. Where all
+    other rows of a phenomenon and order belong to the control, so do theirs; where there are both
+    kinds, the first such row of an item has the story.
     """
     kinds = {(line.item.group, line.item.seed, line.is_control) for line in lines}
     seen: set[tuple[str, int]] = set()
@@ -115,17 +109,17 @@ def _controls(lines: Sequence[_Line]) -> Iterator[bool | None]:
         yield None if is_left_out else is_control
 
 
-def _answer(line: _Line, posed: SampleLookup, *, is_control: bool) -> StoredAnswer:
+def _answer(line: _Line, lookup: SampleLookup, *, is_control: bool) -> StoredAnswer:
     row, choices = line.row, tuple(str(place) for place, _ in enumerate(line.item.order, 1))
     try:
-        values = by_place(row.cells["distribution"], len(choices))
-        scores = of_probabilities(values, choices)
+        values = numbers_by_option(row.cells["distribution"], len(choices))
+        scores = scores_of_probabilities(values, choices)
     except ValueError as error:
         raise DataError(f"{row.place}: distribution: {error}; get the file again") from error
     return StoredAnswer(
         place=row.place,
         sample_id=line.sample.id,
-        variant=_variant(line, posed, is_control=is_control),
+        variant=_variant(line, lookup, is_control=is_control),
         messages=(Message("user", row.cells["prompt"]),),
         choices=choices,
         scores=scores,
@@ -133,17 +127,17 @@ def _answer(line: _Line, posed: SampleLookup, *, is_control: bool) -> StoredAnsw
     )
 
 
-def _variant(line: _Line, posed: SampleLookup, *, is_control: bool) -> str:
-    """The variant that lays out the options in the order of the row, which is that of its seed."""
+def _variant(line: _Line, lookup: SampleLookup, *, is_control: bool) -> str:
+    """The variant that shows the options in the order of the row's seed."""
     item = line.item
-    found = [
+    names = [
         name
-        for name, spec in posed.task.variants.items()
+        for name, spec in lookup.task.variants.items()
         if spec.choice is not None
         and (spec.choice.order, spec.choice.answers) == (item.seed, "number")
         and (WITHOUT_STORY in spec.needs) == is_control
     ]
-    if not found:
+    if not names:
         raise DataError(
             f"{item.place}: seed {item.seed}, but the task has no variant that asks for a number "
             f"in order {item.seed}{' without the story' * is_control}; leave the file out"
@@ -154,17 +148,17 @@ def _variant(line: _Line, posed: SampleLookup, *, is_control: bool) -> str:
             f"{item.place}: options in order {list(item.order)}, while order {item.seed} of sample "
             f"{line.sample.id} is {list(order)}; name the data it belongs to with --data"
         )
-    return found[0]
+    return names[0]
 
 
 def _is_contradicted(line: _Line, answer: StoredAnswer) -> bool:
-    """Whether a file names another answer than the likeliest, or calls it otherwise than it is."""
+    """Whether the file's `answer` or `correct` contradicts the most probable option."""
     cells, values = line.row.cells, [score.logprob for score in answer.scores]
     likeliest = {str(place) for place, v in enumerate(values, 1) if v == max(values)}
-    said = cells.get("answer", "").strip().removesuffix(".0")
+    answered = cells.get("answer", "").strip().removesuffix(".0")
     correct = {"true": True, "1": True, "false": False, "0": False}.get(
         cells.get("correct", "").strip().casefold()
     )
-    is_other = bool(said) and said not in likeliest
+    is_other = bool(answered) and answered not in likeliest
     is_right = str(int(cells["randomized_true_answer"])) in likeliest
     return is_other or (correct is not None and len(likeliest) == 1 and correct != is_right)

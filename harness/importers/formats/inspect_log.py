@@ -1,7 +1,7 @@
-"""Logs of Inspect (.eval and .json) to answers, read with its own library.
+"""Logs of Inspect (.eval and .json) to answers, read with Inspect's own library.
 
-What is asked is told by the messages, which must be a prompt of this program, or by the sample's
-id; several epochs are several replies.
+The messages, if they are a prompt of this program, or the sample's id decide what was asked.
+Several epochs are several replies.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import Sample
 from harness.errors import DataError, ModelError
-from harness.importers.answers import FileAnswers, StatedAnswer, StoredAnswer
-from harness.importers.lookup import SampleLookup, wording
-from harness.importers.record import ImportedRecord, Place, distinct_sources, places
+from harness.importers.answers import FileAnswers, StoredAnswer
+from harness.importers.lookup import SampleLookup, prompt_text
+from harness.importers.record import ImportedRecord, Match, distinct_sources, matches
 from harness.parts import Message
 from harness.specs.imports import MapSpec
 
@@ -27,33 +27,31 @@ _ROLES = ("system", "user", "assistant")
 
 
 def recognises(text: str) -> bool:
-    """Whether a file's text, or the beginning of a zipped one, is in this layout."""
+    """Whether a file's text, or the beginning of a zipped file, is in this format."""
     return text.startswith(ZIPPED) or (
         text.lstrip().startswith("{") and '"inspect_ai"' in text and '"eval"' in text
     )
 
 
-def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
-    """The answers of a log; a sample that ended in an error counts as not in it."""
+def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
+    """The answers of a log; a sample that ended in an error counts as missing."""
     log = _log(path)
     samples: Sequence[EvalSample] = log.samples or ()
-    wanted = [part for part in samples if _is_wanted(_record(part, path), spec)]
-    ended = [part for part in wanted if part.error is None and part.output.choices]
+    selected = [sample for sample in samples if _record(sample, path).is_selected(spec)]
+    answered = [sample for sample in selected if sample.error is None and sample.output.choices]
     by_id: dict[str, list[EvalSample]] = {}
-    for part in sorted(ended, key=lambda part: part.epoch):
-        by_id.setdefault(str(part.id), []).append(part)
-    found = [_places(parts[0], path, posed=posed, spec=spec) for parts in by_id.values()]
+    for sample in sorted(answered, key=lambda sample: sample.epoch):
+        by_id.setdefault(str(sample.id), []).append(sample)
+    matched = [_matches(epochs[0], path, lookup=lookup, spec=spec) for epochs in by_id.values()]
     answers = [
-        _answer(parts, path, posed=posed, place=place, model=log.eval.model)
-        for parts, place in zip(by_id.values(), distinct_sources(found), strict=True)
+        _answer(epochs, path, lookup=lookup, match=match, model=log.eval.model)
+        for epochs, match in zip(by_id.values(), distinct_sources(matched), strict=True)
     ]
     counts = {
-        "not of the map's `only`: left out": len(samples) - len(wanted),
-        "ended in an error, without an answer: missing": len(wanted) - len(ended),
+        "not of the map's `only`: left out": len(samples) - len(selected),
+        "ended in an error, without an answer: missing": len(selected) - len(answered),
     }
-    return FileAnswers(
-        tuple(answers), tuple(StatedAnswer(path, w, n) for w, n in counts.items() if n)
-    )
+    return FileAnswers.of(path, answers, counts)
 
 
 def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need not be there
@@ -80,21 +78,16 @@ def _record(part: "EvalSample", path: Path) -> ImportedRecord:
     )
 
 
-def _is_wanted(record: ImportedRecord, spec: MapSpec | None) -> bool:
-    only = spec.only if spec else None
-    return only is None or record.text(only.column) == only.value
-
-
-def _places(
-    part: "EvalSample", path: Path, *, posed: SampleLookup, spec: MapSpec | None
-) -> list[Place]:
+def _matches(
+    part: "EvalSample", path: Path, *, lookup: SampleLookup, spec: MapSpec | None
+) -> list[Match]:
     record = _record(part, path)
-    prompts = [wording(_asked(part, place=record.place)), str(record.content["input"])]
-    return places(record, posed, spec=spec, prompts=[text for text in prompts if text])
+    prompts = [prompt_text(_asked(part, place=record.place)), str(record.content["input"])]
+    return matches(record, lookup, spec=spec, prompts=[text for text in prompts if text])
 
 
 def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
-    """The turns before the model's last one."""
+    """The messages before the model's last one."""
     turns = list(part.messages)
     last = max(
         (at for at, turn in enumerate(turns) if turn.role == "assistant"), default=len(turns)
@@ -105,15 +98,15 @@ def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
 
 
 def _answer(
-    parts: "Sequence[EvalSample]", path: Path, *, posed: SampleLookup, place: Place, model: str
+    parts: "Sequence[EvalSample]", path: Path, *, lookup: SampleLookup, match: Match, model: str
 ) -> StoredAnswer:
-    variant, sample = place
+    variant, sample = match
     where = f"{path}, sample {parts[0].id}"
     asked = [_asked(part, place=where) for part in parts]
     if any(other != asked[0] for other in asked):
         raise DataError(f"{where}: asked differently in its epochs; import them apart")
     texts = [choice.message.text for part in parts for choice in part.output.choices]
-    letters = _letters(parts[0], posed, variant=variant, sample=sample)
+    letters = _letters(parts[0], lookup, variant=variant, sample=sample)
     return StoredAnswer(
         place=where,
         sample_id=sample.id,
@@ -125,10 +118,10 @@ def _answer(
 
 
 def _letters(
-    part: "EvalSample", posed: SampleLookup, *, variant: str, sample: Sample
+    part: "EvalSample", lookup: SampleLookup, *, variant: str, sample: Sample
 ) -> dict[str, str]:
-    """What each letter of Inspect's multiple choice stands for, as this variant answers."""
-    answers = {sample.choices[o.index]: o.answer.strip() for o in posed.options(variant, sample)}
+    """The variant's answer for each letter of Inspect's multiple choice."""
+    answers = {sample.choices[o.index]: o.answer.strip() for o in lookup.options(variant, sample)}
     choices = part.choices or []
     if not choices or sorted(choices) != sorted(answers):
         return {}
@@ -136,6 +129,6 @@ def _letters(
 
 
 def _option(text: str, letters: dict[str, str]) -> str:
-    """The option that a text names by its letter, as Inspect asks for; else the text as it is."""
-    found = _LETTER.fullmatch(text.strip().rpartition("\n")[2].strip())
-    return letters.get(found[1], text) if found else text
+    """The option whose letter is the text's last line, in Inspect's form; else the whole text."""
+    letter = _LETTER.fullmatch(text.strip().rpartition("\n")[2].strip())
+    return letters.get(letter[1], text) if letter else text

@@ -1,7 +1,7 @@
 """Sample logs of lm-evaluation-harness (samples_TASK_*.jsonl) to answers.
 
-Log-likelihoods of continuations become scores of choices, generated texts become texts. What is
-asked is told by the context, which must be a prompt of this program, or by the id in `doc`.
+Log-likelihoods of continuations become scores of choices, generated texts become texts. The
+context, if it is a prompt of this program, or the id in `doc` decides what was asked.
 """
 
 import json
@@ -13,9 +13,9 @@ import msgspec
 
 from harness.core import Sample
 from harness.errors import DataError
-from harness.importers.answers import FileAnswers, StatedAnswer, StoredAnswer, of_logprobs
-from harness.importers.lookup import SampleLookup, wording
-from harness.importers.record import ImportedRecord, distinct_sources, places
+from harness.importers.answers import FileAnswers, StoredAnswer, scores_of_logprobs
+from harness.importers.lookup import SampleLookup, prompt_text
+from harness.importers.record import ImportedRecord, distinct_sources, matches
 from harness.parts import ChoiceScore, Message
 from harness.specs.imports import MapSpec
 
@@ -31,7 +31,7 @@ class _Line(msgspec.Struct):
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """One request: a context, and the continuation that was scored or how to generate."""
+    """One request: a context, its continuation (None for generation) and the replies."""
 
     context: tuple[Message, ...]
     continuation: str | None
@@ -39,40 +39,38 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 def recognises(text: str) -> bool:
-    """Whether a file's text is in this layout, broken or not."""
+    """Whether a file's text is in this format, damaged or not."""
     line = text.lstrip().partition("\n")[0]
     marks = ('"doc_id"', '"arguments"', '"resps"')
     return line.startswith("{") and all(mark in line for mark in marks)
 
 
-def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
-    """The answers of a log; of several filters of one reply the first stands for all."""
+def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
+    """The answers of a log; of several filters of one reply the first one counts."""
     numbered = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     read = [_line(f"{path}:{number}", line) for number, line in numbered]
     kept = [
         (record, line)
         for record, line in read
-        if line.filter == read[0][1].filter and _is_wanted(record, spec)
+        if line.filter == read[0][1].filter and record.is_selected(spec)
     ]
     asked = [_asked(line, place=record.place) for record, line in kept]
-    found = [
-        places(record, posed, spec=spec, prompts=(wording(parts[0].context),))
+    matched = [
+        matches(record, lookup, spec=spec, prompts=(prompt_text(parts[0].context),))
         for (record, _), parts in zip(kept, asked, strict=True)
     ]
-    answers = [
-        _answer(record.place, parts, posed, variant=variant, sample=sample)
+    answers = (
+        _answer(record.place, parts, lookup, variant=variant, sample=sample)
         for (record, _), parts, (variant, sample) in zip(
-            kept, asked, distinct_sources(found), strict=True
+            kept, asked, distinct_sources(matched), strict=True
         )
-    ]
-    told = StatedAnswer(
-        path, "of another filter, or not of the map's `only`: left out", len(read) - len(kept)
     )
-    return FileAnswers(tuple(answers), (told,) if told.rows else ())
+    left_out = "of another filter, or not of the map's `only`: left out"
+    return FileAnswers.of(path, answers, {left_out: len(read) - len(kept)})
 
 
 def _line(place: str, line: str) -> tuple[ImportedRecord, _Line]:
-    """A line as a record and as what this layout needs of it."""
+    """A line as a record, and as the fields that this format needs."""
     try:
         content = json.loads(line)
         return ImportedRecord(place, content), msgspec.convert(content, _Line)
@@ -80,21 +78,16 @@ def _line(place: str, line: str) -> tuple[ImportedRecord, _Line]:
         raise DataError(f"{place}: not {LOOKS_FOR} ({error}); get the file again") from error
 
 
-def _is_wanted(record: ImportedRecord, spec: MapSpec | None) -> bool:
-    only = spec.only if spec else None
-    return only is None or record.text(only.column) == only.value
-
-
 def _asked(line: _Line, *, place: str) -> list[_Asked]:
-    """The requests of a line, without those that have no context where others have one."""
+    """The requests of a line; those without a context are left out where others have one."""
     pairs = line.arguments
     if isinstance(pairs, dict):
         pairs = [[*part.values()] if isinstance(part, dict) else part for part in pairs.values()]
     if not isinstance(pairs, list) or len(pairs) != len(line.resps) or not pairs:
         raise DataError(f"{place}: arguments and resps are not of one length; get the file again")
-    found = [_request(part, line.resps[at], place=place) for at, part in enumerate(pairs)]
-    # acc_mutual_info scores every continuation once more by itself.
-    return [part for part in found if wording(part.context)] or found
+    requests = [_request(part, line.resps[at], place=place) for at, part in enumerate(pairs)]
+    # acc_mutual_info scores every continuation once more without the context.
+    return [part for part in requests if prompt_text(part.context)] or requests
 
 
 def _request(pair: object, replies: list[Any], *, place: str) -> _Asked:
@@ -111,7 +104,7 @@ def _request(pair: object, replies: list[Any], *, place: str) -> _Asked:
 
 
 def _messages(context: object, *, place: str) -> tuple[Message, ...]:
-    """The turns of a context: one of the user's, or those of a chat that is written as JSON."""
+    """The messages of a context: those of a chat in JSON, else one user message."""
     if isinstance(context, list) and len(context) == 1:
         context = context[0]
     if not isinstance(context, str):
@@ -125,7 +118,7 @@ def _messages(context: object, *, place: str) -> tuple[Message, ...]:
 
 
 def _answer(
-    place: str, asked: Sequence[_Asked], posed: SampleLookup, *, variant: str, sample: Sample
+    place: str, asked: Sequence[_Asked], lookup: SampleLookup, *, variant: str, sample: Sample
 ) -> StoredAnswer:
     messages = asked[0].context
     if any(part.context != messages for part in asked):
@@ -133,7 +126,7 @@ def _answer(
     if asked[0].continuation is None:
         texts = tuple(str(reply) for reply in asked[0].replies)
         return StoredAnswer(place, sample.id, variant, messages, texts=texts)
-    ordered = _in_order(asked, posed, place=place, variant=variant, sample=sample)
+    ordered = _in_order(asked, lookup, place=place, variant=variant, sample=sample)
     choices = tuple(part.continuation or "" for part in ordered)
     return StoredAnswer(
         place,
@@ -146,26 +139,26 @@ def _answer(
 
 
 def _in_order(
-    asked: Sequence[_Asked], posed: SampleLookup, *, place: str, variant: str, sample: Sample
+    asked: Sequence[_Asked], lookup: SampleLookup, *, place: str, variant: str, sample: Sample
 ) -> list[_Asked]:
-    """The scored continuations in the order the variant shows its options in."""
-    wanted = [option.answer.strip() for option in posed.options(variant, sample)]
-    found = {(part.continuation or "").strip(): part for part in asked}
-    if sorted(found) != sorted(wanted) or len(asked) != len(wanted):
+    """The scored continuations in the order in which the variant shows its options."""
+    wanted = [option.answer.strip() for option in lookup.options(variant, sample)]
+    scored = {(part.continuation or "").strip(): part for part in asked}
+    if sorted(scored) != sorted(wanted) or len(asked) != len(wanted):
         raise DataError(
-            f"{place}: it scores {', '.join(map(repr, found))}, while the answers of {variant} of "
+            f"{place}: it scores {', '.join(map(repr, scored))}, while the answers of {variant} of "
             f"sample {sample.id} are {', '.join(map(repr, wanted)) or 'texts, not choices'}; "
             "say the variant in a map, with --map"
         )
-    return [found[answer] for answer in wanted]
+    return [scored[answer] for answer in wanted]
 
 
 def _scores(
     replies: Sequence[object], choices: Sequence[str], *, place: str
 ) -> tuple[ChoiceScore, ...]:
-    """The log-likelihoods: each a pair with whether it is the greedy one, as numbers or words."""
+    """The scores; each reply is a pair of a log-likelihood and whether it is the greedy answer."""
     try:
         values = [float(reply[0]) for reply in replies if isinstance(reply, list)]
-        return of_logprobs(values, choices)
+        return scores_of_logprobs(values, choices)
     except (ValueError, TypeError, IndexError) as error:
         raise DataError(f"{place}: resps: {error}; get the file again") from error

@@ -1,8 +1,7 @@
-"""Stored judge replies in the layout of the Topical-Chat release: a JSON list of rated replies.
+"""A judge model's replies in the format of the Topical-Chat release to answers: a JSON list.
 
-Each item holds what was rated, the whole prompt and every reply to it. What is rated is read in
-the prompt, where the criterion stands as "Name (low-high)" or as the form's "- Name:"; a file's
-name says nothing.
+Each item has the rated reply, the whole prompt and every answer to it. The prompt names the
+criterion as "Name (low-high)" or as the form's "- Name:"; a file's name does not matter.
 """
 
 import re
@@ -33,40 +32,39 @@ class _Item(msgspec.Struct):
 
 
 def recognises(text: str) -> bool:
-    """Whether a file's text is in this layout, broken or not."""
+    """Whether a file's text is in this format, damaged or not."""
     return text.lstrip().startswith("[") and '"all_responses"' in text
 
 
-def read(path: Path, text: str, posed: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
-    """The answers of a file; an item without any reply counts as not in it."""
+def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
+    """The answers of a file; an item without any reply counts as missing."""
     try:
         items = msgspec.json.decode(text, type=list[_Item])
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: not {LOOKS_FOR}: {error}; get the file again") from error
     numbered = [(f"{path}, item {number}", item) for number, item in enumerate(items, 1)]
     return FileAnswers(
-        tuple(_answer(item, posed, place=place) for place, item in numbered if item.all_responses)
+        tuple(_answer(item, lookup, place=place) for place, item in numbered if item.all_responses)
     )
 
 
-def _answer(item: _Item, posed: SampleLookup, *, place: str) -> StoredAnswer:
+def _answer(item: _Item, lookup: SampleLookup, *, place: str) -> StoredAnswer:
     fields = shown(item.source, item.context, item.system_output)
-    if not (samples := posed.having(fields, item.system_id)):
-        raise posed.unknown(place, f"of {item.system_id!r}")
+    if not (samples := lookup.having(fields, item.system_id)):
+        raise lookup.unknown(place, f"of {item.system_id!r}")
     return StoredAnswer(
         place=place,
         sample_id=samples[0].id,
-        variant=_variant(item.prompt, posed.task.variants, place=place),
+        variant=_variant(item.prompt, lookup.task.variants, place=place),
         messages=(Message("user", item.prompt),),
         texts=tuple(item.all_responses),
     )
 
 
 def _variant(prompt: str, variants: Collection[str], *, place: str) -> str:
-    """The variant that the first criterion of a prompt names."""
     known = {name.casefold(): name for name in variants}
-    for found in _CRITERION.finditer(prompt):
-        if (name := found[1].casefold()) in known:
+    for criterion in _CRITERION.finditer(prompt):
+        if (name := criterion[1].casefold()) in known:
             return known[name]
     raise DataError(
         f"{place}: its prompt names no criterion that is a variant of the task, as in "

@@ -136,7 +136,9 @@ class CachedClient:
         if self.terms.budget is None or self.price is None:
             return
         for key, response in found.items():
-            paid = [_counted(part, planned[key], self.price) for part in response.usage.each]
+            paid = [
+                _counted(part, planned[key], self.price) for part in response.usage.with_superseded
+            ]
             self.terms.budget.count(key, fsum(paid))
 
     def _settle(self, asked: Request, response: Response) -> None:

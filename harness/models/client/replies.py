@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from harness.core import Request, Response
 from harness.models.client.retry import PartialReply, PermanentError
-from harness.parts import NO_REPLY, Failure, Reason, Usage, added
+from harness.parts import NO_REPLY, Failure, Reason, Usage, total_usage
 
 Ask = Callable[[Request], Awaitable[Response]]
 RepliesByKey = MutableMapping[str, list[Response]]
@@ -30,7 +30,7 @@ async def collect_n(request: Request, heard: RepliesByKey, ask: Ask) -> Response
         reply = Response(request.key, failure=why, usage=error.usage)
     replies.append(reply)
     if len(replies) < request.decoding.n and not _never_came(reply):
-        return PartialReply(added([reply.usage for reply in replies]))
+        return PartialReply(total_usage([reply.usage for reply in replies]))
     return merge(request, heard.pop(request.key))
 
 
@@ -57,7 +57,7 @@ def merge(request: Request, replies: Sequence[Response]) -> Response:
         failure=failed[0].failure if failed else None,
         lost=() if failed else tuple(part.failure.reason for part in without if part.failure),
         served=next((reply.served for reply in replies if reply.served), None),
-        usage=added([reply.usage for reply in replies]),
+        usage=total_usage([reply.usage for reply in replies]),
     )
     if failed:
         return whole

@@ -32,7 +32,7 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.executor import BackgroundExecutor, Completed, Worker
 from harness.models.client.limiter import CallOutcome, CircuitBreaker, ConcurrencyLimiter
-from harness.parts import UNCHARGED, UNTOLD, Failure, Reason, Usage, added
+from harness.parts import UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 
 _log = logging.getLogger(__name__)
 LONG_PAUSE_S = 5.0
@@ -87,7 +87,7 @@ class RetryableError(Exception):
         retry_after_s: float | None = None,
         *,
         is_turned_away: bool = False,
-        usage: Usage = UNTOLD,
+        usage: Usage = UNKNOWN_USAGE,
     ) -> None:
         """Keep the message, the seconds to wait where they were asked for, and the charge."""
         super().__init__(message)
@@ -99,7 +99,7 @@ class RetryableError(Exception):
 class PermanentError(Exception):
     """A failure that asking again would not mend; `usage` is what the call was charged."""
 
-    def __init__(self, reason: Reason, message: str, *, usage: Usage = UNTOLD) -> None:
+    def __init__(self, reason: Reason, message: str, *, usage: Usage = UNKNOWN_USAGE) -> None:
         """Keep the reason, the message and the usage of the response it becomes."""
         super().__init__(message)
         self.reason = reason
@@ -241,7 +241,9 @@ class _Attempt:
             self._failed(error, took_s=_now() - began)
             raise
         except PermanentError as error:
-            response = self._without(error.reason, str(error), added([self._begun, error.usage]))
+            response = self._without(
+                error.reason, str(error), total_usage([self._begun, error.usage])
+            )
         self._gate.leave(CallOutcome.SETTLED, keeps_place=True)
         return Completed(self._accounted(response), keeps_place=True)
 
@@ -320,8 +322,8 @@ class _Attempt:
         """A response that tells what other attempts were charged, and how many do not say."""
         if not self._spent:
             return response
-        told = [usage for usage in self._spent if usage.is_told]
-        whole = added([response.usage, *told])
+        told = [usage for usage in self._spent if usage.is_known]
+        whole = total_usage([response.usage, *told])
         untold = (whole.unanswered or 0) + len(self._spent) - len(told)
         return replace(response, usage=replace(whole, unanswered=untold or UNSET))
 

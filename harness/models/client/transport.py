@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from harness.parts import UNCHARGED, UNTOLD, Usage
+from harness.parts import UNCHARGED, UNKNOWN_USAGE, Usage
 
 
 def http_client(library: ModuleType, connections: int) -> Any:  # noqa: ANN401 - openai's or anthropic's
@@ -49,7 +49,7 @@ def usage_of(error: BaseException) -> Usage:
         if isinstance(found, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             return UNCHARGED
         found = found.__cause__
-    return UNTOLD
+    return UNKNOWN_USAGE
 
 
 def describe(error: BaseException) -> str:

@@ -142,7 +142,7 @@ def test_no_warning_without_cause(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         ({CONTEXT: {"current": TURN, "emphasis": {"rosa": "one"}}}, "Expected `array`"),
         ({CONTEXT: {"current": TURN, "emphasis": MEANT, "by": 1}}, "unknown field `by`"),
         ({CONTEXT: {"current": "rosa promised", "emphasis": MEANT}}, "begin with '0: ' or '1: '"),
-        ({CONTEXT: {"current": TURN, "emphasis": {"pia": ["she?"]}}}, "'pia' stands nowhere"),
+        ({CONTEXT: {"current": TURN, "emphasis": {"pia": ["she?"]}}}, "'pia' is not in"),
         ({CONTEXT: {"current": TURN, "emphasis": {"rosa": []}}}, "or has no implication"),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_control_that_left_nothing_out_is_none(tmp_path: Path) -> None:
         ({"randomized_option_order": "[print(3)]"}, "says '[print(3)]', not a list"),
         ({"original_labels_complex": "[]"}, "original_labels_complex says '[]', not a list"),
         ({"randomized_labels_complex": repr(list(LABELS))}, "is not original_labels_complex in"),
-        ({"randomized_true_answer": "1"}, "is 1, while Correct... labels stand at [3]"),
+        ({"randomized_true_answer": "1"}, "is 1, while Correct... labels are at [3]"),
     ],
     ids=str,
 )
@@ -119,7 +119,7 @@ def test_a_row_at_odds_with_itself_is_refused_with_its_line(
 def test_two_right_options_are_refused(tmp_path: Path) -> None:
     row = posed(0, labels=("CorrectLiteral", *LABELS[1:]))
 
-    with pytest.raises(DataError, match=r"is 3, while Correct\.\.\. labels stand at \[2, 3\]"):
+    with pytest.raises(DataError, match=r"is 3, while Correct\.\.\. labels are at \[2, 3\]"):
         read([write(tmp_path / "p.csv", row)], None)
 
 
@@ -134,7 +134,7 @@ def test_two_right_options_are_refused(tmp_path: Path) -> None:
         ("Options:", "Choices:", "does not end with Options: or Punchlines:"),
         ("Answer:", "Answer: 3", "(its last line is 'Answer: 3')"),
         ("She is cold.", "She is\ncold.", "3 options of a line each"),
-        ("3) She is cold.", f"3) {OPTIONS[0]} ", "is there twice; make them differ"),
+        ("3) She is cold.", f"3) {OPTIONS[0]} ", "occurs twice; make them differ"),
     ],
 )
 def test_a_prompt_without_all_its_options_is_refused(
@@ -179,8 +179,8 @@ def test_files_that_disagree_on_an_item_are_both_named(
 @pytest.mark.parametrize(
     ("seeds", "fact"),
     [
-        ([0, 1, 3, 4], "irony-7 is there with seeds [0, 1, 3, 4], not [0, 1, 2, 3, 4]"),
-        ([0, 1, 2, 3, 4, 4], "irony-7 with seed 4 stands in"),
+        ([0, 1, 3, 4], "irony-7 is here with seeds [0, 1, 3, 4], not [0, 1, 2, 3, 4]"),
+        ([0, 1, 2, 3, 4, 4], "irony-7 with seed 4 is in"),
     ],
 )
 def test_each_item_has_every_seed_once(tmp_path: Path, seeds: list[int], fact: str) -> None:
@@ -205,7 +205,7 @@ def test_a_control_poses_the_item_as_the_story_does(
 
 
 def test_a_control_without_its_story_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="irony-7 is there without its story alone"):
+    with pytest.raises(DataError, match="irony-7 is here without its story only"):
         read(release(tmp_path, CONTROLS, kind="_no-story"), None)
 
 

@@ -284,7 +284,7 @@ def test_a_context_may_be_blank(tmp_path: Path) -> None:
 
 
 def test_a_repeated_row_is_refused_with_both_places(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"csv:4: same sample as .*csv:2"):
+    with pytest.raises(DataError, match=r"csv:4: id .* is also that of .*csv:2"):
         read(table(tmp_path, OWN, OTHER, OWN), None)
 
 

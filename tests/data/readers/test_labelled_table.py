@@ -111,7 +111,7 @@ def test_of_texts_with_the_same_words_the_first_counts_and_a_dispute_is_flagged(
         ("Reeds burn.", ("disputed_label",)),
         ("Rain.", ()),
     ]
-    assert "2 of 4 rows left out: a text that stands there already" in caplog.text
+    assert "2 of 4 rows left out: a repeated text" in caplog.text
 
 
 @pytest.mark.parametrize(

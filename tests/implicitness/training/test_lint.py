@@ -11,8 +11,7 @@ from support.training_pairs import invented
 
 from harness.implicitness.pairs import TrainingPair, read_pairs
 from harness.implicitness.training.lint import LintLimits, LintMeasure, measures
-from harness.storage.layouts import FileFormat
-from harness.storage.table_files import read_table
+from harness.storage.tables import FileFormat, read_table
 from harness.text.dedup import normal
 
 SHIPPED = Path(__file__).parents[3] / "harness/implicitness/data/pairs.jsonl"

@@ -13,7 +13,7 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 
 from harness.models.client.transport import describe, http_client, post, usage_of
-from harness.parts import UNCHARGED, UNTOLD, Usage
+from harness.parts import UNCHARGED, UNKNOWN_USAGE, Usage
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}
 LIBRARIES = [(openai, "AsyncOpenAI"), (anthropic, "AsyncAnthropic")]
@@ -68,4 +68,4 @@ def test_a_call_whose_reply_broke_off_may_have_cost_something(
     library: ModuleType, name: str, fault: str
 ) -> None:
     with StubServer(Script(faults={"": (fault,)}, late_s=0.4)) as stub:
-        assert charged(library, name, stub.url, timeout_s=0.2) == UNTOLD
+        assert charged(library, name, stub.url, timeout_s=0.2) == UNKNOWN_USAGE

@@ -162,7 +162,7 @@ def test_what_was_asked_for_again_counts_each_time_that_it_was_paid(tmp_path: Pa
 
     # Four answers and eight refusals at 2 each.
     assert budget.spent_usd == 24.0
-    assert [part.cost_usd for part in found[requests()[0].key].usage.each] == [2.0] * 3
+    assert [part.cost_usd for part in found[requests()[0].key].usage.with_superseded] == [2.0] * 3
 
 
 def test_a_batch_whose_price_is_not_known_counts_alike_when_it_ends_and_when_it_is_stored(

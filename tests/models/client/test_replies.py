@@ -18,7 +18,7 @@ from harness.models.client.replies import (
     truncated,
 )
 from harness.models.client.retry import PartialReply, PermanentError
-from harness.parts import Decoding, Message, Reason, Usage, added
+from harness.parts import Decoding, Message, Reason, Usage, total_usage
 
 ASKED = Request("s", "base", "answer", "m", (Message("user", "Hello"),), Decoding(n=3))
 
@@ -41,7 +41,7 @@ async def told(replies: Sequence[Response | Exception], heard: RepliesByKey) -> 
         return found
 
     while isinstance(found := await collect_n(ASKED, heard, ask), PartialReply):
-        assert found.usage == added([one.usage for one in heard[ASKED.key]])
+        assert found.usage == total_usage([one.usage for one in heard[ASKED.key]])
     return found
 
 

@@ -1,8 +1,19 @@
-"""Texts to pieces and back, articles and capitals."""
+"""Texts are split into words and joined again; articles and capitals fit; WordNet synonyms."""
 
 import pytest
 
-from harness.text.words import Piece, agreeing, cased, joined, pieces_of, starts_sentence, takes_an
+from harness.errors import SpecError
+from harness.text.words import (
+    Piece,
+    fix_article,
+    is_installed,
+    join_pieces,
+    match_case,
+    split_pieces,
+    starts_sentence,
+    synonyms,
+    takes_an,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,9 +28,9 @@ from harness.text.words import Piece, agreeing, cased, joined, pieces_of, starts
     ],
 )
 def test_a_text_is_its_pieces_put_together(text: str) -> None:
-    pieces, end = pieces_of(text)
+    pieces, end = split_pieces(text)
 
-    assert joined(pieces, end) == text
+    assert join_pieces(pieces, end) == text
 
 
 @pytest.mark.parametrize(
@@ -46,18 +57,18 @@ def test_an_goes_before_the_sound_of_a_vowel(word: str, is_an: bool) -> None:
     ],
 )
 def test_an_article_agrees_with_what_follows(said: str, at: int, meant: str) -> None:
-    assert joined(agreeing(pieces_of(said)[0], at)) == meant
+    assert join_pieces(fix_article(split_pieces(said)[0], at)) == meant
 
 
 @pytest.mark.parametrize(
     ("like", "found"), [("Big", "Large"), ("BIG", "LARGE"), ("big", "large"), ("I", "Large")]
 )
 def test_a_word_takes_the_capitals_of_the_one_it_replaces(like: str, found: str) -> None:
-    assert cased("large", like) == found
+    assert match_case("large", like) == found
 
 
 def test_a_sentence_starts_behind_a_full_stop_and_quotation_marks() -> None:
-    pieces, _ = pieces_of('Tea. "Now" or later')
+    pieces, _ = split_pieces('Tea. "Now" or later')
 
     assert [starts_sentence(pieces, at) for at in (0, 3, 5)] == [True, True, False]
 
@@ -66,3 +77,20 @@ def test_tags_and_names_of_a_network_are_no_words() -> None:
     assert [Piece("", word).is_word for word in ("tea", "@tea", "#tea", "!")] == [True] + [
         False
     ] * 3
+
+
+@pytest.mark.skipif(is_installed(), reason="a WordNet package is installed")
+def test_without_a_wordnet_the_error_says_what_to_install() -> None:
+    with pytest.raises(SpecError, match="no WordNet is installed; `pip install wn`"):
+        synonyms("adjective")
+
+
+@pytest.mark.skipif(not is_installed(), reason="no WordNet is installed")
+def test_a_word_is_no_synonym_of_its_own() -> None:
+    try:
+        lookup = synonyms("adjective")
+    except SpecError as error:
+        pytest.skip(f"the data of wn is missing: {error}")
+
+    assert "big" not in lookup("big")
+    assert "large" in lookup("big")

@@ -1,8 +1,8 @@
-"""Made texts go to the original whose words they share most, and to none that is too unlike."""
+"""Texts are equal by their words; edited texts find the originals that share most words."""
 
 import pytest
 
-from harness.text.dedup import nearest_originals
+from harness.text.dedup import HASH_LENGTH, fingerprint, nearest_originals, normal
 
 ORIGINALS = ("the mill stood empty for years", "we walked two hours for flour", "two hours")
 
@@ -43,3 +43,42 @@ def test_many_are_compared_as_few_are() -> None:
     made = [f"{text} extra" for text in reversed(originals)]
 
     assert nearest_originals(made, originals, likeness=0.6) == list(reversed(range(400)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The Kettle boils!", "the kettle   boils"),
+        ("It's late...", "it s late"),
+        ("\uff36\uff45\uff53\uff53", "vess"),  # full width
+        ("Stra\u00dfe", "STRASSE"),
+        ("caf\u00e9", "cafe\u0301"),  # composed and decomposed
+        ("snake_case", "snake case"),
+    ],
+)
+def test_case_marks_and_composition_do_not_matter(one: str, other: str) -> None:
+    assert normal(one) == normal(other)
+    assert fingerprint(one) == fingerprint(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("the kettle boils", "the kettle boiled"),
+        (
+            "\u05e9\u05dc\u05d5\u05dd",
+            "\u05d1\u05d5\u05e7\u05e8",
+        ),  # letters that are not Latin are words
+        ("\U0001f642", "\U0001f641"),  # for want of words, the marks
+        ("?", "!"),
+    ],
+)
+def test_different_words_are_different_texts(one: str, other: str) -> None:
+    assert normal(one) != normal(other)
+    assert fingerprint(one) != fingerprint(other)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\0", "\ud800", "a" * 10_000, "\u202eabc"])
+def test_every_text_has_a_fingerprint(text: str) -> None:
+    assert len(fingerprint(text)) == HASH_LENGTH
+    assert set(fingerprint(text)) <= set("0123456789abcdef")

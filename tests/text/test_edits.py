@@ -16,7 +16,7 @@ from harness.specs.transforms import (
     RandomSpec,
     SwapSpec,
 )
-from harness.text.edits import changed
+from harness.text.edits import edit_text
 from harness.text.words import takes_an
 
 FILES = sorted((shipped_home() / "configs/perturbations").glob("*.yaml"))
@@ -41,7 +41,7 @@ def named(name: str) -> LocalSpec:
 
 def made(text: str, name: str) -> set[str | None]:
     """All that some seeds make of a text."""
-    return {changed(text, named(name), Random(seed), wordnet=lambda _: ()) for seed in SEEDS}
+    return {edit_text(text, named(name), Random(seed), wordnet=lambda _: ()) for seed in SEEDS}
 
 
 LOCAL = [path.stem for path in FILES if not isinstance(spec_of(path), AskedSpec)]
@@ -50,14 +50,14 @@ LOCAL = [path.stem for path in FILES if not isinstance(spec_of(path), AskedSpec)
 @pytest.mark.parametrize("name", LOCAL)
 @pytest.mark.parametrize("text", ["", " ", "!?", "\U0001f600", "\u0645", "\0", "tea " * 2500])
 def test_any_text_is_changed_or_left_and_never_crashes(name: str, text: str) -> None:
-    found = changed(text, named(name), Random(0), wordnet=lambda _: ())
+    found = edit_text(text, named(name), Random(0), wordnet=lambda _: ())
 
     assert found is None or found != text
 
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_the_same_seed_makes_the_same_text(name: str) -> None:
-    twice = [changed(TEXTS[0], named(name), Random("7"), wordnet=lambda _: ()) for _ in range(2)]
+    twice = [edit_text(TEXTS[0], named(name), Random("7"), wordnet=lambda _: ()) for _ in range(2)]
 
     assert twice[0] == twice[1]
 
@@ -128,7 +128,7 @@ def test_wordnet_s_synonyms_take_the_place_of_one_word() -> None:
     def lookup(word: str) -> tuple[str, ...]:
         return ("aged",) if word == "old" else ()
 
-    assert changed("a Old cup", named("wordnet_adjectives"), Random(0), wordnet=lookup) == (
+    assert edit_text("a Old cup", named("wordnet_adjectives"), Random(0), wordnet=lookup) == (
         "an Aged cup"
     )
 

@@ -1,0 +1,40 @@
+"""What several readers of released data share: JSON files, and what each of them refuses."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.errors import DataError, SpecError
+from harness.specs.data import OverlaySpec
+from harness.storage.tables import read_text
+
+
+def read_json(path: Path, layout: Any, described: str) -> Any:  # noqa: ANN401 - a type, and its value
+    """The content of a JSON file as the type `layout`; errors describe the layout in words."""
+    try:
+        return msgspec.json.decode(read_text(path), type=layout)
+    except msgspec.DecodeError as error:
+        raise DataError(
+            f"{path}: not the released layout ({described}): {error}; fetch it again"
+        ) from error
+
+
+def refuse_overlay(source: str, overlay: OverlaySpec | None) -> None:
+    """Raise SpecError where a task gives corrections for data that takes none."""
+    if overlay is not None:
+        raise SpecError(
+            f"{source}: this data takes no overlay; remove `overlay` from the task's data"
+        )
+
+
+def refuse_repeats(named: Iterable[tuple[str, str]]) -> None:
+    """Raise DataError where two samples, given as place and id, share an id."""
+    first: dict[str, str] = {}
+    for place, name in named:
+        if name in first:
+            raise DataError(
+                f"{place}: id {name!r} is also that of {first[name]}; remove one, or change its id"
+            )
+        first[name] = place
