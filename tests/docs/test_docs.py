@@ -69,14 +69,15 @@ def test_the_layouts_name_the_packages_there_are() -> None:
     assert set(re.findall(r"^\| `(\w+)/` ", page("architecture.md"), re.MULTILINE)) == packages
 
 
-def test_the_architecture_page_names_files_there_are() -> None:
-    named = set(re.findall(r"`([\w/]+\.py)`", page("architecture.md")))
-    to_come = set(
-        re.findall(r"[\w/]+\.py", "".join(re.findall(r"<!--.*?-->", page("architecture.md"))))
-    )
-    there = {name for name in named if any((ROOT / at / name).is_file() for at in ("", "harness"))}
+def test_pages_name_modules_and_folders_there_are() -> None:
+    text = page("architecture.md")
+    to_come = set(re.findall(r"[\w/]+\.py", "".join(re.findall(r"<!-- to come.*?-->", text))))
+    named = {f"harness/{name}" for name in set(re.findall(r"`([\w/]+\.py)`", text)) - to_come}
+    named = {name.replace("harness/tests/", "tests/") for name in named}
+    for path in PAGES:
+        named |= set(re.findall(r"\bharness/[\w/]+(?:\.\w+)?", path.read_text("utf-8")))
 
-    assert named - to_come - there == set()
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
 def test_every_command_line_of_a_page_is_one_of_the_program() -> None:
