@@ -3,7 +3,7 @@
 After a deliberate change of wording, write the golden files anew and read their diff, which shows
 what models will see:
 
-    python -m tests.choice_prompts
+    python -m support.choice_prompts (in tests/)
 """
 
 from collections.abc import Iterator, Mapping

@@ -3,7 +3,7 @@
 After a deliberate change of wording, write the golden file anew and read its diff, which shows
 what models will see:
 
-    python -m tests.intent_resolution_prompts
+    python -m support.intent_resolution_prompts (in tests/)
 """
 
 from pathlib import Path
