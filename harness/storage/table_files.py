@@ -18,7 +18,7 @@ from harness.storage.cells import (
     delimited,
     json_text,
     parquet_bytes,
-    repair_surrogates,
+    repair_json,
 )
 from harness.storage.layouts import FileFormat
 
@@ -299,7 +299,7 @@ def _read_json(name: str, text: str) -> JsonTable:
         if not line.strip():
             continue
         try:
-            found = repair_surrogates(json.loads(line))
+            found = repair_json(json.loads(line))
         except ValueError as error:
             raise DataError(f"{name}:{number}: not JSON ({error}); correct the line") from error
         if not isinstance(found, dict):

@@ -239,11 +239,11 @@ class SequenceClassifier:
 
     def text_of(self, request: Request) -> str | None:
         """The text it reads; None at a step that shows none."""
-        return self._questions.asked(request).text
+        return self._questions.question(request).text
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, texts of like length together."""
-        asked = [self._questions.asked(request) for request in requests]
+        asked = [self._questions.question(request) for request in requests]
         yield from (undecided(one) for one in asked if one.text is None)
         texts = sorted((one for one in asked if one.text is not None), key=_length)
         for batch in chunks(texts, self._spec.batch):

@@ -13,7 +13,7 @@ from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
-from harness.models.openai.errors import SETTINGS, translated
+from harness.models.openai.errors import SETTINGS, translate_error
 from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
@@ -609,7 +609,7 @@ def test_every_exception_of_the_library_is_translated(name: str) -> None:
     reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
     vars(error).update(status_code=status, body=None, message=error.args[0], response=reply)
 
-    became = translated(error, Endpoint("http://h/v1", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
+    became = translate_error(error, Endpoint("http://h/v1", None, "K", {"K": KEY}), model="m")
 
     assert type(became) in (RetryableError, PermanentError, ModelError)
     assert KEY not in str(became)
