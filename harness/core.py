@@ -167,10 +167,7 @@ class Case:
 
 
 class Model(Protocol):
-    """Anything that answers requests: one response, or failure, a request; a bug propagates.
-
-    `identity`, costly to find at times, stands in request keys, `revision` in signatures.
-    """
+    """Anything that answers requests: one response, or failure, a request; a bug propagates."""
 
     @property
     def name(self) -> str:
@@ -180,13 +177,16 @@ class Model(Protocol):
     def kind(self) -> str:
         """The kind of back end."""
 
+    def resolve(self) -> None:
+        """Find out which exact model this is, once, before it is used. Raises ModelError."""
+
     @property
     def identity(self) -> str:
-        """Everything about the model that changes its answers."""
+        """Everything about the model that changes its answers; part of request keys."""
 
     @property
     def revision(self) -> str | None:
-        """A short name of its exact version, null where only the served snapshot tells."""
+        """A short name of its exact version; None where only the served snapshot shows it."""
 
     @property
     def modes(self) -> frozenset[Mode]:

@@ -15,7 +15,18 @@ ORDER = (
 )
 """A package imports from those to its left alone."""
 WITHIN_MODELS = (
-    *("", "vectors", "extras", "boundary", "labels", "client", "openai", "anthropic", "local"),
+    *(
+        "",
+        "vectors",
+        "extras",
+        "identity",
+        "boundary",
+        "labels",
+        "client",
+        "openai",
+        "anthropic",
+        "local",
+    ),
     *("encoders", "scripted"),
 )
 HEAVY = {

@@ -30,6 +30,9 @@ class ScriptedModel:
     kind: str = "scripted"
     modes: frozenset[Mode] = frozenset(Mode)
 
+    def resolve(self) -> None:
+        """Do nothing: the identity is given."""
+
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request as it comes."""
         return map(self.reply, requests)

@@ -87,6 +87,10 @@ class BatchModel:
         """The kind of the model."""
         return self._model.kind
 
+    def resolve(self) -> None:
+        """Resolve the model."""
+        self._model.resolve()
+
     @property
     def identity(self) -> str:
         """The identity of the model: an answer is the same with and without batches."""

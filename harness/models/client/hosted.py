@@ -4,7 +4,7 @@ A provider's class adds how requests are worded, how replies are read and what i
 """
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import cached_property
@@ -15,20 +15,20 @@ from harness.errors import ModelError
 from harness.models.client.endpoint import Endpoint, is_permission_error
 from harness.models.client.retry import Call, RetryPolicy, send_all
 from harness.models.client.transport import ClientLibrary
+from harness.models.identity import Resolvable
 from harness.specs.models import HostedSpec, ModerationSpec
 
 _Spec = TypeVar("_Spec", bound=HostedSpec | ModerationSpec)
 PREFLIGHT_S = 10.0
 
 
-class HostedModel(ABC, Generic[_Spec]):
+class HostedModel(Resolvable, Generic[_Spec]):
     """A model behind a provider's API, or behind a server with the same API."""
 
     library: ClassVar[ClientLibrary]
-    revision: str | None = None
 
     def __init__(self, name: str, spec: _Spec, environ: Mapping[str, str]) -> None:
-        """Keep the settings; the key is read and the server called when first needed."""
+        """Keep the settings; nothing is read or called yet."""
         self.name = name
         self.spec = spec
         self._environ = environ
@@ -38,12 +38,6 @@ class HostedModel(ABC, Generic[_Spec]):
     def server(self) -> Endpoint:
         """The address of the server, and its key."""
         return Endpoint.of(self.spec, self._environ, name=self.name)
-
-    @cached_property
-    def identity(self) -> str:
-        """Kind, model, what is sent beside the request, and the host unless it is this machine."""
-        host = self.server.remote_host
-        return "|".join([*self._identity_parts(), *([f"host={host}"] if host else [])])
 
     @property
     def model(self) -> str:
@@ -80,6 +74,11 @@ class HostedModel(ABC, Generic[_Spec]):
         except (self.library.error, aiohttp.ClientError) as error:
             # The library's message may repeat the key: it is not chained.
             raise self._translated(error, has_form=has_form) from None
+
+    def _identify(self) -> tuple[str, str | None]:
+        """Kind, model, what is sent beside the request, and the host unless it is this machine."""
+        host = self.server.remote_host
+        return "|".join([*self._identity_parts(), *([f"host={host}"] if host else [])]), None
 
     @abstractmethod
     def _identity_parts(self) -> list[str]:

@@ -141,6 +141,9 @@ class SklearnModel:
         self.identity = f"sklearn@{trained.card.digest}"
         self.revision: str | None = trained.card.digest[:7]
 
+    def resolve(self) -> None:
+        """Do nothing: the training has a digest."""
+
     def text_of(self, request: Request) -> str | None:
         """The text it reads; None at a step that shows none."""
         return self._questions.question(request).text

@@ -6,7 +6,7 @@ It uses chat completions, or the responses API where the YAML says so. `chat`, `
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.core import Request, Response
@@ -45,11 +45,12 @@ class OpenAIModel(HostedModel[OpenAISpec]):
     library = LIBRARY
 
     def __init__(self, name: str, spec: OpenAISpec, environ: Mapping[str, str]) -> None:
-        """Keep the settings; the key is read and the server called when first needed."""
+        """Keep the settings; nothing is read or called yet."""
         super().__init__(name, spec, environ)
         self._probed: set[Mode] = set()
         self._replies: RepliesByKey = {}
         self._fatal_error: ModelError | None = None
+        self._auto: dict[str, Any] = {}
 
     @property
     def modes(self) -> frozenset[Mode]:
@@ -59,8 +60,10 @@ class OpenAIModel(HostedModel[OpenAISpec]):
 
     @property
     def model(self) -> str:
-        """The model's name in a request; `auto` is the name that the server lists."""
-        return self.spec.model if self.spec.model != "auto" else str(self._only_model["id"])
+        """The model's name in a request; for `auto`, the name that the server lists."""
+        if self.spec.model == "auto":
+            _ = self.identity  # a bug before it is resolved
+        return str(self._auto.get("id", self.spec.model))
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come.
@@ -71,16 +74,12 @@ class OpenAIModel(HostedModel[OpenAISpec]):
         if self._fatal_error is not None:
             raise self._fatal_error
 
-    def check(self) -> None:
-        """Check, once, that a server is there, accepts the key, and has a model for `auto`."""
-        _ = self.model
-        super().check()
-
     def _identity_parts(self) -> list[str]:
-        spec, parts = self.spec, [self.kind, self.model]
-        root = self._only_model.get("root") if spec.model == "auto" else None
-        if root not in (None, self.model):
-            parts.append(f"root={root}")
+        spec = self.spec
+        if spec.model == "auto":
+            self._auto = self._only_model()
+        name, root = str(self._auto.get("id", spec.model)), self._auto.get("root")
+        parts = [self.kind, name] + ([] if root in (None, name) else [f"root={root}"])
         if spec.extra_body or not (spec.sends_temperature and spec.sends_seed):
             sent = (spec.extra_body, spec.sends_temperature, spec.sends_seed)
             parts.append(f"body={digest(sent)[:12]}")
@@ -93,7 +92,6 @@ class OpenAIModel(HostedModel[OpenAISpec]):
     def _translated(self, error: Exception, *, has_form: bool = False) -> Exception:
         return translate_error(error, self.server, model=self.model, has_form=has_form)
 
-    @cached_property
     def _only_model(self) -> dict[str, Any]:
         """What the server lists of the one model that it serves."""
         import openai

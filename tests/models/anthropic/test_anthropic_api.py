@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.resolved import resolved
 from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
 
@@ -473,7 +474,7 @@ def test_the_server_is_looked_at_once(stub: StubServer) -> None:
 
 
 def test_it_is_a_model() -> None:
-    one: Model = AnthropicModel("any", AnthropicSpec(model="m"), {})
+    one: Model = resolved(AnthropicModel("any", AnthropicSpec(model="m"), {}))
 
     assert (one.name, one.kind, one.revision) == ("any", "anthropic", None)
     assert one.modes == {Mode.GENERATE}
