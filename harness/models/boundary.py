@@ -14,10 +14,7 @@ Offsets = Sequence[tuple[int, int]]
 
 
 def choice_starts(
-    offsets: Sequence[Offsets],
-    boundary: int,
-    *,
-    tokens: Sequence[Sequence[Hashable]] | None = None,
+    offsets: Sequence[Offsets], boundary: int, *, tokens: Sequence[Sequence[Hashable]] | None = None
 ) -> tuple[tuple[int, ...], int]:
     """For each choice the index of its first scored token; how many context characters it covers.
 

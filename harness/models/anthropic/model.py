@@ -48,16 +48,13 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         return partial(self._ask, client, {})
 
     async def _ask(
-        self,
-        client: "anthropic.AsyncAnthropic",
-        replies: RepliesByKey,
-        request: Request,
+        self, client: "anthropic.AsyncAnthropic", replies: RepliesByKey, request: Request
     ) -> Response | PartialReply:
         """Make one call for the next reply to a request; the API gives one a call."""
         if request.mode not in self.modes:
             raise PermanentError(
                 Reason.UNSUPPORTED,
-                f"Anthropic's API cannot be asked to {request.mode}; it tells no "
+                f"Anthropic's API cannot be asked to {request.mode}; it returns no "
                 "log-probabilities and no vectors: use kind: transformers, vllm or openai",
                 usage=UNCHARGED,
             )

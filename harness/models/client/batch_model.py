@@ -284,7 +284,7 @@ class BatchModel:
 
     def _expired(self, job: _Job, error: BatchExpired) -> ModelError:
         return ModelError(
-            f"batch {job.id} with {len(job.record.keys)} requests, or what came of it, is not at "
+            f"batch {job.id} with {len(job.record.keys)} requests, or its results, are not at "
             f"{self._server.address} ({error}): use the key it was handed in with, or remove "
             f"{self._files.path(job.record)} to have its requests asked, and paid for, again"
         )

@@ -128,8 +128,7 @@ def read_object(
     if isinstance(body.get(key), list) and (may_be_empty or body[key]):
         return body
     raise RetryableError(
-        f"{server.address} sent no {key}{error_in(body, server)}",
-        usage=usage_of(body.get("usage")),
+        f"{server.address} sent no {key}{error_in(body, server)}", usage=usage_of(body.get("usage"))
     )
 
 

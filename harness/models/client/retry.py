@@ -6,14 +6,7 @@ Nothing here knows a server, a client library or a file.
 import asyncio
 import logging
 import math
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,12 +15,7 @@ from itertools import chain
 from typing import Self
 
 from msgspec import UNSET
-from tenacity import (
-    AsyncRetrying,
-    retry_if_exception_type,
-    wait_random,
-    wait_random_exponential,
-)
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_random, wait_random_exponential
 
 from harness.core import Request, Response
 from harness.errors import ModelError

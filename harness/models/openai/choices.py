@@ -38,8 +38,8 @@ REMEDIES = {
         "here with kind: vllm or transformers, or set `choices: top_logprobs` or `choices: none`"
     ),
     Mode.CHOOSE_TOKEN: (
-        "use a model whose chat completions tell log-probabilities, or serve an open model with "
-        "vLLM and set `choices: echo`, or set `choices: none`"
+        "use a model whose chat completions return log-probabilities, or serve an open model "
+        "with vLLM and set `choices: echo`, or set `choices: none`"
     ),
 }
 SLACK = 1e-3
@@ -245,7 +245,7 @@ def refuse_long(choices: Sequence[str]) -> None:
     if long := [choice for choice in choices if len(choice.split()) > 1]:
         raise PermanentError(
             Reason.UNSUPPORTED,
-            f"{long[0]!r} is more than one token, and the likeliest next tokens tell of single "
+            f"{long[0]!r} is more than one token, and the likeliest next tokens are single "
             "ones; ask for the number of a choice, or use a model of kind vllm or transformers "
             "or a server with `choices: echo`",
             usage=UNCHARGED,

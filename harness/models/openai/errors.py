@@ -19,13 +19,8 @@ LIBRARY = ClientLibrary("openai", "OpenAI")
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 FILTERED = frozenset(
     {
-        "bio_policy",
-        "content_filter",
-        "content_policy_violation",
-        "data_inspection_failed",
-        "invalid_prompt",
-        "misalignment_policy_violation",
-        "moderation_blocked",
+        *("bio_policy", "content_filter", "content_policy_violation", "data_inspection_failed"),
+        *("invalid_prompt", "misalignment_policy_violation", "moderation_blocked"),
         "ResponsibleAIPolicyViolation",
     }
 )

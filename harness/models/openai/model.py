@@ -131,7 +131,7 @@ class OpenAIModel(HostedModel[OpenAISpec]):
             raise PermanentError(
                 Reason.UNSUPPORTED,
                 f"this server is not asked to {request.mode}; use kind: transformers or vllm, or "
-                "for a server that tells log-probabilities set api: chat and choices",
+                "for a server that returns log-probabilities set api: chat and choices",
                 usage=UNCHARGED,
             )
         ask = partial(self._reply, client, choose)

@@ -48,11 +48,7 @@ class ModerationModel(HostedModel[ModerationSpec]):
     modes = frozenset({Mode.CHOOSE})
 
     def __init__(
-        self,
-        name: str,
-        spec: ModerationSpec,
-        questions: LabelQuestions,
-        environ: Mapping[str, str],
+        self, name: str, spec: ModerationSpec, questions: LabelQuestions, environ: Mapping[str, str]
     ) -> None:
         """Keep the settings; SpecError unless the task has two labels, `positive` among them."""
         super().__init__(name, spec, environ)
@@ -60,7 +56,7 @@ class ModerationModel(HostedModel[ModerationSpec]):
         labels = questions.labels
         if len(labels) != 2 or spec.positive not in labels:
             raise SpecError(
-                f"model {name} tells flagged from not flagged, and the task has the labels "
+                f"model {name} separates flagged from other texts, and the task has the labels "
                 f"{', '.join(labels)}; ask it about one of two labels, with `positive` among them"
             )
         self._negative = next(label for label in labels if label != spec.positive)
