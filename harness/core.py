@@ -166,7 +166,7 @@ class Case:
 
 
 class Model(Protocol):
-    """Anything that answers requests; `identity` is part of each request's key."""
+    """Anything that answers requests: one response, or failure, a request; a bug propagates."""
 
     @property
     def name(self) -> str:
@@ -176,9 +176,12 @@ class Model(Protocol):
     def kind(self) -> str:
         """The kind of back end."""
 
+    def resolve(self) -> None:
+        """Find out which exact model this is, once, before it is used. Raises ModelError."""
+
     @property
     def identity(self) -> str:
-        """Everything about the model that changes its answers; may be slow to find."""
+        """Everything about the model that changes its answers; part of request keys."""
 
     @property
     def revision(self) -> str | None:

@@ -229,13 +229,7 @@ class Registry:
         """Refuse a hosted model whose key the environment lacks."""
         spec = self.model_spec(name)
         if isinstance(spec, models.HostedSpec):
-            _ = Endpoint.found(
-                spec.base_url,
-                self.environ,
-                url_env=spec.base_url_env,
-                key_env=spec.key_env,
-                owner=f"configs/models/{name}.yaml",
-            ).key
+            _ = Endpoint.of(spec, self.environ, name=name).key
 
     def price(self, name: str) -> Price | None:
         """What the tokens of a hosted model cost; null where no price is known."""

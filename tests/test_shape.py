@@ -15,8 +15,8 @@ ORDER = (
 )
 """A package imports from those to its left alone."""
 WITHIN_MODELS = (
-    *("", "vectors", "extras", "boundary", "labels", "client", "openai", "anthropic", "local"),
-    *("encoders", "scripted"),
+    *("", "vectors", "extras", "identity", "boundary", "labels", "client", "openai"),
+    *("anthropic", "local", "encoders", "scripted"),
 )
 HEAVY = {
     *("anthropic", "torch", "transformers", "openai", "tokenizers", "safetensors", "pandas"),

@@ -6,7 +6,7 @@ from harness.errors import ModelError
 
 
 def require(*packages: str, extra: str = "local") -> None:
-    """Refuse to go on without the packages local models run on."""
+    """Raise ModelError, with the command that installs them, if any of the packages is missing."""
     if missing := [package for package in packages if find_spec(package) is None]:
         raise ModelError(
             f"local models need {' and '.join(missing)}, not installed here; "

@@ -1,7 +1,7 @@
-"""Requests to the texts and labels they are about, and labels back to responses.
+"""Requests to texts and labels, and labels back to Responses.
 
-For models that give a text a label and read no prompt: classifiers and moderation. They read the
-field `text` of a sample as a prompt would show it, whatever the words around it are.
+For models that label a text and read no prompt: classifiers and moderation. They get the field
+`text` of a sample as a prompt shows it, without the words around it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from harness.text.prompts import as_data
 
 TEXT = "text"
 AT_MOST = log(0.5)
-"""The log-probability, in nats, that a label which was not given has at most."""
+"""The highest log-probability, in nats, of a label that was not chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelQuestion:
-    """One request: its text, None at a step that shows none, and its options' labels."""
+    """A request with its text, None at a step that shows none, and its options' labels in order."""
 
     request: Request
     text: str | None
@@ -32,15 +32,18 @@ class LabelQuestion:
 
 @runtime_checkable
 class ReadsText(Protocol):
-    """A model that reads the text of a request, and no prompt."""
+    """A model that reads the text of a sample, and no prompt."""
 
     def text_of(self, request: Request) -> str | None:
-        """The text it reads; None at a step that shows none."""
+        """The text of a request that it reads; None at a step that shows none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelQuestions:
-    """The questions of one task: its samples, its layouts, its steps without a text."""
+    """The samples and choice layouts of a task, to look up what each request asks.
+
+    `neutral` holds the variants and steps that show no sample.
+    """
 
     labels: tuple[str, ...]
     samples: Mapping[str, Sample]
@@ -49,7 +52,7 @@ class LabelQuestions:
 
     @classmethod
     def of(cls, task: TaskSpec, samples: Sequence[Sample], *, model: str) -> "LabelQuestions":
-        """Collect the questions of a task whose samples have labels and a text."""
+        """The questions of a task; SpecError if a sample lacks labels or a text."""
         for sample in samples:
             if TEXT not in sample.fields or LABELS not in sample.references:
                 raise SpecError(
@@ -57,7 +60,7 @@ class LabelQuestions:
                     f"{'field text' if TEXT not in sample.fields else 'labels'}; ask it about a "
                     "task such as hate_speech"
                 )
-        labels = dict.fromkeys(name for part in samples for name in part.references[LABELS])
+        labels = dict.fromkeys(name for sample in samples for name in sample.references[LABELS])
         steps = [(name, step) for name, spec in task.variants.items() for step in spec.steps]
         return cls(
             labels=tuple(labels),
@@ -66,8 +69,8 @@ class LabelQuestions:
             neutral=frozenset((name, step.name) for name, step in steps if step.is_neutral),
         )
 
-    def asked(self, request: Request) -> LabelQuestion:
-        """The question of one request."""
+    def question(self, request: Request) -> LabelQuestion:
+        """The question of one request; SpecError unless it is a choice."""
         if request.mode is not Mode.CHOOSE:
             raise SpecError(f"{request.model}: gives labels and cannot {request.mode}")
         sample = self.samples[request.sample_id]
@@ -82,27 +85,27 @@ def shown(sample: Sample) -> str:
     return as_data(sample.fields[TEXT])
 
 
-def undecided(asked: LabelQuestion) -> Response:
+def undecided(question: LabelQuestion) -> Response:
     """The response where no text is shown: all labels are equally likely."""
-    scores = tuple(ChoiceScore(0.0, None, 0) for _ in asked.labels)
-    return Response(asked.request.key, choice_scores=scores)
+    scores = tuple(ChoiceScore(0.0, None, 0) for _ in question.labels)
+    return Response(question.request.key, choice_scores=scores)
 
 
 def with_probabilities(
-    asked: LabelQuestion, logprobs: Mapping[str, float], detail: Mapping[str, float]
+    question: LabelQuestion, logprobs: Mapping[str, float], detail: Mapping[str, float]
 ) -> Response:
     """The response of a model that gives the log-probability, in nats, of each label."""
-    scores = tuple(ChoiceScore(logprobs[label], None, 0) for label in asked.labels)
-    return Response(asked.request.key, choice_scores=scores, detail=detail)
+    scores = tuple(ChoiceScore(logprobs[label], None, 0) for label in question.labels)
+    return Response(question.request.key, choice_scores=scores, detail=detail)
 
 
-def chosen(asked: LabelQuestion, label: str, detail: Mapping[str, float]) -> Response:
-    """The response of a model that gives a label but no probability.
+def chosen(question: LabelQuestion, label: str, detail: Mapping[str, float]) -> Response:
+    """The response of a model that gives a label without its probability.
 
-    The other labels get an upper bound only, so that nobody reads a probability out of them.
+    The other labels get an upper bound alone, so that nobody takes it for a probability.
     """
     scores = tuple(
         ChoiceScore(0.0, None, 0) if name == label else ChoiceScore(AT_MOST, None, 0, is_bound=True)
-        for name in asked.labels
+        for name in question.labels
     )
-    return Response(asked.request.key, choice_scores=scores, detail=detail)
+    return Response(question.request.key, choice_scores=scores, detail=detail)

@@ -51,6 +51,7 @@ def build(
 ) -> Built:
     """Take every step of a job on every sample; what is stored already is not asked again."""
     check_slots(samples, spec, prompts=prompts)
+    desk.model.resolve()
     drafts = [Draft(sample, {}) for sample in samples]
     for step in spec.steps:
         asked = {

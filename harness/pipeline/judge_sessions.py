@@ -133,6 +133,9 @@ class OfflineModel:
     modes: frozenset[Mode]
     revision: str | None = None
 
+    def resolve(self) -> None:
+        """Do nothing: the identity is that of the stored calls."""
+
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Refuse: what is not stored cannot be had offline."""
         raise StoreError(f"model {self.name}: asked for {len(list(requests))} answers offline")
@@ -144,7 +147,7 @@ def resolve(space: Workspace, model: Model, spec: ModelSpec) -> Model:
     Offline, with no server to ask, it is the one whose calls are stored, if there is just one.
     """
     try:
-        _ = model.identity
+        model.resolve()
     except ModelError as error:
         if not (space.is_offline and isinstance(spec, OpenAISpec) and spec.model == "auto"):
             raise ModelError(f"model {model.name}: {error}") from error

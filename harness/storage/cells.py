@@ -7,13 +7,13 @@ delimited text are formula-safe. Nothing here reads a file.
 import csv
 import io
 import json
-import re
 from collections.abc import Sequence
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DataError
 from harness.storage.csv import formula_safe
+from harness.text.controls import repair_surrogates
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 Cells = Sequence[object]
 REPLACED = "\ufffd"
 """The character that replaces one that could not be read."""
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def delimited(names: Cells, rows: Sequence[Cells], *, separator: str, as_is: int = 0) -> bytes:
@@ -52,18 +51,15 @@ def filled(cell: object) -> object:
     return None if is_blank or (isinstance(cell, float) and isnan(cell)) else cell
 
 
-def repair_surrogates(value: object) -> object:
-    """A JSON value with U+FFFD for each lone surrogate, which is half a character of a cut text.
-
-    UTF-8 cannot encode it, so no file, digest or server could take the text.
-    """
+def repair_json(value: object) -> object:
+    """A JSON value with U+FFFD for each lone half of a character in its texts."""
     match value:
         case str():
-            return _LONE_SURROGATE.sub(REPLACED, value)
+            return repair_surrogates(value)
         case list():
-            return [repair_surrogates(part) for part in value]
+            return [repair_json(part) for part in value]
         case dict():
-            return {repair_surrogates(key): repair_surrogates(part) for key, part in value.items()}
+            return {repair_json(key): repair_json(part) for key, part in value.items()}
         case _:
             return value
 

@@ -21,6 +21,7 @@ import msgspec
 from harness.core import Request, Response
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Superseded
+from harness.text.controls import repair_surrogates
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
@@ -187,7 +188,7 @@ def _encoded(record: CallRecord) -> bytes:
         return msgspec.json.encode(record) + b"\n"
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() + b"\n"
+        return repair_surrogates(text).encode() + b"\n"
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -22,7 +22,7 @@ from harness.storage.cells import (
     filled,
     json_text,
     parquet_bytes,
-    repair_surrogates,
+    repair_json,
 )
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def json_objects(name: str, text: str) -> Iterator[tuple[int, str, dict[str, Any
             continue
         place = f"{name}:{number}"
         try:
-            value = repair_surrogates(json.loads(line))
+            value = repair_json(json.loads(line))
         except (ValueError, RecursionError) as error:
             raise DataError(f"{place}: not JSON ({error}); give one JSON object a line") from error
         if not isinstance(value, dict):

@@ -13,7 +13,7 @@ from harness.storage.runs import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 
 ASKING = replace(JUDGE, asks="judge-m")
-CENT, TWO, UNTOLD = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)
+CENT, TWO, UNKNOWN_USAGE = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)
 
 
 def steps(**usages: Usage) -> tuple[StepRecord, ...]:
@@ -42,8 +42,8 @@ def scored(*rows: SampleRecord, **changes: object) -> list[ScoreRow]:
     ("usages", "whole", "told"),
     [
         ({"a": CENT, "b": TWO}, (30, 11, 0.03), Usage(30, 11, 0.03)),
-        ({"a": CENT, "b": UNTOLD}, (40, None, None), Usage(40, 5, 0.01)),
-        ({"a": UNTOLD}, (30, None, None), Usage(30, None, None)),
+        ({"a": CENT, "b": UNKNOWN_USAGE}, (40, None, None), Usage(40, 5, 0.01)),
+        ({"a": UNKNOWN_USAGE}, (30, None, None), Usage(30, None, None)),
         ({"a": Usage(3, 4)}, (3, 4, None), Usage(3, 4, None)),
         ({"a": Usage(0, 0, 0.0)}, (0, 0, 0.0), Usage(0, 0, 0.0)),
     ],
@@ -68,7 +68,7 @@ def test_calls_that_broke_off_are_counted_and_no_sum_is_whole_beside_them() -> N
 
 
 def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
-    earlier = (Superseded(TWO, Reason.REFUSED), Superseded(UNTOLD, Reason.FAILED))
+    earlier = (Superseded(TWO, Reason.REFUSED), Superseded(UNKNOWN_USAGE, Reason.FAILED))
 
     found = cost_of({"a": replace(CENT, superseded=earlier)})
 

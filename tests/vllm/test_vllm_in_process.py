@@ -12,6 +12,7 @@ from shutil import copytree
 import pytest
 from in_process import answers, ask, failure_of, merged, model, written_adapter
 from posed import OURS, asked, assert_scored, by_forward_pass
+from support.resolved import resolved
 
 from harness.cli import main
 from harness.errors import ModelError
@@ -143,7 +144,7 @@ def test_what_the_engine_has_no_room_for_is_refused_and_never_cut(
     found = answers(small, requests)
     small.close()
 
-    assert small.identity == tiny.identity
+    assert resolved(small).identity == resolved(tiny).identity
     assert found[requests[0].key] == answers(tiny, requests)[requests[0].key]
     assert failure_of(found[requests[1].key])[0] is Reason.UNSUPPORTED
     assert "raise max_model_len" in failure_of(found[requests[1].key])[1]
@@ -172,6 +173,9 @@ def test_identity_is_that_of_transformers_but_for_the_kind(
 ) -> None:
     knobs = model(folder, tensor_parallel_size=2, gpu_memory_utilization=0.3, max_model_len=99)
 
+    for one in (tiny, other, knobs):
+        one.resolve()
+
     assert tiny.identity.removeprefix("vllm:") == other.identity.removeprefix("transformers:")
     assert (tiny.revision, knobs.identity) == (other.revision, tiny.identity)
 
@@ -182,7 +186,7 @@ def test_identity_is_that_of_transformers_but_for_the_kind(
 def test_what_changes_answers_changes_the_identity(
     tiny: VllmModel, folder: Path, settings: dict[str, object]
 ) -> None:
-    assert model(folder, **settings).identity != tiny.identity
+    assert resolved(model(folder, **settings)).identity != resolved(tiny).identity
 
 
 def test_choices_in_chat_form_open_the_models_turn(folder: Path) -> None:
@@ -221,7 +225,7 @@ def test_an_adapter_changes_answers_and_identity(
     adapted[1].close()
 
     assert len({*texts}) == 3
-    assert len({tiny.identity, *(each.identity for each in adapted)}) == 3
+    assert len({resolved(one).identity for one in (tiny, *adapted)}) == 3
 
 
 def test_one_engine_runs_at_a_time_and_an_idle_one_gives_way(tiny: VllmModel, folder: Path) -> None:

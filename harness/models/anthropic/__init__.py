@@ -1,1 +1,5 @@
-"""To be said: one noun, what it turns into what, where to begin."""
+"""Anthropic's API: requests become calls, and the bodies of replies become responses.
+
+Read `model` first: the model, its requests and its errors; `replies` reads bodies, and `batches`
+adds message batches. Nothing here retries, stores or knows a task.
+"""

@@ -1,6 +1,6 @@
 """Bodies of Anthropic replies to Responses: texts, forms, refusals, token counts.
 
-Pure. What cannot be read is Transient where another attempt may mend it, else Refused.
+Pure: what cannot be read raises RetryableError where another attempt may help, else PermanentError.
 """
 
 import json
@@ -12,9 +12,17 @@ from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.replies import no_answer, reasoning_in, repair_surrogates, truncated
-from harness.models.client.retry import PermanentError, RetryableError
+from harness.models.client.replies import (
+    no_answer,
+    read_as,
+    read_object,
+    read_served,
+    reasoning_in,
+    truncated,
+)
+from harness.models.client.retry import attach_usage
 from harness.parts import Reason, Usage
+from harness.text.controls import repair_surrogates
 
 FORM = "reply"
 """The name of the one tool that a reply in a given form is a call of."""
@@ -38,17 +46,13 @@ class _Usage(Struct):
 
 def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a message, or why there is none."""
-    body = _read_object(content, server)
-    stop, usage = body.get("stop_reason"), _read_usage(body.get("usage"))
-    try:
-        blocks = msgspec.convert(body["content"], list[_Block])
-    except msgspec.ValidationError as error:
-        told = f"the reply is not a message: {error}"
-        raise PermanentError(Reason.FAILED, told, usage=usage) from None
-    served = body["model"] if isinstance(body.get("model"), str) else None
+    body = read_object(content, server, key="content", usage_of=_read_usage, may_be_empty=True)
+    stop, usage, served = body.get("stop_reason"), _read_usage(body.get("usage")), read_served(body)
+    with attach_usage(usage):
+        blocks = read_as(list[_Block], body["content"], what="a message")
     if stop == "refusal":
         why = _read_explanation(body.get("stop_details"))
-        message = server.told(f"the model refused (stop_reason refusal){why}")
+        message = server.quote(f"the model refused (stop_reason refusal){why}")
         return no_answer(request, Reason.REFUSED, message, usage=usage, served=served)
     text = _text(blocks, is_form=request.schema is not None)
     if stop in CUT and not text:
@@ -57,13 +61,13 @@ def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     return Response(request.key, (text,), stop=stop, usage=usage, served=served)
 
 
-def is_filtered(told: str) -> bool:
+def is_filtered(message: str) -> bool:
     """Whether an error's words say that a filter held the answer, or the prompt, back."""
-    return "content filtering policy" in told.lower()
+    return "content filtering policy" in message.lower()
 
 
 def _text(blocks: Sequence[_Block], *, is_form: bool) -> str:
-    """The text of a reply; a form that was filled in, as JSON. Thoughts are no part of it."""
+    """The text of a reply without thoughts; a form that was filled in, as JSON."""
     forms = [b.input for b in blocks if b.type == "tool_use" and b.name == FORM]
     if is_form and forms and forms[0] is not None:
         text = json.dumps(forms[0], ensure_ascii=False)
@@ -72,23 +76,8 @@ def _text(blocks: Sequence[_Block], *, is_form: bool) -> str:
     return repair_surrogates(text)
 
 
-def _read_object(content: bytes, server: Endpoint) -> dict[str, Any]:
-    """The JSON object of a reply that has content, which may be empty."""
-    try:
-        body = server.masked(json.loads(content))
-    except (ValueError, RecursionError) as error:
-        raise RetryableError(f"{server.address} sent what is not JSON ({error})") from None
-    if not isinstance(body, dict):
-        raise RetryableError(f"{server.address} sent no content")
-    if isinstance(body.get("content"), list):
-        return body
-    told = f": {server.told(json.dumps(body['error']))}" if body.get("error") else ""
-    usage = _read_usage(body.get("usage"))
-    raise RetryableError(f"{server.address} sent no content{told}", usage=usage)
-
-
 def _read_usage(usage: object) -> Usage:
-    """The tokens a reply accounts for, those of a cached prompt among them."""
+    """The token counts of a reply, those of a cached prompt included."""
     try:
         read = msgspec.convert(usage, _Usage)
     except msgspec.ValidationError:
@@ -100,6 +89,6 @@ def _read_usage(usage: object) -> Usage:
 
 
 def _read_explanation(details: object) -> str:
-    """What the server says of a refusal, behind a colon; nothing where it says nothing."""
-    told = details.get("explanation") if isinstance(details, dict) else None
-    return f": {told}" if isinstance(told, str) else ""
+    """The server's explanation of a refusal, after a colon; empty where there is none."""
+    explanation = details.get("explanation") if isinstance(details, dict) else None
+    return f": {explanation}" if isinstance(explanation, str) else ""

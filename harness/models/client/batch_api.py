@@ -1,38 +1,48 @@
-"""What a provider of batches is asked for and tells, and how its files of results are read.
+"""Batches of any provider: the records we keep of them, and the calls each provider offers.
 
-The protocol that each provider's module follows. Nothing here calls a server or keeps a file.
+`BatchServer` is the shared part of the providers' classes. Results are read from files of JSON
+lines. Nothing here waits or retries.
 """
 
 import json
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import msgspec
 
 from harness.core import Request, Response
-from harness.errors import StoreError
+from harness.errors import ModelError, StoreError
+from harness.models.client.hosted import HostedModel
 from harness.models.client.replies import merge, no_answer
 from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import Mode, Reason
 from harness.storage.files import write_whole
 
 State = Literal["planned", "submitted", "collected"]
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+LONGEST_NAME = 64
+"""Characters of an entry's name in a batch, at either provider."""
+TRANSFER_S = 600.0
+"""How long the requests of a batch may take to go up, or its results to come down."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """One batch: `nonce` is our name for it, `id` the provider's, null until it was told.
+    """One batch: `nonce` is our name for it, `id` the provider's, None until it is known.
 
-    `created` is in seconds since 1970; `entries` counts what the provider counts, where one
-    request takes several. `failed` are the requests it brought no answer to: where they are
-    wanted again, they are asked anew.
+    `created` is in seconds since 1970. `entries` counts what the provider counts: one request may
+    take several. `failed` are the requests without an answer in it: where they are wanted again,
+    they are asked anew.
     """
 
     nonce: str
@@ -47,25 +57,25 @@ class BatchRecord:
 
 
 class BatchFiles:
-    """The batches of one model, below its calls."""
+    """The records of the batches of one model, below its stored calls."""
 
     def __init__(self, folder: Path) -> None:
         """Use the files in `folder`; reading creates nothing."""
         self._folder = folder
 
     def path(self, record: BatchRecord) -> Path:
-        """Where a record stands."""
+        """The file of a record."""
         return self._folder / f"{record.nonce}.json"
 
     def read(self) -> list[BatchRecord]:
-        """All records, the oldest first."""
-        found = [_read(path) for path in sorted(self._folder.glob("*.json"))]
-        return sorted(found, key=lambda record: (record.created, record.nonce))
+        """All records, the oldest first; StoreError where one is damaged."""
+        records = [_read(path) for path in sorted(self._folder.glob("*.json"))]
+        return sorted(records, key=lambda record: (record.created, record.nonce))
 
     def write(self, record: BatchRecord) -> None:
-        """Bring a record to disk, in place of what it was."""
+        """Write a record to disk, in place of its earlier version."""
         write_whole(self.path(record), msgspec.json.encode(record) + b"\n")
-        with suppress(OSError):  # some file systems know no such thing
+        with suppress(OSError):  # some file systems cannot sync a folder
             folder = os.open(self._folder, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -73,7 +83,7 @@ class BatchFiles:
                 os.close(folder)
 
     def remove(self, record: BatchRecord) -> None:
-        """Forget a batch that never was."""
+        """Remove the record of a batch that was never submitted."""
         self.path(record).unlink(missing_ok=True)
 
 
@@ -91,16 +101,9 @@ def _read(path: Path) -> BatchRecord:
         ) from error
 
 
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-
-LONGEST_NAME = 64
-"""Of an entry in a batch, at either provider."""
-
-
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What a provider takes in one batch."""
+    """The largest batch that a provider takes."""
 
     entries: int
     bytes: int
@@ -116,9 +119,9 @@ class BatchEntry:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """How a batch fares, in the provider's word; `files` are where its results lie.
+    """The progress of a batch; `word` is the provider's own word, `files` hold its results.
 
-    `trouble` says why the provider took none of it: then nothing of it was asked.
+    `error` says why the provider rejected the whole batch: then nothing of it was asked.
     """
 
     id: str
@@ -127,34 +130,43 @@ class BatchStatus:
     done: int
     total: int
     files: tuple[str, ...] = ()
-    trouble: str | None = None
+    error: str | None = None
 
 
 class BatchExpired(Exception):
-    """The provider knows no such batch, or keeps its results no longer."""
+    """The provider knows no such batch, or no longer keeps its results."""
 
 
-class BatchServer(Protocol):
-    """A provider's batches; each call raises Transient, Refused, Gone or ModelError."""
+class BatchServer(ABC):
+    """The batches of a hosted model's provider.
 
-    @property
-    def kind(self) -> str:
-        """The kind of its models."""
+    Its calls raise RetryableError, PermanentError, BatchExpired or ModelError.
+    """
+
+    kind: ClassVar[str]
+    limits: ClassVar[BatchLimits]
+
+    def __init__(self, hosted: HostedModel[Any]) -> None:
+        """Use the endpoint and the client library of the model."""
+        self._hosted = hosted
+        self._server = hosted.server
 
     @property
     def address(self) -> str:
-        """Where it is, as it may be told."""
+        """The server's address, as messages may show it."""
+        return self._server.address
 
     @property
-    def limits(self) -> BatchLimits:
-        """What it takes in one batch."""
-
-    @property
+    @abstractmethod
     def endpoints(self) -> Mapping[Mode, str]:
-        """What it can be asked for in batches, and by which path; one batch has one path."""
+        """The modes that batches know, and the path of each; one batch has one path."""
 
     def __enter__(self) -> Self:
-        """Connect."""
+        """Check that the server is there, and open a client that bears long transfers."""
+        self._hosted.check()
+        timeout_s = max(self._hosted.spec.timeout_s, TRANSFER_S)
+        self._client: Any = self._hosted.library.client(self._server, timeout_s=timeout_s)
+        return self
 
     def __exit__(
         self,
@@ -162,55 +174,81 @@ class BatchServer(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Disconnect."""
+        """Close the client."""
+        self._client.close()
 
+    @abstractmethod
     def entries(self, request: Request) -> tuple[BatchEntry, ...]:
-        """What a request is in a batch: more than one entry where one gives too few replies."""
+        """A request as entries of a batch: several where one gives too few replies."""
 
     def submit(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
-        """Hand a batch in; the provider's name for it."""
+        """Submit a batch; the provider's name for it."""
+        try:
+            return self._create(entries, endpoint=endpoint, nonce=nonce)
+        except BatchExpired as error:
+            raise ModelError(
+                f"{self.address} has no batches ({error}); leave out --batch"
+            ) from None
 
+    @abstractmethod
+    def _create(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
+        """Submit a batch; BatchExpired where the server has no such call."""
+
+    @abstractmethod
     def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
-        """The name of a batch that may have been handed in; it is none of those known."""
+        """The name of a batch that may have been submitted, none of `known`; None if it was not."""
 
-    def look(self, name: str) -> BatchStatus:
-        """How a batch fares."""
+    @abstractmethod
+    def status(self, name: str) -> BatchStatus:
+        """The progress of a batch."""
 
+    @abstractmethod
     def results(
         self, status: BatchStatus, requests: Sequence[Request], *, record: BatchRecord
     ) -> Iterator[Response]:
-        """The response to each of some requests that a batch that has ended has a result of."""
+        """The responses in an ended batch to those of the requests that it has results of."""
+
+    def _read(self, call: Callable[[], Any], kind: type[_T]) -> _T:
+        """The JSON that a call returns, as a record."""
+        content = self._content(call)
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise RetryableError(f"{self.address} sent what is not of its API ({error})") from None
+
+    def _content(self, call: Callable[[], Any]) -> bytes:
+        """The bytes that a raw call of the client library returns."""
+        with self._hosted.translating():
+            try:
+                content: bytes = call().http_response.read()
+            except self._hosted.library.module.NotFoundError as error:
+                raise BatchExpired(f"404: {self._server.quote(str(error.message))}") from None
+        return content
 
 
-def parted(
+def split_batches(
     requests: Sequence[Request], server: BatchServer
 ) -> Iterator[tuple[tuple[Request, ...], list[BatchEntry]]]:
-    """Requests with their entries, in parts that are no larger than a provider takes."""
-    part: list[Request] = []
+    """Split requests into batches that the provider takes; each with its entries."""
+    batch: list[Request] = []
     entries: list[BatchEntry] = []
     size = 0
     for request in requests:
         new = server.entries(request)
-        added = sum(len(entry.line) + 1 for entry in new)
+        new_size = sum(len(entry.line) + 1 for entry in new)
         is_full = len(entries) + len(new) > server.limits.entries
-        if part and (is_full or size + added > server.limits.bytes):
-            yield tuple(part), entries
-            part, entries, size = [], [], 0
-        part.append(request)
+        if batch and (is_full or size + new_size > server.limits.bytes):
+            yield tuple(batch), entries
+            batch, entries, size = [], [], 0
+        batch.append(request)
         entries += new
-        size += added
-    if part:
-        yield tuple(part), entries
-
-
-def body_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON body that arguments of a client library amount to."""
-    own = {name: value for name, value in arguments.items() if name != "extra_body"}
-    return {**own, **(arguments.get("extra_body") or {})}
+        size += new_size
+    if batch:
+        yield tuple(batch), entries
 
 
 def read_lines(content: bytes, kind: type[_T], *, where: str) -> Iterator[_T]:
-    """The results in a file, one JSON object a line; what is none is told of and left out."""
+    """The results in a file, one JSON object a line; damaged lines are logged and left out."""
     damaged = 0
     for line in content.splitlines():
         try:
@@ -223,48 +261,49 @@ def read_lines(content: bytes, kind: type[_T], *, where: str) -> Iterator[_T]:
         _log.warning("%s: %d lines are no results; left out", where, damaged)
 
 
-def names_of(request: Request) -> tuple[str, ...]:
+def entry_names(request: Request) -> tuple[str, ...]:
     """The names of a request's entries, one a reply: its key, or most of it and a number."""
     if request.decoding.n == 1:
         return (request.key,)
-    return tuple(f"{start_of(request.key)}-{number:05d}" for number in range(request.decoding.n))
+    return tuple(f"{name_stem(request.key)}-{number:05d}" for number in range(request.decoding.n))
 
 
-def start_of(name: str) -> str:
-    """What the names of a request's entries have in common: most of its key."""
+def name_stem(name: str) -> str:
+    """The start that the names of a request's entries share: most of its key."""
     return name[: LONGEST_NAME - 6]
 
 
-def gathered(
+def merge_results(
     results: Iterable[tuple[str, Callable[[Request], Response]]],
     requests: Sequence[Request],
     *,
     names: Callable[[Request], tuple[str, ...]],
     record: BatchRecord,
 ) -> Iterator[Response]:
-    """The response to each request whose results are all there, from results by name.
+    """The response to each request whose results are all there, from results by entry name.
 
-    Several replies to a request are joined; results of no request of the batch are told of.
+    Several replies to a request are merged; results of requests that are not in the batch are
+    logged.
     """
     wanted = {name: request for request in requests for name in names(request)}
-    heard: dict[str, dict[str, Response]] = {}
-    ours, strangers = {start_of(key) for key in record.keys}, 0
+    replies: dict[str, dict[str, Response]] = {}
+    ours, foreign = {name_stem(key) for key in record.keys}, 0
     for name, read in results:
-        strangers += start_of(name) not in ours
+        foreign += name_stem(name) not in ours
         if (request := wanted.get(name)) is None:
             continue
-        replies = heard.setdefault(request.key, {})
-        replies[name] = settled(request, partial(read, request))
-        if len(replies) == len(names(request)):
-            whole = [replies[name] for name in names(request)]
-            yield whole[0] if len(whole) == 1 else merge(request, whole)
-    if strangers:
-        told = "batch %s: %d results of no request of ours; left out"
-        _log.warning(told, record.id, strangers)
+        own = replies.setdefault(request.key, {})
+        own[name] = response_or_failure(request, partial(read, request))
+        if len(own) == len(names(request)):
+            in_order = [own[name] for name in names(request)]
+            yield in_order[0] if len(in_order) == 1 else merge(request, in_order)
+    if foreign:
+        warning = "batch %s: %d results of no request of ours; left out"
+        _log.warning(warning, record.id, foreign)
 
 
-def settled(request: Request, read: Callable[[], Response]) -> Response:
-    """The response that is read, or the failure that reading ends in."""
+def response_or_failure(request: Request, read: Callable[[], Response]) -> Response:
+    """The response that `read` returns, or the failure that its error becomes."""
     try:
         return read()
     except (PermanentError, RetryableError) as error:

@@ -1,8 +1,8 @@
 """Requests to Responses by way of a provider's batches: cheaper, and up to a day later.
 
-Stands in for a hosted model whose name and identity it keeps, so that keys and ledger are the
-same. What was handed in is written down first, so that no later command hands it in again.
-Nothing here knows a provider, and nothing but batches is written.
+Takes the place of a hosted model, with its name and identity, so that keys and ledger are the
+same. A batch is recorded before it is submitted, so that no later command submits it again.
+Nothing here knows a provider, and nothing but records of batches is written.
 """
 
 import logging
@@ -21,7 +21,7 @@ from harness.models.client.batch_api import (
     BatchRecord,
     BatchServer,
     BatchStatus,
-    parted,
+    split_batches,
 )
 from harness.models.client.cached import Progress
 from harness.models.client.retry import PermanentError, RetryableError
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Polling:
-    """How long to wait between two looks at a batch, and how often to try a call that fails."""
+    """The seconds between two looks at a batch, and how often a call that fails is tried."""
 
     first_s: float = 2.0
     growth: float = 1.5
@@ -42,7 +42,7 @@ class Polling:
     sleep: Callable[[float], object] = time.sleep
 
     def waits(self) -> Iterator[float]:
-        """The waits, each longer than the one before, up to the longest."""
+        """The waits in seconds, each longer than the one before, up to the longest."""
         wait_s = self.first_s
         while True:
             yield wait_s
@@ -51,7 +51,7 @@ class Polling:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A batch that was handed in, and those of its requests that are wanted now."""
+    """A submitted batch, and those of its requests that are wanted now."""
 
     record: BatchRecord
     wanted: tuple[Request, ...]
@@ -62,7 +62,7 @@ class _Job:
 
 
 class BatchModel:
-    """A hosted model that is asked in batches."""
+    """A hosted model that is called in batches."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class BatchModel:
         progress: Progress,
         polling: Polling | None = None,
     ) -> None:
-        """Keep all; nothing is asked and nothing read yet."""
+        """Keep the arguments; nothing is called and no record read yet."""
         self._model, self._server, self._files = model, server, files
         self._progress, self._polling = progress, polling or Polling()
 
@@ -87,9 +87,13 @@ class BatchModel:
         """The kind of the model."""
         return self._model.kind
 
+    def resolve(self) -> None:
+        """Resolve the model."""
+        self._model.resolve()
+
     @property
     def identity(self) -> str:
-        """The identity of the model: an answer is the same, whichever way it was asked for."""
+        """The identity of the model: an answer is the same with and without batches."""
         return self._model.identity
 
     @property
@@ -99,22 +103,22 @@ class BatchModel:
 
     @property
     def modes(self) -> frozenset[Mode]:
-        """The modes of the model; a batch may know fewer, which `answer` tells."""
+        """The modes of the model; batches may know fewer, then `answer` raises ModelError."""
         return self._model.modes
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Answer each request once: from batches handed in before, then from new ones.
+        """Answer each request once: from earlier batches, then from new ones.
 
-        A response counts as kept once the next one is asked for.
+        A response counts as stored once the caller asks for the next one.
         """
         wanted = {request.key: request for request in requests}
         if not wanted:
             return
         self._check_modes(wanted.values())
         with self._server:
-            held = self._held(wanted)
+            earlier = self._earlier_jobs(wanted)
             try:
-                yield from self._answered(held, wanted)
+                yield from self._responses(earlier, wanted)
             except KeyboardInterrupt:
                 _log.warning(
                     "%s works on what was handed in: nothing of it is lost or paid for twice, and "
@@ -124,7 +128,7 @@ class BatchModel:
                 raise
 
     def _check_modes(self, requests: Iterable[Request]) -> None:
-        """Refuse what no batch can be asked for, before anything is handed in."""
+        """Refuse what batches cannot answer, before anything is submitted."""
         if lacking := {request.mode for request in requests} - set(self._server.endpoints):
             chooses = lacking & {Mode.CHOOSE, Mode.CHOOSE_TOKEN}
             remedy = ", or have the choices written: --answers written" if chooses else ""
@@ -133,42 +137,44 @@ class BatchModel:
                 f"leave out --batch{remedy}"
             )
 
-    def _answered(self, held: Sequence[_Job], wanted: Mapping[str, Request]) -> Iterator[Response]:
-        """What ended before now; then, the rest being handed in, all else as it ends."""
-        earlier = {request.key for job in held for request in job.wanted}
-        looked = [(job, self._look(job)) for job in held]
-        for job, status in looked:
-            if status.is_ended and status.trouble is None:
-                yield from self._collected(job, status)
-        still = [job for job, status in looked if not status.is_ended or status.trouble]
-        rest = [request for key, request in wanted.items() if key not in earlier]
-        yield from self._awaited([*still, *self._submitted(rest)])
+    def _responses(
+        self, earlier: Sequence[_Job], wanted: Mapping[str, Request]
+    ) -> Iterator[Response]:
+        """The results of batches that have ended; then, after submitting the rest, all others."""
+        keys = {request.key for job in earlier for request in job.wanted}
+        polled = [(job, self._poll(job)) for job in earlier]
+        for job, status in polled:
+            if status.is_ended and status.error is None:
+                yield from self._collect(job, status)
+        open_jobs = [job for job, status in polled if not status.is_ended or status.error]
+        rest = [request for key, request in wanted.items() if key not in keys]
+        yield from self._await([*open_jobs, *self._submit(rest)])
 
-    def _held(self, wanted: Mapping[str, Request]) -> list[_Job]:
-        """The batches handed in before that hold wanted requests, each request in one of them."""
-        left, found = dict(wanted), []
+    def _earlier_jobs(self, wanted: Mapping[str, Request]) -> list[_Job]:
+        """The earlier batches that hold wanted requests, each request in one of them."""
+        left, jobs = dict(wanted), []
         records = self._files.read()
         known = {record.id for record in records}
         for record in records:
             keys = [key for key in record.keys if key in left and key not in record.failed]
-            arrived = record if record.id or not keys else self._arrived(record, known)
-            if keys and arrived is not None:
-                known.add(arrived.id)
-                found.append(_Job(arrived, tuple(left.pop(key) for key in keys)))
-        return found
+            submitted = record if record.id or not keys else self._submitted(record, known)
+            if keys and submitted is not None:
+                known.add(submitted.id)
+                jobs.append(_Job(submitted, tuple(left.pop(key) for key in keys)))
+        return jobs
 
-    def _arrived(self, record: BatchRecord, known: Collection[str | None]) -> BatchRecord | None:
-        """A batch that was to be handed in when a command ended, if it was."""
-        name = self._patiently(lambda _: self._found(record, known))
+    def _submitted(self, record: BatchRecord, known: Collection[str | None]) -> BatchRecord | None:
+        """A batch that a command was about to submit when it ended; None if it did not arrive."""
+        name = self._retry(lambda _: self._find(record, known))
         if name is None:
             self._files.remove(record)
             return None
-        arrived = replace(record, id=name, state="submitted")
-        self._files.write(arrived)
-        return arrived
+        submitted = replace(record, id=name, state="submitted")
+        self._files.write(submitted)
+        return submitted
 
-    def _found(self, record: BatchRecord, known: Collection[str | None]) -> str | None:
-        """What the provider calls a batch that may have arrived; null where it did not."""
+    def _find(self, record: BatchRecord, known: Collection[str | None]) -> str | None:
+        """The provider's name for a batch that may have arrived; None where it did not."""
         try:
             return self._server.find(record, known=known)
         except BatchExpired as error:
@@ -178,87 +184,87 @@ class BatchModel:
                 f"{self._files.path(record)} to have it handed in again"
             ) from None
 
-    def _submitted(self, requests: Sequence[Request]) -> list[_Job]:
-        """New batches of some requests, none larger than the provider takes."""
-        found = []
+    def _submit(self, requests: Sequence[Request]) -> list[_Job]:
+        """Submit some requests in new batches, none larger than the provider takes."""
+        jobs = []
         for endpoint in sorted({self._server.endpoints[r.mode] for r in requests}):
             fitting = [r for r in requests if self._server.endpoints[r.mode] == endpoint]
-            for part, entries in parted(fitting, self._server):
-                found.append(_Job(self._handed_in(part, entries, endpoint=endpoint), part))
-        return found
+            for batch, entries in split_batches(fitting, self._server):
+                jobs.append(_Job(self._submit_batch(batch, entries, endpoint=endpoint), batch))
+        return jobs
 
-    def _handed_in(
+    def _submit_batch(
         self, requests: Sequence[Request], entries: Sequence[BatchEntry], *, endpoint: str
     ) -> BatchRecord:
-        """Write down, hand in, and write down what the provider calls it."""
-        server, keys = self._server, tuple(request.key for request in requests)
+        """Record a batch, submit it, and record the provider's name for it."""
+        server = self._server
         record = BatchRecord(
             nonce=uuid4().hex,
             provider=server.kind,
             address=server.address,
             created=time.time(),
-            keys=keys,
+            keys=tuple(request.key for request in requests),
             entries=len(entries),
         )
         known = {other.id for other in self._files.read()}
         self._files.write(record)
 
-        def hand_in(attempt: int) -> str:
+        def submit(attempt: int) -> str:
             # Where the reply was lost on its way, the batch may be there.
-            if attempt and (found := self._found(record, known)):
-                return found
+            if attempt and (name := self._find(record, known)):
+                return name
             try:
                 return server.submit(entries, endpoint=endpoint, nonce=record.nonce)
             except (PermanentError, ModelError):
                 self._files.remove(record)
                 raise
 
-        submitted = replace(record, id=self._patiently(hand_in), state="submitted")
+        submitted = replace(record, id=self._retry(submit), state="submitted")
         self._files.write(submitted)
         return submitted
 
-    def _awaited(self, jobs: Sequence[_Job]) -> Iterator[Response]:
+    def _await(self, jobs: Sequence[_Job]) -> Iterator[Response]:
         """The responses of some batches as each of them ends."""
-        waits, troubles, waiting = self._polling.waits(), list[str](), list(jobs)
+        waits, errors, waiting = self._polling.waits(), list[str](), list(jobs)
         while waiting:
-            looked = [(job, self._look(job)) for job in waiting]
-            for job, status in looked:
-                if status.trouble is not None:
+            polled = [(job, self._poll(job)) for job in waiting]
+            for job, status in polled:
+                if status.error is not None:
                     self._files.remove(job.record)
-                    troubles.append(f"batch {job.id}: {status.trouble}")
+                    errors.append(f"batch {job.id}: {status.error}")
                     continue
                 if status.is_ended:
-                    yield from self._collected(job, status)
-            waiting = [job for job, status in looked if not status.is_ended]
+                    yield from self._collect(job, status)
+            waiting = [job for job, status in polled if not status.is_ended]
             if waiting:
                 self._polling.sleep(next(waits))
-        if troubles:
+        if errors:
             raise ModelError(
-                f"{self._server.address} took none of {len(troubles)} batches ({troubles[0]}); "
+                f"{self._server.address} took none of {len(errors)} batches ({errors[0]}); "
                 "nothing of them was asked: mend that, then repeat the command"
             )
 
-    def _look(self, job: _Job) -> BatchStatus:
-        """Look at a batch, and say how it fares."""
+    def _poll(self, job: _Job) -> BatchStatus:
+        """Ask how far a batch is, and report it as progress."""
         try:
-            status = self._patiently(lambda _: self._server.look(job.id))
+            status = self._retry(lambda _: self._server.status(job.id))
         except BatchExpired as error:
-            raise self._lost(job, error) from None
+            raise self._expired(job, error) from None
         stage = f"batch {job.id} ({status.word}: {status.done} of {status.total} answered there)"
         self._progress(stage, 0, len(job.wanted))
         return status
 
-    def _collected(self, job: _Job, status: BatchStatus) -> Iterator[Response]:
-        """What a batch that has ended says to each request that is wanted of it."""
+    def _collect(self, job: _Job, status: BatchStatus) -> Iterator[Response]:
+        """The response of an ended batch to each request that is wanted of it."""
         left = {request.key: request for request in job.wanted}
         failed = set(job.record.failed)
         try:
-            found = self._patiently(
+            results = self._retry(
                 lambda _: list(self._server.results(status, job.wanted, record=job.record))
             )
         except BatchExpired as error:
-            raise self._lost(job, error) from None
-        for response in [*found, *self._lacking(job, status, found)]:
+            raise self._expired(job, error) from None
+        for response in [*results, *self._without_result(job, status, results)]:
             if left.pop(response.key, None) is not None:
                 failed |= {response.key} if response.failure else set()
                 yield response
@@ -266,32 +272,31 @@ class BatchModel:
         state = "collected" if keys | failed >= set(job.record.keys) else job.record.state
         self._files.write(replace(job.record, state=state, failed=tuple(sorted(failed))))
 
-    def _lacking(
-        self, job: _Job, status: BatchStatus, found: Sequence[Response]
+    def _without_result(
+        self, job: _Job, status: BatchStatus, results: Sequence[Response]
     ) -> Iterator[Response]:
         """A failure for each wanted request that a batch has no result of."""
-        keys = {response.key for response in found}
-        told = f"batch {job.id} ended ({status.word}) without a result of this request"
+        keys = {response.key for response in results}
+        message = f"batch {job.id} ended ({status.word}) without a result of this request"
         for request in job.wanted:
             if request.key not in keys:
-                yield Response.failed(request.key, Reason.FAILED, told)
+                yield Response.failed(request.key, Reason.FAILED, message)
 
-    def _lost(self, job: _Job, error: BatchExpired) -> ModelError:
+    def _expired(self, job: _Job, error: BatchExpired) -> ModelError:
         return ModelError(
-            f"batch {job.id} with {len(job.record.keys)} requests, or what came of it, is not at "
+            f"batch {job.id} with {len(job.record.keys)} requests, or its results, are not at "
             f"{self._server.address} ({error}): use the key it was handed in with, or remove "
             f"{self._files.path(job.record)} to have its requests asked, and paid for, again"
         )
 
-    def _patiently(self, call: Callable[[int], _T]) -> _T:
-        """What a call gives, tried again while its failures may pass."""
+    def _retry(self, call: Callable[[int], _T]) -> _T:
+        """The result of a call, tried again while its failures may pass."""
         waits, attempt = self._polling.waits(), 0
         while True:
             try:
                 return call(attempt)
             except PermanentError as error:
-                told = f"{error}; to ask at once, leave out --batch"
-                raise ModelError(told) from None
+                raise ModelError(f"{error}; to ask at once, leave out --batch") from None
             except RetryableError as error:
                 attempt += 1
                 if attempt == self._polling.attempts:

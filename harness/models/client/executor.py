@@ -1,7 +1,6 @@
-"""Things to what becomes of them, by workers on an event loop in a thread of its own.
+"""Items to results: asyncio workers in a background thread, results in the calling thread.
 
-The calling thread takes the results as they come. Nothing here knows a request, a retry or a
-server.
+Nothing here knows a request, a retry or a server.
 """
 
 import asyncio
@@ -18,29 +17,29 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Completed(Generic[_Result]):
-    """A result, and whether it keeps a place until the caller is done with it."""
+    """A result, and whether it occupies a slot until the caller is done with it."""
 
     result: _Result
-    keeps_place: bool = False
+    holds_slot: bool = False
 
 
 Worker = Callable[[_Item], Awaitable[Completed[_Result] | None]]
-"""What becomes of a thing; null ends the worker: there is nothing more to be done."""
+"""Processes one item; None ends the worker, because no further item can be processed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The last thing the background thread says, with what ended it too early."""
+    """The last entry of the result queue, with the error that ended the thread early, if any."""
 
     error: BaseException | None
 
 
 class BackgroundExecutor(Generic[_Item, _Result]):
-    """The background thread, its loop and its workers, seen from the calling thread.
+    """A background thread with an event loop and its workers, used from the calling thread.
 
-    A result waits in `_finished` until the caller takes it, and keeps its place until the caller
-    asks for the next: whatever ends this process costs no more than may be in work at a time.
-    `free` is called inside the loop with how many places are given back.
+    A result waits in `_completed` until the caller takes it, and holds its slot until the caller
+    asks for the next: whatever ends this process loses no more results than there are slots.
+    `release` is called inside the loop with the number of slots that became free.
     """
 
     def __init__(
@@ -49,53 +48,52 @@ class BackgroundExecutor(Generic[_Item, _Result]):
         session: AbstractAsyncContextManager[Worker[_Item, _Result]],
         *,
         workers: int,
-        free: Callable[[int], object],
+        release: Callable[[int], object],
     ) -> None:
-        """Keep all; `start` begins."""
+        """Keep the arguments; `start` begins the work."""
         self._items = items
         self._session = session
         self._workers = workers
-        self._give_back = free
-        self._finished: SimpleQueue[Completed[_Result] | _End] = SimpleQueue()
-        self._done = self._freed = 0
-        self._is_freeing = False
+        self._release = release
+        self._completed: SimpleQueue[Completed[_Result] | _End] = SimpleQueue()
+        self._slots_done = self._slots_released = 0
+        self._is_releasing = False
         self._started = Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._thread = Thread(target=self._run, name="calls", daemon=True)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         self._thread.start()
 
     def results(self) -> Iterator[_Result]:
-        """The results as they come, then what went wrong, if anything did."""
-        while not isinstance(item := self._finished.get(), _End):
-            yield item.result
-            self._done += item.keeps_place
-            if not self._is_freeing:
-                self._is_freeing = True
-                self._tell(self._free)
-        if item.error is not None:
-            raise item.error
+        """Yield the results as they come; then raise the error that ended the work, if any."""
+        while not isinstance(entry := self._completed.get(), _End):
+            yield entry.result
+            self._slots_done += entry.holds_slot
+            if not self._is_releasing:
+                self._is_releasing = True
+                self._call_in_loop(self._release_slots)
+        if entry.error is not None:
+            raise entry.error
 
     def stop(self) -> None:
-        """Cancel what is in work and wait for the thread to end."""
+        """Cancel all work in progress and wait for the thread to end."""
         if self._thread.ident is None:
             return
         self._started.wait()
         if self._main is not None:
-            self._tell(self._main.cancel)
+            self._call_in_loop(self._main.cancel)
         self._thread.join()
 
-    def _tell(self, what: Callable[[], object]) -> None:
-        """Have the loop do something, if it is still there."""
+    def _call_in_loop(self, function: Callable[[], object]) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop has closed: nothing is left to be told
-                self._loop.call_soon_threadsafe(what)
+            with suppress(RuntimeError):  # the loop is closed: nothing is left to call
+                self._loop.call_soon_threadsafe(function)
 
     def _run(self) -> None:
-        """The thread: one loop, then one `_End`, whatever happens."""
+        """Run one loop; put exactly one `_End` into the queue, whatever happens."""
         error: BaseException | None = None
         try:
             asyncio.run(self._serve())
@@ -104,30 +102,28 @@ class BackgroundExecutor(Generic[_Item, _Result]):
         except BaseException as caught:  # raised again in the calling thread
             error = caught
         self._started.set()
-        self._finished.put(_End(error))
+        self._completed.put(_End(error))
 
     async def _serve(self) -> None:
-        """Open the session and work until the things are used up."""
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         self._started.set()
         try:
-            async with self._session as work, asyncio.TaskGroup() as group:
+            async with self._session as worker, asyncio.TaskGroup() as group:
                 for _ in range(self._workers):
-                    group.create_task(self._work(work))
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
+                    group.create_task(self._work(worker))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
-    async def _work(self, work: Worker[_Item, _Result]) -> None:
-        """Take one thing after the other, as long as there are any."""
+    async def _work(self, worker: Worker[_Item, _Result]) -> None:
         for item in self._items:
-            finished = await work(item)
-            if finished is None:
+            completed = await worker(item)
+            if completed is None:
                 return
-            self._finished.put(finished)
+            self._completed.put(completed)
 
-    def _free(self) -> None:
-        """Give back, inside the loop, the places of what the caller is done with."""
-        self._is_freeing = False  # before the count is read, or the caller's next could be missed
-        done = self._done
-        self._give_back(done - self._freed)
-        self._freed = done
+    def _release_slots(self) -> None:
+        """Release, inside the loop, the slots of the results that the caller is done with."""
+        self._is_releasing = False  # before the count is read, or the caller's next could be missed
+        done = self._slots_done
+        self._release(done - self._slots_released)
+        self._slots_released = done

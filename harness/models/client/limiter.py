@@ -1,7 +1,7 @@
-"""How many calls are in flight at a time: few at first, more while all goes well, fewer after 429.
+"""Outcomes of calls to how many calls may be in flight, and to when a failing server is given up.
 
-None at all while a server has the calls wait. Lives inside one event loop. Nothing here knows a
-server, a request or a retry.
+The limiter starts low, raises the limit while all goes well, and lowers it after HTTP 429. Nothing
+here knows a server, a request or a retry; all of it lives inside one event loop.
 """
 
 import asyncio
@@ -17,202 +17,200 @@ from harness.errors import ModelError
 from harness.parts import Reason
 
 FIRST = 16
-"""Calls in flight before anything is known of a server."""
+"""The limit while nothing is known of a server."""
 STEEP, SLOW = 4, 1.25
-"""By how much a round without trouble raises the limit: before the first cut, and after it."""
+"""The factor by which a round without errors raises the limit: before the first cut, after it."""
 TOLERATED, DEEPEST = 0.1, 0.5
-"""The share of a round that a server may turn away without a cut; the deepest cut at a time.
+"""The share of a round that may be rate-limited without a cut; the deepest cut of one round.
 
-A server that turns away a few calls at random is best asked on; one whose limit is reached turns
-away more the more it is asked.
+A server that rejects a few calls at random is best left at the same limit. A server whose limit is
+reached rejects more, the more calls it gets.
 """
 SURE = 1.64
-"""How many standard errors above the tolerated share are no accident: 3 of 16 may still be one."""
+"""How many standard errors above the tolerated share count as clear: 3 of 16 may be chance."""
 SAME_S = 1.0
-"""Two ends of a pause that lie no further apart are one."""
+"""Seconds: two ends of a pause that differ by less are the same end."""
 
 
 class CallOutcome(Enum):
-    """What became of a call: answered or refused for good, turned away (429), or the server's
-    trouble (5xx, cut connections, time-outs).
+    """How a call ended: with a final result, rate-limited (429), or with an error of the server
+    (5xx, broken connections, time-outs).
     """
 
-    SETTLED = "settled"
-    TURNED_AWAY = "turned away"
-    TROUBLE = "trouble"
+    COMPLETED = "completed"
+    RATE_LIMITED = "rate limited"
+    SERVER_ERROR = "server error"
 
 
 class ConcurrencyLimiter:
-    """Lets as many in as the server seems to bear, never more than `most`.
+    """An adaptive limit on the calls in flight, never above `most`.
 
-    `is_calm` says that the last round showed no more trouble than chance brings; `has_refused`
-    that somebody wanted in once it was closed.
+    `is_calm` says that the last round had no more errors than chance explains; `has_refused` that
+    a caller asked for a slot after the limiter was closed.
 
-    A round is as many outcomes as the limit was when it began. After it the limit grows if
-    nothing, or little, was turned away; is cut by the share turned away, at most by half, if
-    clearly more was; and stays where the server was in trouble. Where clearly more of a round than
-    chance brings were asked to wait, nobody enters until half of these may come again.
+    A round is as many outcomes as the limit was at its start. After a round the limit grows if no
+    or few calls were rate-limited; shrinks by the rate-limited share, at most by half, if clearly
+    more were; and stays where the server had errors. Where a server clearly asks a round's calls to
+    wait, no slot is given until half of these calls may come again.
     """
 
     def __init__(self, most: int) -> None:
-        """Open to a few."""
+        """Start with a low limit."""
         self.most = most
         self.limit = min(most, FIRST)
-        self._inside = 0
+        self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._counts = dict.fromkeys(CallOutcome, 0)
         self._round = self.limit
         self._is_cut = False
         self.is_calm = False
-        self._asked: list[float] = []  # until when those of a round were asked to wait
-        self._opening: asyncio.TimerHandle | None = None
+        self._wait_ends: list[float] = []  # when the calls of this round may come again
+        self._reopening: asyncio.TimerHandle | None = None
         self.closed_by: Exception | None = None
         self.has_refused = False
         self._closing = asyncio.Event()
 
-    async def enter(self) -> bool:
-        """Wait for a place, and take it; false once the gate is closed."""
-        while self._room <= 0:
+    async def acquire(self) -> bool:
+        """Wait for a slot and take it; False once the limiter is closed."""
+        while self._free_slots <= 0:
             if self.closed_by is not None:
                 self.has_refused = True
                 return False
-            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(place)
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
             try:
-                await place
+                await turn
             except asyncio.CancelledError:
-                self._pass_on(place)
+                self._give_up(turn)
                 raise
-        self._inside += 1
+        self._in_flight += 1
         return True
 
-    def leave(
-        self, outcome: CallOutcome, *, wait_s: float | None = None, keeps_place: bool = False
+    def record(
+        self, outcome: CallOutcome, *, wait_s: float | None = None, holds_slot: bool = False
     ) -> float | None:
-        """Tell what became of a call, and give its place back unless that is done by `free`.
+        """Count the outcome of a call and release its slot, unless `release` will do that later.
 
-        `wait_s` is what the server asked the call to wait. Where that brings about a pause for
-        all, or a longer one, its seconds are returned. A bug keeps its place for good.
+        `wait_s` is the time the server asked the call to wait. Where this starts or lengthens a
+        pause of all calls, the seconds of that pause are returned. A call that ends in a bug never
+        releases its slot.
         """
         self._counts[outcome] += 1
         pause_s = self._pause(wait_s) if wait_s else None
         if sum(self._counts.values()) >= self._round:
             self._end_round()
-        self.free(0 if keeps_place else 1)
+        self.release(0 if holds_slot else 1)
         return pause_s
 
-    def close(self, error: Exception) -> None:
-        """Let nobody in any more, for this reason; those inside are not disturbed."""
-        self.closed_by = self.closed_by or error
-        self._closing.set()
+    def release(self, count: int) -> None:
+        """Release the slots of calls that were recorded with `holds_slot`."""
+        self._in_flight -= count
         self._wake()
 
-    async def rest(self, seconds: float) -> None:
-        """Stay outside for so long, or until the gate is closed."""
+    async def sleep(self, seconds: float) -> None:
+        """Wait for some seconds, or until the limiter is closed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closing.wait()
 
-    def free(self, count: int) -> None:
-        """Give back the places of calls that have left without them."""
-        self._inside -= count
+    def close(self, error: Exception) -> None:
+        """Give no further slot, because of `error`; calls in flight go on."""
+        self.closed_by = self.closed_by or error
+        self._closing.set()
         self._wake()
 
     @property
-    def _room(self) -> int:
-        """How many may enter now."""
-        is_shut = self._opening is not None or self.closed_by is not None
-        return 0 if is_shut else self.limit - self._inside
+    def _free_slots(self) -> int:
+        is_shut = self._reopening is not None or self.closed_by is not None
+        return 0 if is_shut else self.limit - self._in_flight
 
     def _pause(self, wait_s: float) -> float | None:
-        """Shut the gate where a wait makes it clear that all must; the seconds, if that is news."""
+        """Pause all calls where clearly more than a few must wait; the seconds, if that is new."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._asked.append(now + wait_s)
-        if not self._is_clear(len(self._asked)):
+        self._wait_ends.append(now + wait_s)
+        if not self._is_clear(len(self._wait_ends)):
             return None
-        until = median_low(self._asked)
-        if self._opening is not None:
-            if until <= self._opening.when() + SAME_S:
+        end = median_low(self._wait_ends)
+        if self._reopening is not None:
+            if end <= self._reopening.when() + SAME_S:
                 return None
-            self._opening.cancel()
-        self._opening = loop.call_at(until, self._open)
-        return until - now
+            self._reopening.cancel()
+        self._reopening = loop.call_at(end, self._reopen)
+        return end - now
 
-    def _open(self) -> None:
-        """End a pause."""
-        self._opening = None
+    def _reopen(self) -> None:
+        self._reopening = None
         self._wake()
 
     def _end_round(self) -> None:
-        turned_away, trouble = (
-            self._counts[name] for name in (CallOutcome.TURNED_AWAY, CallOutcome.TROUBLE)
-        )
-        self.is_calm = not (self._is_clear(turned_away) or self._is_clear(trouble))
-        if self._is_clear(turned_away):
+        limited = self._counts[CallOutcome.RATE_LIMITED]
+        has_errors = self._is_clear(self._counts[CallOutcome.SERVER_ERROR])
+        self.is_calm = not (self._is_clear(limited) or has_errors)
+        if self._is_clear(limited):
             self._is_cut = True
-            share = min(turned_away / self._round, DEEPEST)
+            share = min(limited / self._round, DEEPEST)
             self.limit = max(1, int(self.limit * (1 - share)))
         elif self.is_calm:
             grown = self.limit * (SLOW if self._is_cut else STEEP)
             self.limit = min(self.most, max(self.limit + 1, int(grown)))
         self._counts = dict.fromkeys(CallOutcome, 0)
-        self._asked.clear()
+        self._wait_ends.clear()
         self._round = self.limit
 
     def _is_clear(self, count: int) -> bool:
-        """Whether so many of a round are more than the tolerated share would bring by chance."""
+        """Whether so many of a round are more than the tolerated share brings by chance."""
         expected = TOLERATED * self._round
         return count > expected + SURE * math.sqrt(expected * (1 - TOLERATED))
 
     def _wake(self) -> None:
-        """Call in as many of those who wait as there is room for; each looks again.
+        """Wake as many waiting callers as there are free slots; all where the limiter is closed.
 
-        All of them where the gate is closed: nothing is left to wait for.
+        Each of them checks again: once it is closed, nothing is left to wait for.
         """
-        room = self._room if self.closed_by is None else len(self._waiting)
-        while self._waiting and room > 0:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
-                room -= 1
+        count = self._free_slots if self.closed_by is None else len(self._waiting)
+        while self._waiting and count > 0:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                count -= 1
 
-    def _pass_on(self, place: "asyncio.Future[None]") -> None:
-        """Leave the queue; one who was called in and gives up calls in the next."""
-        if place in self._waiting:
-            self._waiting.remove(place)
-        elif not place.cancelled():
+    def _give_up(self, turn: "asyncio.Future[None]") -> None:
+        """Leave the queue; a caller that was woken already wakes the next one."""
+        if turn in self._waiting:
+            self._waiting.remove(turn)
+        elif not turn.cancelled():
             self._wake()
 
 
 _log = logging.getLogger(__name__)
-TOLD = 8
-"""So many calls in a row that bring no reply are told of."""
-LEAST = 20
-"""So many requests in a row that fail end the asking, or as many as may be in flight."""
+WARN_AFTER = 8
+"""So many calls in a row without a reply are logged."""
+GIVE_UP_AFTER = 20
+"""So many failed requests in a row end the run, or as many as may be in flight."""
 
 
 class CircuitBreaker:
-    """Counts what fails in a row, over all requests; a response of any other kind ends the row."""
+    """Counts failures in a row, over all requests; any other response starts the count anew."""
 
     def __init__(self, concurrency: int) -> None:
         """Nothing has failed yet."""
-        self._most = max(LEAST, concurrency)
+        self._most = max(GIVE_UP_AFTER, concurrency)
         self._calls = self._requests = 0
 
-    def broke(self, error: Exception) -> None:
-        """Count a call without a reply, which is made again; tell where many have been."""
+    def record_failure(self, error: Exception) -> None:
+        """Count a call without a reply that will be made again; log a warning after many."""
         self._calls += 1
-        if self._calls == TOLD:
+        if self._calls == WARN_AFTER:
             _log.warning(
                 "%d calls in a row got no reply, the last: %s; each is made again for a while, and "
                 "what was answered is stored",
-                TOLD,
+                WARN_AFTER,
                 error,
             )
 
-    def finished(self, response: Response) -> ModelError | None:
-        """Count what a request came to; an error once so many have failed that none may succeed."""
+    def record_result(self, response: Response) -> ModelError | None:
+        """Count the result of a request; return an error once too many have failed in a row."""
         if response.failure is None or response.failure.reason is not Reason.FAILED:
             self._calls = self._requests = 0
             return None

@@ -1,4 +1,7 @@
-"""Tokens to US dollars, where a price is known. Pure; a missing price is never zero."""
+"""Token counts to US dollars, where a price is known, and a budget of dollars for all calls.
+
+A missing price is never zero.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ FORM_TOKENS = 600
 
 
 def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None":
-    """The price that was read; null where none was."""
+    """The price in a model's YAML; None where it has none."""
     if spec.input_usd is None:
         return None
     return Price(spec.input_usd, spec.output_usd or 0.0, spec.batch_share, reasoning_max_tokens)
@@ -26,9 +29,10 @@ def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars a million tokens, and the share of it that a batch costs.
+    """US dollars a million tokens, and the share of the full price that a batch costs.
 
-    `reasoning_max_tokens` are those a reply may have beside the most of its decoding.
+    `reasoning_max_tokens` are the reasoning tokens that a reply may have beside the max_tokens of
+    its decoding.
     """
 
     input_usd: float
@@ -37,7 +41,7 @@ class Price:
     reasoning_max_tokens: int = 0
 
     def cost(self, usage: Usage, *, is_batch: bool = False) -> float | None:
-        """What some tokens cost; null where a count or the batch's price is missing."""
+        """The cost of some tokens in US dollars; None where a count or the batch's price is."""
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
         if prompt is None or completion is None:
             return None
@@ -45,29 +49,29 @@ class Price:
         return self.shared(full, is_batch=is_batch)
 
     def shared(self, full_usd: float, *, is_batch: bool) -> float | None:
-        """A full price as it is charged; null for a batch whose share of it is not known."""
+        """A full price as it is charged; None for a batch whose share of it is unknown."""
         share = self.batch_share if is_batch else 1.0
         return None if share is None else share * full_usd
 
     def most(self, request: Request) -> float:
-        """What a request costs at most: no token is shorter than a byte."""
+        """The highest cost of a request in US dollars: no token is shorter than a byte."""
         words = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
         if request.schema is not None:
             words += len(json.encode(request.schema)) + FORM_TOKENS
-        # A prompt may be paid for with each reply, and is behind each choice that is echoed.
+        # A prompt may be paid for with each reply, and stands before each choice that is echoed.
         times = len(request.choices) if request.mode is Mode.CHOOSE else request.decoding.n
         echoed = sum(len(choice.encode()) for choice in request.choices)
-        drawn = (request.decoding.max_tokens + self.reasoning_max_tokens) * times
-        return ((times * words + echoed) * self.input_usd + drawn * self.output_usd) / MILLION
+        generated = (request.decoding.max_tokens + self.reasoning_max_tokens) * times
+        return ((times * words + echoed) * self.input_usd + generated * self.output_usd) / MILLION
 
     def least(self, request: Request, prompt_tokens: int) -> float:
-        """What a request costs whose replies are a token each; vectors take none."""
-        drawn = 0 if request.mode is Mode.EMBED else request.decoding.n
-        return (prompt_tokens * self.input_usd + drawn * self.output_usd) / MILLION
+        """The cost of a request whose replies are one token each; vectors take none."""
+        generated = 0 if request.mode is Mode.EMBED else request.decoding.n
+        return (prompt_tokens * self.input_usd + generated * self.output_usd) / MILLION
 
 
 class Budget:
-    """US dollars that all calls of a command together may cost, those stored before included."""
+    """US dollars that all calls of a command may cost together, stored calls included."""
 
     def __init__(self, cap_usd: float) -> None:
         """Nothing is spent yet."""
@@ -76,10 +80,10 @@ class Budget:
         self._reserved: dict[str, float] = {}
         self._reserved_usd = 0.0
         self._counted: set[str] = set()
-        self._lock = Lock()  # requests are drawn in another thread than that of the answers
+        self._lock = Lock()  # another thread takes the requests than the one with the answers
 
-    def admitted(self, requests: Iterable[Request], price: Price) -> Iterator[Request]:
-        """The requests up to the first that there is no money for; those are in flight then."""
+    def within(self, requests: Iterable[Request], price: Price) -> Iterator[Request]:
+        """The requests before the first that is too expensive; the cost of each is reserved."""
         for request in requests:
             with self._lock:
                 most = price.most(request)
@@ -89,8 +93,8 @@ class Budget:
                 self._reserved_usd += most
             yield request
 
-    def settle(self, key: str, cost_usd: float | None) -> None:
-        """A call has ended; where its cost is not told it counts with all that it may have cost.
+    def record(self, key: str, cost_usd: float | None) -> None:
+        """Count a call that has ended; where its cost is None, the highest it may have cost.
 
         It counts beside an earlier attempt at it that was stored as a failure.
         """
@@ -100,8 +104,8 @@ class Budget:
             self._counted.add(key)
             self.spent_usd += most if cost_usd is None else cost_usd
 
-    def count(self, key: str, cost_usd: float) -> None:
-        """A call was stored before; it counts once, however often it is found."""
+    def record_stored(self, key: str, cost_usd: float) -> None:
+        """Count a call that was stored before; once, however often it is recorded."""
         with self._lock:
             if key not in self._counted:
                 self._counted.add(key)

@@ -1,100 +1,151 @@
-"""Replies of hosted models, whoever sends them: several as one, and those without an answer.
+"""Bodies and replies of hosted models to Responses, whichever provider sends them.
 
-A reply that was paid for and holds no answer is a response that tells what was paid. Nothing here
-knows a provider's form, asks again or stores.
+A reply that was paid for and holds no answer becomes a failure with its usage. Nothing here knows
+a provider's format, calls a server or stores.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
+
+import msgspec
 
 from harness.core import Request, Response
-from harness.models.client.retry import PartialReply, PermanentError
+from harness.models.client.endpoint import Endpoint
+from harness.models.client.retry import PartialReply, PermanentError, RetryableError
 from harness.parts import NO_REPLY, Failure, Reason, Usage, total_usage
 
 Ask = Callable[[Request], Awaitable[Response]]
 RepliesByKey = MutableMapping[str, list[Response]]
+_T = TypeVar("_T")
 
 
-async def collect_n(request: Request, heard: RepliesByKey, ask: Ask) -> Response | PartialReply:
-    """The next of the replies to a request, by one call; the response once they are all `heard`.
+async def collect_n(request: Request, replies: RepliesByKey, ask: Ask) -> Response | PartialReply:
+    """Make one call for the next of a request's replies; the response once all are there.
 
-    One that never came ends it; what was paid for those before it is told all the same.
+    `replies` keeps those that came before, by key. One that never came ends the request; its
+    failure includes the usage of the replies before it.
     """
     if request.decoding.n == 1:
         return await ask(request)
-    replies = heard.setdefault(request.key, [])
+    own = replies.setdefault(request.key, [])
     try:
-        reply = await ask(nth_request(request, len(replies)))
+        reply = await ask(nth_request(request, len(own)))
     except PermanentError as error:
-        why = Failure(error.reason, str(error))
-        reply = Response(request.key, failure=why, usage=error.usage)
-    replies.append(reply)
-    if len(replies) < request.decoding.n and not _never_came(reply):
-        return PartialReply(total_usage([reply.usage for reply in replies]))
-    return merge(request, heard.pop(request.key))
+        failure = Failure(error.reason, str(error))
+        reply = Response(request.key, failure=failure, usage=error.usage)
+    own.append(reply)
+    if len(own) < request.decoding.n and not _never_came(reply):
+        return PartialReply(total_usage([reply.usage for reply in own]))
+    return merge(request, replies.pop(request.key))
 
 
-def nth_request(request: Request, place: int) -> Request:
-    """A request for one of the replies that a request is for; each has a seed of its own."""
+def nth_request(request: Request, index: int) -> Request:
+    """The request for one of several replies, counted from 0; each has its own seed."""
     decoding = request.decoding
-    seed = None if decoding.seed is None else decoding.seed + place
+    seed = None if decoding.seed is None else decoding.seed + index
     return replace(request, decoding=replace(decoding, n=1, seed=seed))
 
 
 def merge(request: Request, replies: Sequence[Response]) -> Response:
-    """The replies to one request as one response, whose tokens are all of theirs.
+    """Merge the replies to one request into one response; its usage is their sum.
 
-    Those that hold no answer are told as lost. It is a failure where there is no other, and where
-    one never came: all are asked for again then. It is cut where one of them is.
+    Replies without an answer are listed in `lost`. The response is a failure where no reply has an
+    answer, and where one never came: all replies are asked for again then. It counts as cut where
+    one reply is.
     """
     answers = [reply for reply in replies if not reply.failure]
-    without = [reply for reply in replies if reply.failure]
-    failed = [*filter(_never_came, without), *([] if answers else without)]
+    failures = [reply for reply in replies if reply.failure]
+    fatal = [*filter(_never_came, failures), *([] if answers else failures)]
     stops = [reply.stop for reply in answers]
+    texts = tuple(text for reply in answers for text in reply.texts or ())
     whole = Response(
         key=request.key,
-        texts=None if failed else tuple(text for reply in answers for text in reply.texts or ()),
-        failure=failed[0].failure if failed else None,
-        lost=() if failed else tuple(part.failure.reason for part in without if part.failure),
+        texts=None if fatal else texts,
+        failure=fatal[0].failure if fatal else None,
+        lost=() if fatal else tuple(reply.failure.reason for reply in failures if reply.failure),
         served=next((reply.served for reply in replies if reply.served), None),
         usage=total_usage([reply.usage for reply in replies]),
     )
-    if failed:
+    if fatal:
         return whole
     return replace(whole, stop="length" if "length" in stops else stops[0])
 
 
 def _never_came(reply: Response) -> bool:
-    """Whether there is no reply at all, so that one may yet be had."""
+    """Whether there is no reply at all, so that another call may bring one."""
     return reply.failure is not None and reply.failure.reason in NO_REPLY
 
 
 def no_answer(
     request: Request, reason: Reason, message: str, *, usage: Usage, served: str | None
 ) -> Response:
-    """A reply that holds no answer; its tokens are charged all the same."""
+    """The failure of a reply that holds no answer; its tokens are charged all the same."""
     return Response(request.key, failure=Failure(reason, message), usage=usage, served=served)
 
 
 def truncated(request: Request, *, usage: Usage, served: str | None) -> Response:
-    """A reply that was cut before the first word of an answer."""
-    spent = usage.completion_tokens
-    told = "" if spent is None else f" after {spent} tokens"
+    """The failure of a reply that was cut before the first word of an answer."""
+    tokens = usage.completion_tokens
+    spent = "" if tokens is None else f" after {tokens} tokens"
     if usage.reasoning_tokens:
-        told += f", {usage.reasoning_tokens} of them of reasoning"
+        spent += f", {usage.reasoning_tokens} of them of reasoning"
     message = (
-        f"cut before the first word of an answer{told}: give it more room (max_tokens of the "
+        f"cut before the first word of an answer{spent}: give it more room (max_tokens of the "
         "decoding, or reasoning_max_tokens in the model's YAML), or have it reason less"
     )
     return no_answer(request, Reason.TRUNCATED, message, usage=usage, served=served)
 
 
 def reasoning_in(details: object, name: str = "reasoning_tokens") -> int | None:
-    """The tokens of reasoning that the details of an account of tokens tell."""
-    told = details.get(name) if isinstance(details, Mapping) else None
-    return told if isinstance(told, int) else None
+    """The count of reasoning tokens in the details of a usage object; None where there is none."""
+    tokens = details.get(name) if isinstance(details, Mapping) else None
+    return tokens if isinstance(tokens, int) else None
 
 
-def repair_surrogates(text: str) -> str:
-    """A text that can be stored: an emoji cut in half becomes the replacement character."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def read_json(content: bytes, server: Endpoint) -> object:
+    """The JSON of a reply, with our key masked; halves of emojis pass. RetryableError if none."""
+    try:
+        body: object = server.mask(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        raise RetryableError(f"{server.address} sent what is not JSON ({error})") from None
+    return body
+
+
+def read_object(
+    content: bytes,
+    server: Endpoint,
+    *,
+    key: str,
+    usage_of: Callable[[object], Usage],
+    may_be_empty: bool = False,
+) -> dict[str, Any]:
+    """The JSON object of a reply with a list under `key`; RetryableError without one."""
+    body = read_json(content, server)
+    if not isinstance(body, dict):
+        raise RetryableError(f"{server.address} sent no {key}")
+    if isinstance(body.get(key), list) and (may_be_empty or body[key]):
+        return body
+    raise RetryableError(
+        f"{server.address} sent no {key}{error_in(body, server)}", usage=usage_of(body.get("usage"))
+    )
+
+
+def error_in(body: Mapping[str, Any], server: Endpoint) -> str:
+    """The error in a reply's body, after a colon; empty where there is none."""
+    return f": {server.quote(json.dumps(body['error']))}" if body.get("error") else ""
+
+
+def read_served(body: Mapping[str, Any]) -> str | None:
+    """The model that the server says it used."""
+    served = body.get("model")
+    return served if isinstance(served, str) else None
+
+
+def read_as(kind: type[_T], value: object, *, what: str) -> _T:
+    """A part of a reply's JSON as a record; PermanentError where it is not `what` it should be."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise PermanentError(Reason.FAILED, f"the reply is not {what}: {error}") from None

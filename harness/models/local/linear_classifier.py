@@ -141,13 +141,16 @@ class SklearnModel:
         self.identity = f"sklearn@{trained.card.digest}"
         self.revision: str | None = trained.card.digest[:7]
 
+    def resolve(self) -> None:
+        """Do nothing: the training has a digest."""
+
     def text_of(self, request: Request) -> str | None:
         """The text it reads; None at a step that shows none."""
-        return self._questions.asked(request).text
+        return self._questions.question(request).text
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in batches."""
-        asked = [self._questions.asked(request) for request in requests]
+        asked = [self._questions.question(request) for request in requests]
         yield from (undecided(one) for one in asked if one.text is None)
         for batch in chunks([one for one in asked if one.text is not None], BATCH):
             rows = self._encode([one.text or "" for one in batch])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from harness.core import Request, Response
 from harness.errors import ModelError, SpecError
 from harness.models.extras import require
+from harness.models.identity import Resolvable
 from harness.models.labels import (
     LabelQuestion,
     LabelQuestions,
@@ -198,7 +199,7 @@ def _saved(network: ClassifierNetwork, folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(target.iterdir()))
 
 
-class SequenceClassifier:
+class SequenceClassifier(Resolvable):
     """A sequence classifier on this machine."""
 
     kind = "classifier"
@@ -222,28 +223,21 @@ class SequenceClassifier:
                 f"{', '.join(questions.labels)}; name the checkpoint's label for each of these"
             )
 
-    @cached_property
-    def identity(self) -> str:
+    def _identify(self) -> tuple[str, str | None]:
         """Digest of the trained checkpoint's card; or the version and its labels."""
         if self._trained is not None:
-            return f"classifier@{self._trained.card.digest}"
+            card = self._trained.card.digest
+            return f"classifier@{card}", card[:7]
         settings = digest((self._spec.labels, self._spec.max_tokens))[:12]
-        return f"classifier:{self._resolved.origin}|{settings}"
-
-    @property
-    def revision(self) -> str | None:
-        """The first digits of the card's digest, or of the checkpoint's version."""
-        if self._trained is not None:
-            return self._trained.card.digest[:7]
-        return self._resolved.version[:7]
+        return f"classifier:{self._checkpoint.origin}|{settings}", self._checkpoint.version[:7]
 
     def text_of(self, request: Request) -> str | None:
         """The text it reads; None at a step that shows none."""
-        return self._questions.asked(request).text
+        return self._questions.question(request).text
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, texts of like length together."""
-        asked = [self._questions.asked(request) for request in requests]
+        asked = [self._questions.question(request) for request in requests]
         yield from (undecided(one) for one in asked if one.text is None)
         texts = sorted((one for one in asked if one.text is not None), key=_length)
         for batch in chunks(texts, self._spec.batch):
@@ -255,7 +249,7 @@ class SequenceClassifier:
                 yield with_probabilities(one, {name: by_label[name] for name in one.labels}, detail)
 
     @cached_property
-    def _resolved(self) -> ResolvedCheckpoint:
+    def _checkpoint(self) -> ResolvedCheckpoint:
         return resolve(self._spec.model, revision=self._spec.revision)
 
     @cached_property
@@ -263,7 +257,7 @@ class SequenceClassifier:
         if self._trained is not None:
             network = opened(str(self._trained.folder / CHECKPOINT), self._spec, commit=None)
         else:
-            network = opened(self._resolved.source, self._spec, commit=self._resolved.commit)
+            network = opened(self._checkpoint.source, self._spec, commit=self._checkpoint.commit)
         network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
         return network
 

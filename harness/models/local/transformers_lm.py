@@ -16,6 +16,7 @@ from jinja2 import TemplateError
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
 from harness.models.extras import require
+from harness.models.identity import Resolvable
 from harness.models.local.checkpoints import (
     Checkpoint,
     device_of,
@@ -66,7 +67,7 @@ class _Choice:
         return [ScoredRow(row, first) for row, first in pairs]
 
 
-class TransformersModel:
+class TransformersModel(Resolvable):
     """A checkpoint on this machine; tokenizer and weights are opened when needed.
 
     `cache` is the folder for checkpoints that are built, not downloaded.
@@ -81,16 +82,14 @@ class TransformersModel:
         self._spec = spec
         self._cache = cache
 
-    @cached_property
-    def identity(self) -> str:
-        """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set."""
-        chat = ":chat-choices" if self._is_chat else ""
-        return f"{self.kind}:{self._checkpoint.identity}:{self._dtype}{chat}"
+    def _identify(self) -> tuple[str, str | None]:
+        """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set.
 
-    @property
-    def revision(self) -> str:
-        """Seven digits of the hub's commit or of the folder's fingerprint."""
-        return self._checkpoint.version[:7]
+        The revision is seven digits of the hub's commit or of the folder's fingerprint.
+        """
+        chat = ":chat-choices" if self._is_chat else ""
+        identity = f"{self.kind}:{self._checkpoint.identity}:{self._dtype}{chat}"
+        return identity, self._checkpoint.version[:7]
 
     def prompt_size(self, request: Request) -> int:
         """Count the tokens of a request's prompt; no weights are loaded."""

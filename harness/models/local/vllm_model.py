@@ -17,6 +17,7 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError
+from harness.models.identity import Resolvable
 from harness.models.local.checkpoints import (
     Checkpoint,
     ResolvedCheckpoint,
@@ -121,7 +122,7 @@ def _parts(
     return [*own, whole.nexts[row[-1]]]
 
 
-class VllmModel:
+class VllmModel(Resolvable):
     """A checkpoint in vLLM's engine, which runs from the first request until `close`.
 
     `cache` is the folder for checkpoints that are built, not downloaded.
@@ -142,20 +143,14 @@ class VllmModel:
         """Texts and choices; or vectors, if the YAML sets `pooling`: no engine gives both."""
         return frozenset({Mode.EMBED} if self._spec.pooling else {Mode.GENERATE, Mode.CHOOSE})
 
-    @cached_property
-    def identity(self) -> str:
+    def _identify(self) -> tuple[str, str | None]:
         """Version, tokenizer and dtype of the checkpoint, and settings that change answers."""
         spec, parts = self._spec, [self.kind, self._checkpoint.identity, self._dtype]
         parts += [f"quantization={spec.quantization}"] if spec.quantization else []
         parts += [f"lora={self._adapter.version[:16]}"] if self._adapter else []
         parts += ["chat-choices"] if spec.choice_prompt == "chat" else []
         parts += [f"pooling={spec.pooling}", *self._modules] if spec.pooling else []
-        return ":".join(parts)
-
-    @property
-    def revision(self) -> str:
-        """Seven digits of the hub's commit or of the folder's fingerprint."""
-        return self._checkpoint.version[:7]
+        return ":".join(parts), self._checkpoint.version[:7]
 
     def prompt_size(self, request: Request) -> int:
         """Count the tokens of a request's prompt; no engine starts."""

@@ -1,9 +1,9 @@
-"""Bodies of OpenAI-compatible replies to Responses: texts, refusals, vectors, token counts.
+"""Requests to bodies of OpenAI-compatible calls, and bodies of replies to Responses.
 
-Pure. What cannot be read is Transient where another attempt may mend it, else Refused.
+Chat completions and embeddings. Pure: what cannot be read raises RetryableError where another
+attempt may help, else PermanentError.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,12 +18,16 @@ from harness.models.client.endpoint import Endpoint
 from harness.models.client.replies import (
     merge,
     no_answer,
+    read_as,
+    read_object,
+    read_served,
     reasoning_in,
-    repair_surrogates,
     truncated,
 )
-from harness.models.client.retry import PermanentError, RetryableError, attach_usage
+from harness.models.client.retry import PermanentError, attach_usage
 from harness.parts import Reason, Usage
+from harness.specs.models import OpenAISpec
+from harness.text.controls import repair_surrogates
 
 ENDED = frozenset(
     {
@@ -31,14 +35,14 @@ ENDED = frozenset(
         *("tool_calls", "tool_use", "function_call", "repetition"),
     }
 )
-"""Words of servers, in small letters, for a reply that the model or its settings ended."""
+"""Servers' words, in small letters, for a reply that the model or its settings ended."""
 CUT = frozenset({"length", "max_tokens", "model_length", "model_context_window_exceeded"})
 FILTERED = frozenset({"content_filter", "safety", "sensitive"})
 IGNORES_N = "the server ignores n; set sends_n: false in the model's YAML"
 
 
-class TooFew(Exception):
-    """Fewer replies came than were asked for; `response` is the failure, and tells its cost."""
+class TooFewRepliesError(Exception):
+    """Fewer replies came than were asked for; `response` is the failure, with its usage."""
 
     def __init__(self, response: Response) -> None:
         """Keep what is to be stored."""
@@ -67,15 +71,52 @@ class _Usage(Struct):
     completion_tokens_details: Any = None
 
 
+def chat_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
+    """A request for texts as arguments of the client library."""
+    decoding = request.decoding
+    arguments: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+        spec.token_field: decoding.max_tokens + spec.reasoning_max_tokens,
+    }
+    if spec.reasoning_effort is not None:
+        arguments["reasoning_effort"] = spec.reasoning_effort
+    if spec.sends_temperature:
+        arguments["temperature"] = decoding.temperature
+    if decoding.n > 1:
+        arguments["n"] = decoding.n
+    if decoding.seed is not None and spec.sends_seed:
+        arguments["seed"] = decoding.seed
+    if request.schema is not None and spec.is_structured_output:
+        form = {"name": "reply", "strict": True, "schema": dict(request.schema)}
+        arguments["response_format"] = {"type": "json_schema", "json_schema": form}
+    if spec.extra_body:
+        arguments["extra_body"] = spec.extra_body
+    return arguments
+
+
+def embedding_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
+    """A request for a vector as arguments of the client library."""
+    return {
+        "model": model,
+        "input": "\n".join(message.content for message in request.messages),
+        "encoding_format": "float",
+        "extra_body": spec.extra_body or None,
+    }
+
+
 def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a chat completion, or why there is none."""
-    body = read_object(content, server, key="choices")
+    body = read_object(content, server, key="choices", usage_of=read_usage)
     usage, served = read_usage(body.get("usage")), read_served(body)
     with attach_usage(usage):
-        choices, count = _read_choices(body), request.decoding.n
+        choices = read_as(list[_Choice], body["choices"], what="a chat completion")
+    count = request.decoding.n
     if len(choices) < count:
-        told = f"{count} answers were asked for and {len(choices)} came: {IGNORES_N}"
-        raise TooFew(no_answer(request, Reason.FAILED, told, usage=usage, served=served))
+        fact = f"{count} answers were asked for and {len(choices)} came: {IGNORES_N}"
+        response = no_answer(request, Reason.FAILED, fact, usage=usage, served=served)
+        raise TooFewRepliesError(response)
+    choices.sort(key=lambda choice: choice.index or 0)
     paid = Response(request.key, ("",), usage=usage, served=served)
     replies = [_read_choice(choice, request, server, paid=paid) for choice in choices[:count]]
     return replace(merge(request, replies), usage=usage)
@@ -84,28 +125,26 @@ def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
 def _read_choice(
     choice: _Choice, request: Request, server: Endpoint, *, paid: Response
 ) -> Response:
-    """One reply; `paid` has what all replies of a call tell together."""
-    word, text = (
-        (choice.finish_reason or "stop").lower(),
-        repair_surrogates(choice.message.content or ""),
-    )
-    without = partial(no_answer, request, usage=paid.usage, served=paid.served)
-    if word in FILTERED:
-        return without(Reason.FILTERED, "the answer was held back by a content filter")
+    """One reply; `paid` has what all replies of a call share: usage and snapshot."""
+    stop = (choice.finish_reason or "stop").lower()
+    text = repair_surrogates(choice.message.content or "")
+    failure = partial(no_answer, request, usage=paid.usage, served=paid.served)
+    if stop in FILTERED:
+        return failure(Reason.FILTERED, "the answer was held back by a content filter")
     if choice.message.refusal:
-        return without(Reason.REFUSED, server.told(choice.message.refusal))
-    if word not in ENDED | CUT:
-        told = f"the answer did not come to its end (finish_reason {choice.finish_reason})"
-        return without(Reason.FAILED, server.told(told))
-    if word in CUT and not text:
+        return failure(Reason.REFUSED, server.quote(choice.message.refusal))
+    if stop not in ENDED | CUT:
+        fact = f"the answer did not come to its end (finish_reason {choice.finish_reason})"
+        return failure(Reason.FAILED, server.quote(fact))
+    if stop in CUT and not text:
         return truncated(request, usage=paid.usage, served=paid.served)
-    return replace(paid, texts=(text,), stop="length" if word in CUT else choice.finish_reason)
+    return replace(paid, texts=(text,), stop="length" if stop in CUT else choice.finish_reason)
 
 
 def read_vector(content: bytes, request: Request, server: Endpoint) -> Response:
-    """The response in the body of an embedding: one vector that has a direction."""
-    body = read_object(content, server, key="data")
-    # Servers tell of no completion here, and there is none.
+    """The response in the body of an embedding: one vector that is not all zeros."""
+    body = read_object(content, server, key="data", usage_of=read_usage)
+    # Servers report no completion tokens here, and there are none.
     usage = Usage(read_usage(body.get("usage")).prompt_tokens, 0)
     with attach_usage(usage):
         vector = _read_numbers(body)
@@ -114,59 +153,18 @@ def read_vector(content: bytes, request: Request, server: Endpoint) -> Response:
 
 def _read_numbers(body: Mapping[str, Any]) -> tuple[float, ...]:
     """The first vector of a reply."""
-    try:
-        vector = msgspec.convert(body["data"][0], _Embedding).embedding
-    except msgspec.ValidationError as error:
-        raise PermanentError(Reason.FAILED, f"the reply is not an embedding: {error}") from None
+    vector = read_as(_Embedding, body["data"][0], what="an embedding").embedding
     if not all(map(isfinite, vector)) or not any(vector):
-        told = "not finite" if any(vector) else "empty or all zeros"
-        raise PermanentError(Reason.FAILED, f"the vector of {len(vector)} numbers is {told}")
+        fault = "not finite" if any(vector) else "empty or all zeros"
+        raise PermanentError(Reason.FAILED, f"the vector of {len(vector)} numbers is {fault}")
     return vector
 
 
-def read_object(content: bytes, server: Endpoint, *, key: str) -> dict[str, Any]:
-    """The JSON object of a reply whose list under `key` holds something."""
-    body = read_json(content, server)
-    if not isinstance(body, dict):
-        raise RetryableError(f"{server.address} sent no {key}")
-    if isinstance(body.get(key), list) and body[key]:
-        return body
-    told = f": {server.told(json.dumps(body['error']))}" if body.get("error") else ""
-    usage = read_usage(body.get("usage"))
-    raise RetryableError(f"{server.address} sent no {key}{told}", usage=usage)
-
-
-def read_json(content: bytes, server: Endpoint) -> object:
-    """Whatever JSON a reply holds, without our key; halves of emojis pass."""
-    try:
-        body: object = server.masked(json.loads(content))
-    except (ValueError, RecursionError) as error:
-        raise RetryableError(f"{server.address} sent what is not JSON ({error})") from None
-    return body
-
-
-def _read_choices(body: Mapping[str, Any]) -> list[_Choice]:
-    """The choices, in the order of their indices."""
-    try:
-        choices = msgspec.convert(body["choices"], list[_Choice])
-    except msgspec.ValidationError as error:
-        raise PermanentError(
-            Reason.FAILED, f"the reply is not a chat completion: {error}"
-        ) from None
-    return sorted(choices, key=lambda choice: choice.index or 0)
-
-
 def read_usage(usage: object) -> Usage:
-    """The tokens a reply accounts for; unknown where it does so in another form."""
+    """The token counts of a reply; None where it reports them in another form."""
     try:
         read = msgspec.convert(usage, _Usage)
     except msgspec.ValidationError:
         return Usage()
     reasoning = reasoning_in(read.completion_tokens_details)
     return Usage(read.prompt_tokens, read.completion_tokens, reasoning_tokens=reasoning)
-
-
-def read_served(body: Mapping[str, Any]) -> str | None:
-    """The model the server says it used."""
-    served = body.get("model")
-    return served if isinstance(served, str) else None

@@ -1,61 +1,110 @@
-"""Log-probabilities of choices from OpenAI-compatible servers, exact or by the likeliest tokens.
+"""Choices to their log-probabilities, from OpenAI-compatible servers: exact, or of likely tokens.
 
-Exact: the server is given context and choice as one prompt and tells the log-probability of each
-of its tokens; the choice's are told apart by what the tokens spell. By the likeliest tokens: a chat
-server tells the next tokens of one reply. Where a number would be a guess, there is none.
+Exact: the server gets context and choice as one prompt and returns the log-probability of each
+token; the texts of the tokens say which of them belong to the choice. Of likely tokens: a chat
+server returns the likeliest first tokens of its reply. Where a number would be a guess, there is
+none, but a PermanentError: FAILED where the server left out or mangled what it was asked for,
+UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no number.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.errors import ModelError
+from harness.models.boundary import choice_starts
 from harness.models.client.endpoint import Endpoint
+from harness.models.client.replies import read_as, read_object, read_served
 from harness.models.client.retry import PermanentError, attach_usage
-from harness.models.openai.chat import read_object, read_served, read_usage
-from harness.models.openai.logprobs import (
-    Echo,
-    Logprobs,
-    are_alike,
-    echo_of,
-    echo_scores,
-    places,
-    read_echoes,
-    read_nexts,
-    refuse_long,
-    refuse_wordless,
-    spellings,
-    token_scores,
-)
-from harness.parts import Decoding, Message, Mode, Reason
+from harness.models.openai.chat import read_usage
+from harness.parts import UNCHARGED, ChoiceScore, Decoding, Message, Mode, Reason
 from harness.specs.models import OpenAISpec
 
 if TYPE_CHECKING:
     import openai
 
-MOST_TOLD = 20
-"""Next tokens a server is asked to tell: the most that OpenAI and vLLM do."""
+MOST_TOKENS = 20
+"""Next tokens that a server is asked for: the most that OpenAI and vLLM return."""
 LACKING = frozenset({400, 404, 405, 415, 422, 501})
-"""Statuses by which servers say that they cannot do what they were asked for."""
+"""HTTP statuses of servers that cannot do what they were asked for."""
 REMEDIES = {
     Mode.CHOOSE: (
         "serve the model with vLLM, whose completions echo a prompt's log-probabilities, or run it "
         "here with kind: vllm or transformers, or set `choices: top_logprobs` or `choices: none`"
     ),
     Mode.CHOOSE_TOKEN: (
-        "use a model whose chat completions tell log-probabilities, or serve an open model with "
-        "vLLM and set `choices: echo`, or set `choices: none`"
+        "use a model whose chat completions return log-probabilities, or serve an open model "
+        "with vLLM and set `choices: echo`, or set `choices: none`"
     ),
 }
+SLACK = 1e-3
+"""How far above 0 rounding may lift a log-probability."""
+Spans = list[tuple[int, int]]
+_AS_THEY_ARE = (*range(33, 127), *range(161, 173), *range(174, 256))
+_OTHERS = (byte for byte in range(256) if byte not in _AS_THEY_ARE)
+BYTES = {chr(byte): byte for byte in _AS_THEY_ARE}
+BYTES |= {chr(256 + index): byte for index, byte in enumerate(_OTHERS)}
+"""The byte of each letter of a byte-level vocabulary, as GPT-2 has it."""
+
+
+class Logprobs(Struct):
+    """Texts and log-probabilities of a prompt's tokens, and of a token generated after it."""
+
+    tokens: list[str]
+    token_logprobs: list[float | None]
+
+
+class NextToken(Struct, frozen=True):
+    """A token that may come next."""
+
+    token: str
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """The tokens of a prompt, with their log-probabilities and their spans of characters."""
+
+    tokens: Sequence[bytes]
+    logprobs: Sequence[float | None]
+    spans: Spans
+
+
+class _Completion(Struct):
+    logprobs: Logprobs | None = None
+    index: int | None = None
+
+
+class _Position(Struct):
+    top_logprobs: list[NextToken]
+
+
+class _Positions(Struct):
+    content: list[_Position] | None = None
+
+
+class _Message(Struct):
+    refusal: str | None = None
+
+
+class _Chat(Struct):
+    message: _Message
+    logprobs: _Positions | None = None
+    finish_reason: str | None = None
 
 
 class OpenAIChoiceScorer:
-    """Asks one server for choices, after a tiny call that shows whether it can tell of them."""
+    """Scores choices on one server, after a tiny call that shows whether the server can."""
 
     def __init__(
         self, client: "openai.AsyncOpenAI", model: str, *, server: Endpoint, spec: OpenAISpec
     ) -> None:
-        """Take over an open client."""
+        """Use an open client."""
         self._client = client
         self._model = model
         self._server = server
@@ -63,7 +112,7 @@ class OpenAIChoiceScorer:
         self._lacking: dict[Mode, str] = {}
 
     async def probe(self, mode: Mode) -> None:
-        """Refuse a server that does not tell what `mode` needs, with what would; ask it once."""
+        """Call the server once; ModelError with a remedy where it lacks what `mode` needs."""
         import openai
 
         if mode in self._lacking:
@@ -78,7 +127,7 @@ class OpenAIChoiceScorer:
         except openai.APIStatusError as error:
             if error.status_code not in LACKING:
                 raise
-            fact = f"it answered {error.status_code}: {self._server.told(error.message)}"
+            fact = f"it answered {error.status_code}: {self._server.quote(error.message)}"
         self._lacking[mode] = (
             f"{self._server.address} cannot score choices with model {self._model!r}: {fact}; "
             f"{REMEDIES[mode]}"
@@ -86,13 +135,12 @@ class OpenAIChoiceScorer:
         raise ModelError(self._lacking[mode])
 
     async def answer(self, request: Request) -> Response:
-        """One attempt at one request."""
-        if request.mode is Mode.CHOOSE:
-            return await self._echoed(request)
-        return await self._listed(request)
+        """Make one attempt at one request."""
+        is_exact = request.mode is Mode.CHOOSE
+        return await (self._score_echoes(request) if is_exact else self._score_tokens(request))
 
-    async def _echoed(self, request: Request) -> Response:
-        """Every choice by the log-probabilities of its own tokens, in one call."""
+    async def _score_echoes(self, request: Request) -> Response:
+        """Score every choice by the log-probabilities of its own tokens, in one call."""
         refuse_wordless(request.choices)
         context = "\n".join(message.content for message in request.messages)
         prompts = [context + choice for choice in request.choices]
@@ -105,60 +153,64 @@ class OpenAIChoiceScorer:
             logprobs=1,
             extra_body=self._spec.extra_body or None,
         )
-        body = read_object(reply.http_response.content, self._server, key="choices")
+        body = self._read_choices(reply.http_response.content)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):
-            echoes = await self._placed(prompts, read_echoes(body, len(prompts)))
+            echoes = await self._echoes(prompts, read_logprobs(body, len(prompts)))
             scores = echo_scores(request.choices, echoes, boundary=len(context))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 
-    async def _placed(self, prompts: Sequence[str], told: Sequence[Logprobs]) -> list[Echo]:
-        """The tokens of prompts with their places, all by their texts or all by the tokenizer."""
-        pairs = list(zip(prompts, told, strict=True))
-        known = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
-        if len(known) == len(pairs):
-            return known
-        return [await self._by_tokenizer(prompt, tokens) for prompt, tokens in pairs]
+    def _read_choices(self, content: bytes) -> dict[str, Any]:
+        return read_object(content, self._server, key="choices", usage_of=read_usage)
 
-    async def _by_tokenizer(self, prompt: str, told: Logprobs) -> Echo:
-        """A prompt's tokens with their places, as the server's tokenizer spells them."""
-        pieces = await self._pieces(prompt)
-        for spelled in spellings(pieces):
-            if (found := places(spelled, prompt)) and are_alike(spelled, told.tokens):
-                return Echo(spelled, told.token_logprobs, found)
+    async def _echoes(self, prompts: Sequence[str], logprobs: Sequence[Logprobs]) -> list[Echo]:
+        """The tokens of prompts with their spans, all by their texts or all by the tokenizer."""
+        pairs = list(zip(prompts, logprobs, strict=True))
+        by_text = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
+        if len(by_text) == len(pairs):
+            return by_text
+        return [await self._echo_by_tokenizer(prompt, tokens) for prompt, tokens in pairs]
+
+    async def _echo_by_tokenizer(self, prompt: str, logprobs: Logprobs) -> Echo:
+        """A prompt's tokens with their spans, as the server's tokenizer spells them."""
+        pieces = await self._tokenize(prompt)
+        for tokens in spellings(pieces):
+            if (spans := spans_in(tokens, prompt)) and are_alike(tokens, logprobs.tokens):
+                return Echo(tokens, logprobs.token_logprobs, spans)
         raise PermanentError(
             Reason.UNSUPPORTED,
-            f"the {len(told.tokens)} token texts of {self._server.address} do not spell the prompt"
+            f"the {len(logprobs.tokens)} token texts of {self._server.address} do not spell the "
+            "prompt"
             f"{' and neither do those of /tokenize' if pieces else ', and it has no /tokenize'}, "
-            "so that nobody can tell which are a choice's; serve the model with vLLM, or run it "
+            "so that it is not known which are a choice's; serve the model with vLLM, or run it "
             "here with kind: vllm or transformers",
         )
 
-    async def _pieces(self, prompt: str) -> list[str]:
-        """A prompt's tokens as the server's vocabulary writes them; none where it does not say."""
+    async def _tokenize(self, prompt: str) -> list[str]:
+        """A prompt's tokens as the server's vocabulary writes them; empty where it cannot."""
         import openai
 
         root = self._server.url.rstrip("/").removesuffix("/v1")
-        asked = {"model": self._model, "prompt": prompt, "return_token_strs": True}
+        body = {"model": self._model, "prompt": prompt, "return_token_strs": True}
         try:
-            told = await self._client.post(f"{root}/tokenize", body=asked, cast_to=object)
+            reply = await self._client.post(f"{root}/tokenize", body=body, cast_to=object)
         except openai.APIStatusError as error:
             if error.status_code not in LACKING:
                 raise
             return []
-        pieces = told.get("token_strs") if isinstance(told, dict) else None
+        pieces = reply.get("token_strs") if isinstance(reply, dict) else None
         is_list = isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)
         return pieces if is_list and pieces else []
 
-    async def _listed(self, request: Request) -> Response:
-        """Every choice by the likeliest first tokens of one reply."""
+    async def _score_tokens(self, request: Request) -> Response:
+        """Score every choice by the likeliest first tokens of one reply."""
         refuse_long(request.choices)
         arguments: dict[str, Any] = {
             "model": self._model,
             "messages": [{"role": m.role, "content": m.content} for m in request.messages],
             self._spec.token_field: 1,
             "logprobs": True,
-            "top_logprobs": MOST_TOLD,
+            "top_logprobs": MOST_TOKENS,
             "extra_body": self._spec.extra_body or None,
         }
         if self._spec.sends_temperature:
@@ -166,15 +218,216 @@ class OpenAIChoiceScorer:
         if self._spec.reasoning_effort is not None:
             arguments["reasoning_effort"] = self._spec.reasoning_effort
         reply = await self._client.chat.completions.with_raw_response.create(**arguments)
-        body = read_object(reply.http_response.content, self._server, key="choices")
+        body = self._read_choices(reply.http_response.content)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):
-            scores = token_scores(request.choices, read_nexts(body, self._server))
+            scores = token_scores(request.choices, read_next_tokens(body, self._server))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 
 
 def _probe(mode: Mode) -> Request:
     """A request as small as can be."""
-    words = (Message("user", "One, two,"),)
+    messages = (Message("user", "One, two,"),)
     decoding = Decoding(max_tokens=1)
-    return Request("probe", "base", "answer", "", words, decoding, mode, (" three", " four"))
+    return Request("probe", "base", "answer", "", messages, decoding, mode, (" three", " four"))
+
+
+def refuse_wordless(choices: Sequence[str]) -> None:
+    """Raise PermanentError for choices with nothing to score."""
+    if not all(choice.strip() for choice in choices):
+        fact = f"a choice without a word cannot be scored: {choices!r}"
+        raise PermanentError(Reason.UNSUPPORTED, fact, usage=UNCHARGED)
+
+
+def refuse_long(choices: Sequence[str]) -> None:
+    """Raise PermanentError for choices that cannot be one token each."""
+    refuse_wordless(choices)
+    if long := [choice for choice in choices if len(choice.split()) > 1]:
+        raise PermanentError(
+            Reason.UNSUPPORTED,
+            f"{long[0]!r} is more than one token, and the likeliest next tokens are single "
+            "ones; ask for the number of a choice, or use a model of kind vllm or transformers "
+            "or a server with `choices: echo`",
+            usage=UNCHARGED,
+        )
+
+
+def as_bytes(texts: Sequence[str]) -> list[bytes]:
+    """Tokens as a server writes them for people to read, in UTF-8."""
+    return [text.encode("utf-8", "surrogatepass") for text in texts]
+
+
+def spellings(pieces: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
+    """Entries of a vocabulary as bytes, read in two ways: byte-level and SentencePiece."""
+    return [_byte_level(piece) for piece in pieces], [_sentence_piece(piece) for piece in pieces]
+
+
+def _byte_level(piece: str) -> bytes:
+    """The bytes of a piece with one letter a byte; of any other piece, its text."""
+    if all(letter in BYTES for letter in piece):
+        return bytes(BYTES[letter] for letter in piece)
+    return piece.encode("utf-8", "surrogatepass")
+
+
+def _sentence_piece(piece: str) -> bytes:
+    """The bytes of a piece that writes a space as a low line, or that is a byte like <0x0A>."""
+    if byte := re.fullmatch("<0x([0-9A-F]{2})>", piece):
+        return bytes([int(byte[1], 16)])
+    return piece.replace("\u2581", " ").encode("utf-8", "surrogatepass")
+
+
+def spans_in(tokens: Sequence[bytes], prompt: str) -> Spans | None:
+    """First character of each token and the one after its last; None where they spell another text.
+
+    An empty token is one that ends inside a character: its span is that of the next token. Markers
+    before the prompt are at (0, 0).
+    """
+    data = prompt.encode("utf-8", "surrogatepass")
+    owners = [at for at, letter in enumerate(prompt) for _ in as_bytes([letter])[0]]
+    spans: Spans = []
+    end = len(data)
+    for token in reversed(tokens):
+        start = _start(token, data, end)
+        if start is None or not (token or spans):
+            return None
+        if start < end:
+            spans.append((owners[start], owners[end - 1] + 1))
+        else:
+            spans.append((0, 0) if token else spans[-1])
+        end = start
+    return None if end else spans[::-1]
+
+
+def _start(token: bytes, data: bytes, end: int) -> int | None:
+    """Where a token begins that ends at `end`; None where it does not end there.
+
+    A space that the tokenizer itself puts before a prompt is not in the prompt.
+    """
+    if not end or data.endswith(token, 0, end):
+        return max(end - len(token), 0)
+    return 0 if token.removeprefix(b" ") == data[:end] else None
+
+
+def are_alike(tokens: Sequence[bytes], texts: Sequence[str]) -> bool:
+    """Whether the texts, as far as they are whole, are those of the tokens.
+
+    There may be one text more: the token generated after the prompt.
+    """
+    return len(texts) - len(tokens) in (0, 1) and all(map(_is_alike, tokens, texts))
+
+
+def _is_alike(token: bytes, text: str) -> bool:
+    """Whether a text is that of a token, except for the spaces around it."""
+    try:
+        word = token.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return True
+    return text.strip() in ("", word) or "\ufffd" in text
+
+
+def read_logprobs(body: Mapping[str, Any], count: int) -> list[Logprobs]:
+    """The log-probabilities of `count` prompts in a reply, in their order."""
+    completions = read_as(list[_Completion], body["choices"], what="a completion")
+    if len(completions) != count:
+        fact = f"{count} prompts were sent in one call and {len(completions)} came back"
+        raise PermanentError(Reason.FAILED, fact)
+    completions.sort(key=lambda completion: completion.index or 0)
+    return [_checked(completion.logprobs) for completion in completions]
+
+
+def _checked(logprobs: Logprobs | None) -> Logprobs:
+    """Log-probabilities, of which there is one a token."""
+    if logprobs is None or len(logprobs.token_logprobs) < 2:
+        raise PermanentError(Reason.FAILED, "the reply holds no log-probabilities of the prompt")
+    if len(logprobs.tokens) != len(logprobs.token_logprobs):
+        counts = f"{len(logprobs.token_logprobs)} log-probabilities for {len(logprobs.tokens)}"
+        raise PermanentError(Reason.FAILED, f"the reply holds {counts} tokens")
+    return logprobs
+
+
+def echo_of(prompt: str, logprobs: Logprobs) -> Echo | None:
+    """The tokens of a prompt by their texts; None where these do not spell it.
+
+    Most servers add a token that was generated after the prompt.
+    """
+    for count in (len(logprobs.tokens) - 1, len(logprobs.tokens)):
+        tokens = as_bytes(logprobs.tokens[:count])
+        if spans := spans_in(tokens, prompt):
+            return Echo(tokens, logprobs.token_logprobs, spans)
+    return None
+
+
+def echo_scores(
+    choices: Sequence[str], echoes: Sequence[Echo], *, boundary: int
+) -> tuple[ChoiceScore, ...]:
+    """The scores of choices after a context of `boundary` characters."""
+    firsts, spanned = choice_starts(
+        [echo.spans for echo in echoes], boundary, tokens=[echo.tokens for echo in echoes]
+    )
+    if min(firsts) < 1:
+        raise PermanentError(
+            Reason.UNSUPPORTED,
+            "nothing stands before the choices to score them by; give the prompt a text",
+        )
+    rows = [
+        echo.logprobs[first : len(echo.tokens)] for echo, first in zip(echoes, firsts, strict=True)
+    ]
+    return tuple(
+        ChoiceScore(_sum(logprobs), len(logprobs), len(choice.encode()), spanned)
+        for choice, logprobs in zip(choices, rows, strict=True)
+    )
+
+
+def _sum(logprobs: Sequence[float | None]) -> float:
+    """The sum of log-probabilities; PermanentError where one is missing or above 0."""
+    if bad := [value for value in logprobs if value is None or not value <= SLACK]:
+        fact = f"a token of a choice has {bad[0]} for its log-probability"
+        raise PermanentError(Reason.FAILED, f"{fact}: it must be a number up to 0")
+    return fsum(value for value in logprobs if value is not None)
+
+
+def read_next_tokens(body: Mapping[str, Any], server: Endpoint) -> list[NextToken]:
+    """The likeliest first tokens of a chat reply."""
+    [chat, *_] = read_as(list[_Chat], body["choices"], what="a chat completion")
+    if chat.finish_reason == "content_filter":
+        raise PermanentError(Reason.FILTERED, "the answer was held back by a content filter")
+    if chat.message.refusal:
+        raise PermanentError(Reason.REFUSED, server.quote(chat.message.refusal))
+    positions = chat.logprobs.content if chat.logprobs else None
+    if not positions or not positions[0].top_logprobs:
+        raise PermanentError(Reason.FAILED, "the reply holds no log-probabilities of next tokens")
+    return list(dict.fromkeys(positions[0].top_logprobs))
+
+
+def token_scores(
+    choices: Sequence[str], next_tokens: Sequence[NextToken]
+) -> tuple[ChoiceScore, ...]:
+    """The scores of choices of one token, with or without a space before it.
+
+    A choice that is not among the tokens gets the log-probability of the least likely of them,
+    which its own cannot exceed.
+    """
+    least = _sum([min(each.logprob for each in next_tokens)])
+    rows = [_logprobs_of(choice.strip(), next_tokens) for choice in choices]
+    if not any(rows):
+        words = ", ".join(repr(each.token) for each in next_tokens[:5])
+        raise PermanentError(
+            Reason.UNPARSED,
+            f"none of the choices is among the {len(next_tokens)} likeliest first tokens: {words}, "
+            "...",
+        )
+    return tuple(
+        ChoiceScore(_total(row) if row else least, 1, len(choice.encode()), is_bound=not row)
+        for choice, row in zip(choices, rows, strict=True)
+    )
+
+
+def _logprobs_of(word: str, next_tokens: Sequence[NextToken]) -> list[float]:
+    return [each.logprob for each in next_tokens if each.token in (word, f" {word}")]
+
+
+def _total(logprobs: Sequence[float]) -> float:
+    """The logarithm of the sum of probabilities."""
+    _sum(logprobs)
+    most = max(logprobs)
+    return most + log(fsum(exp(value - most) for value in logprobs))

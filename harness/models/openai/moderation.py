@@ -1,28 +1,27 @@
-"""Requests to choose among two labels to the flags of OpenAI's moderation endpoint.
+"""Requests to choose one of two labels, answered by OpenAI's moderation endpoint.
 
-Any flag makes a text positive. The score of every category, 0 to 1, and which were flagged stand
-beside the answer. It reads the text and no prompt; what the client raises is read by openai_errors.
+Any flag makes a text positive. The response also has the score of every category, 0 to 1, and
+which categories were flagged. The endpoint gets the text of a sample, and no prompt.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct, field
 
 from harness.core import Request, Response
 from harness.errors import SpecError
-from harness.models.client.endpoint import Endpoint
-from harness.models.client.retry import Call, PermanentError, RetryPolicy, send_all
-from harness.models.client.transport import http_client, post
+from harness.models.client.hosted import HostedModel
+from harness.models.client.replies import read_as, read_object, read_served
+from harness.models.client.retry import Call, PermanentError
+from harness.models.client.transport import post
 from harness.models.labels import LabelQuestion, LabelQuestions, chosen, undecided
-from harness.models.openai.chat import read_object, read_served
-from harness.models.openai.errors import translated
-from harness.models.openai.model import client_options
+from harness.models.openai.chat import read_usage
+from harness.models.openai.errors import LIBRARY, translate_error
 from harness.parts import Mode, Reason
 from harness.specs.models import ModerationSpec
 
@@ -30,110 +29,74 @@ if TYPE_CHECKING:
     import openai
 
 FLAGGED = "flagged_{}"
-"""1 or 0 beside the score of a category."""
+"""The name of a number that is 1 where a category is flagged, else 0."""
 
 
 class _Result(Struct):
-    """What the endpoint says of one text; a category that does not apply may be null."""
+    """The result for one text; a category that does not apply may be None."""
 
     flagged: bool
     categories: dict[str, bool | None] = field(default_factory=dict)
     category_scores: dict[str, float | None] = field(default_factory=dict)
 
 
-class ModerationModel:
+class ModerationModel(HostedModel[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
     kind = "moderation"
+    library = LIBRARY
     modes = frozenset({Mode.CHOOSE})
-    revision: str | None = None
 
     def __init__(
-        self,
-        name: str,
-        spec: ModerationSpec,
-        questions: LabelQuestions,
-        environ: Mapping[str, str],
+        self, name: str, spec: ModerationSpec, questions: LabelQuestions, environ: Mapping[str, str]
     ) -> None:
-        """Keep the settings; the key is read and the server reached when first needed."""
-        self.name = name
-        self._spec = spec
+        """Keep the settings; SpecError unless the task has two labels, `positive` among them."""
+        super().__init__(name, spec, environ)
         self._questions = questions
-        self._server = Endpoint.found(
-            spec.base_url,
-            environ,
-            url_env=spec.base_url_env,
-            key_env=spec.key_env,
-            owner=f"configs/models/{name}.yaml",
-        )
         labels = questions.labels
         if len(labels) != 2 or spec.positive not in labels:
             raise SpecError(
-                f"model {name} tells flagged from not flagged, and the task has the labels "
+                f"model {name} separates flagged from other texts, and the task has the labels "
                 f"{', '.join(labels)}; ask it about one of two labels, with `positive` among them"
             )
         self._negative = next(label for label in labels if label != spec.positive)
 
-    @property
-    def identity(self) -> str:
-        """Kind, model, what a flag means, and the host unless it is this machine."""
-        host = self._server.remote_host
-        parts = [self.kind, self._spec.model, f"positive={self._spec.positive}"]
-        return "|".join(parts + ([f"host={host}"] if host else []))
-
     def text_of(self, request: Request) -> str | None:
-        """The text it would read; null at a step that shows none."""
-        return self._questions.asked(request).text
+        """The text of a request that it reads; None at a step that shows none."""
+        return self._questions.question(request).text
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
-        spec = self._spec
-        asked = [self._questions.asked(request) for request in requests]
-        yield from (undecided(one) for one in asked if one.text is None)
-        policy = RetryPolicy(spec.concurrency, spec.attempts, spec.timeout_s, total_s=spec.total_s)
-        shown = (one.request for one in asked if one.text is not None)
-        yield from send_all(shown, self._connect, policy)
+        questions = [self._questions.question(request) for request in requests]
+        yield from (undecided(question) for question in questions if question.text is None)
+        yield from super().answer(q.request for q in questions if q.text is not None)
+
+    def _identity_parts(self) -> list[str]:
+        return [self.kind, self.spec.model, f"positive={self.spec.positive}"]
+
+    def _translated(self, error: Exception, *, has_form: bool = False) -> Exception:
+        return translate_error(error, self.server, model=self.spec.model, has_form=has_form)
 
     def _connect(self) -> AbstractAsyncContextManager[Call]:
-        return self._session()
+        return self._session()  # without a check: a key for moderation alone may list no models
 
-    @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Call]:
-        """One client, made and closed inside the loop that uses it."""
-        import openai
-
-        spec = self._spec
-        http = http_client(openai, spec.concurrency)
-        async with openai.AsyncOpenAI(
-            **client_options(self._server), timeout=spec.timeout_s, http_client=http
-        ) as client:
-            yield partial(self._ask, client)
+    def _call(self, client: "openai.AsyncOpenAI") -> Call:
+        return partial(self._ask, client)
 
     async def _ask(self, client: "openai.AsyncOpenAI", request: Request) -> Response:
-        """One attempt at one request."""
-        import aiohttp
-        import openai
+        """Make one attempt at one request."""
+        question = self._questions.question(request)
+        body = {"model": self.spec.model, "input": question.text}
+        with self.translating():
+            return self._read(await post(client, "/moderations", body), question)
 
-        asked = self._questions.asked(request)
-        body = {"model": self._spec.model, "input": asked.text}
-        try:
-            content = await post(client, "/moderations", body)
-        except (openai.OpenAIError, aiohttp.ClientError) as error:
-            # The library's message may repeat the key: it is not chained.
-            raise translated(error, self._server, model=self._spec.model) from None
-        return self._read(content, asked)
-
-    def _read(self, content: bytes, asked: LabelQuestion) -> Response:
-        """The response in the body of a reply."""
-        body = read_object(content, self._server, key="results")
-        try:
-            result = msgspec.convert(body["results"][0], _Result)
-        except msgspec.ValidationError as error:
-            raise PermanentError(Reason.FAILED, f"the reply is not a moderation: {error}") from None
+    def _read(self, content: bytes, question: LabelQuestion) -> Response:
+        body = read_object(content, self.server, key="results", usage_of=read_usage)
+        result = read_as(_Result, body["results"][0], what="a moderation")
         is_flagged = result.flagged or any(result.categories.values())
-        label = self._spec.positive if is_flagged else self._negative
-        found = chosen(asked, label, _numbers(result))
-        return replace(found, served=read_served(body))
+        label = self.spec.positive if is_flagged else self._negative
+        response = chosen(question, label, _numbers(result))
+        return replace(response, served=read_served(body))
 
 
 def _numbers(result: _Result) -> dict[str, float]:

@@ -1,31 +1,38 @@
-"""Requests to arguments of OpenAI's responses API, and the bodies of its replies to Responses.
+"""Requests to bodies of OpenAI's responses API, and bodies of its replies to Responses.
 
-Pure. What cannot be read is Transient where another attempt may mend it, else Refused. One call
-gives one reply; nothing is kept by the server.
+One call gives one reply, and the server keeps nothing. Pure: what cannot be read raises
+RetryableError where another attempt may help, else PermanentError.
 """
 
-import json
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.models.client.endpoint import Endpoint
-from harness.models.client.replies import no_answer, reasoning_in, repair_surrogates, truncated
+from harness.models.client.replies import (
+    error_in,
+    no_answer,
+    read_as,
+    read_json,
+    read_served,
+    reasoning_in,
+    truncated,
+)
 from harness.models.client.retry import PermanentError, RetryableError, attach_usage
-from harness.models.openai.chat import read_json, read_served
 from harness.models.openai.errors import FILTERED
 from harness.parts import Reason, Usage
 from harness.specs.models import OpenAISpec
-
-_T = TypeVar("_T")
+from harness.text.controls import repair_surrogates
 
 LEAST_TOKENS = 16
 """The API refuses a smaller max_output_tokens."""
 PASSING = frozenset({"server_error", "rate_limit_exceeded"})
 UNFINISHED = frozenset({"queued", "in_progress", "cancelled"})
+OURS = "of the responses API"
 
 
 class _Part(Struct):
@@ -64,46 +71,46 @@ class _Usage(Struct):
 
 def response_arguments(request: Request, model: str, spec: OpenAISpec) -> dict[str, Any]:
     """A request as arguments of the client library; the API knows neither seed nor n."""
-    room = request.decoding.max_tokens + spec.reasoning_max_tokens
-    found: dict[str, Any] = {
+    most_tokens = request.decoding.max_tokens + spec.reasoning_max_tokens
+    arguments: dict[str, Any] = {
         "model": model,
         "input": [{"role": m.role, "content": m.content} for m in request.messages],
-        "max_output_tokens": max(LEAST_TOKENS, room),
+        "max_output_tokens": max(LEAST_TOKENS, most_tokens),
         "store": False,
     }
     if spec.sends_temperature:
-        found["temperature"] = request.decoding.temperature
+        arguments["temperature"] = request.decoding.temperature
     if spec.reasoning_effort is not None:
-        found["reasoning"] = {"effort": spec.reasoning_effort}
+        arguments["reasoning"] = {"effort": spec.reasoning_effort}
     if request.schema is not None and spec.is_structured_output:
         form = {"name": "reply", "strict": True, "schema": dict(request.schema)}
         text = spec.extra_body.get("text") or {}
-        found["text"] = {**text, "format": {"type": "json_schema", **form}}
-    if extra := {name: part for name, part in spec.extra_body.items() if name not in found}:
-        found["extra_body"] = extra
-    return found
+        arguments["text"] = {**text, "format": {"type": "json_schema", **form}}
+    if extra := {name: value for name, value in spec.extra_body.items() if name not in arguments}:
+        arguments["extra_body"] = extra
+    return arguments
 
 
 def read_response(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a reply of the responses API, or why there is none."""
-    read, told = _read_body(content, server)
-    usage, served = _read_usage(told.get("usage")), read_served(told)
-    why = (read.incomplete_details or _Incomplete()).reason
+    body = _read_object(content, server)
+    usage, served = _read_usage(body.get("usage")), read_served(body)
+    read = read_as(_Body, {**body, "output": body.get("output") or []}, what=OURS)
+    why_cut = (read.incomplete_details or _Incomplete()).reason
     with attach_usage(usage):
         if read.status == "failed" or read.status in UNFINISHED:
-            raise _failure(read, server)
-        parts = _said(read.output) if why != "content_filter" else []
-    if why == "content_filter":
-        message = "the answer was held back by a content filter"
-        return no_answer(request, Reason.FILTERED, message, usage=usage, served=served)
+            raise _error_of(read, server)
+        parts = _answer_parts(read.output) if why_cut != "content_filter" else []
+    failure = partial(no_answer, request, usage=usage, served=served)
+    if why_cut == "content_filter":
+        return failure(Reason.FILTERED, "the answer was held back by a content filter")
     if refusal := next((part.refusal for part in parts if part.type == "refusal"), None):
-        message = server.told(refusal)
-        return no_answer(request, Reason.REFUSED, message, usage=usage, served=served)
+        return failure(Reason.REFUSED, server.quote(refusal))
     text = "".join(part.text for part in parts if part.type == "output_text")
-    is_cut = why == "max_output_tokens"
+    is_cut = why_cut == "max_output_tokens"
     if read.status == "incomplete" and not is_cut:
-        message = server.told(f"the answer did not come to its end (incomplete: {why})")
-        return no_answer(request, Reason.FAILED, message, usage=usage, served=served)
+        fact = f"the answer did not come to its end (incomplete: {why_cut})"
+        return failure(Reason.FAILED, server.quote(fact))
     if is_cut and not text:
         return truncated(request, usage=usage, served=served)
     return Response(
@@ -115,33 +122,21 @@ def read_response(content: bytes, request: Request, server: Endpoint) -> Respons
     )
 
 
-def _read_body(content: bytes, server: Endpoint) -> tuple[_Body, dict[str, Any]]:
-    """What is read of a reply, and all of it; one that is none of this API's is Transient."""
-    told = read_json(content, server)
-    is_ours = isinstance(told, dict) and isinstance(told.get("output"), list)
-    has_failed = isinstance(told, dict) and told.get("status") == "failed"
-    if not isinstance(told, dict) or not (is_ours or has_failed):
-        problem = told.get("error") if isinstance(told, dict) else None
-        words = f": {server.told(json.dumps(problem))}" if problem else ""
-        raise RetryableError(f"{server.address} sent no output{words}")
-    return _converted({**told, "output": told.get("output") or []}, _Body), told
+def _read_object(content: bytes, server: Endpoint) -> dict[str, Any]:
+    """The JSON object of a reply of this API; RetryableError for anything else."""
+    body = read_json(content, server)
+    if not isinstance(body, dict):
+        raise RetryableError(f"{server.address} sent no output")
+    if not isinstance(body.get("output"), list) and body.get("status") != "failed":
+        raise RetryableError(f"{server.address} sent no output{error_in(body, server)}")
+    return body
 
 
-def _converted(value: object, kind: type[_T]) -> _T:
-    """A part of a reply as what it should be."""
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise PermanentError(
-            Reason.FAILED, f"the reply is not of the responses API: {error}"
-        ) from None
-
-
-def _failure(read: _Body, server: Endpoint) -> Exception:
-    """What a reply amounts to that the server did not bring to an end."""
+def _error_of(read: _Body, server: Endpoint) -> Exception:
+    """The error for a reply that the server did not finish."""
     error = read.error or _Error()
-    told = server.told(f"{error.code or read.status}: {error.message or 'it does not say why'}")
-    message = f"{server.address} did not answer: {told}"
+    words = server.quote(f"{error.code or read.status}: {error.message or 'it does not say why'}")
+    message = f"{server.address} did not answer: {words}"
     if error.code in PASSING:
         return RetryableError(message)
     if error.code in FILTERED:
@@ -151,14 +146,16 @@ def _failure(read: _Body, server: Endpoint) -> Exception:
     return PermanentError(Reason.FAILED, message)
 
 
-def _said(output: Sequence[_Item]) -> list[_Part]:
-    """What a model says, without what it thinks or remarks on the way to it."""
-    said = [item for item in output if item.type == "message" and item.phase != "commentary"]
-    return [part for item in said for part in _converted(item.content or [], list[_Part])]
+def _answer_parts(output: Sequence[_Item]) -> list[_Part]:
+    """The parts of a model's answer, without its thoughts and its remarks on the way."""
+    messages = [item for item in output if item.type == "message" and item.phase != "commentary"]
+    return [
+        part for item in messages for part in read_as(list[_Part], item.content or [], what=OURS)
+    ]
 
 
 def _read_usage(usage: object) -> Usage:
-    """The tokens a reply accounts for; unknown where it does so in another form."""
+    """The token counts of a reply; None where it reports them in another form."""
     try:
         read = msgspec.convert(usage, _Usage)
     except msgspec.ValidationError:

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.resolved import resolved
 from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.anthropic.model import AnthropicModel, translated
+from harness.models.anthropic.model import AnthropicModel, translate_error
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
@@ -473,7 +474,7 @@ def test_the_server_is_looked_at_once(stub: StubServer) -> None:
 
 
 def test_it_is_a_model() -> None:
-    one: Model = AnthropicModel("any", AnthropicSpec(model="m"), {})
+    one: Model = resolved(AnthropicModel("any", AnthropicSpec(model="m"), {}))
 
     assert (one.name, one.kind, one.revision) == ("any", "anthropic", None)
     assert one.modes == {Mode.GENERATE}
@@ -501,7 +502,7 @@ def test_every_exception_of_the_library_is_translated(name: str) -> None:
     told = {"status_code": status, "body": None, "message": error.args[0], "request_id": None}
     vars(error).update(told, response=reply)
 
-    became = translated(error, Endpoint("http://h", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
+    became = translate_error(error, Endpoint("http://h", None, "K", {"K": KEY}), model="m")
 
     assert type(became) in (RetryableError, PermanentError, ModelError)
     assert KEY not in str(became)
@@ -516,7 +517,7 @@ def test_a_server_that_is_asked_too_much_is_asked_less(fault: str, is_told: bool
     reply = type("Reply", (), {"headers": {}})()
     vars(error).update(status_code=int(fault), body=None, message="busy", response=reply)
 
-    became = translated(error, Endpoint("http://h", None, None, {}), model="m")
+    became = translate_error(error, Endpoint("http://h", None, None, {}), model="m")
 
     assert isinstance(became, RetryableError)
-    assert became.is_turned_away == is_told
+    assert became.is_rate_limited == is_told

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.resolved import resolved
 
 from harness.errors import ModelError
 from harness.models.anthropic.model import AnthropicModel
@@ -12,7 +13,8 @@ LOCAL = "http://localhost:1"
 
 
 def identity(url: str, **spec: Any) -> str:  # noqa: ANN401 - fields of AnthropicSpec
-    return AnthropicModel("any", AnthropicSpec(model="m", base_url=url, **spec), {}).identity
+    model = AnthropicModel("any", AnthropicSpec(model="m", base_url=url, **spec), {})
+    return resolved(model).identity
 
 
 @pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1:2", "[::1]:3", "LOCALHOST", "0.0.0.0"])

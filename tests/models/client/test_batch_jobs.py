@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.batch_bench import KEY, Bench, Killed, killed, request, requests
+from support.resolved import resolved
 from support.stub_batches import End
 from support.stub_script import Script
 from support.stub_server import StubServer
@@ -51,7 +52,7 @@ def test_what_is_sent_is_what_single_calls_would_have_sent(bench: Bench) -> None
 
 
 def test_it_is_the_model_it_stands_in_for(bench: Bench) -> None:
-    batched, live = bench.model(), bench.live()
+    batched, live = resolved(bench.model()), resolved(bench.live())
 
     for name in ("name", "kind", "identity", "revision", "modes"):
         assert getattr(batched, name) == getattr(live, name)

@@ -18,7 +18,7 @@ def requests(count: int) -> list[Request]:
 
 
 def let_through(budget: Budget, count: int = 9) -> list[str]:
-    return [request.key for request in budget.admitted(requests(count), PRICE)]
+    return [request.key for request in budget.within(requests(count), PRICE)]
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_what_a_call_did_not_cost_is_free_for_the_next() -> None:
     budget = Budget(2 * MOST)
     first, second = let_through(budget)
 
-    budget.settle(first, 1.0)
-    budget.settle(second, 1.0)
+    budget.record(first, 1.0)
+    budget.record(second, 1.0)
 
     assert (budget.spent_usd, len(let_through(budget))) == (2.0, 1)
 
@@ -61,7 +61,7 @@ def test_a_call_whose_cost_nobody_tells_counts_with_the_most_it_may_have_cost() 
     budget = Budget(2 * MOST)
     [first, _] = let_through(budget)
 
-    budget.settle(first, None)
+    budget.record(first, None)
 
     assert budget.spent_usd == MOST
 
@@ -70,18 +70,18 @@ def test_a_call_stored_before_counts_once() -> None:
     budget = Budget(10)
 
     for _ in range(2):
-        budget.count("stored", 3.0)
+        budget.record_stored("stored", 3.0)
 
     assert budget.spent_usd == 3.0
 
 
 def test_a_call_made_now_counts_beside_its_failure_stored_before_and_not_when_found_later() -> None:
     budget = Budget(3 * MOST)
-    budget.count(requests(1)[0].key, 3.0)
+    budget.record_stored(requests(1)[0].key, 3.0)
 
     [key] = let_through(budget, 1)
-    budget.settle(key, 2.0)
-    budget.count(key, 2.0)
+    budget.record(key, 2.0)
+    budget.record_stored(key, 2.0)
 
     assert budget.spent_usd == 5.0
 

@@ -211,7 +211,7 @@ class Shut(Server):
         response = await super()._answer(request)
         left_s = self.opens - time.monotonic()
         if left_s > 0:
-            raise RetryableError("busy", self.wait_s or left_s, is_turned_away=True)
+            raise RetryableError("busy", self.wait_s or left_s, is_rate_limited=True)
         return response
 
 

@@ -1,4 +1,4 @@
-"""The gate lets in as many calls as a server bears: it grows, is cut, and forgets nobody."""
+"""The limiter lets in as many calls as a server bears: it grows, is cut, and forgets nobody."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,19 +7,19 @@ import pytest
 
 from harness.models.client.limiter import FIRST, CallOutcome, ConcurrencyLimiter
 
-OK, AWAY, TROUBLE = CallOutcome.SETTLED, CallOutcome.TURNED_AWAY, CallOutcome.TROUBLE
+OK, AWAY, TROUBLE = CallOutcome.COMPLETED, CallOutcome.RATE_LIMITED, CallOutcome.SERVER_ERROR
 
 
-def after(gate: ConcurrencyLimiter, outcomes: Sequence[CallOutcome]) -> int:
+def after(limiter: ConcurrencyLimiter, outcomes: Sequence[CallOutcome]) -> int:
     """The limit after some calls, one at a time."""
 
     async def call() -> None:
         for outcome in outcomes:
-            await gate.enter()
-            gate.leave(outcome)
+            await limiter.acquire()
+            limiter.record(outcome)
 
     asyncio.run(call())
-    return gate.limit
+    return limiter.limit
 
 
 def mixed(limit: int, turned_away: int) -> list[CallOutcome]:
@@ -62,30 +62,30 @@ def test_a_round_of_calls_sets_the_limit(outcomes: list[CallOutcome], expected: 
 def test_a_round_without_more_trouble_than_chance_is_calm(
     outcomes: list[CallOutcome], is_calm: bool
 ) -> None:
-    gate = ConcurrencyLimiter(200)
-    after(gate, outcomes)
+    limiter = ConcurrencyLimiter(200)
+    after(limiter, outcomes)
 
-    assert gate.is_calm is is_calm
+    assert limiter.is_calm is is_calm
 
 
 def test_after_a_cut_the_limit_grows_slowly() -> None:
-    gate = ConcurrencyLimiter(200)
-    after(gate, mixed(FIRST, 8))
+    limiter = ConcurrencyLimiter(200)
+    after(limiter, mixed(FIRST, 8))
 
-    assert [after(gate, [OK] * gate.limit) for _ in range(3)] == [10, 12, 15]
+    assert [after(limiter, [OK] * limiter.limit) for _ in range(3)] == [10, 12, 15]
 
 
 def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
-    gate, inside, most = ConcurrencyLimiter(100), 0, 0
+    limiter, inside, most = ConcurrencyLimiter(100), 0, 0
 
     async def call() -> None:
         nonlocal inside, most
-        await gate.enter()
+        await limiter.acquire()
         inside, most = inside + 1, max(most, inside + 1)
-        assert inside <= gate.limit
+        assert inside <= limiter.limit
         await asyncio.sleep(0)
         inside -= 1
-        gate.leave(OK)
+        limiter.record(OK)
 
     async def all_of_them() -> None:
         await asyncio.gather(*(call() for _ in range(1000)))
@@ -96,16 +96,16 @@ def test_no_more_are_inside_than_the_limit_and_all_come_through() -> None:
 
 
 def test_one_who_gives_up_waiting_takes_no_place() -> None:
-    gate = ConcurrencyLimiter(1)
+    limiter = ConcurrencyLimiter(1)
 
     async def scene() -> str:
-        await gate.enter()
-        impatient = asyncio.create_task(gate.enter())
-        patient = asyncio.create_task(gate.enter())
+        await limiter.acquire()
+        impatient = asyncio.create_task(limiter.acquire())
+        patient = asyncio.create_task(limiter.acquire())
         await asyncio.sleep(0)
         impatient.cancel()
         await asyncio.sleep(0)
-        gate.leave(OK)
+        limiter.record(OK)
         await asyncio.wait_for(patient, 5)
         return "in"
 
@@ -113,14 +113,14 @@ def test_one_who_gives_up_waiting_takes_no_place() -> None:
 
 
 def test_one_who_is_cancelled_as_he_is_called_in_calls_in_the_next() -> None:
-    gate = ConcurrencyLimiter(1)
+    limiter = ConcurrencyLimiter(1)
 
     async def scene() -> str:
-        await gate.enter()
-        called = asyncio.create_task(gate.enter())
-        other = asyncio.create_task(gate.enter())
+        await limiter.acquire()
+        called = asyncio.create_task(limiter.acquire())
+        other = asyncio.create_task(limiter.acquire())
         await asyncio.sleep(0)
-        gate.leave(OK)
+        limiter.record(OK)
         called.cancel()
         await asyncio.wait_for(other, 5)
         return "in"
@@ -128,14 +128,14 @@ def test_one_who_is_cancelled_as_he_is_called_in_calls_in_the_next() -> None:
     assert asyncio.run(scene()) == "in"
 
 
-def paused(gate: ConcurrencyLimiter, waits_s: Sequence[float]) -> list[float | None]:
-    """What the gate says of calls that were asked to wait, rounded to seconds."""
+def paused(limiter: ConcurrencyLimiter, waits_s: Sequence[float]) -> list[float | None]:
+    """What the limiter says of calls that were asked to wait, rounded to seconds."""
 
     async def call() -> list[float | None]:
         told = []
         for wait_s in waits_s:
-            await gate.enter()
-            told.append(gate.leave(AWAY, wait_s=wait_s))
+            await limiter.acquire()
+            told.append(limiter.record(AWAY, wait_s=wait_s))
         return [None if pause_s is None else round(pause_s, 1) for pause_s in told]
 
     return asyncio.run(call())
@@ -161,12 +161,12 @@ def test_what_was_asked_of_an_earlier_round_brings_about_no_pause() -> None:
     """3 of 16 and 8 of 64 may each be chance; 11 of 64 could not."""
 
     async def scene() -> list[float | None]:
-        gate = ConcurrencyLimiter(200)
+        limiter = ConcurrencyLimiter(200)
         waits_s = [5.0] * 3 + [None] * 13 + [5.0] * 8
         told = []
         for wait_s in waits_s:
-            await gate.enter()
-            told.append(gate.leave(AWAY if wait_s else OK, wait_s=wait_s))
+            await limiter.acquire()
+            told.append(limiter.record(AWAY if wait_s else OK, wait_s=wait_s))
         return told
 
     assert not any(asyncio.run(scene()))
@@ -174,10 +174,10 @@ def test_what_was_asked_of_an_earlier_round_brings_about_no_pause() -> None:
 
 def test_a_pause_that_grows_is_told_again_and_one_that_does_not_is_not() -> None:
     async def scene() -> list[float | None]:
-        gate = ConcurrencyLimiter(200)
+        limiter = ConcurrencyLimiter(200)
         for _ in range(12):
-            await gate.enter()
-        told = [gate.leave(AWAY, wait_s=wait_s) for wait_s in [1.0] * 5 + [60.0] * 7]
+            await limiter.acquire()
+        told = [limiter.record(AWAY, wait_s=wait_s) for wait_s in [1.0] * 5 + [60.0] * 7]
         return [round(pause_s, 1) for pause_s in told if pause_s is not None]
 
     assert asyncio.run(scene()) == [1.0, 60.0]
@@ -185,11 +185,11 @@ def test_a_pause_that_grows_is_told_again_and_one_that_does_not_is_not() -> None
 
 def test_nobody_enters_during_a_pause_and_all_do_after_it() -> None:
     async def scene() -> tuple[int, int]:
-        gate = ConcurrencyLimiter(200)
+        limiter = ConcurrencyLimiter(200)
         for _ in range(4):
-            await gate.enter()
-            gate.leave(AWAY, wait_s=0.05)
-        group = [asyncio.create_task(gate.enter()) for _ in range(9)]
+            await limiter.acquire()
+            limiter.record(AWAY, wait_s=0.05)
+        group = [asyncio.create_task(limiter.acquire()) for _ in range(9)]
         await asyncio.sleep(0.02)
         early = sum(task.done() for task in group)
         await asyncio.wait_for(asyncio.gather(*group), 5)
@@ -199,8 +199,8 @@ def test_nobody_enters_during_a_pause_and_all_do_after_it() -> None:
 
 
 WAITING: list[Callable[[ConcurrencyLimiter], Awaitable[bool | None]]] = [
-    ConcurrencyLimiter.enter,
-    lambda gate: gate.rest(60),
+    ConcurrencyLimiter.acquire,
+    lambda limiter: limiter.sleep(60),
 ]
 
 
@@ -209,11 +209,11 @@ def test_a_closed_gate_keeps_nobody_waiting_and_lets_nobody_in(
     wait: Callable[[ConcurrencyLimiter], Awaitable[bool | None]],
 ) -> None:
     async def scene() -> list[bool | None]:
-        gate = ConcurrencyLimiter(1)
-        await gate.enter()
-        waiting = [asyncio.ensure_future(wait(gate)) for _ in range(3)]
+        limiter = ConcurrencyLimiter(1)
+        await limiter.acquire()
+        waiting = [asyncio.ensure_future(wait(limiter)) for _ in range(3)]
         await asyncio.sleep(0)
-        gate.close(ValueError("no more"))
-        return [*await asyncio.wait_for(asyncio.gather(*waiting), 5), await gate.enter()]
+        limiter.close(ValueError("no more"))
+        return [*await asyncio.wait_for(asyncio.gather(*waiting), 5), await limiter.acquire()]
 
     assert not any(asyncio.run(scene()))

@@ -14,7 +14,6 @@ from harness.models.client.replies import (
     no_answer,
     nth_request,
     reasoning_in,
-    repair_surrogates,
     truncated,
 )
 from harness.models.client.retry import PartialReply, PermanentError
@@ -153,8 +152,3 @@ def test_tokens_of_reasoning_are_read_where_they_are_a_count(
     details: object, count: int | None
 ) -> None:
     assert reasoning_in(details) == count
-
-
-@pytest.mark.parametrize(("text", "kept"), [("a\ud83d", "a\ufffd"), ("\U0001f600", "\U0001f600")])
-def test_half_an_emoji_becomes_a_character_that_can_be_stored(text: str, kept: str) -> None:
-    assert repair_surrogates(text) == kept

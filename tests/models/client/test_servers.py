@@ -1,11 +1,14 @@
 """What may be told of a server: never its key, never more than a line."""
 
 import pytest
+from msgspec import structs
 
 from harness.errors import ModelError
-from harness.models.client.endpoint import LONGEST_TOLD, Endpoint, is_permission_error
+from harness.models.client.endpoint import LONGEST_QUOTE, Endpoint, is_permission_error
+from harness.specs.models import OpenAISpec
 
 KEY = "sk-a-key-nobody-may-see"
+SPEC = OpenAISpec(model="m", base_url="http://host/v1", key_env="K")
 SERVER = Endpoint("https://me:word@host.example:81/v1/?token=t", None, "K", {"K": f" {KEY}\n"})
 
 
@@ -14,12 +17,12 @@ SERVER = Endpoint("https://me:word@host.example:81/v1/?token=t", None, "K", {"K"
     [
         (f"no such key: {KEY}!", "no such key: [K]!"),
         ("two\nlines\tand \x1b[31mred", "two lines and [31mred"),
-        ("a" * 9999, "a" * LONGEST_TOLD + "..."),
-        ("a" * (LONGEST_TOLD - 5) + KEY, "a" * (LONGEST_TOLD - 5) + "[K]"),
+        ("a" * 9999, "a" * LONGEST_QUOTE + "..."),
+        ("a" * (LONGEST_QUOTE - 5) + KEY, "a" * (LONGEST_QUOTE - 5) + "[K]"),
     ],
 )
 def test_a_servers_words_are_one_short_line_without_the_key(words: str, told: str) -> None:
-    assert SERVER.told(words) == told
+    assert SERVER.quote(words) == told
 
 
 @pytest.mark.parametrize(
@@ -31,7 +34,7 @@ def test_a_servers_words_are_one_short_line_without_the_key(words: str, told: st
     ],
 )
 def test_what_is_kept_of_a_reply_holds_no_key(body: object, kept: object) -> None:
-    assert SERVER.masked(body) == kept
+    assert SERVER.mask(body) == kept
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,7 @@ def test_what_is_kept_of_a_reply_holds_no_key(body: object, kept: object) -> Non
 def test_a_key_that_may_be_a_word_changes_no_answer(key: str, is_kept: bool) -> None:
     server = Endpoint("http://host/v1", None, "K", {"K": key})
 
-    assert (server.masked("EMPTY, a password, pass-word1") != "EMPTY, a password, [K]") == is_kept
+    assert (server.mask("EMPTY, a password, pass-word1") != "EMPTY, a password, [K]") == is_kept
 
 
 @pytest.mark.parametrize(
@@ -67,14 +70,14 @@ def test_an_address_is_told_without_user_password_and_query() -> None:
 def test_the_environment_names_the_server_if_it_names_one() -> None:
     environ = {"URL": "http://other/v1", "NONE": " "}
 
-    found = Endpoint.found("http://host/v1", environ, url_env="URL", key_env=None)
-    kept = Endpoint.found("http://host/v1", environ, url_env="NONE", key_env=None)
+    found = Endpoint.of(structs.replace(SPEC, base_url_env="URL"), environ, name="m")
+    kept = Endpoint.of(structs.replace(SPEC, base_url_env="NONE"), environ, name="m")
 
     assert (found.url, kept.url) == ("http://other/v1", "http://host/v1")
 
 
 def test_a_missing_key_is_an_error_only_when_it_is_needed() -> None:
-    server = Endpoint.found("http://host/v1", {}, url_env=None, key_env="K")
+    server = Endpoint.of(SPEC, {}, name="m")
 
     with pytest.raises(ModelError, match="the environment variable K is not set"):
         assert server.key
@@ -83,6 +86,6 @@ def test_a_missing_key_is_an_error_only_when_it_is_needed() -> None:
 @pytest.mark.parametrize("who", ["me:word", "me", ":word"])
 def test_an_address_with_a_user_or_a_password_is_refused_without_telling_it(who: str) -> None:
     with pytest.raises(ModelError, match=r"http://host/v1 holds .*set base_url .*key_env") as told:
-        Endpoint.found(f"http://{who}@host/v1", {}, url_env=None, key_env="K")
+        Endpoint.of(structs.replace(SPEC, base_url=f"http://{who}@host/v1"), {}, name="m")
 
     assert "word" not in str(told.value).replace("password", "")

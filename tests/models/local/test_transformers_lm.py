@@ -7,6 +7,7 @@ from random import Random
 from shutil import copytree
 
 import pytest
+from support.resolved import resolved
 
 from harness.core import Request, Response
 from harness.errors import ModelError
@@ -209,12 +210,14 @@ def test_what_it_cannot_do_is_unsupported(tiny: TransformersModel) -> None:
 def test_identity_names_version_tokenizer_and_dtype_and_not_the_engine(
     tiny: TransformersModel, folder: Path
 ) -> None:
-    assert tiny.identity.startswith(f"transformers:folder@{tiny.revision}")
-    assert tiny.identity.endswith(":float32")
-    assert len(tiny.revision) == 7
-    assert model(folder, batch_tokens=1, device="cpu").identity == tiny.identity
-    assert model(folder, dtype="bfloat16").identity != tiny.identity
-    assert model(folder, choice_prompt="chat").identity == f"{tiny.identity}:chat-choices"
+    identity = resolved(tiny).identity
+
+    assert identity.startswith(f"transformers:folder@{tiny.revision}")
+    assert identity.endswith(":float32")
+    assert len(tiny.revision or "") == 7
+    assert resolved(model(folder, batch_tokens=1, device="cpu")).identity == identity
+    assert resolved(model(folder, dtype="bfloat16")).identity != identity
+    assert resolved(model(folder, choice_prompt="chat")).identity == f"{identity}:chat-choices"
 
 
 def test_the_built_checkpoint_is_the_folder_it_is_built_into(
@@ -222,7 +225,9 @@ def test_the_built_checkpoint_is_the_folder_it_is_built_into(
 ) -> None:
     spec = TransformersSpec(model="tiny-random", build="tiny-llama")
 
-    assert TransformersModel("tiny-random", spec, folder.parent).identity == tiny.identity
+    built = TransformersModel("tiny-random", spec, folder.parent)
+
+    assert resolved(built).identity == resolved(tiny).identity
 
 
 def test_identity_needs_no_weights(folder: Path, tmp_path: Path) -> None:
@@ -230,7 +235,7 @@ def test_identity_needs_no_weights(folder: Path, tmp_path: Path) -> None:
     (copy / "model.safetensors").write_bytes(b"broken")
     broken = model(copy)
 
-    assert broken.identity
+    assert resolved(broken).identity
 
     with pytest.raises(ModelError, match="cannot be loaded"):
         list(broken.answer([ask("Hello.")]))

@@ -45,7 +45,7 @@ def test_without_vllm_it_names_what_would_work(tmp_path: Path, mode: Mode) -> No
     with pytest.raises(ModelError, match=words):
         list(model(tmp_path).answer([request(mode)]))
     with pytest.raises(ModelError, match=words):
-        print(model(tmp_path).identity)
+        model(tmp_path).resolve()
 
 
 @pytest.mark.parametrize(

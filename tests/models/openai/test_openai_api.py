@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.resolved import resolved
 from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
 
@@ -13,7 +14,7 @@ from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
-from harness.models.openai.errors import SETTINGS, translated
+from harness.models.openai.errors import SETTINGS, translate_error
 from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
@@ -562,7 +563,7 @@ def test_the_environment_overrides_the_base_url(stub: StubServer) -> None:
 
 def test_auto_takes_the_one_model_there_is() -> None:
     with StubServer(Script(models=({"id": "tiny", "root": "maker/tiny"},))) as stub:
-        auto = model(stub, model="auto")
+        auto = resolved(model(stub, model="auto"))
         [response] = auto.answer([request("x")])
 
     assert auto.identity == "openai|tiny|root=maker/tiny"
@@ -575,11 +576,23 @@ def test_auto_takes_the_one_model_there_is() -> None:
 )
 def test_auto_needs_exactly_one_model(models: Sequence[Mapping[str, Any]], words: str) -> None:
     with StubServer(Script(models=tuple(models))) as stub, pytest.raises(ModelError, match=words):
-        print(model(stub, model="auto").identity)
+        model(stub, model="auto").resolve()
+
+
+@pytest.mark.parametrize("name", ["m", "auto"])
+def test_an_identity_that_is_not_resolved_is_a_bug_and_opens_no_connection(name: str) -> None:
+    with StubServer() as stub:
+        early = model(stub, model=name)
+        with pytest.raises(RuntimeError, match="used before its resolve"):
+            assert early.identity
+        with pytest.raises(RuntimeError, match="used before its resolve"):
+            assert early.revision
+
+        assert stub.stats()["model_lists"] == 0
 
 
 def test_it_is_a_model() -> None:
-    one: Model = OpenAIModel("any", OpenAISpec(model="m"), {})
+    one: Model = resolved(OpenAIModel("any", OpenAISpec(model="m"), {}))
 
     assert (one.name, one.kind, one.revision) == ("any", "openai", None)
     assert one.modes == {Mode.GENERATE, Mode.EMBED, Mode.CHOOSE_TOKEN}
@@ -609,7 +622,7 @@ def test_every_exception_of_the_library_is_translated(name: str) -> None:
     reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
     vars(error).update(status_code=status, body=None, message=error.args[0], response=reply)
 
-    became = translated(error, Endpoint("http://h/v1", None, "K", {"K": KEY}), model="m")  # type: ignore[arg-type]  # one of them
+    became = translate_error(error, Endpoint("http://h/v1", None, "K", {"K": KEY}), model="m")
 
     assert type(became) in (RetryableError, PermanentError, ModelError)
     assert KEY not in str(became)

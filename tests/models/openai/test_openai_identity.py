@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.resolved import resolved
 from support.stub_server import StubServer
 
 from harness.errors import ModelError
@@ -11,7 +12,8 @@ from harness.specs.models import OpenAISpec
 
 
 def identity(url: str, **spec: Any) -> str:  # noqa: ANN401 - fields of OpenAISpec
-    return OpenAIModel("any", OpenAISpec(model="m", base_url=url, **spec), {}).identity
+    model = OpenAIModel("any", OpenAISpec(model="m", base_url=url, **spec), {})
+    return resolved(model).identity
 
 
 @pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1:2", "[::1]:3", "LOCALHOST", "0.0.0.0"])
@@ -58,9 +60,7 @@ def test_an_address_that_lists_no_models_is_told_of_the_path_it_may_lack() -> No
         with pytest.raises(
             ModelError, match=f"404.*most such servers answer at {url}/v1; set base"
         ):
-            _ = OpenAIModel(
-                "any", OpenAISpec(model="auto", base_url=url, key_env=None), {}
-            ).identity
+            OpenAIModel("any", OpenAISpec(model="auto", base_url=url, key_env=None), {}).resolve()
 
 
 def test_a_server_without_schemas_is_another_model_and_one_with_them_the_same() -> None:

@@ -5,7 +5,7 @@ from support.tokenizer_families import EXACT, FAMILIES, built
 
 from harness.models.boundary import choice_starts
 from harness.models.local.tokenization import choice_tokens
-from harness.models.openai.logprobs import Places, are_alike, places, spellings, written
+from harness.models.openai.choices import Spans, are_alike, as_bytes, spans_in, spellings
 from harness.parts import Message
 
 PROMPTS = {
@@ -36,9 +36,9 @@ PROMPTS = {
     ],
 )
 def test_texts_have_places_only_where_they_spell_the_prompt(
-    texts: list[str], prompt: str, expected: Places | None
+    texts: list[str], prompt: str, expected: Spans | None
 ) -> None:
-    assert places(written(texts), prompt) == expected
+    assert spans_in(as_bytes(texts), prompt) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_texts_have_places_only_where_they_spell_the_prompt(
     ],
 )
 def test_pieces_of_a_vocabulary_are_read_by_bytes_or_as_sentencepiece(
-    pieces: list[str], prompt: str, expected: Places | None
+    pieces: list[str], prompt: str, expected: Spans | None
 ) -> None:
-    found = [places(tokens, prompt) for tokens in spellings(pieces)]
+    found = [spans_in(tokens, prompt) for tokens in spellings(pieces)]
 
     assert next((each for each in found if each), None) == expected
 
@@ -90,7 +90,7 @@ def told(family: str, prompt: str) -> tuple[list[str], list[str]]:
 
 def starts(spelled: list[list[bytes]], context: str, choices: list[str]) -> object:
     """Where choices start by what their tokens spell, null where one does not spell its prompt."""
-    found = [places(t, context + choice) for t, choice in zip(spelled, choices, strict=True)]
+    found = [spans_in(t, context + choice) for t, choice in zip(spelled, choices, strict=True)]
     known = [each for each in found if each]
     if len(known) < len(choices):
         return None
@@ -106,7 +106,7 @@ def by_tokenizer(family: str, context: str, choices: list[str]) -> object:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_texts_give_the_places_of_the_tokenizer_itself_or_none(family: str, context: str) -> None:
     choices = PROMPTS[context]
-    spelled = [written(told(family, context + choice)[0]) for choice in choices]
+    spelled = [as_bytes(told(family, context + choice)[0]) for choice in choices]
 
     found = starts(spelled, context, choices)
     assert found in (None, by_tokenizer(family, context, choices))
@@ -129,4 +129,4 @@ def test_pieces_give_the_places_of_the_tokenizer_itself(family: str, context: st
 def test_a_marker_behind_the_prompt_leaves_no_places(family: str) -> None:
     pieces = told(family, "Answer: 1")[1]
 
-    assert [places(tokens, "Answer: 1") for tokens in spellings(pieces)] == [None, None]
+    assert [spans_in(tokens, "Answer: 1") for tokens in spellings(pieces)] == [None, None]
