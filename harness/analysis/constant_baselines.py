@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from harness.pipeline.class_scores import RECALL
 from harness.pipeline.detection_scores import AUC, FALSE_ALARMS, HITS
-from harness.pipeline.scores import ALL
+from harness.pipeline.score import ALL
 from harness.storage.score_table import ScoreRow
 
 FEWEST = 10

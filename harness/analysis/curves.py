@@ -17,14 +17,14 @@ from harness.implicitness.bins import COLUMN
 from harness.parts import digest
 from harness.pipeline import detection_scores
 from harness.pipeline.detection_scores import Answered, Part
-from harness.pipeline.scores import ALL, ScoreBlock, blocks, by_snapshot, signature
-from harness.pipeline.signature import short_labels
+from harness.pipeline.score import ALL, ScoreBlock, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.detection import Curve, effective_n, isotonic_curve, logistic_curve
 from harness.stats.estimate import NoValue
 from harness.stats.intervals import mean_interval
 from harness.storage.csv import csv_line
 from harness.storage.runs import JudgeEntry, RunFile
+from harness.storage.signature import short_labels
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
 PLACES = 41

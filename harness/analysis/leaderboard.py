@@ -5,14 +5,14 @@ computes a score.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.analysis.constant_baselines import has_rates
 from harness.core import Score
-from harness.judges.swapped import SWAPPED
+from harness.judges.label import JudgeLabel
 from harness.pipeline.choice_scores import FAVOURITE
-from harness.pipeline.scores import ALL
+from harness.pipeline.score import ALL
 from harness.storage.runs import RunFolder
 from harness.storage.score_table import ScoreRow, read_table
 
@@ -120,7 +120,7 @@ def headlines(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
         score = row.score
         if score.group != ALL or score.metric not in HEADLINE_METRICS:
             continue
-        key = (row.task, row.signature.split("|")[3], score.variant, score.judge, *_rest(row))
+        key = (row.task, _tested(row), score.variant, score.judge, *_rest(row))
         held = chosen.get(key)
         if held is None or score.decoding.count("+") > held.score.decoding.count("+"):
             chosen[key] = row
@@ -146,10 +146,10 @@ def side_by_side(rows: Sequence[ScoreRow]) -> list[JudgeMatrix]:
     """
     tables: dict[str, dict[str, RankedTable]] = {}
     for board in boards(rows):
-        fields = board.recipe.split("|")
-        if not board.rows[0].score.judge.endswith(SWAPPED):
-            recipe = "|".join((*fields[:4], *fields[6:]))
-            tables.setdefault(recipe, {})["|".join(fields[4:6])] = board
+        signature, judge = board.rows[0].parsed, board.rows[0].score.judge
+        if not JudgeLabel.parse(judge).is_swapped:
+            recipe = signature.without("model", "judge", "way")
+            tables.setdefault(recipe, {})[str(signature.recipe)] = board
     return [_table(recipe, dict(sorted(held.items()))) for recipe, held in tables.items()]
 
 
@@ -158,9 +158,11 @@ def sensitivities(rows: Sequence[ScoreRow]) -> list[PairSensitivity]:
     heads = {row.signature: row for row in headlines(rows)}
     found = []
     for row in heads.values():
-        judge, fields = row.score.judge, row.signature.split("|")
-        fields[5] = judge + SWAPPED + fields[5].removeprefix(judge)
-        if other := heads.get("|".join(fields)):
+        judge, signature = row.score.judge, row.parsed
+        swapped = str(replace(JudgeLabel.parse(judge), is_swapped=True))
+        recipe = swapped + signature.judge.removeprefix(judge)
+        other = heads.get(str(replace(signature, judge=recipe)))
+        if other is not None and judge != swapped:
             pair = (row.score.value, other.score.value)
             found.append(PairSensitivity(row.model, row.recipe, judge, *pair))
     return found
@@ -202,7 +204,7 @@ def _names(recipes: Sequence[str]) -> tuple[str, ...]:
 
 def _tested(row: ScoreRow) -> str:
     """The model of a row with its kind and revision, as its signature says."""
-    return row.signature.split("|")[3]
+    return row.parsed.fields["model"]
 
 
 def judge_warnings(rows: Sequence[ScoreRow]) -> list[JudgeWarning]:
@@ -211,7 +213,7 @@ def judge_warnings(rows: Sequence[ScoreRow]) -> list[JudgeWarning]:
     for board in boards(rows):
         named = {row.model: row for row in board.rows}
         ceiling, floor = named.get(CEILING), named.get(FLOOR)
-        if ceiling and floor and not ceiling.score.judge.endswith(SWAPPED):
+        if ceiling and floor and not JudgeLabel.parse(ceiling.score.judge).is_swapped:
             finding = _finding(ceiling.score, floor.score, chance=ceiling.chance)
             found += (
                 [JudgeWarning(finding, board.recipe, ceiling.score, floor.score)] if finding else []
@@ -256,8 +258,9 @@ def alarms(rows: Sequence[ScoreRow]) -> list[Alarm]:
 
 def _run(row: ScoreRow) -> tuple[str, ...]:
     """What tells a model's run of a task by one judge from others, whatever the variant."""
-    fields = row.signature.split("|")
-    return (row.task, *fields[1:2], *fields[3:6], row.score.variant.rpartition(":")[0])
+    fields = row.parsed.fields
+    alike = [fields[name] for name in ("data", "model", "decoding", "judge")]
+    return (row.task, *alike, row.score.variant.rpartition(":")[0])
 
 
 def _finding(ceiling: Score, floor: Score, *, chance: float | None) -> ControlFinding | None:
@@ -295,6 +298,4 @@ def _place(row: ScoreRow) -> tuple[str, ...]:
 
 def _rest(row: ScoreRow) -> tuple[str, ...]:
     """What else of a recipe keeps rows apart: all but the temperatures of the decoding."""
-    parts = row.signature.split("|")
-    parts[4] = parts[4].partition(",")[2]
-    return tuple(part for place, part in enumerate(parts) if place not in (2, 3))
+    return (replace(row.parsed, decoding="").without("variant", "model"),)

@@ -4,7 +4,6 @@ What a document and a system are, the task says; where the system is a sample's 
 of each run rated the systems, and is a judge. Nothing here computes a statistic.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,9 +12,10 @@ import numpy as np
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.parts import digest
-from harness.pipeline.scores import headline_label
+from harness.pipeline.score import headline_label
 from harness.stats.estimate import Floats, ratio
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord
+from harness.storage.signature import JudgeRecipe, clean
 
 ALL_SYSTEMS = "all"
 Cell = tuple[str, str]
@@ -195,11 +195,9 @@ def _line(
     file = rows[0][0].file
     if witness.model != ALL_SYSTEMS:
         file = next(run.file for run, _ in rows if run.file.model.name == witness.model)
-    name, way = witness.recipe.split("|")
-    judge = f"{name}@{witness.served}" if witness.served else name
-    fields = ("+".join(sorted(models)), _drawn(file), judge, way)
-    # A snapshot's name is a server's to choose: it ends neither the field nor the line.
-    return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
+    recipe = JudgeRecipe.parse(witness.recipe)
+    judge = recipe.at(witness.served)
+    return "|".join(map(clean, ("+".join(sorted(models)), _drawn(file), judge, recipe.way)))
 
 
 def _drawn(file: RunFile) -> str:

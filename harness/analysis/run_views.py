@@ -11,11 +11,11 @@ from math import fsum
 from harness.analysis.panels import StoredRun
 from harness.core import Sample
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.judges.label import THROUGH
-from harness.judges.swapped import SWAPPED
+from harness.judges.label import JudgeLabel
 from harness.pipeline import choice_scores
-from harness.pipeline.scores import pools, signature
+from harness.pipeline.score import pools, signature
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
+from harness.storage.signature import JudgeRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +135,24 @@ def response_judges(run: StoredRun) -> list[JudgeEntry]:
     own = list(run.file.task.judges)
 
     def place(entry: JudgeEntry) -> int:
-        plain = entry.name.partition(THROUGH)[0]
+        plain = JudgeLabel.parse(entry.name).name
         return own.index(plain) if plain in own else len(own)
 
     found = [
         entry
         for entry in run.file.judges
-        if entry.metric == RIGHT_OR_WRONG and not entry.step and not entry.name.endswith(SWAPPED)
+        if entry.metric == RIGHT_OR_WRONG and not entry.step and not _is_swapped(entry)
     ]
     return sorted(found, key=place)
 
 
+def _is_swapped(entry: JudgeEntry) -> bool:
+    return JudgeLabel.parse(entry.name).is_swapped
+
+
 def step_judges(run: StoredRun) -> list[JudgeEntry]:
     """The judges that say right or wrong of what an earlier step came to."""
-    return [entry for entry in run.file.judges if entry.step and not entry.name.endswith(SWAPPED)]
+    return [entry for entry in run.file.judges if entry.step and not _is_swapped(entry)]
 
 
 def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None:
@@ -158,7 +162,7 @@ def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry
     """
 
     def likeness(other: JudgeEntry) -> tuple[bool, bool]:
-        way = judge.recipe.rpartition("|")[2] == other.recipe.rpartition("|")[2]
+        way = JudgeRecipe.parse(judge.recipe).way == JudgeRecipe.parse(other.recipe).way
         return judge.identity == other.identity, way
 
     return max(others, key=likeness, default=None)
@@ -207,7 +211,7 @@ def judges_of_both(
         pairs = [(judge_named(runs[0], names[0]), judge_named(runs[1], names[1]))]
     else:
         theirs = {entry.name: entry for entry in runs[1].file.judges}
-        ours = [entry for entry in runs[0].file.judges if not entry.name.endswith(SWAPPED)]
+        ours = [entry for entry in runs[0].file.judges if not _is_swapped(entry)]
         pairs = [(entry, theirs[entry.name]) for entry in ours if entry.name in theirs]
     alike = [(one, other) for one, other in pairs if _recipe(one) == _recipe(other)]
     told = [

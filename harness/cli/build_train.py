@@ -54,7 +54,7 @@ def build(
     model_spec = space.registry.model_spec(model, options.backend(backend))
     asked = space.registry.model(model, model_spec, samples=samples)
     with space.desk(asked) as desk:
-        built = build_samples(samples, spec, prompts=space.registry.prompts, desk=desk, seed=seed)
+        built = build_samples(samples, spec, prompts=space.registry.prompts, client=desk, seed=seed)
     lines = [msgspec.json.encode(line(draft), order="deterministic") for draft in built.finished]
     write_whole(output, b"".join(part + b"\n" for part in lines))
     if is_json:

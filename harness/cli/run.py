@@ -26,7 +26,8 @@ from harness.cli.run_details import put_details, say_alarms
 from harness.cli.run_summary import cost_line, cut_line, gap_lines, put_dry_runs
 
 if TYPE_CHECKING:
-    from harness.pipeline.run import JudgePlan, RunPlan, RunResult
+    from harness.pipeline.execute import RunResult
+    from harness.pipeline.resolve import JudgePlan, RunPlan
 
 DONE, DONE_WITH_MISSING = 0, 1
 Judges = Annotated[
@@ -93,7 +94,8 @@ def run(
 
     Finished calls are stored as they come and never asked again: repeat the command to resume.
     """
-    from harness.pipeline import run as jobs
+    from harness.pipeline.execute import run_each
+    from harness.pipeline.resolve import RunOptions, resolve
 
     space = options.workspace(
         home,
@@ -105,7 +107,7 @@ def run(
             is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch
         ),
     )
-    chosen = jobs.RunOptions(
+    chosen = RunOptions(
         task=task,
         model=model,
         judges=tuple(judge or ()),
@@ -125,10 +127,11 @@ def run(
     if is_dry:
         from harness.pipeline.dry_run import dry_runs
 
-        ready = [jobs.prepare(space, one) for one in each]
-        found = dict(zip(map(_title, ready), dry_runs(space, ready), strict=True))
+        plans = [resolve(space, one) for one in each]
+        found = dict(zip(map(_title, plans), dry_runs(space, plans), strict=True))
         return put_dry_runs(found, is_json=is_json, terms=space.terms)
-    return put_runs(jobs.run_each(space, each), is_json=is_json, is_all=retry == "all")
+    done = run_each(resolve(space, one) for one in each)
+    return put_runs(done, is_json=is_json, is_all=retry == "all")
 
 
 def judge(
@@ -147,8 +150,9 @@ def judge(
     is_json: AsJson = False,
 ) -> int:
     """Have further judges read a stored run; the model under test is never loaded."""
-    from harness.pipeline import run as jobs
-    from harness.pipeline.judge_sessions import JudgeModelOptions
+    from harness.pipeline.execute import judge as judge_plan
+    from harness.pipeline.judge_setup import JudgeModelOptions
+    from harness.pipeline.resolve import resolve_stored
     from harness.storage.runs import find_run
 
     folder = find_run(results, run)
@@ -156,14 +160,13 @@ def judge(
     terms = options.terms(is_offline=is_offline, retry=retry, budget_usd=budget, is_batch=is_batch)
     space = options.workspace(home, results, prompts=prompts, terms=terms)
     asking = JudgeModelOptions(judge_model, is_self_judge_allowed)
+    plan = resolve_stored(space, folder, judge, asking=asking)
     if is_dry:
         from harness.pipeline.dry_run import dry_judges
 
-        ready = jobs.plan_judging(space, folder, judge, asking=asking)
-        found = {_title(ready): dry_judges(space, ready)}
+        found = {_title(plan): dry_judges(space, plan)}
         return put_dry_runs(found, is_json=is_json, terms=terms)
-    done = jobs.judge(space, folder, judge, asking=asking)
-    return put_runs([done], is_json=is_json, is_all=retry == "all")
+    return put_runs([judge_plan(plan)], is_json=is_json, is_all=retry == "all")
 
 
 def read(
@@ -174,13 +177,14 @@ def read(
     is_json: AsJson = False,
 ) -> int:
     """Read a run's stored replies with today's parsers and list the verdicts that change."""
-    from harness.pipeline import run as jobs
+    from harness.pipeline.execute import reread
+    from harness.pipeline.resolve import resolve_reread
     from harness.storage.runs import find_run
 
     folder = find_run(results, run)
     results = folder.results(results)
     space = options.workspace(home, results, prompts=prompts, terms=options.terms(is_offline=True))
-    found = jobs.read(space, folder)
+    found = reread(resolve_reread(space, folder))
     if is_json:
         echo_json(found)
         return DONE
@@ -254,8 +258,8 @@ def _put_done(done: "RunResult", *, is_all: bool) -> int:
     if (line := cost_line(done.file.costs)) is not None:
         echo(line)
     echo(f"run {done.folder.path}")
-    if done.cut:
-        echo(cut_line(done.file, done.cut))
+    if done.truncated:
+        echo(cut_line(done.file, done.truncated))
     if done.again and is_all:
         echo(f"{done.again} replies without an answer were asked for again (--retry all)")
     for line in gap_lines(done.file, has_remedy=True):
@@ -263,8 +267,8 @@ def _put_done(done: "RunResult", *, is_all: bool) -> int:
     return _code(done)
 
 
-def _title(ready: "RunPlan | JudgePlan") -> str:
-    return f"{ready.file.run.task}, {ready.file.model.name}"
+def _title(plan: "RunPlan | JudgePlan") -> str:
+    return f"{plan.file.run.task}, {plan.file.model.name}"
 
 
 def _code(done: "RunResult") -> int:

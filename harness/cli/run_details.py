@@ -56,7 +56,7 @@ def _runs_told(rows: "Sequence[ScoreRow]") -> dict[str, str]:
     """What each signature's run is called: by its data too, where such runs are of several."""
     runs: dict[str, tuple[str, str]] = {}
     for row in rows:
-        data = row.signature.split("|")[1]
+        data = row.parsed.fields["data"]
         runs[row.signature] = (f"{row.model} on {row.task}, {row.score.variant}", data)
     shared = Counter(name for name, _ in set(runs.values()))
     return {

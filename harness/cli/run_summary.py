@@ -5,6 +5,7 @@ from math import floor, fsum, log10
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.cli.output import echo, echo_json, echo_table
+from harness.judges.label import JudgeLabel
 from harness.parts import Reason
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _remedy(gap: "MissingCount", file: "RunFile") -> str:
         case Reason.REFUSED | Reason.FILTERED if gap.is_reply or not gap.judge:
             return "such a reply stands; --retry all asks these again"
         case Reason.UNPARSED if gap.is_reply:
-            plain = gap.judge.partition("/")[0].partition(":")[0]
+            plain = JudgeLabel.parse(gap.judge).name
             return (
                 "such a reply stands, also with --retry all: have another model judge (--judge "
                 f"{plain}/MODEL), or word a judge of your own (docs/adding.md)"
@@ -183,7 +184,7 @@ def _remedy(gap: "MissingCount", file: "RunFile") -> str:
 def _room(gap: "MissingCount", file: "RunFile") -> str:
     """Where the tokens of a reply that was cut are set."""
     if gap.judge:
-        plain = gap.judge.partition("/")[0].partition(":")[0]
+        plain = JudgeLabel.parse(gap.judge).name
         return f"max_tokens in configs/judges/{plain}.yaml of your own folder"
     return (
         f"max_tokens in tasks/{file.run.task}.yaml, or for a model that reasons "

@@ -43,8 +43,8 @@ def tokens(
     is_json: AsJson = False,
 ) -> int:
     """Show how a local model's tokenizer reads a task's choices; no weights are opened."""
-    from harness.pipeline.run import RunOptions
-    from harness.pipeline.token_check import check_tokens
+    from harness.pipeline.dry_run import check_tokens
+    from harness.pipeline.resolve import RunOptions
 
     space = options.workspace(home, RESULTS, data=data, data_mode=data_mode, prompts=prompts)
     chosen = RunOptions(task=task, model=model, variants=options.names(variant), limit=limit)

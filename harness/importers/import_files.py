@@ -20,8 +20,8 @@ from harness.importers.answers import FileAnswers, StatedAnswer, StoredAnswer
 from harness.importers.formats import column_map, hu2022, inspect_log, lm_eval_log, topical_chat
 from harness.importers.lookup import SampleLookup
 from harness.importers.run import Cells, ImportJob
-from harness.pipeline import rows as evidence
-from harness.pipeline import run as jobs
+from harness.pipeline.execute import RunResult, judge
+from harness.pipeline.resolve import resolve_stored
 from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
@@ -91,7 +91,7 @@ class Imported:
     all stand in this one, and which were removed for it.
     """
 
-    done: jobs.RunResult
+    done: RunResult
     counts: tuple[Counted, ...]
     groups: tuple[GroupCounted, ...]
     ratings: Path | None
@@ -136,7 +136,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
 
 def _stored(
     space: Workspace, job: ImportJob, new: Cells
-) -> tuple[jobs.RunResult, Cells, tuple[Path, ...]]:
+) -> tuple[RunResult, Cells, tuple[Path, ...]]:
     """The judged run of the answers and those of earlier imports, and what it replaces."""
     replay_run.check_choices(job, new)
     ledger = Ledger(space.results / "calls" / job.model)
@@ -144,12 +144,10 @@ def _stored(
     earlier = merge.earlier_runs(space.results, job, ledger)
     found = merge.joined(new, earlier)
     run = replay_run.run_of(job, found)
-    trials = replay_run.kept(ledger, job, found)
+    records = replay_run.records(ledger, job, found)
     folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
-    _write(
-        folder, replay_run.file_of(job, run, found), [evidence.from_trial(part) for part in trials]
-    )
-    done = jobs.judge(space, folder, job.task.judges)
+    _write(folder, replay_run.file_of(job, run, found), records)
+    done = judge(resolve_stored(space, folder, job.task.judges))
     gone = merge.superseded(earlier, found, judges=job.task.judges)
     for old in gone:
         merge.remove(old)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.importers.answers import StoredAnswer
 from harness.importers.run import KIND, Cells, ImportJob
-from harness.pipeline.rows import row_keys
+from harness.pipeline.records import step_keys
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RunFile, RunFolder
 
@@ -98,7 +98,7 @@ def _is_asked_otherwise(cells: Cells, others: Cells) -> bool:
 def _cells(folder: RunFolder, ledger: Ledger) -> Cells | None:
     """The answers of a run, as they were imported; null where the ledger lacks one."""
     rows = folder.read_rows()
-    keys = row_keys(rows)
+    keys = step_keys(rows)
     found, asked = ledger.find(keys), ledger.asked(keys)
     if len(found) < len(set(keys)):
         return None

@@ -47,7 +47,7 @@ class Built:
 
 
 def build(
-    samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts, desk: CachedClient, seed: int
+    samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts, client: CachedClient, seed: int
 ) -> Built:
     """Take every step of a job on every sample; what is stored already is not asked again."""
     check_slots(samples, spec, prompts=prompts)
@@ -55,16 +55,16 @@ def build(
     for step in spec.steps:
         asked = {
             place: _request(
-                draft.sample, step, spec=spec, prompts=prompts, model=desk.model.identity
+                draft.sample, step, spec=spec, prompts=prompts, model=client.model.identity
             )
             for place, draft in enumerate(drafts)
             if draft.reason is None and _is_asked(draft.sample, step)
         }
         seeded = {place: _seeded(part, seed) for place, part in asked.items()}
-        found = desk.answer(seeded.values(), stage=f"build, {step.name}")
+        found = client.answer(seeded.values(), stage=f"build, {step.name}")
         for place, request in seeded.items():
             template = prompts.digest(step.template)
-            source = Source(desk.model.identity, f"{step.template}@{template[:8]}", request.key)
+            source = Source(client.model.identity, f"{step.template}@{template[:8]}", request.key)
             drafts[place] = _taken(drafts[place], step, found[request.key], spec.cut, source)
     finished = tuple(draft for draft in drafts if draft.reason is None and draft.sample.references)
     lost = Counter(draft.reason for draft in drafts if draft.reason is not None)

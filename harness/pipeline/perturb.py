@@ -41,9 +41,9 @@ ORIGINAL: Final = "original"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes texts anew: a model's desk and the templates it is asked in."""
+    """Who writes texts anew: a model's client and the templates it is asked in."""
 
-    desk: CachedClient
+    client: CachedClient
     prompts: Prompts
 
 
@@ -159,7 +159,7 @@ def _written(
     there = {s.id: s.fields[plan.field] for s in samples if s.fields.get(plan.field, "").strip()}
     job = BuildSpec(about=spec.about, steps=spec.steps, decoding=spec.decoding, cut=spec.cut)
     asked = [Sample(id=name, fields={TEXT: text}) for name, text in there.items()]
-    built = build(asked, job, prompts=writer.prompts, desk=writer.desk, seed=plan.seed)
+    built = build(asked, job, prompts=writer.prompts, client=writer.client, seed=plan.seed)
     missing, texts = Counter(built.missing), {}
     for draft in built.finished:
         said = draft.sample.references[spec.steps[-1].name][0]

@@ -16,6 +16,7 @@ from harness.errors import StoreError
 from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
+from harness.storage.score_table import ScoreRow, table_text
 
 _T = TypeVar("_T")
 
@@ -211,12 +212,19 @@ class RunFolder:
         lines = _bytes(path).splitlines()
         return [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
 
-    def write(self, run: RunFile, rows: Sequence[SampleRecord]) -> None:
-        """Replace run.json and samples.jsonl."""
+    def write(
+        self,
+        run: RunFile,
+        rows: Sequence[SampleRecord],
+        scores: Sequence[ScoreRow] | None = None,
+    ) -> None:
+        """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
         lines = b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
         write_whole(self.path / "samples.jsonl", lines)
         text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=2)
         write_whole(self.path / "run.json", text + b"\n")
+        if scores is not None:
+            write_whole(self.scores, table_text(scores).encode())
 
 
 def find_run(results: Path, name: str) -> RunFolder:

@@ -18,7 +18,7 @@ from harness.analysis.compare import (
 )
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.analysis.panels import StoredRun
-from harness.pipeline.scores import score_rows
+from harness.pipeline.score import score_rows
 from harness.stats.comparison import holm
 from harness.storage.runs import JudgeEntry
 

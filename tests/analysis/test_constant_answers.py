@@ -16,7 +16,7 @@ from harness.analysis.constant_baselines import (
 )
 from harness.analysis.leaderboard import alarms, headlines
 from harness.core import Sample
-from harness.pipeline.scores import score_rows
+from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
 from harness.storage.runs import SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow

@@ -22,7 +22,7 @@ from harness.analysis.curves import (
 from harness.analysis.panels import StoredRun
 from harness.errors import StoreError
 from harness.parts import Reason
-from harness.pipeline.scores import score_rows
+from harness.pipeline.score import score_rows
 from harness.storage.runs import DataEntry, SampleRecord
 
 PLANTED = planted()

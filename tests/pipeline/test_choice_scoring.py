@@ -10,7 +10,7 @@ from support.choice_cases import choice_run, chosen, lost, sample, shared, task,
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.scores import pools, score_rows
+from harness.pipeline.score import pools, score_rows
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow

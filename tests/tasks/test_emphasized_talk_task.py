@@ -13,7 +13,6 @@ from harness.core import Request, Run, Sample
 from harness.data.readers import emphasized_talk, samples_jsonl
 from harness.models.scripted import control
 from harness.parts import Decoding, Message
-from harness.pipeline import run as jobs
 from harness.pipeline.plan import (
     Plan,
     PlannedResponse,
@@ -22,7 +21,7 @@ from harness.pipeline.plan import (
     template_values,
     variant_digest,
 )
-from harness.pipeline.run import RunOptions
+from harness.pipeline.resolve import RunOptions, resolve
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec
 from harness.text.prompts import Prompts
@@ -295,7 +294,7 @@ def test_a_marker_may_be_named_without_its_prefix(
 
     options = RunOptions("emphasized_talk", "oracle", judges=("ngram-cosine",), variants=given)
 
-    assert jobs.prepare(space, options).plan.run.variants == chosen
+    assert resolve(space, options).plan.run.variants == chosen
 
 
 def test_no_sample_of_ours_stands_in_the_released_data(samples: list[Sample]) -> None:

@@ -4,7 +4,6 @@ The value of a verdict is the judge's headline metric; every detail it gives is 
 Verdicts that different snapshots stand behind never share a row.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +12,13 @@ from functools import partial
 from harness.core import Score
 from harness.judges import gold
 from harness.parts import Reason, digest
-from harness.pipeline import choice_scores, class_scores, costs, detection_scores
+from harness.pipeline import choice_scores, class_scores, detection_scores
+from harness.pipeline.records import answer_calls, cost_of, judge_calls, merged
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
 from harness.stats.intervals import mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
+from harness.storage.signature import JudgeRecipe, Signature
 
 ALL = "all"
 
@@ -155,24 +156,27 @@ def signature(
 ) -> str:
     """The recipe of a score in one line: task, data, variant, model, decoding, judge, version."""
     served, judged_by = snapshots
-    name, way = judge.recipe.split("|")
+    recipe = JudgeRecipe.parse(judge.recipe)
     words = run.variants.get(variant) or digest(
         [run.variants[member] for member in pools(run.task)[variant]]
     )
-    limit = "all" if run.run.limit is None else run.run.limit
-    version = "+".join(filter(None, (run.model.revision, served))) or "unknown"
-    fields = (
-        f"{run.run.task}:{words[:8]}",
-        f"data:{run.data.label},{limit}",
-        variant,
-        f"{run.model.name}:{run.model.kind}@{version}",
-        f"{decoding},n{run.run.decodings[0].n},s{run.run.seed}",
-        f"{name}@{judged_by or judge.asks}" if judge.asks or judged_by else name,
-        way,
-        f"v{run.version}",
+    made = Signature(
+        task=run.run.task,
+        prompts=words[:8],
+        data=run.data.label,
+        limit="all" if run.run.limit is None else str(run.run.limit),
+        variant=variant,
+        model=run.model.name,
+        kind=run.model.kind,
+        version="+".join(filter(None, (run.model.revision, served))) or "unknown",
+        decoding=decoding,
+        repeats=str(run.run.decodings[0].n),
+        seed=str(run.run.seed),
+        judge=recipe.at(judged_by or judge.asks),
+        way=recipe.way,
+        harness=run.version,
     )
-    # A snapshot's name is a server's to choose: it ends neither the field nor the line.
-    return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
+    return str(made)
 
 
 def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[ScoreBlock]:
@@ -290,9 +294,9 @@ def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) 
 def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:
     """What the calls behind a block cost, each once; null where one of them does not tell."""
     own = [part for part in block.readings if not part.is_other]
-    answers = costs.merged(costs.answer_calls(part.row, judge) for part in own)
-    replies = costs.merged(costs.judge_calls(part.verdict) for part in own)
-    return costs.cost_of({**answers, **replies}).cost_usd
+    answers = merged(answer_calls(part.row, judge) for part in own)
+    replies = merged(judge_calls(part.verdict) for part in own)
+    return cost_of({**answers, **replies}).cost_usd
 
 
 def _value(verdict: VerdictRecord, judge: JudgeEntry, metric: str) -> float | None:
