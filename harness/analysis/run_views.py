@@ -13,7 +13,7 @@ from harness.core import Sample
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.label import JudgeLabel
 from harness.pipeline import choice_scores
-from harness.pipeline.score import pools, signature
+from harness.pipeline.score import averages, signature
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.storage.signature import JudgeRecipe
 
@@ -60,7 +60,7 @@ def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
         held = read.setdefault((row.variant, row.decoding), {})
         held[row.sample.id] = ItemScore(row.sample, verdict.value)
     found = [RunView(run.file, judge, *key, held, snapshots) for key, held in read.items()]
-    for pool, members in pools(run.file.task).items():
+    for pool, members in averages(run.file.task).items():
         for decoding in dict.fromkeys(way for name, way in read if name in members):
             if all((name, decoding) in read for name in members):
                 held = _pooled(run.rows, judge, members=members, decoding=decoding)

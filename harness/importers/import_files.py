@@ -202,13 +202,13 @@ def _why_unknown(text: str) -> str:
 
 
 def _refuse_two_models(answers: Sequence[StoredAnswer], task: TaskSpec) -> None:
-    """Refuse answers to one pool of variants that their files say two models gave."""
+    """Refuse answers to variants that are averaged over that their files say two models gave."""
     first: dict[str, StoredAnswer] = {}
     for answer in answers:
         if not answer.model:
             continue
-        pool = task.variants[answer.variant].pool or answer.variant
-        held = first.setdefault(pool, answer)
+        average = task.variants[answer.variant].averaged_over or answer.variant
+        held = first.setdefault(average, answer)
         if held.model != answer.model:
             raise DataError(
                 f"{answer.place}: an answer of {answer.model}, while {held.place} is one of "

@@ -89,13 +89,13 @@ def cells(answers: Sequence[StoredAnswer]) -> Cells:
 
 
 def planned(job: ImportJob, found: Cells) -> list[tuple[str, Sample]]:
-    """The responses of a run: each variant that was found, and those pooled with it, in full."""
+    """The responses of a run: each variant that was found, and those averaged with it, in full."""
     named = {variant for variant, _ in found}
-    pools = {job.task.variants[name].pool for name in named} - {None}
+    averages = {job.task.variants[name].averaged_over for name in named} - {None}
     return [
         (name, sample)
         for name, spec in job.task.variants.items()
-        if name in named or spec.pool in pools
+        if name in named or spec.averaged_over in averages
         for sample in applicable(spec, job.samples)
     ]
 
@@ -176,7 +176,7 @@ def _words(job: ImportJob, found: Cells) -> dict[str, str]:
     asked: dict[str, dict[str, object]] = {name: {} for name, _ in planned(job, found)}
     for (name, sample), answer in found.items():
         asked[name][sample] = answer.question
-    fixed = (job.task.mode, job.task.cut, job.decoding)
+    fixed = (job.task.mode, job.task.postprocess, job.decoding)
     return {name: digest((fixed, part)) for name, part in asked.items()}
 
 

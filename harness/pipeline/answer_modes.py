@@ -71,5 +71,5 @@ def _asked(variant: VariantSpec, mode: Mode) -> VariantSpec:
     if mode is not Mode.GENERATE:
         return variant
     return structs.replace(
-        variant, steps=tuple(step for step in variant.steps if not step.is_neutral)
+        variant, steps=tuple(step for step in variant.steps if not step.is_unconditional)
     )

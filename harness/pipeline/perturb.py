@@ -157,7 +157,9 @@ def _written(
     if writer is None:
         raise SpecError(f"perturbation {spec.about!r} asks a model; name one with --model")
     there = {s.id: s.fields[plan.field] for s in samples if s.fields.get(plan.field, "").strip()}
-    job = BuildSpec(about=spec.about, steps=spec.steps, decoding=spec.decoding, cut=spec.cut)
+    job = BuildSpec(
+        about=spec.about, steps=spec.steps, decoding=spec.decoding, postprocess=spec.postprocess
+    )
     asked = [Sample(id=name, fields={TEXT: text}) for name, text in there.items()]
     built = build(asked, job, prompts=writer.prompts, client=writer.client, seed=plan.seed)
     missing, texts = Counter(built.missing), {}

@@ -215,7 +215,7 @@ def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str)
     below = task.origin(name)
     words += [prompts.digest_below(f"{below}/{slot}") for slot in task.phrases if slot in wanted]
     shape = (spec.steps, spec.slots, spec.reveals, spec.choice, spec.needs)
-    return digest((task.mode, task.cut, task.decodings, *shape, words))
+    return digest((task.mode, task.postprocess, task.decodings, *shape, words))
 
 
 def _asked(identity: str, sample: Sample) -> str:

@@ -150,7 +150,8 @@ def resolve_stored(
 def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
     """The plan of reading a stored run anew, as its task and its judges read answers today."""
     file, records = folder.read(), folder.read_rows()
-    task = structs.replace(file.task, cut=workspace.registry.task(file.run.task).cut)
+    today = workspace.registry.task(file.run.task)
+    task = structs.replace(file.task, postprocess=today.postprocess)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     responses = stored_responses(ledger, records, task)
     samples = samples_of(records)

@@ -39,7 +39,7 @@ class JudgedResponse:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBlock:
-    """The readings behind some scores: one variant or pool, one or all decodings and groups."""
+    """The readings behind some scores: of a variant or average, under some decodings."""
 
     variant: str
     decoding: str
@@ -47,7 +47,7 @@ class ScoreBlock:
     readings: tuple[JudgedResponse, ...]
     details: tuple[str, ...] = ()
     has_choices: bool = False
-    is_pool: bool = False
+    is_average: bool = False
     implicitness: ImplicitnessSpec | None = None
     classes: ClassesSpec | None = None
 
@@ -82,13 +82,13 @@ def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
     ]
 
 
-def pools(task: TaskSpec) -> dict[str, tuple[str, ...]]:
-    """The pools of a task and the variants in each."""
-    named = dict.fromkeys(spec.pool for spec in task.variants.values() if spec.pool)
-    return {
-        pool: tuple(name for name, spec in task.variants.items() if spec.pool == pool)
-        for pool in named
-    }
+def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
+    """The averages over variants that a task names, and the variants of each."""
+    members: dict[str, tuple[str, ...]] = {}
+    for name, spec in task.variants.items():
+        if spec.averaged_over:
+            members[spec.averaged_over] = (*members.get(spec.averaged_over, ()), name)
+    return members
 
 
 def block_scores(block: ScoreBlock, judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
@@ -98,7 +98,7 @@ def block_scores(block: ScoreBlock, judge: JudgeEntry, *, seed: int) -> Iterator
         yield _mean(block, judge, metric=metric, values=values, seed=seed)
     if not block.has_choices:
         return
-    if block.is_pool:
+    if block.is_average:
         values = choice_scores.permuted(block.pairs)
         yield _mean(block, judge, metric=choice_scores.PERMUTED, values=values, seed=seed)
     for metric, (value, counted) in choice_scores.over_all(block.pairs).items():
@@ -158,7 +158,7 @@ def signature(
     served, judged_by = snapshots
     recipe = JudgeRecipe.parse(judge.recipe)
     words = run.variants.get(variant) or digest(
-        [run.variants[member] for member in pools(run.task)[variant]]
+        [run.variants[member] for member in averages(run.task)[variant]]
     )
     made = Signature(
         task=run.run.task,
@@ -182,11 +182,13 @@ def signature(
 def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[ScoreBlock]:
     """Each variant under each decoding and, last, under all of them; each group after `all`.
 
-    A pool, all of whose variants must be there, comes after the variants.
+    An average, all of whose variants must be there, comes after the variants.
     """
     found = dict.fromkeys(reading.row.variant for reading in readings)
     details = {name for part in readings for name in part.verdict.detail}
-    whole = {name: members for name, members in pools(task).items() if set(members) <= set(found)}
+    whole = {
+        name: members for name, members in averages(task).items() if set(members) <= set(found)
+    }
     for variant in (*found, *whole):
         members = whole.get(variant, (variant,))
         chosen = [reading for reading in readings if reading.row.variant in members]
@@ -196,7 +198,7 @@ def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[Score
                 block,
                 details=held,
                 has_choices=task.has_choices,
-                is_pool=variant in whole,
+                is_average=variant in whole,
                 implicitness=task.implicitness,
                 classes=task.classes,
             )

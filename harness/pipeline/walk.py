@@ -51,10 +51,10 @@ def _earlier_texts(calls: Sequence[Call], task: TaskSpec, variant: str) -> dict[
 
     An unconditional step may fail: later steps do not show its answer.
     """
-    ignored = {step.name for step in task.variants[variant].steps if step.is_neutral}
+    ignored = {step.name for step in task.variants[variant].steps if step.is_unconditional}
     needed = [(asked.step, response) for asked, response in calls if asked.step not in ignored]
     texts = {
-        step: POSTPROCESSORS[task.cut](response.texts[0])
+        step: POSTPROCESSORS[task.postprocess](response.texts[0])
         for step, response in needed
         if response.texts
     }
@@ -144,7 +144,7 @@ def case_of(
     unconditional = [
         response
         for part, response in zip(steps[:-1], known, strict=False)
-        if specs[part.step].is_neutral
+        if specs[part.step].is_unconditional
     ]
     place = "" if len(steps) == len(specs) else f"step {steps[-1].step}: "
     return Case(
@@ -175,7 +175,7 @@ def _postprocessed(response: Response, task: TaskSpec, *, place: str) -> Respons
         return Response.failed(response.key, failure.reason, place + failure.message)
     if response.texts is None:
         return response
-    texts = tuple(POSTPROCESSORS[task.cut](text) for text in response.texts)
+    texts = tuple(POSTPROCESSORS[task.postprocess](text) for text in response.texts)
     if not any(texts):
         return Response.failed(response.key, Reason.EMPTY, f"{place}the answer is blank")
     return replace(response, texts=texts)

@@ -171,10 +171,10 @@ def test_trials_come_back_as_they_were(tmp_path: Path, variant: str) -> None:
 def test_trials_that_come_back_are_cut_as_the_task_now_says(tmp_path: Path) -> None:
     trials = tried(tmp_path, Talker(lambda _: "One.\n\nTwo."), "tea", variant="plain")
 
-    [trial] = again(tmp_path, trials, task(cut="none"))
+    [trial] = again(tmp_path, trials, task(postprocess="none"))
 
     assert (trials[0].answer, trial.answer) == ("One.", "One.\n\nTwo.")
-    seen = case_of(trials[0], task(cut="none"))
+    seen = case_of(trials[0], task(postprocess="none"))
     assert seen is not None
     assert seen.response.texts == ("One.\n\nTwo.",)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from harness.pipeline import execute
 from harness.pipeline.execute import RereadResult, RunResult
+from harness.pipeline.judge_setup import JudgeSource
 from harness.pipeline.resolve import RunOptions, resolve, resolve_reread, resolve_stored
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
@@ -15,7 +16,7 @@ def run(workspace: Workspace, options: RunOptions) -> RunResult:
     return result
 
 
-def judge(workspace: Workspace, folder: RunFolder, names: Sequence[str]) -> RunResult:
+def judge(workspace: Workspace, folder: RunFolder, names: Sequence[JudgeSource]) -> RunResult:
     """Have further judges read a stored run."""
     return execute.judge(resolve_stored(workspace, folder, names))
 

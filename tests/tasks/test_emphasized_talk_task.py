@@ -108,7 +108,7 @@ def test_the_task_has_every_marker_with_and_without_its_explanation() -> None:
 
 def test_answers_are_drawn_as_the_released_script_for_open_models_drew_them() -> None:
     assert [(d.temperature, d.max_tokens) for d in TASK.decodings] == [(0.0, 200)]
-    assert (TASK.cut, TASK.chance) == ("lead_in", None)
+    assert (TASK.postprocess, TASK.chance) == ("lead_in", None)
 
 
 @pytest.mark.parametrize("pieces", TRICKY)
