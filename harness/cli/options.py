@@ -198,11 +198,12 @@ def backend(name: str | None) -> "Backend | None":
 
 def answer_mode(name: str | None) -> "AnswerMode | None":
     """The way of answering choices that an option names."""
-    match name:
-        case None | "logprob" | "top_logprobs" | "written":
-            return name
-        case _:
-            raise SpecError(f"--answers {name!r}: give logprob, top_logprobs or written")
+    from harness.pipeline.answer_modes import AnswerMode
+
+    try:
+        return AnswerMode(name) if name is not None else None
+    except ValueError:
+        raise SpecError(f"--answers {name!r}: give logprob, top_logprobs or written") from None
 
 
 def _data_mode(name: str) -> Literal["corrected", "released"]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 
 from harness.core import Score
 from harness.judges import gold
@@ -225,30 +226,15 @@ def _of_variant(variant: str, members: Sequence[JudgedResponse]) -> Iterator[Sco
 
 
 def _mean(
-    block: ScoreBlock,
-    judge: JudgeEntry,
-    *,
-    metric: str,
-    values: Sequence[float | None],
-    seed: int,
+    block: ScoreBlock, judge: JudgeEntry, *, metric: str, values: Sequence[float | None], seed: int
 ) -> Score:
     """The mean of a value for each reading, with its interval."""
-    pairs = list(zip(values, block.readings, strict=True))
-    held = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
-    interval = mean_interval([v for v, _ in held], [c for _, c in held], seed=str(seed))
-    return Score(
-        judge=judge.name,
-        variant=block.variant,
-        decoding=block.decoding,
-        group=block.group,
-        metric=metric,
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        n=interval.n,
-        clusters=interval.clusters,
-        missing=_missing([part.verdict for value, part in pairs if value is None]),
-    )
+    pairs = zip(values, block.readings, strict=True)
+    known = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
+    interval = mean_interval([v for v, _ in known], [c for _, c in known], seed=str(seed))
+    counted = [value is not None for value in values]
+    score = _whole(block, judge, metric=metric, value=interval.value, counted=counted)
+    return replace(score, low=interval.low, high=interval.high)
 
 
 def _whole(
@@ -259,9 +245,9 @@ def _whole(
     value: float | None,
     counted: Sequence[bool],
 ) -> Score:
-    """A value of all readings together, which has no interval."""
-    pairs = list(zip(counted, block.readings, strict=True))
-    held = [part for is_counted, part in pairs if is_counted]
+    """A value of all counted readings together, without an interval."""
+    inside = list(compress(block.readings, counted))
+    outside = compress(block.readings, (not one for one in counted))
     return Score(
         judge=judge.name,
         variant=block.variant,
@@ -271,9 +257,9 @@ def _whole(
         value=value,
         low=None,
         high=None,
-        n=len(held),
-        clusters=len({part.row.sample.cluster for part in held}),
-        missing=_missing([part.verdict for is_counted, part in pairs if not is_counted]),
+        n=len(inside),
+        clusters=len({part.row.sample.cluster for part in inside}),
+        missing=_missing([part.verdict for part in outside]),
     )
 
 

@@ -48,9 +48,9 @@ def asked_of(made: Plan, place: int = 0) -> list[Request]:
     return [request(made, cell, step=step, earlier={}) for step in steps]
 
 
-def way(spec: TaskSpec, wanted: AnswerMode) -> TaskSpec:
+def way(spec: TaskSpec, wanted: str) -> TaskSpec:
     """A task as a model is asked that can do all."""
-    return with_mode(spec, frozenset(Mode), wanted, model="m")
+    return with_mode(spec, frozenset(Mode), AnswerMode(wanted), model="m")
 
 
 def cases(records: Sequence[SampleRecord], spec: TaskSpec | None = None) -> list[Case]:
@@ -70,7 +70,7 @@ def judged(records: Sequence[SampleRecord], spec: TaskSpec | None = None) -> lis
     ("wanted", "mode"), [("logprob", Mode.CHOOSE), ("top_logprobs", Mode.CHOOSE_TOKEN)]
 )
 def test_a_choice_is_asked_for_with_the_very_strings_to_score(
-    tmp_path: Path, wanted: AnswerMode, mode: Mode
+    tmp_path: Path, wanted: str, mode: Mode
 ) -> None:
     made = plan(tmp_path, sample(order0=("3", "1", "2")), spec=way(task(), wanted))
 
@@ -405,7 +405,7 @@ def labels(trials: Sequence[SampleRecord]) -> set[str]:
 
 
 @pytest.mark.parametrize("wanted", ["logprob", "top_logprobs"])
-def test_a_scored_answer_is_labelled_by_how_it_was_had(tmp_path: Path, wanted: AnswerMode) -> None:
+def test_a_scored_answer_is_labelled_by_how_it_was_had(tmp_path: Path, wanted: str) -> None:
     made = plan(tmp_path, spec=way(task(), wanted))
 
     assert labels(answer(made, chooser().desk(tmp_path))) == {wanted}
