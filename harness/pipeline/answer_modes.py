@@ -84,7 +84,6 @@ def _remedy(able: Sequence[AnswerMode]) -> str:
 
 
 def _asked(variant: VariantSpec, chosen: AnswerMode) -> VariantSpec:
-    """A variant without the steps that only log-probabilities have a use for."""
     if chosen is not AnswerMode.WRITTEN:
         return variant
     steps = tuple(step for step in variant.steps if not step.is_unconditional)

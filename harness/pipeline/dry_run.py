@@ -1,4 +1,4 @@
-"""What runs and judges would ask: prompts, calls, sizes and prices, before anything is asked.
+"""Plans to what they would ask: prompts, calls, sizes and prices, before anything is asked.
 
 Makes no call of a model. A call that two cells share is counted once, as it is asked; what is
 stored already is counted, and not paid for again.
@@ -46,14 +46,14 @@ ANY = "-"
 class CallSummary:
     """One kind of call: how many, how many of them stored, their sizes, and the price of the rest.
 
-    `variant` is - for a judge, which reads all of them. `stored` is null where all prompts show
-    answers not drawn yet; in sizes these are as long as they may be. `prompt_tokens` are by the
+    `variant` is - for a judge, which reads all of them. `stored` is None where all prompts show
+    missing answers; in sizes these are as long as they may be. `prompt_tokens` are by the
     model's tokenizer, or estimated from characters. `max_tokens` bounds the tokens of all answers
     together. The price is that of what is not stored, from an answer of one token and earlier
-    ones as short, to the most that it can be; null where none is known, as of every model that is
+    ones as short, to the most that it can be; None where none is known, as of every model that is
     not hosted. `choices` are those of the example, where there is something to choose. `waiting`
     counts the calls, among those that are not stored, that wait in a batch already handed in;
-    `priced_as` is what prices.yaml calls the model, null for one that is not hosted. Of a model
+    `priced_as` is what prices.yaml calls the model, None for one that is not hosted. Of a model
     that reads texts and no prompt the example is a text alone, and there are no tokens.
     """
 
@@ -65,12 +65,12 @@ class CallSummary:
     calls: int
     stored: int | None
     prompt_characters: int
-    prompt_tokens: int
-    is_estimate: bool
-    max_tokens: int
-    least_usd: float | None
-    most_usd: float | None
-    example: tuple[Message, ...]
+    prompt_tokens: int = 0
+    is_estimate: bool = False
+    max_tokens: int = 0
+    least_usd: float | None = None
+    most_usd: float | None = None
+    example: tuple[Message, ...] = ()
     choices: tuple[str, ...] = ()
     waiting: int = 0
     priced_as: str | None = None
@@ -111,7 +111,6 @@ def dry_judges(workspace: Workspace, plan: JudgePlan) -> list[CallSummary]:
 
 
 def _dry_run(workspace: Workspace, run: RunPlan, seen: set[str]) -> list[CallSummary]:
-    """Every kind of call of a run, those of its judges last."""
     plan, client, summaries = run.plan, run.client, list[CallSummary]()
     sequences = preview(plan, client)
     stored = _stored(client, [call for sequence in sequences for call in sequence.calls])
@@ -168,11 +167,6 @@ def _summary_of_texts(group: _CallGroup, reader: ReadsText, stored: frozenset[st
         calls=len(texts),
         stored=len(stored & set(texts)),
         prompt_characters=sum(map(len, texts.values())),
-        prompt_tokens=0,
-        is_estimate=False,
-        max_tokens=0,
-        least_usd=None,
-        most_usd=None,
         example=tuple(Message("user", text) for text in [*texts.values()][:1]),
     )
 
@@ -268,7 +262,6 @@ def _plan_of_choices(workspace: Workspace, options: RunOptions) -> Plan:
 
 
 def _local_spec(registry: Registry, model: str | Model) -> LocalSpec:
-    """The spec of a model whose tokenizer is here."""
     spec = registry.model_spec(model) if isinstance(model, str) else None
     if not isinstance(spec, LocalSpec):
         kind = spec.__struct_config__.tag if spec else "object"

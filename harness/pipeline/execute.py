@@ -133,7 +133,6 @@ def judge(plan: JudgePlan) -> RunResult:
 
 
 def _judge(plan: JudgePlan) -> RunResult:
-    """Judge the records of a plan, score them and write the run's folder."""
     file, records = plan.file, list(plan.records)
     for setup in plan.judges:
         cases = cases_of(records, plan.task, step=setup.entry.step, responses=plan.responses)

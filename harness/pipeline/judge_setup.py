@@ -169,7 +169,6 @@ def _smoke_test(setup: JudgeSetup, samples: Sequence[Sample]) -> None:
 
 
 def _set_up_object(judge: Judge) -> JudgeSetup:
-    """The setup of a judge given as an object, which asks no model."""
     JudgeRecipe.parse(judge.recipe)
     return JudgeSetup(judge, JudgeEntry(judge.name, judge.metric, judge.recipe))
 

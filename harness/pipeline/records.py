@@ -128,7 +128,6 @@ def missing_summary(records: Sequence[SampleRecord]) -> tuple[MissingCount, ...]
 
 
 def _missing(records: Sequence[SampleRecord]) -> Iterator[tuple[MissingItem, str]]:
-    """Each item that is missing, with the note on it."""
     for record in records:
         lacking = [
             (name, verdict, verdict.reason)
@@ -143,7 +142,6 @@ def _missing(records: Sequence[SampleRecord]) -> Iterator[tuple[MissingItem, str
 
 
 def _line(note: str) -> str:
-    """A note as one short line."""
     line = " ".join(without_controls(note).split())
     return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}..."
 

@@ -195,7 +195,6 @@ def _check_model(workspace: Workspace, options: RunOptions) -> None:
 def _model(
     workspace: Workspace, options: RunOptions, context: TaskContext
 ) -> tuple[Model, TaskSpec]:
-    """The model under test, and the task as this model is asked."""
     if not isinstance(options.model, str):
         model = options.model
         return model, with_mode(context.task, model.modes, options.answers, model=model.name)

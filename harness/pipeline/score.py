@@ -1,7 +1,7 @@
 """Verdicts to scores: means by group and decoding, with cluster intervals and what is missing.
 
 The value of a verdict is the judge's headline metric; every detail it gives is a metric too.
-Verdicts that different snapshots stand behind never share a row.
+Verdicts by different snapshots of a model never share a row.
 """
 
 from collections import Counter
@@ -115,22 +115,23 @@ def _detected(
     block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
 ) -> Iterator[Score]:
     """Hits, false alarms and what goes with them, of all readings and of each bin."""
-    held = detection_scores.answered(block.pairs, spec)
-    for part in detection_scores.parts(held, spec, everything=ALL):
+    answers = detection_scores.answered(block.pairs, spec)
+    for part in detection_scores.parts(answers, spec, everything=ALL):
         for metric in detection_scores.RATES:
-            places = detection_scores.kind(part, held, is_positive=metric == detection_scores.HITS)
-            if detection_scores.is_enough(part, places, held, spec.least):
-                values = [held[at].flagged for at in places]
+            places = detection_scores.kind(
+                part, answers, is_positive=metric == detection_scores.HITS
+            )
+            if detection_scores.is_enough(part, places, answers, spec.least):
+                values = [answers[at].flagged for at in places]
                 some = _some(block, part.group, places)
                 yield _mean(some, judge, metric=metric, values=values, seed=seed)
-        for found in detection_scores.numbers(part, held, spec, seed=str(seed)):
+        for found in detection_scores.numbers(part, answers, spec, seed=str(seed)):
             yield _numbered(block, judge, part.group, found)
 
 
 def _numbered(
     block: ScoreBlock, judge: JudgeEntry, group: str, found: detection_scores.Number
 ) -> Score:
-    """The score of a number of several readings together."""
     inside = set(found.counted)
     score = _whole(
         _some(block, group, found.planned),
@@ -143,7 +144,6 @@ def _numbered(
 
 
 def _some(block: ScoreBlock, group: str, places: Sequence[int]) -> ScoreBlock:
-    """The readings of a block at some places, as a group."""
     return replace(block, group=group, readings=tuple(block.readings[at] for at in places))
 
 
@@ -194,10 +194,10 @@ def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[Score
         members = whole.get(variant, (variant,))
         chosen = [reading for reading in readings if reading.row.variant in members]
         for block in _of_variant(variant, chosen):
-            held = tuple(sorted(filter(partial(_is_known, block), details)))
+            known = tuple(sorted(filter(partial(_is_known, block), details)))
             yield replace(
                 block,
-                details=held,
+                details=known,
                 has_choices=task.has_choices,
                 is_average=variant in whole,
                 implicitness=task.implicitness,
@@ -228,7 +228,6 @@ def _of_variant(variant: str, members: Sequence[JudgedResponse]) -> Iterator[Sco
 def _mean(
     block: ScoreBlock, judge: JudgeEntry, *, metric: str, values: Sequence[float | None], seed: int
 ) -> Score:
-    """The mean of a value for each reading, with its interval."""
     pairs = zip(values, block.readings, strict=True)
     known = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
     interval = mean_interval([v for v, _ in known], [c for _, c in known], seed=str(seed))
@@ -269,18 +268,18 @@ def _missing(verdicts: Sequence[VerdictRecord]) -> dict[Reason, int]:
 
 
 def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:
-    """What a blind answer gets on a metric, null where nobody knows.
+    """The expected value of a blind answer on a metric; None where it is not known.
 
-    With choices it is that of the samples behind the value; of all where there is no value.
+    With choices it is that of the samples behind the value, or of all where there is no value.
     """
     if run.task.has_choices:
-        held = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
-        return choice_scores.chance(held) if metric.startswith("accuracy") else None
+        counted = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
+        return choice_scores.chance(counted) if metric.startswith("accuracy") else None
     return run.chance if metric == judge.metric else None
 
 
 def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:
-    """What the calls behind a block cost, each once; null where one of them does not tell."""
+    """What the calls behind a block cost, each once; None where the cost of one is not known."""
     own = [part for part in block.readings if not part.is_other]
     answers = merged(answer_calls(part.row, judge) for part in own)
     replies = merged(judge_calls(part.verdict) for part in own)
@@ -294,18 +293,18 @@ def _value(verdict: VerdictRecord, judge: JudgeEntry, metric: str) -> float | No
 def by_snapshot(
     rows: Sequence[SampleRecord], judge: JudgeEntry
 ) -> Iterator[tuple[tuple[str, str], list[JudgedResponse]]]:
-    """The readings once for each pair of snapshots, those of other pairs set to missing."""
+    """Split verdicts by (model, judge) snapshot; verdicts of other snapshots become missing."""
     readings = [JudgedResponse(r, r.verdicts[judge.name]) for r in rows if judge.name in r.verdicts]
     known = sorted({part.snapshots for part in readings if part.verdict.value is not None})
     if len(known) < 2:
-        yield known[0] if known else _heard(readings), readings
+        yield known[0] if known else _silent_snapshots(readings), readings
         return
     for snapshots in known:
         yield snapshots, [_only(reading, snapshots) for reading in readings]
 
 
-def _heard(readings: Sequence[JudgedResponse]) -> tuple[str, str]:
-    """The snapshots behind readings without any value, where there is one of each kind."""
+def _silent_snapshots(readings: Sequence[JudgedResponse]) -> tuple[str, str]:
+    """The snapshots behind readings of which none has a value, where there is one of each kind."""
     tested, asked = ({part.snapshots[place] for part in readings} - {""} for place in range(2))
     return (
         min(tested) if len(tested) == 1 else "",

@@ -131,8 +131,8 @@ def _whole(table: TableSpec, augment: Sequence[str]) -> TableSpec:
             "--augment: the column map does not say which rows were made of others; give it "
             "`originals`, and name that column in `keep`"
         )
-    told = rule and structs.replace(rule, with_made=bool(augment), likeness=None)
-    return structs.replace(table, originals=told)
+    changed = rule and structs.replace(rule, with_made=bool(augment), likeness=None)
+    return structs.replace(table, originals=changed)
 
 
 def _chosen(samples: Sequence[Sample], table: TableSpec, augment: Sequence[str]) -> list[Sample]:
@@ -147,7 +147,7 @@ def _chosen(samples: Sequence[Sample], table: TableSpec, augment: Sequence[str])
 
 
 def _method(sample: Sample, table: TableSpec) -> str | None:
-    """How a row was made; null where nothing tells."""
+    """How a row was made; None where the table does not say."""
     rule = table.originals
     names = [name for name, column in table.keep.items() if rule and column == rule.column]
     return sample.references.get(names[0], (None,))[0] if names else None
@@ -160,7 +160,6 @@ def _fit(
     lesson: TrainingTexts,
     where: tuple[Path, TrainingProgress],
 ) -> TrainedClassifier:
-    """Train a linear classifier on vectors, and keep it."""
     folder, progress = where
     encoder = workspace.registry.encoder(spec.encoder)
     rows = CachedEncoder(encoder, vectors_folder(workspace), progress).encode(lesson.texts)
@@ -177,7 +176,6 @@ def _tune(
     lesson: TrainingTexts,
     where: tuple[Path, TrainingProgress],
 ) -> TrainedClassifier:
-    """Train all of a sequence classifier, and keep it."""
     from harness.models.local.sequence_classifier import LabelledTexts, tune
 
     folder, progress = where
