@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support import jobs as run
@@ -13,6 +14,7 @@ from support.toy import DECODINGS, SAMPLES, Toy
 
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.parts import Reason
+from harness.pipeline import execute
 from harness.pipeline.records import MissingItem
 from harness.pipeline.resolve import RunOptions, resolve
 from harness.storage.runs import RunFolder, SampleRecord
@@ -282,3 +284,15 @@ def test_a_judge_of_a_step_that_no_variant_has_is_not_sent_to_a_stored_run(
     with pytest.raises(SpecError, match="reads step 'thoughts'"):
         run.judge(thoughtful.space(), done.folder, ["near-thought"])
     assert thoughtful.bytes() == before
+
+
+# One direction
+
+
+@pytest.mark.parametrize("name", ["execute", "plan", "preview", "records", "score", "walk"])
+def test_nothing_behind_resolve_knows_a_workspace_or_a_registry(name: str) -> None:
+    source = (Path(execute.__file__).parent / f"{name}.py").read_text("utf-8")
+
+    assert "import Workspace" not in source
+    assert "harness.registry" not in source
+    assert "workspace: " not in source
