@@ -66,28 +66,28 @@ def sample_record(planned: PlannedResponse, calls: Sequence[Call], task: TaskSpe
     """The record of a planned response whose calls were made; no judge has read it yet."""
     decoding = decoding_label(task, planned.decoding)
     record = SampleRecord(planned.sample, planned.variant, decoding, steps=(), answer=None)
-    taken = [(asked.step, asked.messages, response) for asked, response in calls]
-    return _with_steps(record, taken, task)
+    steps = [(asked.step, asked.messages, response) for asked, response in calls]
+    return _with_steps(record, steps, task)
 
 
 def rebuild(
     record: SampleRecord, responses: Mapping[str, Response], task: TaskSpec
 ) -> SampleRecord:
     """A stored record made anew from its responses, as the task now reads them."""
-    taken = [(step.step, step.messages, responses[step.key]) for step in record.steps]
-    return _with_steps(record, taken, task)
+    steps = [(step.step, step.messages, responses[step.key]) for step in record.steps]
+    return _with_steps(record, steps, task)
 
 
 def _with_steps(
     record: SampleRecord,
-    taken: Sequence[tuple[str, tuple[Message, ...], Response]],
+    steps: Sequence[tuple[str, tuple[Message, ...], Response]],
     task: TaskSpec,
 ) -> SampleRecord:
-    responses = {response.key: response for _, _, response in taken}
+    responses = {response.key: response for _, _, response in steps}
     served = {response.served for response in responses.values() if response.served}
     record = replace(
         record,
-        steps=tuple(_step_record(*step) for step in taken),
+        steps=tuple(_step_record(*step) for step in steps),
         served="+".join(sorted(served)) or None,
     )
     case = case_of(record, task, responses=responses)

@@ -9,7 +9,7 @@ from support.sketches import Talker, failure, plan, reply, task
 from harness.core import Request, Response, Verdict
 from harness.errors import StoreError
 from harness.parts import Reason, Superseded, Usage
-from harness.pipeline import records as evidence
+from harness.pipeline import records
 from harness.pipeline.execute import answer
 from harness.pipeline.records import MissingItem
 from harness.pipeline.resolve import stored_responses
@@ -25,7 +25,7 @@ def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") ->
 
 def again(folder: Path, trials: list[SampleRecord], spec: TaskSpec) -> list[SampleRecord]:
     """The records as they come back from the ledger."""
-    found = Ledger(folder / "calls").find(evidence.step_keys(trials))
+    found = Ledger(folder / "calls").find(records.step_keys(trials))
     return [rebuild(record, found, spec) for record in trials]
 
 
@@ -45,7 +45,7 @@ def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Pa
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     verdicts = {name: VerdictRecord(None, Reason.FAILED) for name in ("one", "two")}
 
-    found = evidence.count_missing([replace(trial, verdicts=verdicts)])
+    found = records.count_missing([replace(trial, verdicts=verdicts)])
 
     assert found == {MissingItem("", False, Reason.FAILED): 1}
 
@@ -55,7 +55,7 @@ def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: 
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     lost = [{"one": VerdictRecord(None, Reason.FAILED, note=note)} for note in notes]
 
-    [found] = evidence.missing_summary([replace(trial, verdicts=part) for part in lost])
+    [found] = records.missing_summary([replace(trial, verdicts=part) for part in lost])
 
     assert (found.judge, found.reason, found.count) == ("", Reason.FAILED, 6)
     assert [part.count for part in found.said] == [2, 1, 1]
@@ -69,7 +69,7 @@ def test_the_words_of_a_model_are_not_told_as_what_went_wrong(
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, reason, note="words of a model", keys=("k",))}
 
-    [found] = evidence.missing_summary([replace(trial, verdicts=verdicts)])
+    [found] = records.missing_summary([replace(trial, verdicts=verdicts)])
 
     assert (found.count, found.said) == (1, ())
 
@@ -81,7 +81,7 @@ def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, Reason.UNPARSED, keys=keys), "two": VerdictRecord(1.0)}
 
-    found = evidence.count_missing([replace(trial, verdicts=verdicts)])
+    found = records.count_missing([replace(trial, verdicts=verdicts)])
 
     assert found == {MissingItem("one", is_reply, Reason.UNPARSED): 1}
 
@@ -94,14 +94,14 @@ def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path)
 
     rows = [replace(trial, verdicts=judged) for trial in trials]
 
-    assert evidence.retried(rows) == 2
+    assert records.retried(rows) == 2
 
 
 def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:
     [row] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     cut = replace(row, steps=(replace(row.steps[-1], stop="length"),))
 
-    assert (evidence.count_truncated([row]), evidence.count_truncated([cut, row, cut])) == (0, 2)
+    assert (records.count_truncated([row]), records.count_truncated([cut, row, cut])) == (0, 2)
 
 
 def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_verdict_row_holds_keys_and_replies_in_their_order() -> None:
     verdict = Verdict("k", "near", 0.5, note="tie", detail={"b": 1.0, "a": 2.0}, served="j-1")
     replies = (Response("q1", texts=("1",)), Response.failed("q2", Reason.REFUSED, "no"))
 
-    row = evidence.verdict_record(verdict, ("q1", "q2"), replies)
+    row = records.verdict_record(verdict, ("q1", "q2"), replies)
 
     assert (row.value, row.reason, row.note, row.served) == (0.5, None, "tie", "j-1")
     assert list(row.detail.items()) == [("a", 2.0), ("b", 1.0)]
