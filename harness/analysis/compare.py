@@ -11,7 +11,7 @@ from typing import TypeVar
 from harness.analysis.pairings import Kind, PairedItem, Pairing, PairingQuery
 from harness.analysis.run_views import RIGHT_OR_WRONG
 from harness.parts import digest
-from harness.pipeline.scores import ALL
+from harness.pipeline.score import ALL
 from harness.stats.comparison import holm
 from harness.stats.estimate import mean
 from harness.stats.intervals import BootstrapSettings, EstimateCI

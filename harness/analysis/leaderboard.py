@@ -6,15 +6,15 @@ would equal. Nothing here computes a score.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.core import Score
-from harness.judges.swapped import SWAPPED
+from harness.judges.label import JudgeLabel
 from harness.pipeline.choice_scores import FAVOURITE
 from harness.pipeline.class_scores import RECALL
 from harness.pipeline.detection_scores import AUC, FALSE_ALARMS, HITS
-from harness.pipeline.scores import ALL
+from harness.pipeline.score import ALL
 from harness.storage.runs import RunFolder
 from harness.storage.score_table import ScoreRow, read_table
 
@@ -122,7 +122,7 @@ def headlines(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
         score = row.score
         if score.group != ALL or score.metric not in HEADLINE_METRICS:
             continue
-        key = (row.task, row.signature.split("|")[3], score.variant, score.judge, *_rest(row))
+        key = (row.task, _tested(row), score.variant, score.judge, *_rest(row))
         other = chosen.get(key)
         if other is None or score.decoding.count("+") > other.score.decoding.count("+"):
             chosen[key] = row
@@ -148,10 +148,10 @@ def judge_matrices(rows: Sequence[ScoreRow]) -> list[JudgeMatrix]:
     """
     by_recipe: dict[str, dict[str, RankedTable]] = {}
     for table in ranked_tables(rows):
-        fields = table.recipe.split("|")
-        if not table.rows[0].score.judge.endswith(SWAPPED):
-            recipe = "|".join((*fields[:4], *fields[6:]))
-            by_recipe.setdefault(recipe, {})["|".join(fields[4:6])] = table
+        signature, judge = table.rows[0].parsed, table.rows[0].score.judge
+        if not JudgeLabel.parse(judge).is_swapped:
+            recipe = signature.without("model", "judge", "way")
+            by_recipe.setdefault(recipe, {})[str(signature.recipe)] = table
     return [_matrix(recipe, dict(sorted(own.items()))) for recipe, own in by_recipe.items()]
 
 
@@ -160,9 +160,11 @@ def pair_sensitivities(rows: Sequence[ScoreRow]) -> list[PairSensitivity]:
     heads = {row.signature: row for row in headlines(rows)}
     pairs = []
     for row in heads.values():
-        judge, fields = row.score.judge, row.signature.split("|")
-        fields[5] = judge + SWAPPED + fields[5].removeprefix(judge)
-        if other := heads.get("|".join(fields)):
+        judge, signature = row.score.judge, row.parsed
+        swapped = str(replace(JudgeLabel.parse(judge), is_swapped=True))
+        recipe = swapped + signature.judge.removeprefix(judge)
+        other = heads.get(str(replace(signature, judge=recipe)))
+        if other is not None and judge != swapped:
             values = (row.score.value, other.score.value)
             pairs.append(PairSensitivity(row.model, row.recipe, judge, *values))
     return pairs
@@ -173,7 +175,7 @@ def _matrix(recipe: str, tables: Mapping[str, RankedTable]) -> JudgeMatrix:
     ranks: dict[tuple[str, str], Rank] = {}
     for judge, table in tables.items():
         for row in table.rows:
-            tested = row.signature.split("|")[3]  # the model with its kind and revision
+            tested = _tested(row)
             names.setdefault(tested, row.model)
             ranks[tested, judge] = rank_of(row, table)
     lines = (
@@ -201,13 +203,18 @@ def _names(recipes: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+def _tested(row: ScoreRow) -> str:
+    """The model of a row with its kind and revision, as its signature says."""
+    return row.parsed.fields["model"]
+
+
 def judge_warnings(rows: Sequence[ScoreRow]) -> list[JudgeWarning]:
     """The judges of which the controls oracle and literal do not show that they are fit."""
     warnings = []
     for table in ranked_tables(rows):
         named = {row.model: row for row in table.rows}
         ceiling, floor = named.get(CEILING), named.get(FLOOR)
-        if ceiling and floor and not ceiling.score.judge.endswith(SWAPPED):
+        if ceiling and floor and not JudgeLabel.parse(ceiling.score.judge).is_swapped:
             finding = _control_finding(ceiling.score, floor.score, chance=ceiling.chance)
             if finding is not None:
                 warnings.append(JudgeWarning(finding, table.recipe, ceiling.score, floor.score))
@@ -251,8 +258,9 @@ def place_alarms(rows: Sequence[ScoreRow]) -> list[PlaceAlarm]:
 
 def _run(row: ScoreRow) -> tuple[str, ...]:
     """The key of a model's run of a task by one judge, whatever the variant."""
-    fields = row.signature.split("|")
-    return (row.task, *fields[1:2], *fields[3:6], row.score.variant.rpartition(":")[0])
+    fields = row.parsed.fields
+    alike = [fields[name] for name in ("data", "model", "decoding", "judge")]
+    return (row.task, *alike, row.score.variant.rpartition(":")[0])
 
 
 def _control_finding(
@@ -292,9 +300,7 @@ def _place(row: ScoreRow) -> tuple[str, ...]:
 
 def _rest(row: ScoreRow) -> tuple[str, ...]:
     """The rest of a recipe that separates rows: all but the temperatures of the decoding."""
-    parts = row.signature.split("|")
-    parts[4] = parts[4].partition(",")[2]
-    return tuple(part for place, part in enumerate(parts) if place not in (2, 3))
+    return (replace(row.parsed, decoding="").without("variant", "model"),)
 
 
 FEWEST = 10

@@ -23,7 +23,7 @@ from harness.analysis.run_views import (
 from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
-from harness.pipeline.scores import headline_label
+from harness.pipeline.score import headline_label
 from harness.storage.runs import ModelEntry
 
 

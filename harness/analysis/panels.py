@@ -5,7 +5,6 @@ task sets what is a document and what a system; where the system is a sample's g
 each run rated the systems, and is a judge. Nothing here computes a statistic.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -17,9 +16,10 @@ from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.parts import digest
-from harness.pipeline.scores import headline_label
+from harness.pipeline.score import headline_label
 from harness.stats.estimate import Floats, ratio
 from harness.storage.runs import RunFile, SampleRecord
+from harness.storage.signature import JudgeRecipe, clean
 
 ALL_SYSTEMS = "all"
 Cell = tuple[str, str]
@@ -172,11 +172,9 @@ def _recipe(
     file = rows[0][0].file
     if column.model != ALL_SYSTEMS:
         file = next(run.file for run, _ in rows if run.file.model.name == column.model)
-    name, method = column.recipe.split("|")
-    judge = f"{name}@{column.served}" if column.served else name
-    fields = ("+".join(sorted(models)), _sampling(file), judge, method)
-    # A server chooses its snapshot's name, which must end neither the field nor the line.
-    return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
+    recipe = JudgeRecipe.parse(column.recipe)
+    judge = recipe.at(column.served)
+    return "|".join(map(clean, ("+".join(sorted(models)), _sampling(file), judge, recipe.way)))
 
 
 def _sampling(file: RunFile) -> str:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.judges.label import THROUGH
-from harness.judges.swapped import SWAPPED
+from harness.judges.label import JudgeLabel
 from harness.pipeline import choice_scores
-from harness.pipeline.scores import pools, signature
+from harness.pipeline.score import averages, signature
 from harness.stats.estimate import mean
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
+from harness.storage.signature import JudgeRecipe
 
 RIGHT_OR_WRONG = "accuracy"
 """The metric of judges whose verdict is 1, 0 or, for a tie, between."""
@@ -58,11 +58,11 @@ def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
         own = scores.setdefault((row.variant, row.decoding), {})
         own[row.sample.id] = ItemScore(row.sample, verdict.value)
     result = [RunView(run.file, judge, *key, own, snapshots) for key, own in scores.items()]
-    for pool, members in pools(run.file.task).items():
+    for average, members in averages(run.file.task).items():
         for decoding in dict.fromkeys(label for name, label in scores if name in members):
             if all((name, decoding) in scores for name in members):
                 own = _pooled(run.rows, judge, members=members, decoding=decoding)
-                result.append(RunView(run.file, judge, pool, decoding, own, snapshots, True))
+                result.append(RunView(run.file, judge, average, decoding, own, snapshots, True))
     return result
 
 
@@ -129,15 +129,19 @@ def response_judges(run: StoredRun) -> list[JudgeEntry]:
     own = list(run.file.task.judges)
 
     def place(entry: JudgeEntry) -> int:
-        plain = entry.name.partition(THROUGH)[0]
+        plain = JudgeLabel.parse(entry.name).name
         return own.index(plain) if plain in own else len(own)
 
     judges = [
         entry
         for entry in run.file.judges
-        if entry.metric == RIGHT_OR_WRONG and not entry.step and not entry.name.endswith(SWAPPED)
+        if entry.metric == RIGHT_OR_WRONG and not entry.step and not _is_swapped(entry)
     ]
     return sorted(judges, key=place)
+
+
+def _is_swapped(entry: JudgeEntry) -> bool:
+    return JudgeLabel.parse(entry.name).is_swapped
 
 
 def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None:
@@ -148,8 +152,8 @@ def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry
     """
 
     def likeness(other: JudgeEntry) -> tuple[bool, bool]:
-        is_same_method = judge.recipe.rpartition("|")[2] == other.recipe.rpartition("|")[2]
-        return judge.identity == other.identity, is_same_method
+        is_same_way = JudgeRecipe.parse(judge.recipe).way == JudgeRecipe.parse(other.recipe).way
+        return judge.identity == other.identity, is_same_way
 
     return max(others, key=likeness, default=None)
 
@@ -179,7 +183,7 @@ def intention_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
     """The judges of a run that read an earlier step: the one named, or all."""
     if name is None:
         own = run.file.judges
-        return [entry for entry in own if entry.step and not entry.name.endswith(SWAPPED)]
+        return [entry for entry in own if entry.step and not _is_swapped(entry)]
     if (entry := judge_named(run, name)).step is None:
         raise SpecError(
             f"judge {name} reads responses, not what was spelled out before; name one that has a "
@@ -197,7 +201,7 @@ def judges_of_both(
         pairs = [(judge_named(runs[0], names[0]), judge_named(runs[1], names[1]))]
     else:
         theirs = {entry.name: entry for entry in runs[1].file.judges}
-        ours = [entry for entry in runs[0].file.judges if not entry.name.endswith(SWAPPED)]
+        ours = [entry for entry in runs[0].file.judges if not _is_swapped(entry)]
         pairs = [(entry, theirs[entry.name]) for entry in ours if entry.name in theirs]
     alike = [(one, other) for one, other in pairs if _recipe(one) == _recipe(other)]
     notes = [

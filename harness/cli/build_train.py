@@ -48,7 +48,9 @@ def build(
     model_spec = registry.model_spec(choice.model, options.backend(choice.backend))
     model = registry.model(choice.model, model_spec, samples=samples)
     with space.desk(model) as desk:
-        built = build_samples(samples, spec, prompts=registry.prompts, desk=desk, seed=choice.seed)
+        built = build_samples(
+            samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
+        )
     lines = [msgspec.json.encode(line(draft), order="deterministic") for draft in built.finished]
     write_whole(choice.output, b"".join(part + b"\n" for part in lines))
     if is_json:

@@ -114,8 +114,8 @@ def tokens(
     is_json: AsJson = False,
 ) -> int:
     """Show how a local model's tokenizer reads a task's choices; its weights are not loaded."""
-    from harness.pipeline.run import RunOptions
-    from harness.pipeline.token_check import check_tokens
+    from harness.pipeline.dry_run import check_tokens
+    from harness.pipeline.resolve import RunOptions
 
     variants = options.names(choice.variant)
     wanted = RunOptions(choice.task, choice.model, variants=variants, limit=choice.limit)

@@ -233,7 +233,8 @@ def backend(name: str | None) -> "Backend | None":
 
 def answer_mode(name: str | None) -> "AnswerMode | None":
     """The mode of answering choices that --answers names, if any."""
+    from harness.pipeline.answer_modes import AnswerMode
+
     if name is None:
         return None
-    mode: AnswerMode = one_of("--answers", name, "logprob", "top_logprobs", "written")
-    return mode
+    return AnswerMode(one_of("--answers", name, *AnswerMode))

@@ -15,7 +15,7 @@ from harness.cli.run_summary import put_dry_runs, put_runs
 
 if TYPE_CHECKING:
     from harness.importers.import_files import Imported
-    from harness.pipeline.run import JudgePlan, RunOptions, RunPlan
+    from harness.pipeline.resolve import JudgePlan, RunOptions, RunPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class RunChoice:
 
     def resolved(self, asking: JudgeOptions, table: str | None) -> "list[RunOptions]":
         """The options of each model's run."""
-        from harness.pipeline.run import RunOptions
+        from harness.pipeline.resolve import RunOptions
 
         shared = RunOptions(
             task=self.task,
@@ -95,19 +95,18 @@ def run(
       harness run --task intent_resolution --model oracle,literal --judge minilm-cosine
       harness run --task intent_resolution --model gpt-4o --limit 20 --dry-run
     """
-    from harness.pipeline import run as pipeline
+    from harness.pipeline.execute import run_each
+    from harness.pipeline.resolve import resolve
 
     space = where.workspace(calling)
-    each = choice.resolved(asking, where.table)
     if not choice.judge:
         judges = ", ".join(space.registry.task(choice.task).judges)
         log(f"judges of task {choice.task}: {judges} (choose others with --judge)")
+    plans = [resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:
-        runs = pipeline.run_each(space, each)
-        return put_runs(runs, is_json=is_json, is_all=calling.retry == "all")
+        return put_runs(run_each(plans), is_json=is_json, is_all=calling.retry == "all")
     from harness.pipeline.dry_run import dry_runs
 
-    plans = [pipeline.prepare(space, one) for one in each]
     calls = dict(zip(map(_title, plans), dry_runs(space, plans), strict=True))
     return put_dry_runs(calls, is_json=is_json, terms=space.terms)
 
@@ -127,19 +126,19 @@ def judge(
     Example:
       harness judge 3f9a --judge gpt4-contextual --budget 5
     """
-    from harness.pipeline import run as pipeline
-    from harness.pipeline.judge_sessions import JudgeModelOptions
+    from harness.pipeline.execute import judge as judge_stored
+    from harness.pipeline.judge_setup import JudgeModelOptions
+    from harness.pipeline.resolve import resolve_stored
     from harness.storage.runs import find_run
 
     folder = find_run(where.results, run)
     space = where.workspace(calling, folder.results(where.results))
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
+    plan = resolve_stored(space, folder, judge, asking=how)
     if not asking.is_dry:
-        done = pipeline.judge(space, folder, judge, asking=how)
-        return put_runs([done], is_json=is_json, is_all=calling.retry == "all")
+        return put_runs([judge_stored(plan)], is_json=is_json, is_all=calling.retry == "all")
     from harness.pipeline.dry_run import dry_judges
 
-    plan = pipeline.plan_judging(space, folder, judge, asking=how)
     return put_dry_runs({_title(plan): dry_judges(space, plan)}, is_json=is_json, terms=space.terms)
 
 
@@ -152,12 +151,13 @@ def read(
 
     No call is made.
     """
-    from harness.pipeline import run as pipeline
+    from harness.pipeline.execute import reread
+    from harness.pipeline.resolve import resolve_reread
     from harness.storage.runs import find_run
 
     folder = find_run(where.results, run)
     space = where.workspace(OFFLINE, folder.results(where.results))
-    found = pipeline.read(space, folder)
+    found = reread(resolve_reread(space, folder))
     if is_json:
         echo_json(found)
         return ExitCode.DONE

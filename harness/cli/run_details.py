@@ -54,7 +54,7 @@ def _run_names(rows: "Sequence[ScoreRow]") -> dict[str, str]:
     """The name of each signature's run, with its data where two runs differ in it alone."""
     runs: dict[str, tuple[str, str]] = {}
     for row in rows:
-        data = row.signature.split("|")[1]
+        data = row.parsed.fields["data"]
         runs[row.signature] = (f"{row.model} on {row.task}, {row.score.variant}", data)
     shared = Counter(name for name, _ in set(runs.values()))
     return {

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 from harness.cli.command import ExitCode
 from harness.cli.output import echo, echo_json, echo_table, log
 from harness.cli.run_details import log_alarms, put_details
+from harness.judges.label import JudgeLabel
 from harness.parts import Reason
 
 if TYPE_CHECKING:
     from harness.models.client.cached import CallPolicy
     from harness.models.client.pricing import Budget
     from harness.pipeline.dry_run import CallSummary
-    from harness.pipeline.run import RunResult
+    from harness.pipeline.execute import RunResult
     from harness.storage.runs import Cost, Costs, MissingCount, RunFile
 
 _T = TypeVar("_T")
@@ -58,8 +59,8 @@ def _put_run(done: "RunResult", *, is_all: bool) -> int:
     if (line := cost_line(done.file.costs)) is not None:
         echo(line)
     echo(f"run {done.folder.path}")
-    if done.cut:
-        echo(cut_line(done.file, done.cut))
+    if done.truncated:
+        echo(cut_line(done.file, done.truncated))
     if done.again and is_all:
         echo(f"{done.again} calls whose reply had no answer were retried (--retry all)")
     for line in gap_lines(done.file, has_remedy=True):
@@ -202,7 +203,7 @@ def _remedy(gap: "MissingCount", file: "RunFile") -> str:
     """What to do about what is missing; empty where nothing is known to help."""
     if not gap.judge and file.model.kind == IMPORTED:
         return ""
-    plain = gap.judge.partition("/")[0].partition(":")[0]
+    plain = JudgeLabel.parse(gap.judge).name if gap.judge else ""
     match gap.reason:
         case Reason.FAILED if gap.is_reply or not gap.judge:
             return "run the command again to retry these calls"

@@ -19,9 +19,9 @@ from harness.importers.answers import FileAnswers, FileNote, StoredAnswer
 from harness.importers.formats import column_map, hu2022, inspect_log, lm_eval_log, topical_chat
 from harness.importers.lookup import SampleLookup
 from harness.importers.run import KIND, Cells, ImportJob
-from harness.pipeline import rows as evidence
-from harness.pipeline import run as jobs
-from harness.pipeline.rows import row_keys
+from harness.pipeline.execute import RunResult, judge
+from harness.pipeline.records import step_keys
+from harness.pipeline.resolve import resolve_stored
 from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
@@ -91,7 +91,7 @@ class Imported:
     removed folders of runs whose answers are all in this one.
     """
 
-    done: jobs.RunResult
+    done: RunResult
     counts: tuple[Counted, ...]
     groups: tuple[GroupCounted, ...]
     ratings: Path | None
@@ -136,7 +136,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
 
 def _stored(
     space: Workspace, job: ImportJob, new: Cells
-) -> tuple[jobs.RunResult, Cells, tuple[Path, ...]]:
+) -> tuple[RunResult, Cells, tuple[Path, ...]]:
     """The judged run of new and earlier answers, its answers, and the folders it replaces."""
     replay_run.check_choices(job, new)
     ledger = Ledger(space.results / "calls" / job.model)
@@ -144,12 +144,10 @@ def _stored(
     earlier = _earlier_runs(space.results, job, ledger)
     found = _joined(new, earlier)
     run = replay_run.run_of(job, found)
-    trials = replay_run.kept(ledger, job, found)
+    records = replay_run.records(ledger, job, found)
     folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
-    _write(
-        folder, replay_run.file_of(job, run, found), [evidence.from_trial(part) for part in trials]
-    )
-    done = jobs.judge(space, folder, job.task.judges)
+    _write(folder, replay_run.file_of(job, run, found), records)
+    done = judge(resolve_stored(space, folder, job.task.judges))
     gone = _superseded(earlier, found, judges=job.task.judges)
     for old in gone:
         _remove(old)
@@ -207,8 +205,8 @@ def _refuse_two_models(answers: Sequence[StoredAnswer], task: TaskSpec) -> None:
     for answer in answers:
         if not answer.model:
             continue
-        pool = task.variants[answer.variant].pool or answer.variant
-        other = first.setdefault(pool, answer)
+        average = task.variants[answer.variant].averaged_over or answer.variant
+        other = first.setdefault(average, answer)
         if other.model != answer.model:
             raise DataError(
                 f"{answer.place}: an answer of {answer.model}, while {other.place} is one of "
@@ -340,7 +338,7 @@ def _has_other_questions(cells: Cells, others: Cells) -> bool:
 def _stored_cells(folder: RunFolder, ledger: Ledger) -> Cells | None:
     """The answers of an imported run; None where the ledger lacks one."""
     rows = folder.read_rows()
-    keys = row_keys(rows)
+    keys = step_keys(rows)
     responses, requests = ledger.find(keys), ledger.asked(keys)
     if len(responses) < len(set(keys)):
         return None

@@ -74,7 +74,7 @@ class SampleLookup:
         run = Run(self._name, (), "", (), seed=0, limit=None, prompts="", data="")
         plan = Plan(run, self.task, self.samples, self._prompts, "")
         for variant, spec in self.task.variants.items():
-            steps = [step for step in spec.steps if not step.is_neutral]
+            steps = [step for step in spec.steps if not step.is_unconditional]
             if len(steps) > 1:
                 continue
             for sample in applicable(spec, self.samples):

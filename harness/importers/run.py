@@ -14,13 +14,11 @@ from harness.core import Request, Response, Run, Sample
 from harness.errors import DataError
 from harness.importers.answers import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
-from harness.pipeline import stages
-from harness.pipeline.answer_modes import decoding_label
-from harness.pipeline.plan import SCORING, applicable, options
-from harness.pipeline.stages import SampleResult, StepResult
-from harness.specs.tasks import DecodingSpec, TaskSpec
+from harness.pipeline.plan import SCORING, PlannedResponse, applicable, options
+from harness.pipeline.walk import sample_record, walk
+from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import DataEntry, ModelEntry, RunFile
+from harness.storage.runs import DataEntry, ModelEntry, RunFile, SampleRecord
 
 KIND, ABSENT = "replay", "not in the imported files"
 
@@ -91,13 +89,13 @@ def cells(answers: Sequence[StoredAnswer]) -> Cells:
 
 
 def planned(job: ImportJob, found: Cells) -> list[tuple[str, Sample]]:
-    """The responses of a run: each variant that was found, and those pooled with it, in full."""
+    """The responses of a run: each variant that was found, and those averaged with it, in full."""
     named = {variant for variant, _ in found}
-    pools = {job.task.variants[name].pool for name in named} - {None}
+    averages = {job.task.variants[name].averaged_over for name in named} - {None}
     return [
         (name, sample)
         for name, spec in job.task.variants.items()
-        if name in named or spec.pool in pools
+        if name in named or spec.averaged_over in averages
         for sample in applicable(spec, job.samples)
     ]
 
@@ -145,21 +143,26 @@ def refuse_others(ledger: Ledger, job: ImportJob, found: Cells) -> None:
             )
 
 
-def kept(ledger: Ledger, job: ImportJob, found: Cells) -> list[SampleResult]:
-    """The trials of the run, their answers in the ledger; a missing one is a failure there."""
-    calls = [
-        (sample, _request(job, name, sample.id, answer=found.get((name, sample.id))))
-        for name, sample in planned(job, found)
-    ]
-    held = ledger.find([request.key for _, request in calls])
-    new: dict[str, tuple[Request, Response]] = {}
-    for _, request in calls:
-        if request.key not in held:
-            answer = found.get((request.variant, request.sample_id))
-            held[request.key] = _response(request, answer)
-            new[request.key] = (request, held[request.key])
-    _add(ledger, list(new.values()))
-    return [_trial(job, sample, request=request, held=held) for sample, request in calls]
+def records(ledger: Ledger, job: ImportJob, found: Cells) -> list[SampleRecord]:
+    """The records of the run, their answers in the ledger; a missing one is a failure there."""
+    cells = [PlannedResponse(sample, name, job.decoding) for name, sample in planned(job, found)]
+
+    def ask(cell: PlannedResponse, step: StepSpec, earlier: Mapping[str, str]) -> Request:
+        place = (cell.variant, cell.sample.id)
+        return _request(job, *place, answer=found.get(place))
+
+    def answer(asked: Sequence[Request], wave: int) -> dict[str, Response]:
+        stored = ledger.find([request.key for request in asked])
+        new = [
+            (request, _response(request, found.get((request.variant, request.sample_id))))
+            for request in asked
+            if request.key not in stored
+        ]
+        _add(ledger, new)
+        return {**stored, **{response.key: response for _, response in new}}
+
+    calls = walk(job.task, cells, ask=ask, answer=answer)
+    return [sample_record(cell, part, job.task) for cell, part in zip(cells, calls, strict=True)]
 
 
 def _drawn(job: ImportJob, count: int) -> Decoding:
@@ -173,7 +176,7 @@ def _words(job: ImportJob, found: Cells) -> dict[str, str]:
     asked: dict[str, dict[str, object]] = {name: {} for name, _ in planned(job, found)}
     for (name, sample), answer in found.items():
         asked[name][sample] = answer.question
-    fixed = (job.task.mode, job.task.cut, job.decoding)
+    fixed = (job.task.mode, job.task.postprocess, job.decoding)
     return {name: digest((fixed, part)) for name, part in asked.items()}
 
 
@@ -212,14 +215,6 @@ def _response(request: Request, answer: StoredAnswer | None) -> Response:
     if answer.scores:
         return Response(key=request.key, choice_scores=answer.scores)
     return Response(key=request.key, texts=answer.texts)
-
-
-def _trial(
-    job: ImportJob, sample: Sample, *, request: Request, held: Mapping[str, Response]
-) -> SampleResult:
-    part = StepResult(request.step, request.key, request.messages, held[request.key])
-    way = decoding_label(job.task, job.decoding)
-    return stages.trial(sample, request.variant, decoding=way, taken=(part,), task=job.task)
 
 
 def check_choices(job: ImportJob, found: Cells) -> None:

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
+from harness.judges.label import JudgeLabel
 from harness.parts import Reason
-
-SWAPPED = ":swapped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Swapped:
     @property
     def name(self) -> str:
         """The judge's name, marked as swapped."""
-        return self.judge.name + SWAPPED
+        return str(replace(JudgeLabel.parse(self.judge.name), is_swapped=True))
 
     @property
     def metric(self) -> str:

@@ -66,7 +66,7 @@ class LabelQuestions:
             labels=tuple(labels),
             samples={sample.id: sample for sample in samples},
             layouts={n: spec.choice for n, spec in task.variants.items() if spec.choice},
-            neutral=frozenset((name, step.name) for name, step in steps if step.is_neutral),
+            neutral=frozenset((name, step.name) for name, step in steps if step.is_unconditional),
         )
 
     def question(self, request: Request) -> LabelQuestion:

@@ -1,11 +1,11 @@
 """How choices are answered: by log-probability, by the likeliest next tokens, or in writing.
 
-Each way has a column of its own, named in `decoding`. Pure: a task that a model cannot answer is
-refused here, before the first call.
+Each mode has a column of its own in tables, under its name. Pure: a task that a model cannot
+answer is refused here, before the first call.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from enum import StrEnum
 
 from msgspec import structs
 
@@ -13,26 +13,43 @@ from harness.errors import SpecError
 from harness.parts import Mode
 from harness.specs.tasks import DecodingSpec, TaskSpec, VariantSpec
 
-AnswerMode = Literal["logprob", "top_logprobs", "written"]
-MODES: Mapping[AnswerMode, Mode] = {
-    "logprob": Mode.CHOOSE,
-    "top_logprobs": Mode.CHOOSE_TOKEN,
-    "written": Mode.GENERATE,
-}
-_WHAT = {
-    "logprob": "tell the log-probability of any choice",
-    "top_logprobs": "tell the log-probabilities of the likeliest next tokens",
-    "written": "write answers",
-}
 SCORED = (Mode.CHOOSE, Mode.CHOOSE_TOKEN)
+
+
+class AnswerMode(StrEnum):
+    """A way of answering choices, as options and tables name it; exact ones come first."""
+
+    LOGPROB = "logprob"
+    TOP_LOGPROBS = "top_logprobs"
+    WRITTEN = "written"
+
+    @property
+    def mode(self) -> Mode:
+        """What a model is asked for."""
+        return _MODES[self][0]
+
+    @property
+    def ability(self) -> str:
+        """What a model must be able to do, after `can`."""
+        return _MODES[self][1]
+
+
+_MODES = {
+    AnswerMode.LOGPROB: (Mode.CHOOSE, "tell the log-probability of any choice"),
+    AnswerMode.TOP_LOGPROBS: (
+        Mode.CHOOSE_TOKEN,
+        "tell the log-probabilities of the likeliest next tokens",
+    ),
+    AnswerMode.WRITTEN: (Mode.GENERATE, "write answers"),
+}
 
 
 def with_mode(
     task: TaskSpec, modes: frozenset[Mode], wanted: AnswerMode | None, *, model: str
 ) -> TaskSpec:
-    """The task as a model with these modes is asked: exactly where it can, as `wanted` if told.
+    """The task as a model with these modes is asked: as `wanted`, or as exactly as it can.
 
-    An answer in writing is never the way unless it is asked for.
+    Answers in writing are taken only where they are wanted.
     """
     if not task.has_choices:
         if wanted is not None:
@@ -40,20 +57,19 @@ def with_mode(
         if Mode.GENERATE not in modes:
             raise SpecError(f"model {model} writes no answers; name one that does")
         return task
-    able = [way for way, mode in MODES.items() if mode in modes]
-    way = wanted or next((way for way in able if way != "written"), None)
-    if way is None or way not in able:
-        raise SpecError(f"model {model} cannot {_WHAT[way or 'logprob']}; {_remedy(able)}")
-    mode = MODES[way]
-    return structs.replace(
-        task, mode=mode, variants={n: _asked(v, mode) for n, v in task.variants.items()}
-    )
+    able = [part for part in AnswerMode if part.mode in modes]
+    chosen = wanted or next((part for part in able if part is not AnswerMode.WRITTEN), None)
+    if chosen is None or chosen not in able:
+        ability = (chosen or AnswerMode.LOGPROB).ability
+        raise SpecError(f"model {model} cannot {ability}; {_remedy(able)}")
+    variants = {name: _asked(spec, chosen) for name, spec in task.variants.items()}
+    return structs.replace(task, mode=chosen.mode, variants=variants)
 
 
 def decoding_label(task: TaskSpec, decoding: DecodingSpec) -> str:
-    """The name in tables of how answers are drawn: T0.3, or the way choices are answered."""
+    """The name in tables of how answers are drawn: T0.3, or how choices are answered."""
     if task.has_choices:
-        return next(way for way, mode in MODES.items() if mode == task.mode)
+        return str(next(part for part in AnswerMode if part.mode is task.mode))
     return f"T{decoding.temperature:g}"
 
 
@@ -63,13 +79,12 @@ def _remedy(able: Sequence[AnswerMode]) -> str:
     if not able:
         return f"what works: {others}"
     ways = f"--answers {' or '.join(able)}, in a column of its own"
-    return f"what works: {ways}" if "logprob" in able else f"what works: {ways}; or {others}"
+    is_exact = AnswerMode.LOGPROB in able
+    return f"what works: {ways}" if is_exact else f"what works: {ways}; or {others}"
 
 
-def _asked(variant: VariantSpec, mode: Mode) -> VariantSpec:
-    """A variant without the steps that only log-probabilities have a use for."""
-    if mode is not Mode.GENERATE:
+def _asked(variant: VariantSpec, chosen: AnswerMode) -> VariantSpec:
+    if chosen is not AnswerMode.WRITTEN:
         return variant
-    return structs.replace(
-        variant, steps=tuple(step for step in variant.steps if not step.is_neutral)
-    )
+    steps = tuple(step for step in variant.steps if not step.is_unconditional)
+    return structs.replace(variant, steps=steps)

@@ -47,26 +47,27 @@ class Built:
 
 
 def build(
-    samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts, desk: CachedClient, seed: int
+    samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts, client: CachedClient, seed: int
 ) -> Built:
     """Take every step of a job on every sample; what is stored already is not asked again."""
     check_slots(samples, spec, prompts=prompts)
-    desk.model.resolve()
+    client.model.resolve()
     drafts = [Draft(sample, {}) for sample in samples]
     for step in spec.steps:
         asked = {
             place: _request(
-                draft.sample, step, spec=spec, prompts=prompts, model=desk.model.identity
+                draft.sample, step, spec=spec, prompts=prompts, model=client.model.identity
             )
             for place, draft in enumerate(drafts)
             if draft.reason is None and _is_asked(draft.sample, step)
         }
         seeded = {place: _seeded(part, seed) for place, part in asked.items()}
-        found = desk.answer(seeded.values(), stage=f"build, {step.name}")
+        found = client.answer(seeded.values(), stage=f"build, {step.name}")
         for place, request in seeded.items():
             template = prompts.digest(step.template)
-            source = Source(desk.model.identity, f"{step.template}@{template[:8]}", request.key)
-            drafts[place] = _taken(drafts[place], step, found[request.key], spec.cut, source)
+            source = Source(client.model.identity, f"{step.template}@{template[:8]}", request.key)
+            response = _postprocessed(found[request.key], spec.postprocess)
+            drafts[place] = _taken(drafts[place], step, response, source)
     finished = tuple(draft for draft in drafts if draft.reason is None and draft.sample.references)
     lost = Counter(draft.reason for draft in drafts if draft.reason is not None)
     return Built(finished, lost, len(drafts) - len(finished) - lost.total())
@@ -149,13 +150,16 @@ def _text(sample: Sample, source: str) -> str:
     return sample.fields.get(source) or "\n".join(sample.references.get(source, ()))
 
 
-def _taken(
-    draft: Draft, step: BuildStepSpec, response: Response, cut: str, source: Source
-) -> Draft:
+def _postprocessed(response: Response, how: str) -> Response:
+    texts = tuple(map(POSTPROCESSORS[how], response.texts or ()))
+    return replace(response, texts=texts) if texts else response
+
+
+def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source) -> Draft:
     """The draft after one step: a reference more, one fewer, or the reason it stops here."""
     if response.failure is not None:
         return replace(draft, reason=response.failure.reason, note=response.failure.message)
-    said = POSTPROCESSORS[cut](response.texts[0]) if response.texts else ""
+    said = response.texts[0] if response.texts else ""
     if not said:
         return replace(draft, reason=Reason.EMPTY, note=f"step {step.name}: the answer is blank")
     sources, references = {**draft.sources, step.name: source}, dict(draft.sample.references)

@@ -1,7 +1,6 @@
-"""What only many choices together show: several orders of one sample, confidence, favourites.
+"""Verdicts on choices to what only many together show: averages over orders, calibration, bias.
 
-Pure: rows with a judge's verdicts to values, one a row where a mean is taken of them. Nothing
-here writes a score.
+Pure: values are one a record where a mean is taken of them. Nothing here writes a score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +18,14 @@ def permuted(readings: Sequence[Read]) -> list[float | None]:
     """For each row, whether its sample comes out right over all rows of the sample together.
 
     The probability of each choice is averaged over the orders it was shown in, then the likeliest
-    is taken; of equally likely ones each counts its share. Null for a sample that lacks the
+    is taken; of equally likely ones each counts its share. None for a sample that lacks the
     probabilities of any row: a preference for a place cancels out over all orders alone.
     """
-    held: dict[str, list[tuple[float, ...]]] = {}
+    shares: dict[str, list[tuple[float, ...]]] = {}
     for row, verdict in readings:
-        held.setdefault(row.sample.id, []).append(verdict.shares)
+        shares.setdefault(row.sample.id, []).append(verdict.shares)
     golds = {row.sample.id: _gold(row) for row, _ in readings}
-    credits = {n: _credit(part, golds[n]) if all(part) else None for n, part in held.items()}
+    credits = {n: _credit(part, golds[n]) if all(part) else None for n, part in shares.items()}
     return [credits[row.sample.id] for row, _ in readings]
 
 

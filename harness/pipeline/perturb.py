@@ -41,9 +41,9 @@ ORIGINAL: Final = "original"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes texts anew: a model's desk and the templates it is asked in."""
+    """Who writes texts anew: a model's client and the templates it is asked in."""
 
-    desk: CachedClient
+    client: CachedClient
     prompts: Prompts
 
 
@@ -58,7 +58,7 @@ class PerturbationPlan:
 
 @dataclass(frozen=True, slots=True)
 class PerturbationCounts:
-    """What one perturbation came to: texts changed, left as they were, and missing by reason."""
+    """The counts of one perturbation: texts changed, left as they were, and missing by reason."""
 
     perturbation: str
     keeps_meaning: bool
@@ -84,9 +84,9 @@ def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
 def perturbed(
     samples: Sequence[Sample], task: TaskSpec, plan: PerturbationPlan, *, writer: Writer | None
 ) -> tuple[list[Sample], list[PerturbationCounts]]:
-    """The samples, then those of each perturbation; and what each of these came to.
+    """The samples, then those of each perturbation; and the counts of each perturbation.
 
-    `writer` is null where no perturbation asks a model.
+    `writer` is None where no perturbation asks a model.
     """
     found, counts = [_original(sample, task) for sample in samples], []
     for name, spec in plan.specs.items():
@@ -118,7 +118,7 @@ def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpe
 
 def line(sample: Sample) -> dict[str, Any]:
     """A sample as a line of the sample format, which has no place for blank references."""
-    told = {
+    references = {
         name: tuple(text for text in texts if text.strip())
         for name, texts in sample.references.items()
     }
@@ -127,7 +127,7 @@ def line(sample: Sample) -> dict[str, Any]:
         "group": sample.group,
         "cluster": sample.cluster,
         "fields": dict(sample.fields),
-        "references": {name: texts for name, texts in told.items() if texts},
+        "references": {name: texts for name, texts in references.items() if texts},
         "choices": sample.choices,
         "gold": sample.gold,
         "flags": sample.flags,
@@ -157,9 +157,11 @@ def _written(
     if writer is None:
         raise SpecError(f"perturbation {spec.about!r} asks a model; name one with --model")
     there = {s.id: s.fields[plan.field] for s in samples if s.fields.get(plan.field, "").strip()}
-    job = BuildSpec(about=spec.about, steps=spec.steps, decoding=spec.decoding, cut=spec.cut)
+    job = BuildSpec(
+        about=spec.about, steps=spec.steps, decoding=spec.decoding, postprocess=spec.postprocess
+    )
     asked = [Sample(id=name, fields={TEXT: text}) for name, text in there.items()]
-    built = build(asked, job, prompts=writer.prompts, desk=writer.desk, seed=plan.seed)
+    built = build(asked, job, prompts=writer.prompts, client=writer.client, seed=plan.seed)
     missing, texts = Counter(built.missing), {}
     for draft in built.finished:
         said = draft.sample.references[spec.steps[-1].name][0]

@@ -1,4 +1,4 @@
-"""Samples to requests: which cells a run has, and what each of their steps asks.
+"""Samples to requests: which responses a run plans, and what each of their steps asks.
 
 Pure: nothing here answers, stores or judges. References reach a prompt only where the variant
 reveals them.
@@ -73,7 +73,7 @@ def chosen_variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tup
 
 
 def _variant(task: TaskSpec, name: str, *, task_name: str) -> str:
-    """The variant of a name, which may be told by what stands after its first colon."""
+    """The variant of a name, or of the part after the first colon of a name."""
     ends = [variant for variant in task.variants if variant.partition(":")[2] == name]
     if name not in task.variants and len(ends) != 1:
         known = did_you_mean(name, [*task.variants, "all"])
@@ -86,13 +86,13 @@ def _is_scored(task: TaskSpec) -> bool:
 
 
 def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
-    """A sample's choices as a variant lays them out; none where there is nothing to choose.
+    """A sample's choices in the order and form of a variant; none where it has no choice.
 
     An answer is data as much as what a prompt shows: it passes the same filter.
     """
     spec = task.variants[variant].choice
-    found = lay_out(sample, spec) if spec else ()
-    return tuple(Option(option.index, as_data(option.answer)) for option in found)
+    laid_out = lay_out(sample, spec) if spec else ()
+    return tuple(Option(option.index, as_data(option.answer)) for option in laid_out)
 
 
 def subsample(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sample, ...]:
@@ -149,9 +149,9 @@ def template_values(plan: Plan, cell: PlannedResponse, *, step: StepSpec) -> dic
     """
     sample, variant = cell.sample, plan.task.variants[cell.variant]
     wanted = plan.prompts.variables(step.template)
-    found: dict[str, Slot] = dict(sample.fields)
+    slots: dict[str, Slot] = dict(sample.fields)
     if texts := display_texts(sample, options(plan.task, cell.variant, sample)):
-        found |= {"options": texts} | {f"option_{n}": text for n, text in enumerate(texts, 1)}
+        slots |= {"options": texts} | {f"option_{n}": text for n, text in enumerate(texts, 1)}
     for name in variant.reveals:
         if not sample.references.get(name):
             raise SpecError(
@@ -159,14 +159,14 @@ def template_values(plan: Plan, cell: PlannedResponse, *, step: StepSpec) -> dic
                 f"sample {sample.id} lacks"
                 f"{did_you_mean(name, list(sample.references))}"
             )
-        found[name] = "\n".join(sample.references[name])
+        slots[name] = "\n".join(sample.references[name])
     for name, template in variant.slots.items():
-        found[name] = plan.prompts.text(f"{template}.j2", sample.fields)
+        slots[name] = plan.prompts.text(f"{template}.j2", sample.fields)
     for phrase in plan.task.phrases:
         if phrase in wanted:
             file = f"{plan.task.origin(plan.run.task)}/{phrase}/{sample.group}.j2"
-            found[phrase] = plan.prompts.text(file, sample.fields)
-    return found
+            slots[phrase] = plan.prompts.text(file, sample.fields)
+    return slots
 
 
 def check_templates(plan: Plan) -> None:
@@ -200,7 +200,7 @@ def check_templates(plan: Plan) -> None:
 
 
 def _one_a_kind(plan: Plan, variant: str) -> list[PlannedResponse]:
-    """A cell for each group, set of fields and number of choices that there is."""
+    """A cell for each group, set of fields and number of choices."""
     samples = applicable(plan.task.variants[variant], plan.samples)
     first = {(s.group, frozenset(s.fields), len(s.choices)): s for s in reversed(samples)}
     return [PlannedResponse(sample, variant, plan.task.decodings[0]) for sample in first.values()]
@@ -215,7 +215,7 @@ def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str)
     below = task.origin(name)
     words += [prompts.digest_below(f"{below}/{slot}") for slot in task.phrases if slot in wanted]
     shape = (spec.steps, spec.slots, spec.reveals, spec.choice, spec.needs)
-    return digest((task.mode, task.cut, task.decodings, *shape, words))
+    return digest((task.mode, task.postprocess, task.decodings, *shape, words))
 
 
 def _asked(identity: str, sample: Sample) -> str:

@@ -26,7 +26,7 @@ from harness.models.local.trained import (
     fingerprints,
     write_trained,
 )
-from harness.pipeline.classifiers import recipe, trained_folder, vectors_folder
+from harness.pipeline.model_setup import recipe, trained_folder, vectors_folder
 from harness.specs.models import ClassifierSpec, SklearnSpec
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
@@ -66,15 +66,17 @@ class TrainingTexts:
     column: str
 
 
-def train(space: Workspace, options: TrainOptions, progress: TrainingProgress) -> TrainedClassifier:
+def train(
+    workspace: Workspace, options: TrainOptions, progress: TrainingProgress
+) -> TrainedClassifier:
     """Train a model for a task and keep it; of one seed on one machine's CPU the same, bit for bit.
 
     Sums on a GPU may differ in their last digits from one training to the next.
     """
     task = with_options(
-        space.registry.task(options.task), name=options.task, table=options.table, scorer=None
+        workspace.registry.task(options.task), name=options.task, table=options.table, scorer=None
     )
-    spec = space.registry.model_spec(options.model)
+    spec = workspace.registry.model_spec(options.model)
     if not isinstance(spec, SklearnSpec | ClassifierSpec):
         raise SpecError(
             f"model {options.model} is not trained here; name one of kind sklearn or classifier"
@@ -83,19 +85,19 @@ def train(space: Workspace, options: TrainOptions, progress: TrainingProgress) -
         raise SpecError(
             f"model {options.model} is used as it is: `labels` says so; leave that out to train it"
         )
-    lesson = read_lesson(space, options, task)
+    lesson = read_lesson(workspace, options, task)
     check_classes(lesson.labels, lesson.places)
     folder = options.out or trained_folder(
-        space.results, spec, name=options.model, task=options.task
+        workspace.results, spec, name=options.model, task=options.task
     )
     match spec:
         case SklearnSpec():
-            return _fit(space, options, spec, lesson, (folder, progress))
+            return _fit(workspace, options, spec, lesson, (folder, progress))
         case ClassifierSpec():
             return _tune(options, spec, lesson, (folder, progress))
 
 
-def read_lesson(space: Workspace, options: TrainOptions, task: TaskSpec) -> TrainingTexts:
+def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> TrainingTexts:
     """The texts that a task's table has for training, made ones by the chosen methods alone."""
     if task.made_of is not None:
         raise SpecError(
@@ -104,8 +106,8 @@ def read_lesson(space: Workspace, options: TrainOptions, task: TaskSpec) -> Trai
         )
     if task.data.map is None:
         raise SpecError(f"task {options.task} reads no table of labelled texts to train on")
-    table = space.table(task.data.map)
-    samples, data = space.training(task.data, _whole(table, options.augment))
+    table = workspace.table(task.data.map)
+    samples, data = workspace.training(task.data, _whole(table, options.augment))
     kept = _chosen(samples, table, options.augment)
     labels = tuple(task.data.choices)
     names = [sample.references[LABEL][0] for sample in kept]
@@ -129,8 +131,8 @@ def _whole(table: TableSpec, augment: Sequence[str]) -> TableSpec:
             "--augment: the column map does not say which rows were made of others; give it "
             "`originals`, and name that column in `keep`"
         )
-    told = rule and structs.replace(rule, with_made=bool(augment), likeness=None)
-    return structs.replace(table, originals=told)
+    changed = rule and structs.replace(rule, with_made=bool(augment), likeness=None)
+    return structs.replace(table, originals=changed)
 
 
 def _chosen(samples: Sequence[Sample], table: TableSpec, augment: Sequence[str]) -> list[Sample]:
@@ -145,23 +147,22 @@ def _chosen(samples: Sequence[Sample], table: TableSpec, augment: Sequence[str])
 
 
 def _method(sample: Sample, table: TableSpec) -> str | None:
-    """How a row was made; null where nothing tells."""
+    """How a row was made; None where the table does not say."""
     rule = table.originals
     names = [name for name, column in table.keep.items() if rule and column == rule.column]
     return sample.references.get(names[0], (None,))[0] if names else None
 
 
 def _fit(
-    space: Workspace,
+    workspace: Workspace,
     options: TrainOptions,
     spec: SklearnSpec,
     lesson: TrainingTexts,
     where: tuple[Path, TrainingProgress],
 ) -> TrainedClassifier:
-    """Train a linear classifier on vectors, and keep it."""
     folder, progress = where
-    encoder = space.registry.encoder(spec.encoder)
-    rows = CachedEncoder(encoder, vectors_folder(space), progress).encode(lesson.texts)
+    encoder = workspace.registry.encoder(spec.encoder)
+    rows = CachedEncoder(encoder, vectors_folder(workspace), progress).encode(lesson.texts)
     head = fit(rows, lesson.places, spec, seed=options.seed)
     weights = save_head(head, folder)
     packages = {name: version(name) for name in ("scikit-learn", "numpy")}
@@ -175,7 +176,6 @@ def _tune(
     lesson: TrainingTexts,
     where: tuple[Path, TrainingProgress],
 ) -> TrainedClassifier:
-    """Train all of a sequence classifier, and keep it."""
     from harness.models.local.sequence_classifier import LabelledTexts, tune
 
     folder, progress = where

@@ -8,9 +8,10 @@ import re
 from dataclasses import dataclass
 from datetime import date
 from enum import EnumType
+from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
@@ -68,10 +69,62 @@ def load_spec(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa
 
     `where` is named in errors.
     """
+    aliases: dict[str, str] = {}
     try:
+        content = _with_stored_keys(content, kind, aliases)
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        raise SpecError(f"{where}: {_explain(str(error), kind, content)}") from error
+        message = _explain(str(error), kind, content)
+        for stored, alias in aliases.items():
+            message = re.sub(rf"(?<=[.`]){stored}(?=`)", alias, message)
+        raise SpecError(f"{where}: {message}") from error
+
+
+def _with_stored_keys(content: Any, kind: Any, aliases: dict[str, str]) -> Any:  # noqa: ANN401 - any annotation
+    """The content with each key of a spec as it is stored; a file may have the field's name.
+
+    The names that were given so are added to `aliases`, by the keys they are stored under.
+    """
+    members = [kind]
+    while get_origin(members[0]) in (Annotated, Union, UnionType):
+        is_annotated = get_origin(members[0]) is Annotated
+        members = [*get_args(members[0])[: 1 if is_annotated else None], *members[1:]]
+    inner = next((get_args(part) for part in members if get_origin(part) in (dict, tuple)), None)
+    if isinstance(content, list) and inner:
+        return [_with_stored_keys(part, inner[0], aliases) for part in content]
+    if not isinstance(content, dict):
+        return content
+    for part in members:
+        if hasattr(part, "__struct_config__") and part.__struct_config__.tag in (
+            None,
+            content.get("kind"),
+        ):
+            return _with_fields(content, part, aliases)
+    return {
+        key: _with_stored_keys(value, inner[-1] if inner else None, aliases)
+        for key, value in content.items()
+    }
+
+
+def _with_fields(content: dict[Any, Any], spec: Any, aliases: dict[str, str]) -> dict[Any, Any]:  # noqa: ANN401 - a spec
+    """A spec's mapping with each key as it is stored."""
+    fields = {field.name: field for field in _fields(spec)}
+    fields |= {field.encode_name: field for field in fields.values()}
+    stored: dict[Any, Any] = {}
+    for key, value in content.items():
+        field = fields.get(key)
+        name = field.encode_name if field else key
+        if name in stored:
+            raise msgspec.ValidationError(f"`{key}` and `{name}` are one key; leave one out")
+        if name != key:
+            aliases[name] = key
+        stored[name] = _with_stored_keys(value, field.type if field else None, aliases)
+    return stored
+
+
+@cache
+def _fields(spec: type[Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(spec)
 
 
 def _explain(message: str, kind: Any, content: object) -> str:  # noqa: ANN401 - as in check
@@ -139,7 +192,8 @@ def _walked(kind: Any, path: str, content: object) -> _Place:  # noqa: ANN401 - 
         if name:
             # Of a union no member may be meant, as where its kind is unknown.
             hints = get_type_hints(spec) if hasattr(spec, "__struct_config__") else {}
-            kind, told = hints.get(name), f"{told}.{name}"
+            named = {field.encode_name: field.name for field in _fields(spec)} if hints else {}
+            kind, told = hints.get(named.get(name, name)), f"{told}.{name}"
             content = content.get(name) if isinstance(content, dict) else None
         else:
             kind = get_args(spec)[-1 if get_origin(spec) is dict else 0]

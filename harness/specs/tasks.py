@@ -23,7 +23,7 @@ class StepSpec(Spec, frozen=True, kw_only=True):
     name: str
     template: str
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    is_neutral: bool = False
+    is_unconditional: bool = field(default=False, name="is_neutral")
 
 
 class ChoiceSpec(Spec, frozen=True, kw_only=True):
@@ -44,9 +44,9 @@ class VariantSpec(Spec, frozen=True, kw_only=True):
     """The steps of a variant, the references its prompts may show, and slots of its own.
 
     `slots` maps a slot to the template that words it, without .j2; only fields fill it. A sample
-    that lacks a field of `needs` is not asked under the variant. `pool` names rows of tables in
-    which the variants of one pool are taken together. A step that `is_neutral` scores the choices
-    without what the sample says; it is left out where answers are written.
+    that lacks a field of `needs` is not asked under the variant. `averaged_over` names the rows of
+    tables that average over all variants of that name. A step that `is_unconditional` scores the
+    choices without what the sample says; it is left out where answers are written.
     """
 
     about: str
@@ -56,14 +56,18 @@ class VariantSpec(Spec, frozen=True, kw_only=True):
     template_source: Literal["paper", "reconstructed", "own"] = "own"
     choice: ChoiceSpec | None = None
     needs: tuple[str, ...] = ()
-    pool: str | None = None
+    averaged_over: str | None = field(default=None, name="pool")
 
     def __post_init__(self) -> None:
-        is_neutral = [step.is_neutral for step in self.steps]
-        if any(is_neutral) and self.choice is None:
-            raise ValueError("`is_neutral` is for steps of a variant with a `choice`; leave it out")
-        if is_neutral[-1]:
-            raise ValueError("the last step answers, and cannot be `is_neutral`; add one after it")
+        is_unconditional = [step.is_unconditional for step in self.steps]
+        if any(is_unconditional) and self.choice is None:
+            raise ValueError(
+                "`is_unconditional` is for steps of a variant with a `choice`; leave it out"
+            )
+        if is_unconditional[-1]:
+            raise ValueError(
+                "the last step answers, and cannot be `is_unconditional`; add one after it"
+            )
 
 
 class PairsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minimal_pairs"):
@@ -146,7 +150,7 @@ class UnitSpec(Spec, frozen=True, kw_only=True):
 
 
 class TaskSpec(Spec, frozen=True, kw_only=True):
-    """A task: its data, its variants, how answers are drawn and cut, who judges them.
+    """A task: its data, its variants, how answers are drawn and postprocessed, its judges.
 
     `controls` says which field or references each control model answers with at each step, one
     drawn where there are several: `one+other` joins two, `cluster:name` takes all samples of a
@@ -155,9 +159,9 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     headline value of an answer given blindly, null where there is none. `imports` are the
     layouts in which others store answers to it; `rated` the variants whose samples hold
     people's mean rating as the reference of that name; `gaps` names differences of two variants
-    or pools, the first less the second; `implicitness` says what scores are told against, `classes`
-    that each label has scores of its own. `made_of` names the task that this one was made of by
-    changing its samples: its phrases, and what was trained for it, serve this one too.
+    or averages, the first less the second; `implicitness` says what scores are told against,
+    `classes` that each label has scores of its own. `made_of` names the task that this one was
+    made of by changing its samples: its phrases, and what was trained for it, serve this one too.
     """
 
     about: str
@@ -168,7 +172,7 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     judges: tuple[str, ...]
     controls: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     phrases: tuple[str, ...] = ()
-    cut: Literal["none", "blank_line", "lead_in"] = "none"
+    postprocess: Literal["none", "blank_line", "lead_in"] = field(default="none", name="cut")
     unit: UnitSpec = field(default_factory=UnitSpec)
     imports: tuple[str, ...] = ()
     rated: tuple[str, ...] = ()
@@ -194,12 +198,12 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
             raise ValueError("choices are drawn in one way: give one decoding")
         if not with_choices and self.mode is not Mode.GENERATE:
             raise ValueError(f"mode {self.mode} is for variants with a `choice`; give each one")
-        if both := set(self.variants) & {spec.pool for spec in self.variants.values()}:
-            raise ValueError(f"a pool and a variant are both called {min(both)!r}; rename one")
-        known = {*self.variants, *(spec.pool for spec in self.variants.values())}
+        if both := set(self.variants) & {spec.averaged_over for spec in self.variants.values()}:
+            raise ValueError(f"an average and a variant are both called {min(both)!r}; rename one")
+        known = {*self.variants, *(spec.averaged_over for spec in self.variants.values())}
         named = [variant for pair in self.gaps.values() for variant in pair]
         if unknown := [name for name in named if name not in known]:
-            raise ValueError(f"`gaps` names {unknown[0]!r}, no variant and no pool; correct it")
+            raise ValueError(f"`gaps` names {unknown[0]!r}, no variant and no average; correct it")
 
     def origin(self, name: str) -> str:
         """The task that this one, of some name, was made of; itself where it was made of none."""

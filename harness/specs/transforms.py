@@ -31,7 +31,7 @@ class BuildSpec(Spec, frozen=True, kw_only=True):
     about: str
     steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]
     decoding: DecodingSpec
-    cut: Literal["none", "blank_line", "lead_in"] = "none"
+    postprocess: Literal["none", "blank_line", "lead_in"] = field(default="none", name="cut")
 
     def __post_init__(self) -> None:
         for step in self.steps:
@@ -156,7 +156,7 @@ class AskedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
     decoding: DecodingSpec = field(
         default_factory=lambda: DecodingSpec(temperature=0.0, max_tokens=400)
     )
-    cut: Literal["none", "blank_line", "lead_in"] = "blank_line"
+    postprocess: Literal["none", "blank_line", "lead_in"] = field(default="blank_line", name="cut")
 
 
 LocalSpec = InsertSpec | DegreeSpec | SwapSpec | NamesSpec | RandomSpec | WordNetSpec

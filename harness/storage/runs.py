@@ -16,6 +16,7 @@ from harness.errors import StoreError
 from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
+from harness.storage.score_table import ScoreRow, table_text
 
 _T = TypeVar("_T")
 
@@ -34,7 +35,7 @@ class ModelEntry:
 class JudgeEntry:
     """A judge that has read this run; `asks` and `identity` name its judge model, if it asks.
 
-    `step` is the earlier step whose responses it reads, null for the last one's.
+    `step` is the earlier step whose responses it reads, None for the last one's.
     """
 
     name: str
@@ -50,7 +51,7 @@ class DataEntry:
     """Where the samples came from; `label` stands in signatures, `files` maps names to sha256.
 
     `mode` is released, corrected, or sample for our own sample set. `is_training_known` says
-    whether the scorer of implicitness tells which texts it was trained on; null without one.
+    whether the scorer of implicitness says which texts it was trained on; None without one.
     """
 
     source: str
@@ -62,10 +63,10 @@ class DataEntry:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some calls came to, each counted once; null where one of them does not tell.
+    """The tokens and US dollars of some calls, each once; None where one does not report them.
 
-    `told` are the sums over those that do tell: what it came to at least. `unanswered` counts
-    calls that broke off without an answer, beside the others: nobody tells what they cost.
+    `told` has the sums over those that report them, the least that it was. `unanswered` counts
+    further calls that broke off without an answer: nobody knows what they cost.
     """
 
     calls: int
@@ -78,7 +79,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What the calls of a run came to, whenever they were made: all, the answers', each judge's.
+    """What the calls of a run cost, whenever they were made: all, the answers', each judge's.
 
     A call that two judges share counts for each of them, and once in the total.
     """
@@ -90,7 +91,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class ErrorCount:
-    """What some calls without an answer ended in, and how many did."""
+    """An error of calls without an answer, and how many had it."""
 
     message: str
     count: int
@@ -98,10 +99,10 @@ class ErrorCount:
 
 @dataclass(frozen=True, slots=True)
 class MissingCount:
-    """What is missing, why, how often, and the commonest of what the calls behind it ended in.
+    """What is missing, why, how often, and the commonest errors of the calls behind it.
 
     `judge` is empty where there is no answer, for any judge; `is_reply` says that the judge asked
-    and cannot read what it was told. `said` is empty where a model's own words are the reason.
+    and cannot read the reply. `said` is empty where a model's own words are the reason.
     """
 
     judge: str
@@ -113,10 +114,10 @@ class MissingCount:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """run.json: what was run, resolved, how much of it was planned, and what it came to.
+    """run.json: what was run, resolved, how much of it was planned, and what it cost.
 
     `redrawn` counts the replies without an answer, such as refusals, that were asked for again.
-    `missing` is null where an earlier version, which did not tell, wrote the file.
+    `missing` is None in files of earlier versions, which did not have it.
     """
 
     digest: str
@@ -211,12 +212,19 @@ class RunFolder:
         lines = _bytes(path).splitlines()
         return [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
 
-    def write(self, run: RunFile, rows: Sequence[SampleRecord]) -> None:
-        """Replace run.json and samples.jsonl."""
+    def write(
+        self,
+        run: RunFile,
+        rows: Sequence[SampleRecord],
+        scores: Sequence[ScoreRow] | None = None,
+    ) -> None:
+        """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
         lines = b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
         write_whole(self.path / "samples.jsonl", lines)
         text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=2)
         write_whole(self.path / "run.json", text + b"\n")
+        if scores is not None:
+            write_whole(self.scores, table_text(scores).encode())
 
 
 def find_run(results: Path, name: str) -> RunFolder:

@@ -12,6 +12,7 @@ from harness.core import Score
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.storage.csv import csv_text
+from harness.storage.signature import Signature
 
 COLUMNS = (
     *("task", "model", "variant", "decoding", "group", "judge", "metric"),
@@ -38,8 +39,12 @@ class ScoreRow:
     @property
     def recipe(self) -> str:
         """The signature without the model: only rows of one recipe are ranked together."""
-        parts = self.signature.split("|")
-        return "|".join(part for place, part in enumerate(parts) if place != 3)
+        return self.parsed.without("model")
+
+    @property
+    def parsed(self) -> Signature:
+        """The signature by its fields."""
+        return Signature.parse(self.signature)
 
 
 def table_text(rows: Iterable[ScoreRow]) -> str:

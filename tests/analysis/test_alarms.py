@@ -9,7 +9,7 @@ from msgspec import structs
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
 
 from harness.analysis.leaderboard import PlaceAlarm, place_alarms
-from harness.pipeline.scores import score_rows
+from harness.pipeline.score import score_rows
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow

@@ -17,7 +17,7 @@ from harness.analysis.leaderboard import (
     place_alarms,
 )
 from harness.core import Sample
-from harness.pipeline.scores import score_rows
+from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
 from harness.storage.runs import SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow

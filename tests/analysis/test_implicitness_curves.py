@@ -21,7 +21,7 @@ from harness.analysis.curves import (
 from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.parts import Reason
-from harness.pipeline.scores import score_rows
+from harness.pipeline.score import score_rows
 from harness.storage.csv import records_csv
 from harness.storage.runs import DataEntry, SampleRecord
 

@@ -282,7 +282,7 @@ def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "field"), [(0, "toy:7"), (1, "d,2"), (2, "c"), (4, "T"), (7, "v")]
+    ("place", "field"), [(0, "toy:7"), (1, "data:d,2"), (2, "c"), (4, "T,n1,s0"), (7, "v")]
 )
 def test_judges_stand_side_by_side_only_for_answers_made_alike(place: int, field: str) -> None:
     tables = judge_matrices([by("near", "a"), signed(by("far", "a"), place, field)])

@@ -9,7 +9,7 @@ from harness.analysis.run_views import RunView, views
 from harness.analysis.stored_runs import StoredRun
 from harness.core import Score
 from harness.errors import StoreError
-from harness.pipeline.scores import score_rows
+from harness.pipeline.score import score_rows
 
 TWO_WAYS = {("base", "T0.3", "near"): "10=.", ("base", "T0.5", "near"): "1111"}
 

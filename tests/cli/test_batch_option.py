@@ -9,8 +9,8 @@ from support.stub_server import StubServer
 from support.toy import DECODINGS, PRICES, SAMPLES, Toy
 
 from harness.models.client.batch_api import BatchFiles, BatchRecord
-from harness.pipeline.preview import planned
-from harness.pipeline.run import RunOptions, prepare
+from harness.pipeline.preview import planned_requests
+from harness.pipeline.resolve import RunOptions, resolve
 
 ANSWERS = SAMPLES * DECODINGS
 CLAUDE = """
@@ -154,8 +154,8 @@ def test_a_dry_run_tells_of_calls_that_wait_in_a_batch(
     batch: tuple[str, ...],
     told: str,
 ) -> None:
-    plan = prepare(toy.space({"HARNESS_SERVER_URL": stub.url}), RunOptions("toy", "alpha")).plan
-    keys = tuple(planned(plan, cell)[0].key for cell in plan.cells[:5])
+    plan = resolve(toy.space({"HARNESS_SERVER_URL": stub.url}), RunOptions("toy", "alpha")).plan
+    keys = tuple(planned_requests(plan, cell)[0].key for cell in plan.cells[:5])
     record = BatchRecord("n", "openai", stub.url, 1.0, keys, 5, "id", "submitted")
     BatchFiles(toy.results / "calls/alpha/batches").write(record)
 

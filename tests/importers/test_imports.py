@@ -8,7 +8,7 @@ from support.rated_files import SCORES, Desk, answered
 from harness.errors import DataError, SpecError
 from harness.importers.import_files import LAYOUTS
 from harness.parts import Reason
-from harness.pipeline.rows import MissingItem
+from harness.pipeline.records import MissingItem
 from harness.registry import Registry, shipped_home
 
 COHERENCE = "Coherence (1-3) Does it follow?"

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from support import jobs as run
 from support.toy import Toy
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError
 from harness.judges.swapped import Swapped, partners
 from harness.parts import Decoding, Message, Reason
-from harness.pipeline import run
-from harness.pipeline.run import RunOptions
+from harness.pipeline.resolve import RunOptions
 from harness.storage.runs import RunFolder
 
 

@@ -44,7 +44,7 @@ def made(
     talker = Talker(say)
     with talker.desk(folder) as desk:
         spec: BuildSpec = REGISTRY.build_spec(job)
-        return build(samples, spec, prompts=PROMPTS, desk=desk, seed=0), talker
+        return build(samples, spec, prompts=PROMPTS, client=desk, seed=0), talker
 
 
 @pytest.mark.parametrize("step", SEEN)

@@ -9,15 +9,17 @@ from msgspec import structs
 from support.choice_cases import ANSWER, CHOICES, judge, plan, sample, scores, task, variants
 from support.sketches import Talker, reply
 
-from harness.core import Request, Response, Sample
+from harness.core import Case, Request, Response, Sample
 from harness.errors import DataError, SpecError
 from harness.parts import Decoding, Mode, Reason
-from harness.pipeline import rows as evidence
 from harness.pipeline.answer_modes import AnswerMode, with_mode
+from harness.pipeline.execute import answer, ask
 from harness.pipeline.plan import Plan, check_templates, request, template_values, variant_digest
-from harness.pipeline.stages import SampleResult, answer, ask
+from harness.pipeline.records import step_keys
+from harness.pipeline.walk import cases_of, rebuild
 from harness.specs.tasks import ChoiceSpec, TaskSpec
 from harness.storage.ledger import Ledger
+from harness.storage.runs import SampleRecord, VerdictRecord
 
 Says = Callable[[Request], str | Response]
 
@@ -46,9 +48,19 @@ def asked_of(made: Plan, place: int = 0) -> list[Request]:
     return [request(made, cell, step=step, earlier={}) for step in steps]
 
 
-def way(spec: TaskSpec, wanted: AnswerMode) -> TaskSpec:
+def way(spec: TaskSpec, wanted: str) -> TaskSpec:
     """A task as a model is asked that can do all."""
-    return with_mode(spec, frozenset(Mode), wanted, model="m")
+    return with_mode(spec, frozenset(Mode), AnswerMode(wanted), model="m")
+
+
+def cases(records: Sequence[SampleRecord], spec: TaskSpec | None = None) -> list[Case]:
+    """What judges see of some records."""
+    return list(cases_of(records, spec or task(), step=None).values())
+
+
+def judged(records: Sequence[SampleRecord], spec: TaskSpec | None = None) -> list[VerdictRecord]:
+    """What the gold judge makes of some records."""
+    return ask(cases(records, spec), judge(), None)
 
 
 # Planning
@@ -58,7 +70,7 @@ def way(spec: TaskSpec, wanted: AnswerMode) -> TaskSpec:
     ("wanted", "mode"), [("logprob", Mode.CHOOSE), ("top_logprobs", Mode.CHOOSE_TOKEN)]
 )
 def test_a_choice_is_asked_for_with_the_very_strings_to_score(
-    tmp_path: Path, wanted: AnswerMode, mode: Mode
+    tmp_path: Path, wanted: str, mode: Mode
 ) -> None:
     made = plan(tmp_path, sample(order0=("3", "1", "2")), spec=way(task(), wanted))
 
@@ -235,7 +247,7 @@ def test_a_neutral_prompt_is_asked_once_for_all_samples_and_orders(tmp_path: Pat
     trials = answer(plan(tmp_path, sample(), sample(name="s2")), talker.desk(tmp_path))
 
     assert [asked.step for asked in talker.heard] == ["neutral", *["answer"] * 4]
-    assert len({part.neutral.key for part in trials if part.neutral}) == 1
+    assert len({part.neutral.key for part in cases(trials) if part.neutral}) == 1
 
 
 def test_the_orders_of_a_sample_are_asked_one_after_the_other(tmp_path: Path) -> None:
@@ -267,7 +279,6 @@ def test_an_answer_is_the_first_of_the_likeliest_choices(
     [trial, _] = answer(plan(tmp_path), Talker(lambda a: scored(a, *logprobs)).desk(tmp_path))
 
     assert trial.answer == said
-    assert evidence.from_trial(trial).answer == said
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
@@ -277,7 +288,7 @@ def test_another_number_of_scores_than_of_choices_is_missing_and_stops_nothing(
     talker = Talker(lambda a: scored(a) if a.step == "neutral" else _made(a, count))
     trials = answer(plan(tmp_path), talker.desk(tmp_path))
 
-    verdicts = [part.verdict for part in ask(trials, judge(), None)]
+    verdicts = judged(trials)
 
     assert [trial.answer for trial in trials] == [None, None]
     assert [verdict.reason for verdict in verdicts] == [Reason.UNSUPPORTED] * 2
@@ -290,7 +301,7 @@ def _made(asked: Request, count: int) -> Response:
 def test_what_a_judge_reads_is_laid_out_as_it_was_asked(tmp_path: Path) -> None:
     made = plan(tmp_path, sample(order0=("3", "1", "2"), order1=("2", "3", "1")))
 
-    verdicts = [part.verdict for part in ask(answer(made, chooser().desk(tmp_path)), judge(), None)]
+    verdicts = judged(answer(made, chooser().desk(tmp_path)), made.task)
 
     # The first of the options is always chosen; the right one, the first choice, is never it.
     assert [verdict.value for verdict in verdicts] == [0.0, 0.0]
@@ -304,9 +315,9 @@ def test_a_neutral_step_that_fails_costs_its_correction_and_no_answer(
 ) -> None:
     trials = answer(plan(tmp_path), chooser(neutral=reason).desk(tmp_path))
 
-    verdicts = [part.verdict for part in ask(trials, judge(), None)]
+    verdicts = judged(trials)
 
-    assert [part.response.failure for part in trials] == [None, None]
+    assert [case.response.failure for case in cases(trials)] == [None, None]
     assert [verdict.reason for verdict in verdicts] == [None, None]
     assert ["accuracy_pmi" in verdict.detail for verdict in verdicts] == [False, False]
 
@@ -318,13 +329,13 @@ def test_a_neutral_step_that_failed_is_asked_again_and_nothing_else_is(tmp_path:
     trials = answer(plan(tmp_path), talker.desk(tmp_path))
 
     assert [asked.step for asked in talker.heard] == ["neutral"]
-    assert all(t.neutral and t.neutral.choice_scores for t in trials)
+    assert all(case.neutral and case.neutral.choice_scores for case in cases(trials))
 
 
 def test_an_answer_that_fails_is_missing_for_its_own_reason(tmp_path: Path) -> None:
     trials = answer(plan(tmp_path), chooser(answer=Reason.REFUSED).desk(tmp_path))
 
-    [verdict, _] = [part.verdict for part in ask(trials, judge(), None)]
+    [verdict, _] = judged(trials)
 
     assert (verdict.reason, verdict.note) == (Reason.REFUSED, "no answer")
     assert trials[0].answer is None
@@ -372,26 +383,29 @@ def test_an_answer_in_writing_is_read_without_a_neutral_step(tmp_path: Path) -> 
 
     assert [asked.step for asked in talker.heard] == ["answer", "answer"]
     assert trials[0].answer == "2, I think."
-    assert [part.verdict.value for part in ask(trials, judge(), None)] == [1.0, 0.0]
+    assert [verdict.value for verdict in judged(trials, made.task)] == [1.0, 0.0]
 
 
 def test_trials_come_back_from_rows_with_their_options_and_neutral_scores(tmp_path: Path) -> None:
     made = plan(tmp_path, sample(), LONG)
-    trials = answer(made, chooser().desk(tmp_path))
-    rows = [evidence.from_trial(trial) for trial in trials]
+    rows = answer(made, chooser().desk(tmp_path))
 
-    found = Ledger(tmp_path / "calls").find(evidence.row_keys(rows))
+    found = Ledger(tmp_path / "calls").find(step_keys(rows))
 
-    assert evidence.trials(rows, found, task=made.task) == trials
+    assert [rebuild(row, found, made.task) for row in rows] == rows
+    whole = cases_of(rows, made.task, step=None, responses=found)
+    assert [(case.options, case.neutral) for case in whole.values()] == [
+        (case.options, case.neutral and found[case.neutral.key]) for case in cases(rows, made.task)
+    ]
     assert [len(step.choice_scores) for row in rows for step in row.steps] == [3, 3] * 4
 
 
-def labels(trials: Sequence[SampleResult]) -> set[str]:
+def labels(trials: Sequence[SampleRecord]) -> set[str]:
     return {trial.decoding for trial in trials}
 
 
 @pytest.mark.parametrize("wanted", ["logprob", "top_logprobs"])
-def test_a_scored_answer_is_labelled_by_how_it_was_had(tmp_path: Path, wanted: AnswerMode) -> None:
+def test_a_scored_answer_is_labelled_by_how_it_was_had(tmp_path: Path, wanted: str) -> None:
     made = plan(tmp_path, spec=way(task(), wanted))
 
     assert labels(answer(made, chooser().desk(tmp_path))) == {wanted}

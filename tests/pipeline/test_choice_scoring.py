@@ -10,7 +10,7 @@ from support.choice_cases import choice_run, chosen, lost, sample, shared, task,
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.scores import pools, score_rows
+from harness.pipeline.score import averages, score_rows
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
@@ -122,7 +122,7 @@ def test_pools_of_one_task_are_never_mixed() -> None:
 
     found = table(rows, BOTH)
 
-    assert pools(BOTH) == {
+    assert averages(BOTH) == {
         "all": ("order0", "order1"),
         "text:all": ("text:order0", "text:order1"),
     }

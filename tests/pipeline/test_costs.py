@@ -7,8 +7,8 @@ import pytest
 from support.sketches import JUDGE, right, row, run_file
 
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
-from harness.pipeline.costs import answer_calls, cost_of, judge_calls, run_costs
-from harness.pipeline.scores import score_rows
+from harness.pipeline.records import answer_calls, cost_of, judge_calls, run_costs
+from harness.pipeline.score import score_rows
 from harness.storage.runs import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 

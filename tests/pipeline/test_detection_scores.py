@@ -10,7 +10,7 @@ from support.hate_rows import SPEC, constant, planted, run_of, text
 
 from harness.core import Score
 from harness.parts import Reason, Usage
-from harness.pipeline.scores import score_rows
+from harness.pipeline.score import score_rows
 from harness.specs.tasks import ImplicitnessSpec
 from harness.storage.runs import SampleRecord
 

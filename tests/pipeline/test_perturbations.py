@@ -196,7 +196,7 @@ def test_what_a_model_does_not_write_is_missing_by_reason(
 ) -> None:
     two = samples("The ferry is late.", "The tea is cold.")
 
-    with (asked := writer(tmp_path, reply)).desk:
+    with (asked := writer(tmp_path, reply)).client:
         found, (one,) = perturbed(two, quiz(), PerturbationPlan("text", specs(name)), writer=asked)
 
     assert (one.changed, one.unchanged, dict(one.missing)) == counts

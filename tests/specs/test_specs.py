@@ -80,7 +80,7 @@ def test_what_a_file_says_stands_in_its_spec(tmp_path: Path) -> None:
 
     assert spec.variants["base"].steps[0].template == "toy/base"
     assert spec.decodings[0].temperature == 0.0
-    assert spec.cut == "none"
+    assert spec.postprocess == "none"
     assert spec.chance is None
 
 
@@ -172,7 +172,11 @@ WRONG_TASKS = [
     (
         "steps:",
         "template:",
-        ("unknown key `template`", "variants", "known: about, choice, needs, pool, reveals"),
+        (
+            "unknown key `template`",
+            "variants",
+            "known: about, averaged_over, choice, needs, reveals",
+        ),
     ),
     ("reader:", "raeder:", ("unknown key `raeder`", "did you mean reader")),
     ("reader: samples_jsonl, ", "", ("missing required key `reader`", "$.data")),
@@ -354,7 +358,7 @@ def test_the_nearest_names_come_first(name: str, known: list[str], expected: str
 
 
 CHOICE = "choice: {order: 0}, pool: all, "
-NEUTRAL = "{name: neutral, template: toy/neutral, is_neutral: true}"
+NEUTRAL = "{name: neutral, template: toy/neutral, is_unconditional: true}"
 
 
 @pytest.mark.parametrize(
@@ -364,7 +368,7 @@ NEUTRAL = "{name: neutral, template: toy/neutral, is_neutral: true}"
         (
             "steps: [",
             f"steps: [{NEUTRAL}, ",
-            "`is_neutral` is for steps of a variant with a `choice`",
+            "`is_unconditional` is for steps of a variant with a `choice`",
         ),
         ("toy/base}]", f"toy/base}}, {NEUTRAL}], {CHOICE[:-2]}", "the last step answers"),
         ("decodings:", "mode: choose\ndecodings:", "mode choose is for variants with a `choice`"),

@@ -22,7 +22,7 @@ LABELS = ("Right", "Literal", "Odd")
 GOLD = JudgeEntry("gold", "accuracy", "gold:00|raw")
 LISTED = "{% for option in options %}\n{{ loop.index }}) {{ option }}\n{% endfor %}\n"
 TEMPLATES = {"neutral": "Answer:", "ask": "{{ topic }}\n" + LISTED + "Answer:"}
-NEUTRAL = StepSpec(name="neutral", template="toy/neutral", is_neutral=True)
+NEUTRAL = StepSpec(name="neutral", template="toy/neutral", is_unconditional=True)
 ANSWER = StepSpec(name="answer", template="toy/ask")
 Scores = tuple[ChoiceScore, ...]
 
@@ -105,7 +105,7 @@ def variants(
             about="",
             steps=(NEUTRAL, ANSWER),
             choice=ChoiceSpec(order=place),
-            pool=pool,
+            averaged_over=pool,
             needs=needs,
         )
         for place, name in enumerate(names)

@@ -45,7 +45,9 @@ def choice_task() -> TaskSpec:
     """A task answered by choices, in two orders that are one pool."""
     steps = (StepSpec(name="answer", template="toy/plain"),)
     orders = {
-        f"order{n}": VariantSpec(about="", steps=steps, choice=ChoiceSpec(order=n), pool="all")
+        f"order{n}": VariantSpec(
+            about="", steps=steps, choice=ChoiceSpec(order=n), averaged_over="all"
+        )
         for n in range(2)
     }
     return task(variants=orders, default_variants=tuple(orders), judges=("gold",))

@@ -72,7 +72,7 @@ def _variant(name: str) -> str:
     answers, order, more, template = VARIANTS[name]
     return (
         f'  "{name}": {{about: x, choice: {{order: {order}, answers: {answers}}}, {more}, steps: '
-        f"[{{name: neutral, template: quiz/neutral, is_neutral: true}}, "
+        f"[{{name: neutral, template: quiz/neutral, is_unconditional: true}}, "
         f"{{name: answer, template: quiz/{template}}}]}}\n"
     )
 

@@ -67,7 +67,7 @@ def task(**changes: object) -> TaskSpec:
         default_variants=("plain", "think"),
         decodings=(DecodingSpec(temperature=0.0, max_tokens=30),),
         judges=("near",),
-        cut="blank_line",
+        postprocess="blank_line",
     )
     return structs.replace(spec, **changes)
 

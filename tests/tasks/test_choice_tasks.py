@@ -171,14 +171,14 @@ def test_the_default_variants_make_up_the_pool_of_all(name: str, default: list[s
     spec = task(name)
 
     assert list(spec.default_variants) == default
-    assert [v for v, part in spec.variants.items() if part.pool == "all"] == default
+    assert [v for v, part in spec.variants.items() if part.averaged_over == "all"] == default
     assert spec.judges == ("gold",)
 
 
 def test_each_family_of_intent_detection_has_a_pool_of_its_own() -> None:
     pools: dict[str, set[str]] = {}
     for variant, part in task("intent_detection").variants.items():
-        pools.setdefault(part.pool or "", set()).add(variant)
+        pools.setdefault(part.averaged_over or "", set()).add(variant)
 
     assert pools == {f"{prefix}all": {f"{prefix}order{n}" for n in range(5)} for prefix in PREFIXES}
 

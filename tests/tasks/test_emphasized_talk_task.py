@@ -13,7 +13,6 @@ from harness.core import Request, Run, Sample
 from harness.data.readers import emphasized_talk, samples_jsonl
 from harness.models.scripted import control
 from harness.parts import Decoding, Message
-from harness.pipeline import run as jobs
 from harness.pipeline.plan import (
     Plan,
     PlannedResponse,
@@ -22,7 +21,7 @@ from harness.pipeline.plan import (
     template_values,
     variant_digest,
 )
-from harness.pipeline.run import RunOptions
+from harness.pipeline.resolve import RunOptions, resolve
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec
 from harness.text.prompts import Prompts
@@ -109,7 +108,7 @@ def test_the_task_has_every_marker_with_and_without_its_explanation() -> None:
 
 def test_answers_are_drawn_as_the_released_script_for_open_models_drew_them() -> None:
     assert [(d.temperature, d.max_tokens) for d in TASK.decodings] == [(0.0, 200)]
-    assert (TASK.cut, TASK.chance) == ("lead_in", None)
+    assert (TASK.postprocess, TASK.chance) == ("lead_in", None)
 
 
 @pytest.mark.parametrize("pieces", TRICKY)
@@ -295,7 +294,7 @@ def test_a_marker_may_be_named_without_its_prefix(
 
     options = RunOptions("emphasized_talk", "oracle", judges=("ngram-cosine",), variants=given)
 
-    assert jobs.prepare(space, options).plan.run.variants == chosen
+    assert resolve(space, options).plan.run.variants == chosen
 
 
 def test_no_sample_of_ours_stands_in_the_released_data(samples: list[Sample]) -> None:

@@ -151,7 +151,7 @@ def test_the_prompt_is_the_same_at_every_temperature(variant: str) -> None:
 
 def test_answers_are_drawn_as_the_released_generator_drew_them() -> None:
     assert [(d.temperature, d.max_tokens) for d in TASK.decodings] == [(0.3, 30), (0.5, 30)]
-    assert TASK.cut == "blank_line"
+    assert TASK.postprocess == "blank_line"
     assert TASK.chance == 0.5
 
 

@@ -18,7 +18,7 @@ from harness.data.readers import samples_jsonl
 from harness.importers.import_files import Imported, ImportOptions, import_answers
 from harness.models.client.cached import CallPolicy
 from harness.parts import Reason
-from harness.pipeline.rows import MissingItem
+from harness.pipeline.records import MissingItem
 from harness.registry import Registry, shipped_home
 from harness.specs.judges import StatedSpec
 from harness.stats.correlation import dataset_pearson, document_tau

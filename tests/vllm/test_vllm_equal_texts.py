@@ -18,8 +18,8 @@ from harness.models.local.tokenization import prompt_tokens
 from harness.models.local.transformers_lm import TransformersModel
 from harness.models.openai.model import OpenAIModel
 from harness.parts import Decoding
-from harness.pipeline import run
 from harness.pipeline.plan import request
+from harness.pipeline.resolve import RunOptions, resolve
 from harness.specs.models import AnthropicSpec, OpenAISpec, TransformersSpec
 
 pytest_plugins = ["vllm_fixtures"]
@@ -50,10 +50,10 @@ def requests(toy: Toy) -> list[Request]:
     """The first questions of some variants about our own samples, to be answered greedily."""
     found = []
     for task, variants in TASKS.items():
-        options = run.RunOptions(
+        options = RunOptions(
             task, "echo", variants=variants, limit=SAMPLES, judges=("ngram-cosine",)
         )
-        plan = run.prepare(toy.space(), options).plan
+        plan = resolve(toy.space(), options).plan
         for cell in plan.cells:
             if cell.decoding == plan.task.decodings[0]:
                 step = plan.task.variants[cell.variant].steps[0]

@@ -329,7 +329,7 @@ LONGER = StepSpec(name="response", template="toy/plain", max_tokens=99)
         ({"chance": 0.25}, True),
         ({"controls": {"echo": {"response": ("topic",)}}}, True),
         ({"default_variants": ("plain",)}, True),
-        ({"cut": "none"}, False),
+        ({"postprocess": "none"}, False),
         ({"decodings": (WARM,)}, False),
         ({"variants": {"plain": VariantSpec(about="another", steps=(STEP,))}}, True),
         ({"variants": {"plain": VariantSpec(about="", steps=(LONGER,))}}, False),

@@ -10,9 +10,9 @@ from support.sketches import Talker, failure, plan, task
 from harness.core import Request, Response
 from harness.models.client.cached import CachedClient, CallPolicy, Retry
 from harness.parts import Reason
-from harness.pipeline import stages
+from harness.pipeline.execute import answer
 from harness.pipeline.plan import Plan
-from harness.pipeline.preview import CallSequence, planned, preview
+from harness.pipeline.preview import CallSequence, planned_requests, preview
 from harness.specs.tasks import StepSpec, VariantSpec
 
 THINK = ("think",)
@@ -27,7 +27,7 @@ def after(
 ) -> CachedClient:
     """The desk that is left where a model said this to the first step about tea."""
     talker = Talker(say)
-    first = planned(made := tea(folder), made.cells[0])[0]
+    first = planned_requests(made := tea(folder), made.cells[0])[0]
     with talker.desk(folder) as desk:
         desk.answer([first], stage="answers")
     return replace(talker.desk(folder), terms=CallPolicy(retry=retry))
@@ -87,7 +87,7 @@ def test_a_course_ends_where_no_answer_will_come(
 def test_all_is_foreseen_just_as_it_is_then_asked(tmp_path: Path) -> None:
     talker, made = Talker(), plan(tmp_path, "tea", "rain", variants=("plain", "think"))
     with talker.desk(tmp_path) as desk:
-        stages.answer(made, desk)
+        answer(made, desk)
 
     found = preview(made, desk)
 
@@ -108,7 +108,7 @@ def test_what_is_stored_of_a_later_step_does_not_tell_an_earlier_one(tmp_path: P
     spec = task(variants={"think": VariantSpec(about="", steps=steps)})
     made = plan(tmp_path, "tea", variants=THINK, spec=spec)
     with Talker().desk(tmp_path) as desk:
-        desk.answer([planned(made, made.cells[0])[1]], stage="answers")
+        desk.answer([planned_requests(made, made.cells[0])[1]], stage="answers")
 
     [course] = preview(made, desk)
 

@@ -1,23 +1,25 @@
 """Verdicts to scores: means by group and decoding, with cluster intervals and what is missing.
 
 The value of a verdict is the judge's headline metric; every detail it gives is a metric too.
-Verdicts that different snapshots stand behind never share a row.
+Verdicts by different snapshots of a model never share a row.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 
 from harness.core import Score
 from harness.judges import gold
 from harness.parts import Reason, digest
-from harness.pipeline import choice_scores, class_scores, costs, detection_scores
+from harness.pipeline import choice_scores, class_scores, detection_scores
+from harness.pipeline.records import answer_calls, cost_of, judge_calls, merged
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
 from harness.stats.intervals import mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
+from harness.storage.signature import JudgeRecipe, Signature
 
 ALL = "all"
 
@@ -38,7 +40,7 @@ class JudgedResponse:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBlock:
-    """The readings behind some scores: one variant or pool, one or all decodings and groups."""
+    """The readings behind some scores: of a variant or average, under some decodings."""
 
     variant: str
     decoding: str
@@ -46,7 +48,7 @@ class ScoreBlock:
     readings: tuple[JudgedResponse, ...]
     details: tuple[str, ...] = ()
     has_choices: bool = False
-    is_pool: bool = False
+    is_average: bool = False
     implicitness: ImplicitnessSpec | None = None
     classes: ClassesSpec | None = None
 
@@ -81,13 +83,13 @@ def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
     ]
 
 
-def pools(task: TaskSpec) -> dict[str, tuple[str, ...]]:
-    """The pools of a task and the variants in each."""
-    named = dict.fromkeys(spec.pool for spec in task.variants.values() if spec.pool)
-    return {
-        pool: tuple(name for name, spec in task.variants.items() if spec.pool == pool)
-        for pool in named
-    }
+def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
+    """The averages over variants that a task names, and the variants of each."""
+    members: dict[str, tuple[str, ...]] = {}
+    for name, spec in task.variants.items():
+        if spec.averaged_over:
+            members[spec.averaged_over] = (*members.get(spec.averaged_over, ()), name)
+    return members
 
 
 def block_scores(block: ScoreBlock, judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
@@ -97,7 +99,7 @@ def block_scores(block: ScoreBlock, judge: JudgeEntry, *, seed: int) -> Iterator
         yield _mean(block, judge, metric=metric, values=values, seed=seed)
     if not block.has_choices:
         return
-    if block.is_pool:
+    if block.is_average:
         values = choice_scores.permuted(block.pairs)
         yield _mean(block, judge, metric=choice_scores.PERMUTED, values=values, seed=seed)
     for metric, (value, counted) in choice_scores.over_all(block.pairs).items():
@@ -113,22 +115,23 @@ def _detected(
     block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
 ) -> Iterator[Score]:
     """Hits, false alarms and what goes with them, of all readings and of each bin."""
-    held = detection_scores.answered(block.pairs, spec)
-    for part in detection_scores.parts(held, spec, everything=ALL):
+    answers = detection_scores.answered(block.pairs, spec)
+    for part in detection_scores.parts(answers, spec, everything=ALL):
         for metric in detection_scores.RATES:
-            places = detection_scores.kind(part, held, is_positive=metric == detection_scores.HITS)
-            if detection_scores.is_enough(part, places, held, spec.least):
-                values = [held[at].flagged for at in places]
+            places = detection_scores.kind(
+                part, answers, is_positive=metric == detection_scores.HITS
+            )
+            if detection_scores.is_enough(part, places, answers, spec.least):
+                values = [answers[at].flagged for at in places]
                 some = _some(block, part.group, places)
                 yield _mean(some, judge, metric=metric, values=values, seed=seed)
-        for found in detection_scores.numbers(part, held, spec, seed=str(seed)):
+        for found in detection_scores.numbers(part, answers, spec, seed=str(seed)):
             yield _numbered(block, judge, part.group, found)
 
 
 def _numbered(
     block: ScoreBlock, judge: JudgeEntry, group: str, found: detection_scores.Number
 ) -> Score:
-    """The score of a number of several readings together."""
     inside = set(found.counted)
     score = _whole(
         _some(block, group, found.planned),
@@ -141,7 +144,6 @@ def _numbered(
 
 
 def _some(block: ScoreBlock, group: str, places: Sequence[int]) -> ScoreBlock:
-    """The readings of a block at some places, as a group."""
     return replace(block, group=group, readings=tuple(block.readings[at] for at in places))
 
 
@@ -155,44 +157,49 @@ def signature(
 ) -> str:
     """The recipe of a score in one line: task, data, variant, model, decoding, judge, version."""
     served, judged_by = snapshots
-    name, way = judge.recipe.split("|")
+    recipe = JudgeRecipe.parse(judge.recipe)
     words = run.variants.get(variant) or digest(
-        [run.variants[member] for member in pools(run.task)[variant]]
+        [run.variants[member] for member in averages(run.task)[variant]]
     )
-    limit = "all" if run.run.limit is None else run.run.limit
-    version = "+".join(filter(None, (run.model.revision, served))) or "unknown"
-    fields = (
-        f"{run.run.task}:{words[:8]}",
-        f"data:{run.data.label},{limit}",
-        variant,
-        f"{run.model.name}:{run.model.kind}@{version}",
-        f"{decoding},n{run.run.decodings[0].n},s{run.run.seed}",
-        f"{name}@{judged_by or judge.asks}" if judge.asks or judged_by else name,
-        way,
-        f"v{run.version}",
+    made = Signature(
+        task=run.run.task,
+        prompts=words[:8],
+        data=run.data.label,
+        limit="all" if run.run.limit is None else str(run.run.limit),
+        variant=variant,
+        model=run.model.name,
+        kind=run.model.kind,
+        version="+".join(filter(None, (run.model.revision, served))) or "unknown",
+        decoding=decoding,
+        repeats=str(run.run.decodings[0].n),
+        seed=str(run.run.seed),
+        judge=recipe.at(judged_by or judge.asks),
+        way=recipe.way,
+        harness=run.version,
     )
-    # A snapshot's name is a server's to choose: it ends neither the field nor the line.
-    return "|".join(re.sub(r"[|\s]", "_", field) for field in fields)
+    return str(made)
 
 
 def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[ScoreBlock]:
     """Each variant under each decoding and, last, under all of them; each group after `all`.
 
-    A pool, all of whose variants must be there, comes after the variants.
+    An average, all of whose variants must be there, comes after the variants.
     """
     found = dict.fromkeys(reading.row.variant for reading in readings)
     details = {name for part in readings for name in part.verdict.detail}
-    whole = {name: members for name, members in pools(task).items() if set(members) <= set(found)}
+    whole = {
+        name: members for name, members in averages(task).items() if set(members) <= set(found)
+    }
     for variant in (*found, *whole):
         members = whole.get(variant, (variant,))
         chosen = [reading for reading in readings if reading.row.variant in members]
         for block in _of_variant(variant, chosen):
-            held = tuple(sorted(filter(partial(_is_known, block), details)))
+            known = tuple(sorted(filter(partial(_is_known, block), details)))
             yield replace(
                 block,
-                details=held,
+                details=known,
                 has_choices=task.has_choices,
-                is_pool=variant in whole,
+                is_average=variant in whole,
                 implicitness=task.implicitness,
                 classes=task.classes,
             )
@@ -219,30 +226,14 @@ def _of_variant(variant: str, members: Sequence[JudgedResponse]) -> Iterator[Sco
 
 
 def _mean(
-    block: ScoreBlock,
-    judge: JudgeEntry,
-    *,
-    metric: str,
-    values: Sequence[float | None],
-    seed: int,
+    block: ScoreBlock, judge: JudgeEntry, *, metric: str, values: Sequence[float | None], seed: int
 ) -> Score:
-    """The mean of a value for each reading, with its interval."""
-    pairs = list(zip(values, block.readings, strict=True))
-    held = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
-    interval = mean_interval([v for v, _ in held], [c for _, c in held], seed=str(seed))
-    return Score(
-        judge=judge.name,
-        variant=block.variant,
-        decoding=block.decoding,
-        group=block.group,
-        metric=metric,
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        n=interval.n,
-        clusters=interval.clusters,
-        missing=_missing([part.verdict for value, part in pairs if value is None]),
-    )
+    pairs = zip(values, block.readings, strict=True)
+    known = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
+    interval = mean_interval([v for v, _ in known], [c for _, c in known], seed=str(seed))
+    counted = [value is not None for value in values]
+    score = _whole(block, judge, metric=metric, value=interval.value, counted=counted)
+    return replace(score, low=interval.low, high=interval.high)
 
 
 def _whole(
@@ -253,9 +244,9 @@ def _whole(
     value: float | None,
     counted: Sequence[bool],
 ) -> Score:
-    """A value of all readings together, which has no interval."""
-    pairs = list(zip(counted, block.readings, strict=True))
-    held = [part for is_counted, part in pairs if is_counted]
+    """A value of all counted readings together, without an interval."""
+    inside = list(compress(block.readings, counted))
+    outside = compress(block.readings, (not one for one in counted))
     return Score(
         judge=judge.name,
         variant=block.variant,
@@ -265,9 +256,9 @@ def _whole(
         value=value,
         low=None,
         high=None,
-        n=len(held),
-        clusters=len({part.row.sample.cluster for part in held}),
-        missing=_missing([part.verdict for is_counted, part in pairs if not is_counted]),
+        n=len(inside),
+        clusters=len({part.row.sample.cluster for part in inside}),
+        missing=_missing([part.verdict for part in outside]),
     )
 
 
@@ -277,22 +268,22 @@ def _missing(verdicts: Sequence[VerdictRecord]) -> dict[Reason, int]:
 
 
 def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:
-    """What a blind answer gets on a metric, null where nobody knows.
+    """The expected value of a blind answer on a metric; None where it is not known.
 
-    With choices it is that of the samples behind the value; of all where there is no value.
+    With choices it is that of the samples behind the value, or of all where there is no value.
     """
     if run.task.has_choices:
-        held = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
-        return choice_scores.chance(held) if metric.startswith("accuracy") else None
+        counted = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
+        return choice_scores.chance(counted) if metric.startswith("accuracy") else None
     return run.chance if metric == judge.metric else None
 
 
 def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:
-    """What the calls behind a block cost, each once; null where one of them does not tell."""
+    """What the calls behind a block cost, each once; None where the cost of one is not known."""
     own = [part for part in block.readings if not part.is_other]
-    answers = costs.merged(costs.answer_calls(part.row, judge) for part in own)
-    replies = costs.merged(costs.judge_calls(part.verdict) for part in own)
-    return costs.cost_of({**answers, **replies}).cost_usd
+    answers = merged(answer_calls(part.row, judge) for part in own)
+    replies = merged(judge_calls(part.verdict) for part in own)
+    return cost_of({**answers, **replies}).cost_usd
 
 
 def _value(verdict: VerdictRecord, judge: JudgeEntry, metric: str) -> float | None:
@@ -302,18 +293,18 @@ def _value(verdict: VerdictRecord, judge: JudgeEntry, metric: str) -> float | No
 def by_snapshot(
     rows: Sequence[SampleRecord], judge: JudgeEntry
 ) -> Iterator[tuple[tuple[str, str], list[JudgedResponse]]]:
-    """The readings once for each pair of snapshots, those of other pairs set to missing."""
+    """Split verdicts by (model, judge) snapshot; verdicts of other snapshots become missing."""
     readings = [JudgedResponse(r, r.verdicts[judge.name]) for r in rows if judge.name in r.verdicts]
     known = sorted({part.snapshots for part in readings if part.verdict.value is not None})
     if len(known) < 2:
-        yield known[0] if known else _heard(readings), readings
+        yield known[0] if known else _silent_snapshots(readings), readings
         return
     for snapshots in known:
         yield snapshots, [_only(reading, snapshots) for reading in readings]
 
 
-def _heard(readings: Sequence[JudgedResponse]) -> tuple[str, str]:
-    """The snapshots behind readings without any value, where there is one of each kind."""
+def _silent_snapshots(readings: Sequence[JudgedResponse]) -> tuple[str, str]:
+    """The snapshots behind readings of which none has a value, where there is one of each kind."""
     tested, asked = ({part.snapshots[place] for part in readings} - {""} for place in range(2))
     return (
         min(tested) if len(tested) == 1 else "",

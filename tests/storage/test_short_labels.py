@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.pipeline.signature import short_labels
+from harness.storage.signature import short_labels
 
 PARTS = ("toy:9f31c2ab", "data:d1f3+near@77ab,all", "base", "small:openai@s1", "T0,n1,s0")
 JUDGED = ("gold:00@j1", "raw", "v0.1.0")

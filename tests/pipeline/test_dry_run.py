@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import jobs
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, PRICES, SAMPLES, Toy
@@ -14,8 +15,7 @@ from harness.cli import main
 from harness.models.client.cached import CallPolicy
 from harness.parts import Message
 from harness.pipeline.dry_run import CallSummary, dry_runs
-from harness.pipeline.run import RunOptions, prepare
-from harness.pipeline.run import run as run_job
+from harness.pipeline.resolve import RunOptions, resolve
 
 EACH = SAMPLES * DECODINGS
 
@@ -48,7 +48,7 @@ def planned(
     toy: Toy, *judges: str, model: str = "alpha", terms: CallPolicy | None = None
 ) -> list[CallSummary]:
     space = replace(toy.space(), terms=terms or CallPolicy())
-    ready = prepare(space, RunOptions("toy", model, judges=judges))
+    ready = resolve(space, RunOptions("toy", model, judges=judges))
     return dry_runs(space, [ready])[0]
 
 
@@ -223,7 +223,7 @@ def test_without_a_price_there_are_tokens_only(toy: Toy, model: str, is_hosted: 
 def test_a_local_models_prompts_are_counted_by_its_own_tokenizer(toy: Toy) -> None:
     first = planned(toy, model="tiny-random")[0]
 
-    run_job(toy.space(), RunOptions("toy", "tiny-random", variants=("base",)))
+    jobs.run(toy.space(), RunOptions("toy", "tiny-random", variants=("base",)))
 
     told = json.loads((toy.runs()[0] / "run.json").read_text())["costs"]["answers"]
     assert not first.is_estimate

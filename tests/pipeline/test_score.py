@@ -9,7 +9,7 @@ import pytest
 from support.sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
-from harness.pipeline.scores import headline_label, score_rows
+from harness.pipeline.score import headline_label, score_rows
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 

@@ -4,17 +4,19 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from support import jobs as run
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, SAMPLES, Toy
 
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.parts import Reason
-from harness.pipeline import run
-from harness.pipeline.rows import MissingItem
-from harness.pipeline.run import RunOptions
+from harness.pipeline import execute
+from harness.pipeline.records import MissingItem
+from harness.pipeline.resolve import RunOptions, resolve
 from harness.storage.runs import RunFolder, SampleRecord
 
 ANSWERS = SAMPLES * DECODINGS
@@ -41,7 +43,7 @@ def test_the_controls_bound_a_judge(toy: Toy) -> None:
 def test_variants_are_those_named_in_the_order_of_the_task(
     toy: Toy, variants: tuple[str, ...], chosen: tuple[str, ...]
 ) -> None:
-    ready = run.prepare(toy.space(), replace(BASE, variants=variants))
+    ready = resolve(toy.space(), replace(BASE, variants=variants))
 
     assert ready.plan.run.variants == chosen
 
@@ -60,15 +62,15 @@ def test_variants_are_those_named_in_the_order_of_the_task(
 def test_the_digest_of_a_run_covers_all_but_its_judges(
     toy: Toy, options: RunOptions, is_same: bool
 ) -> None:
-    digests = {run.prepare(toy.space(), part).file.digest for part in (BASE, options)}
+    digests = {resolve(toy.space(), part).file.digest for part in (BASE, options)}
 
     assert (len(digests) == 1) == is_same
 
 
 def test_a_judge_named_twice_sits_once(toy: Toy) -> None:
-    ready = run.prepare(toy.space(), replace(BASE, judges=("near", "near")))
+    ready = resolve(toy.space(), replace(BASE, judges=("near", "near")))
 
-    assert len(ready.seats) == 1
+    assert len(ready.judges) == 1
 
 
 def test_the_run_folder_is_named_by_task_model_and_digest(toy: Toy) -> None:
@@ -282,3 +284,15 @@ def test_a_judge_of_a_step_that_no_variant_has_is_not_sent_to_a_stored_run(
     with pytest.raises(SpecError, match="reads step 'thoughts'"):
         run.judge(thoughtful.space(), done.folder, ["near-thought"])
     assert thoughtful.bytes() == before
+
+
+# One direction
+
+
+@pytest.mark.parametrize("name", ["execute", "plan", "preview", "records", "score", "walk"])
+def test_nothing_behind_resolve_knows_a_workspace_or_a_registry(name: str) -> None:
+    source = (Path(execute.__file__).parent / f"{name}.py").read_text("utf-8")
+
+    assert "import Workspace" not in source
+    assert "harness.registry" not in source
+    assert "workspace: " not in source

@@ -9,31 +9,30 @@ from support.sketches import Talker, failure, plan, reply, task
 from harness.core import Request, Response, Verdict
 from harness.errors import StoreError
 from harness.parts import Reason, Superseded, Usage
-from harness.pipeline import rows as evidence
-from harness.pipeline.rows import MissingItem
-from harness.pipeline.stages import JudgedResult, SampleResult, answer
+from harness.pipeline import records
+from harness.pipeline.execute import answer
+from harness.pipeline.records import MissingItem
+from harness.pipeline.resolve import stored_responses
+from harness.pipeline.walk import case_of, rebuild
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import VerdictRecord
+from harness.storage.runs import SampleRecord, VerdictRecord
 
 
-def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") -> list[SampleResult]:
+def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") -> list[SampleRecord]:
     return answer(plan(folder, *topics, variants=(variant,)), talker.desk(folder))
 
 
-def again(folder: Path, trials: list[SampleResult], spec: TaskSpec) -> list[SampleResult]:
-    """The trials as they come back from rows and ledger."""
-    rows = [evidence.from_trial(trial) for trial in trials]
-    found = Ledger(folder / "calls").find(evidence.row_keys(rows))
-    return evidence.trials(rows, found, task=spec)
+def again(folder: Path, trials: list[SampleRecord], spec: TaskSpec) -> list[SampleRecord]:
+    """The records as they come back from the ledger."""
+    found = Ledger(folder / "calls").find(records.step_keys(trials))
+    return [rebuild(record, found, spec) for record in trials]
 
 
 def test_a_row_shows_prompts_the_texts_as_they_came_and_the_answer_as_cut(tmp_path: Path) -> None:
-    [trial] = tried(tmp_path, Talker(lambda asked: f" {asked.step}.\n\nMore."), "tea")
+    [row] = tried(tmp_path, Talker(lambda asked: f" {asked.step}.\n\nMore."), "tea")
 
-    row = evidence.from_trial(trial)
-
-    assert (row.sample, row.variant, row.decoding) == (trial.sample, "think", "T0")
+    assert (row.sample.id, row.variant, row.decoding) == ("s1", "think", "T0")
     assert [step.messages[0].content for step in row.steps] == [
         "What is meant by tea?",
         "You thought: thought.\nNow answer about tea.",
@@ -46,7 +45,7 @@ def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Pa
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     verdicts = {name: VerdictRecord(None, Reason.FAILED) for name in ("one", "two")}
 
-    found = evidence.lost([replace(evidence.from_trial(trial), verdicts=verdicts)])
+    found = records.count_missing([replace(trial, verdicts=verdicts)])
 
     assert found == {MissingItem("", False, Reason.FAILED): 1}
 
@@ -56,9 +55,7 @@ def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: 
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     lost = [{"one": VerdictRecord(None, Reason.FAILED, note=note)} for note in notes]
 
-    [found] = evidence.missing_summary(
-        [replace(evidence.from_trial(trial), verdicts=part) for part in lost]
-    )
+    [found] = records.missing_summary([replace(trial, verdicts=part) for part in lost])
 
     assert (found.judge, found.reason, found.count) == ("", Reason.FAILED, 6)
     assert [part.count for part in found.said] == [2, 1, 1]
@@ -72,7 +69,7 @@ def test_the_words_of_a_model_are_not_told_as_what_went_wrong(
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, reason, note="words of a model", keys=("k",))}
 
-    [found] = evidence.missing_summary([replace(evidence.from_trial(trial), verdicts=verdicts)])
+    [found] = records.missing_summary([replace(trial, verdicts=verdicts)])
 
     assert (found.count, found.said) == (1, ())
 
@@ -84,7 +81,7 @@ def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, Reason.UNPARSED, keys=keys), "two": VerdictRecord(1.0)}
 
-    found = evidence.lost([replace(evidence.from_trial(trial), verdicts=verdicts)])
+    found = records.count_missing([replace(trial, verdicts=verdicts)])
 
     assert found == {MissingItem("one", is_reply, Reason.UNPARSED): 1}
 
@@ -95,23 +92,20 @@ def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path)
     trials = tried(tmp_path, Talker(lambda _: "yes"), "tea", "rain", variant="plain")
     judged = {"one": VerdictRecord(1.0, keys=("shared",), usages=(again,))}
 
-    rows = [replace(evidence.from_trial(trial), verdicts=judged) for trial in trials]
+    rows = [replace(trial, verdicts=judged) for trial in trials]
 
-    assert evidence.retried(rows) == 2
+    assert records.retried(rows) == 2
 
 
 def test_an_answer_cut_at_its_limit_is_counted(tmp_path: Path) -> None:
-    [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
-    row = evidence.from_trial(trial)
+    [row] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     cut = replace(row, steps=(replace(row.steps[-1], stop="length"),))
 
-    assert (evidence.cut_answers([row]), evidence.cut_answers([cut, row, cut])) == (0, 2)
+    assert (records.count_truncated([row]), records.count_truncated([cut, row, cut])) == (0, 2)
 
 
 def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
-    [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
-
-    row = evidence.from_trial(trial)
+    [row] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
 
     [step] = row.steps
     assert (row.answer, row.served) == (None, None)
@@ -119,9 +113,7 @@ def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
 
 
 def test_a_row_of_a_blank_answer_keeps_its_text_and_has_no_answer(tmp_path: Path) -> None:
-    [trial] = tried(tmp_path, Talker(lambda _: " \n"), "tea", variant="plain")
-
-    row = evidence.from_trial(trial)
+    [row] = tried(tmp_path, Talker(lambda _: " \n"), "tea", variant="plain")
 
     assert (row.answer, row.steps[0].text, row.steps[0].reason) == (None, " \n", None)
 
@@ -143,7 +135,7 @@ def test_a_row_names_every_snapshot_behind_its_answer(
 
     [trial] = tried(tmp_path, talker, "tea")
 
-    assert evidence.from_trial(trial).served == served
+    assert trial.served == served
 
 
 def test_a_step_keeps_why_its_answer_ended(tmp_path: Path) -> None:
@@ -151,14 +143,14 @@ def test_a_step_keeps_why_its_answer_ended(tmp_path: Path) -> None:
 
     [trial] = tried(tmp_path, talker, "tea", variant="plain")
 
-    assert evidence.from_trial(trial).steps[0].stop == "length"
+    assert trial.steps[0].stop == "length"
 
 
 def test_a_verdict_row_holds_keys_and_replies_in_their_order() -> None:
     verdict = Verdict("k", "near", 0.5, note="tie", detail={"b": 1.0, "a": 2.0}, served="j-1")
     replies = (Response("q1", texts=("1",)), Response.failed("q2", Reason.REFUSED, "no"))
 
-    row = evidence.verdict_row(JudgedResult(verdict, ("q1", "q2"), replies))
+    row = records.verdict_record(verdict, ("q1", "q2"), replies)
 
     assert (row.value, row.reason, row.note, row.served) == (0.5, None, "tie", "j-1")
     assert list(row.detail.items()) == [("a", 2.0), ("b", 1.0)]
@@ -179,19 +171,21 @@ def test_trials_come_back_as_they_were(tmp_path: Path, variant: str) -> None:
 def test_trials_that_come_back_are_cut_as_the_task_now_says(tmp_path: Path) -> None:
     trials = tried(tmp_path, Talker(lambda _: "One.\n\nTwo."), "tea", variant="plain")
 
-    [trial] = again(tmp_path, trials, task(cut="none"))
+    [trial] = again(tmp_path, trials, task(postprocess="none"))
 
-    assert trials[0].response.texts == ("One.",)
-    assert trial.response.texts == ("One.\n\nTwo.",)
+    assert (trials[0].answer, trial.answer) == ("One.", "One.\n\nTwo.")
+    seen = case_of(trials[0], task(postprocess="none"))
+    assert seen is not None
+    assert seen.response.texts == ("One.\n\nTwo.",)
 
 
 def test_a_response_that_is_not_in_the_ledger_is_an_error_with_its_count(tmp_path: Path) -> None:
-    rows = [evidence.from_trial(trial) for trial in tried(tmp_path, Talker(), "tea", "rain")]
+    rows = tried(tmp_path, Talker(), "tea", "rain")
 
     with pytest.raises(
         StoreError, match=r"4 responses .* not in the calls ledger .*copy"
     ) as caught:
-        evidence.trials(rows, {}, task=task())
+        stored_responses(Ledger(tmp_path / "empty"), rows, task())
 
     assert rows[0].steps[0].key[:12] in str(caught.value)
 
@@ -200,4 +194,8 @@ def test_a_variant_that_the_task_no_longer_has_is_the_users_to_mend(tmp_path: Pa
     trials = tried(tmp_path, Talker(), "tea")
 
     with pytest.raises(StoreError, match="no longer has the variants think of this run"):
-        again(tmp_path, trials, task(variants={"plain": task().variants["plain"]}))
+        stored_responses(
+            Ledger(tmp_path / "calls"),
+            trials,
+            task(variants={"plain": task().variants["plain"]}),
+        )

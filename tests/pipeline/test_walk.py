@@ -12,20 +12,13 @@ from harness.core import Case, Request, Response, Sample, Verdict
 from harness.errors import SpecError, StoreError
 from harness.models.client.cached import CachedClient
 from harness.models.scripted import ScriptedModel
-from harness.parts import ChoiceScore, Decoding, Message, Reason
-from harness.pipeline import rows as evidence
-from harness.pipeline.stages import (
-    JudgedResult,
-    SampleResult,
-    answer,
-    ask,
-    at_step,
-    questions,
-    read,
-)
+from harness.parts import ChoiceScore, Decoding, Failure, Message, Reason
+from harness.pipeline.execute import answer, ask, read
+from harness.pipeline.records import with_verdicts
+from harness.pipeline.walk import case_of, cases_of, questions
 from harness.specs.tasks import DecodingSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import RunFolder
+from harness.storage.runs import RunFolder, SampleRecord, VerdictRecord
 
 BOTH = ("plain", "think")
 
@@ -79,8 +72,28 @@ def failing_on(topic: str, reason: Reason = Reason.REFUSED) -> Callable[[Request
     return say
 
 
-def texts(trials: Sequence[SampleResult]) -> list[str | None]:
-    return [part.response.texts[0] if part.response.texts else None for part in trials]
+def seen(record: SampleRecord, step: str | None = None) -> Response:
+    """What judges see of a record, or of one of its steps."""
+    case = case_of(record, task(), step=step)
+    assert case is not None
+    return case.response
+
+
+def why(record: SampleRecord) -> Failure:
+    """Why judges see no answer."""
+    failure = seen(record).failure
+    assert failure is not None
+    return failure
+
+
+def cases(records: Sequence[SampleRecord]) -> list[Case]:
+    return list(cases_of(records, task(), step=None).values())
+
+
+def texts(records: Sequence[SampleRecord]) -> list[str | None]:
+    found = [(seen(record).texts or (None,))[0] for record in records]
+    assert [record.answer for record in records] == found
+    return found
 
 
 # Answering
@@ -154,8 +167,7 @@ def test_what_fails_again_tells_its_latest_reason(tmp_path: Path) -> None:
 
     [trial] = answer(planned, Talker(failing_on("rain", Reason.FILTERED)).desk(tmp_path))
 
-    assert trial.response.failure is not None
-    assert trial.response.failure.reason is Reason.FILTERED
+    assert why(trial).reason is Reason.FILTERED
 
 
 def test_a_model_that_breaks_down_loses_nothing_that_came_before(tmp_path: Path) -> None:
@@ -293,16 +305,15 @@ def test_judges_see_the_answer_as_the_task_cuts_it(tmp_path: Path, said: str, se
     [trial] = answer(plan(tmp_path, "tea"), Talker(lambda _: said).desk(tmp_path))
 
     assert texts([trial]) == [seen]
-    assert trial.taken[0].response.texts == (said,)
+    assert trial.steps[0].text == said
 
 
 @pytest.mark.parametrize("blank", ["", " \n\n\t", "\u2003"])
 def test_a_blank_answer_is_missing_as_empty(tmp_path: Path, blank: str) -> None:
     [trial] = answer(plan(tmp_path, "tea"), Talker(lambda _: blank).desk(tmp_path))
 
-    assert trial.response.failure is not None
-    assert trial.response.failure.reason is Reason.EMPTY
-    assert trial.taken[0].response.texts == (blank,)
+    assert why(trial).reason is Reason.EMPTY
+    assert trial.steps[0].text == blank
 
 
 def test_an_answer_cut_at_max_tokens_still_counts(tmp_path: Path) -> None:
@@ -310,7 +321,7 @@ def test_an_answer_cut_at_max_tokens_still_counts(tmp_path: Path) -> None:
 
     [trial] = answer(plan(tmp_path, "tea"), talker.desk(tmp_path))
 
-    assert (trial.response.texts, trial.response.stop) == (("Half a",), "length")
+    assert (seen(trial).texts, seen(trial).stop) == (("Half a",), "length")
 
 
 def test_an_answer_without_texts_is_handed_on_as_it_came(tmp_path: Path) -> None:
@@ -319,7 +330,7 @@ def test_an_answer_without_texts_is_handed_on_as_it_came(tmp_path: Path) -> None
 
     [trial] = answer(plan(tmp_path, "tea"), talker.desk(tmp_path))
 
-    assert trial.response.choice_scores == scored
+    assert seen(trial).choice_scores == scored
 
 
 # Steps
@@ -334,7 +345,7 @@ def test_the_second_step_is_shown_the_first_as_the_task_cuts_it(tmp_path: Path) 
         "What is meant by tea?",
         "You thought: A hint.\nNow answer about tea.",
     ]
-    assert [part.step for part in trial.taken] == ["thought", "response"]
+    assert [part.step for part in trial.steps] == ["thought", "response"]
     assert texts([trial]) == ["On response."]
 
 
@@ -354,9 +365,8 @@ def test_a_failed_first_step_makes_the_cell_missing_and_ends_it(
 
     trials = answer(plan(tmp_path, "tea", "rain", variants=("think",)), talker.desk(tmp_path))
 
-    assert trials[1].response.failure is not None
-    assert trials[1].response.failure.reason is reason
-    assert trials[1].response.failure.message == "step thought: no"
+    assert why(trials[1]).reason is reason
+    assert why(trials[1]).message == "step thought: no"
     assert [asked.sample_id for asked in talker.heard] == ["s1", "s2", "s1"]
 
 
@@ -366,9 +376,8 @@ def test_a_blank_first_step_makes_the_cell_missing_and_ends_it(tmp_path: Path, b
 
     [trial] = answer(plan(tmp_path, "tea", variants=("think",)), talker.desk(tmp_path))
 
-    assert trial.response.failure is not None
-    assert trial.response.failure.reason is Reason.EMPTY
-    assert trial.response.failure.message == "step thought: the answer is blank"
+    assert why(trial).reason is Reason.EMPTY
+    assert why(trial).message == "step thought: the answer is blank"
     assert len(talker.heard) == 1
 
 
@@ -377,7 +386,7 @@ def test_a_failed_last_step_is_told_in_its_own_words(tmp_path: Path) -> None:
 
     [trial] = answer(plan(tmp_path, "tea", variants=("think",)), talker.desk(tmp_path))
 
-    assert trial.response == Response.failed(trial.taken[1].key, Reason.REFUSED, "no")
+    assert seen(trial) == Response.failed(trial.steps[1].key, Reason.REFUSED, "no")
 
 
 def test_first_steps_that_failed_are_asked_again_and_then_go_on(tmp_path: Path) -> None:
@@ -399,10 +408,10 @@ def test_first_steps_that_failed_are_asked_again_and_then_go_on(tmp_path: Path) 
 
 def judged(
     folder: Path, judge: Asker, *topics: str, model: Talker, oracle: Talker
-) -> list[JudgedResult]:
+) -> list[VerdictRecord]:
     """Verdicts on what `model` says, by what `oracle` tells the judge."""
     trials = answer(plan(folder, *topics), model.desk(folder))
-    return ask(trials, judge, oracle.desk(folder / "judge"))
+    return ask(cases(trials), judge, oracle.desk(folder / "judge"))
 
 
 def test_a_judges_replies_reach_the_answers_they_are_about(tmp_path: Path) -> None:
@@ -410,11 +419,10 @@ def test_a_judges_replies_reach_the_answers_they_are_about(tmp_path: Path) -> No
 
     found = judged(tmp_path, Asker(), "rain", "tea", "snow", model=Talker(), oracle=oracle)
 
-    assert [part.verdict.value for part in found] == [0.0, 1.0, 0.0]
+    assert [part.value for part in found] == [0.0, 1.0, 0.0]
     assert [len(part.keys) for part in found] == [2, 2, 2]
-    assert [reply.key for part in found for reply in part.replies] == [
-        key for part in found for key in part.keys
-    ]
+    assert [part.replies for part in found] == [("bad",) * 2, ("good",) * 2, ("bad",) * 2]
+    assert len({key for part in found for key in part.keys}) == 6
 
 
 def test_a_judge_is_neither_asked_nor_read_about_a_missing_answer(tmp_path: Path) -> None:
@@ -433,8 +441,8 @@ def test_a_missing_answer_has_a_verdict_of_its_own_reason(tmp_path: Path, reason
 
     [found] = judged(tmp_path, Asker(), "rain", model=model, oracle=Talker())
 
-    assert (found.verdict.value, found.verdict.reason) == (None, reason)
-    assert (found.verdict.note, found.verdict.judge) == ("no", "asker")
+    assert (found.value, found.reason) == (None, reason)
+    assert found.note == "no"
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -443,7 +451,7 @@ def test_a_judge_reads_why_it_got_no_reply(tmp_path: Path, reason: Reason) -> No
 
     [found] = judged(tmp_path, Asker(), "tea", model=Talker(lambda _: "Fine."), oracle=oracle)
 
-    assert (found.verdict.value, found.verdict.reason) == (None, reason)
+    assert (found.value, found.reason) == (None, reason)
 
 
 def test_a_judge_is_asked_once_though_the_command_is_repeated(tmp_path: Path) -> None:
@@ -457,11 +465,11 @@ def test_a_judge_is_asked_once_though_the_command_is_repeated(tmp_path: Path) ->
 
 def test_stored_replies_can_be_read_again_without_a_call(tmp_path: Path) -> None:
     trials = answer(plan(tmp_path, "tea", "rain"), Talker(failing_on("rain")).desk(tmp_path))
-    first = ask(trials, Asker(), Talker(lambda _: "good").desk(tmp_path / "judge"))
+    first = ask(cases(trials), Asker(), Talker(lambda _: "good").desk(tmp_path / "judge"))
     keys = [part.keys for part in first]
     stored = Ledger(tmp_path / "judge" / "calls").find([key for part in keys for key in part])
 
-    assert read(trials, Asker(), keys=keys, replies=stored) == first
+    assert read(cases(trials), Asker(), keys=keys, replies=stored) == first
 
 
 def test_a_judge_that_asks_nothing_needs_no_model(tmp_path: Path) -> None:
@@ -478,15 +486,15 @@ def test_a_judge_that_asks_nothing_needs_no_model(tmp_path: Path) -> None:
 
     trials = answer(plan(tmp_path, "tea"), Talker().desk(tmp_path))
 
-    [found] = ask(trials, Counter(), None)
+    [found] = ask(cases(trials), Counter(), None)
 
-    assert (found.verdict.value, found.keys) == (12.0, ())
+    assert (found.value, found.keys) == (12.0, ())
 
 
 def test_questions_are_the_same_each_time(tmp_path: Path) -> None:
     trials = answer(plan(tmp_path, "tea", "rain"), Talker(failing_on("rain")).desk(tmp_path))
 
-    first, second = questions(trials, Asker()), questions(trials, Asker())
+    first, second = ([questions(case, Asker()) for case in cases(trials)] for _ in range(2))
 
     assert first == second
     assert [len(part) for part in first] == [2, 0]
@@ -499,7 +507,11 @@ def test_a_judge_of_no_step_sees_the_trial_as_it_is(tmp_path: Path) -> None:
     planned = plan(tmp_path, "tea", variants=BOTH)
 
     for trial in answer(planned, Talker().desk(tmp_path)):
-        assert at_step(trial, None, task=planned.task) is trial
+        case = case_of(trial, planned.task)
+        assert case is not None
+        assert (case.sample, case.variant) == (trial.sample, trial.variant)
+        assert case.response.key == trial.steps[-1].key
+        assert case.response.texts == (trial.answer,)
 
 
 def test_a_judge_of_a_step_sees_what_that_step_came_to_as_the_task_cuts_it(tmp_path: Path) -> None:
@@ -507,22 +519,18 @@ def test_a_judge_of_a_step_sees_what_that_step_came_to_as_the_task_cuts_it(tmp_p
     talker = Talker(said_of("tea", " A hint.\n\nMore.", step="thought"))
     [trial] = answer(planned, talker.desk(tmp_path))
 
-    viewed = at_step(trial, "thought", task=planned.task)
+    case = case_of(trial, planned.task, step="thought")
 
-    assert viewed is not None
-    assert (viewed.response.texts, viewed.response.key) == (("A hint.",), trial.taken[0].key)
-    assert (viewed.sample, viewed.variant, viewed.taken) == (
-        trial.sample,
-        trial.variant,
-        trial.taken[:1],
-    )
+    assert case is not None
+    assert (case.response.texts, case.response.key) == (("A hint.",), trial.steps[0].key)
+    assert (case.sample, case.variant) == (trial.sample, trial.variant)
 
 
 def test_a_trial_whose_variant_lacks_the_step_is_not_seen(tmp_path: Path) -> None:
     planned = plan(tmp_path, "tea", variants=BOTH)
     trials = answer(planned, Talker().desk(tmp_path))
 
-    assert [at_step(part, "thought", task=planned.task) is None for part in trials] == [True, False]
+    assert [case_of(t, planned.task, step="thought") is None for t in trials] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -536,12 +544,11 @@ def test_a_step_is_missing_where_it_failed_and_not_where_a_later_one_did(
     planned = plan(tmp_path, "tea", variants=("think",))
     [trial] = answer(planned, Talker(failing_on(topic)).desk(tmp_path))
 
-    viewed = at_step(trial, "thought", task=planned.task)
+    viewed = seen(trial, "thought")
 
-    assert viewed is not None
-    assert viewed.response.texts == texts
-    assert (viewed.response.failure and viewed.response.failure.reason) == reason
-    assert trial.response.failure is not None
+    assert viewed.texts == texts
+    assert (viewed.failure and viewed.failure.reason) == reason
+    assert seen(trial).failure is not None
 
 
 # Whole runs
@@ -555,16 +562,13 @@ def test_a_hostile_answer_is_the_same_now_and_when_read_again(tmp_path: Path, te
     second = answer(planned, Talker().desk(tmp_path, is_offline=True))
 
     assert second == first
-    assert all(trial.response.texts for trial in first)
+    assert all(seen(trial).texts for trial in first)
 
 
-def write(folder: Path, trials: Sequence[SampleResult]) -> bytes:
-    """What samples.jsonl holds after these trials are judged and written."""
-    found = ask(trials, Asker(), Talker(lambda _: "good").desk(folder / "judge"))
-    rows = [
-        replace(evidence.from_trial(trial), verdicts={"asker": evidence.verdict_row(part)})
-        for trial, part in zip(trials, found, strict=True)
-    ]
+def write(folder: Path, records: Sequence[SampleRecord]) -> bytes:
+    """What samples.jsonl holds after these records are judged and written."""
+    found = ask(cases(records), Asker(), Talker(lambda _: "good").desk(folder / "judge"))
+    rows = with_verdicts(records, "asker", dict(enumerate(found)))
     RunFolder(folder / "run").write(run_file(len(rows)), rows)
     return (folder / "run" / "samples.jsonl").read_bytes()
 

@@ -19,9 +19,10 @@ WRITTEN = DecodingSpec(temperature=0.7, max_tokens=12)
 
 
 def asked(
-    modes: Iterable[Mode], wanted: AnswerMode | None = None, spec: TaskSpec | None = None
+    modes: Iterable[Mode], wanted: str | None = None, spec: TaskSpec | None = None
 ) -> TaskSpec:
-    return with_mode(spec or task(), frozenset(modes), wanted, model="some-model")
+    chosen = AnswerMode(wanted) if wanted else None
+    return with_mode(spec or task(), frozenset(modes), chosen, model="some-model")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def asked(
     ],
 )
 def test_choices_are_answered_as_exactly_as_a_model_can_or_as_one_asks(
-    modes: tuple[Mode, ...], wanted: AnswerMode | None, mode: Mode, name: str
+    modes: tuple[Mode, ...], wanted: str | None, mode: Mode, name: str
 ) -> None:
     found = asked(modes, wanted)
 
@@ -78,7 +79,7 @@ def test_no_model_writes_its_choices_unasked() -> None:
     ],
 )
 def test_what_a_model_cannot_do_is_refused_with_what_works(
-    modes: tuple[Mode, ...], wanted: AnswerMode | None, facts: list[str], absent: list[str]
+    modes: tuple[Mode, ...], wanted: str | None, facts: list[str], absent: list[str]
 ) -> None:
     with pytest.raises(SpecError) as caught:
         asked(modes, wanted)
@@ -88,7 +89,7 @@ def test_what_a_model_cannot_do_is_refused_with_what_works(
 
 
 @pytest.mark.parametrize("wanted", ["logprob", "top_logprobs", "written"])
-def test_a_way_of_answering_is_refused_for_a_task_without_choices(wanted: AnswerMode) -> None:
+def test_a_way_of_answering_is_refused_for_a_task_without_choices(wanted: str) -> None:
     with pytest.raises(SpecError, match=f"--answers {wanted} is for tasks with choices; leave it"):
         asked(Mode, wanted, sketches.task())
 
@@ -110,9 +111,7 @@ def test_a_task_without_choices_is_not_for_a_model_that_only_makes_vectors() -> 
         ("written", ["answer"]),
     ],
 )
-def test_a_neutral_step_is_for_log_probabilities_alone(
-    wanted: AnswerMode, steps: list[str]
-) -> None:
+def test_a_neutral_step_is_for_log_probabilities_alone(wanted: str, steps: list[str]) -> None:
     found = asked(Mode, wanted, task(variants("order0", "order1", "order2")))
 
     named = [[step.name for step in variant.steps] for variant in found.variants.values()]

@@ -1,0 +1,255 @@
+"""Plans to records, scores and run folders: answer what is not stored, then judge and score.
+
+Every stage is what is planned minus what is stored, so that repeating a run resumes it. Knows no
+workspace, no back end and no way of judging.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+from harness import __version__
+from harness.core import Case, Judge, Request, Response, Verdict
+from harness.errors import HarnessError, SpecError, StoreError
+from harness.models.client.cached import CachedClient
+from harness.parts import Failure, Reason
+from harness.pipeline.judge_setup import JudgeSetup, joined, smoke_test_judges
+from harness.pipeline.plan import Plan, PlannedResponse, check_templates, request
+from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
+from harness.pipeline.records import (
+    MissingItem,
+    count_missing,
+    count_truncated,
+    verdict_record,
+    with_costs,
+    with_earlier_verdicts,
+    with_verdicts,
+)
+from harness.pipeline.resolve import JudgePlan, RunPlan
+from harness.pipeline.score import score_rows
+from harness.pipeline.walk import cases_of, questions, rebuild, sample_record, walk
+from harness.storage.runs import RunFile, RunFolder, SampleRecord, VerdictRecord
+from harness.storage.score_table import ScoreRow
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a command leaves: the run's folder, its scores, and what is missing.
+
+    `truncated` counts answers cut at their token limit, `again` the replies without an answer that
+    this command asked for again.
+    """
+
+    folder: RunFolder
+    file: RunFile
+    scores: tuple[ScoreRow, ...]
+    missing: Counter[MissingItem]
+    truncated: int
+    again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictChange:
+    """A verdict that is read otherwise today than it is stored."""
+
+    row: SampleRecord
+    judge: str
+    before: VerdictRecord
+    after: VerdictRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RereadResult:
+    """A run read anew: the verdicts that change, and how many questions of each judge would.
+
+    `altered` names what was changed since the run was scored: how its task reads answers, a judge's
+    recipe. The verdicts are then of another recipe, and nothing is written.
+    """
+
+    changes: tuple[VerdictChange, ...]
+    stale: Counter[str]
+    altered: tuple[str, ...]
+
+
+def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
+    """Carry out plans one after the other, all made before the first call.
+
+    What is stored of any of them counts against the budget first.
+    """
+    left = deque(plans)
+    for plan in left:
+        charge_stored_calls(plan.plan, plan.client, plan.judges)
+    while left:
+        # Taken off first: a plan may hold weights, which are freed when its run ends.
+        try:
+            yield _run(left.popleft())
+        except HarnessError as error:
+            rest = ", ".join(plan.client.model.name for plan in left)
+            raise type(error)(f"{error}; not run: {rest}" if rest else str(error)) from error
+
+
+def _run(plan: RunPlan) -> RunResult:
+    smoke_test_judges(plan.plan, plan.judges, plan.client)
+    with plan.client as client:
+        records = answer(plan.plan, client)
+    file = plan.file
+    if (plan.folder.path / "run.json").is_file():
+        earlier = plan.folder.read()
+        file = replace(file, redrawn=earlier.redrawn)
+        judged = with_earlier_verdicts(records, plan.folder.read_rows())
+        if judged is not None:
+            file, records = replace(file, judges=earlier.judges), judged
+    return _judge(JudgePlan(file, plan.folder, file.task, records, {}, plan.judges))
+
+
+def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
+    """The record of every planned response; what is stored already is not asked."""
+    check_templates(plan)
+    planned = plan.cells
+    order = _by_sample(planned)
+    calls = walk(
+        plan.task,
+        [planned[place] for place in order],
+        ask=lambda cell, step, earlier: request(plan, cell, step=step, earlier=earlier),
+        answer=lambda asked, wave: client.answer(asked, stage=f"answers, step {wave + 1}"),
+    )
+    found = dict(zip(order, calls, strict=True))
+    return [sample_record(cell, found[place], plan.task) for place, cell in enumerate(planned)]
+
+
+def _by_sample(planned: Sequence[PlannedResponse]) -> list[int]:
+    """Places of planned responses, those of a sample together: they share most of their prompts."""
+    first: dict[str, int] = {}
+    for place, cell in enumerate(planned):
+        first.setdefault(cell.sample.id, place)
+    return sorted(range(len(planned)), key=lambda place: (first[planned[place].sample.id], place))
+
+
+def judge(plan: JudgePlan) -> RunResult:
+    """Have further judges read a stored run; the model under test is neither loaded nor called."""
+    charge_stored_replies(plan)
+    return _judge(plan)
+
+
+def _judge(plan: JudgePlan) -> RunResult:
+    file, records = plan.file, list(plan.records)
+    for setup in plan.judges:
+        cases = cases_of(records, plan.task, step=setup.entry.step, responses=plan.responses)
+        with setup.client or nullcontext() as client:
+            verdicts = ask(list(cases.values()), setup.judge, client)
+        records = with_verdicts(records, setup.judge.name, dict(zip(cases, verdicts, strict=True)))
+        file = replace(file, judges=joined(file.judges, setup.entry))
+    return _write(plan.folder, file, records)
+
+
+def ask(cases: Sequence[Case], judge: Judge, client: CachedClient | None) -> list[VerdictRecord]:
+    """A judge's verdicts on some cases; its questions go to the client of its own model."""
+    asked = [questions(case, judge) for case in cases]
+    wanted = [question for part in asked for question in part]
+    if wanted and client is None:
+        raise SpecError(
+            f"judge {judge.name} asks a model, which a judge given as an object cannot; "
+            "describe it in configs/judges/ (docs/adding.md)"
+        )
+    replies = client.answer(wanted, stage=f"judge {judge.name}") if client else {}
+    return read(cases, judge, keys=[tuple(q.key for q in part) for part in asked], replies=replies)
+
+
+def read(
+    cases: Sequence[Case],
+    judge: Judge,
+    *,
+    keys: Sequence[tuple[str, ...]],
+    replies: Mapping[str, Response],
+) -> list[VerdictRecord]:
+    """A judge's verdicts by stored replies, without a call; `keys` are each case's questions."""
+    answered = [tuple(replies[key] for key in part) for part in keys]
+    readable = {
+        place: replace(case, replies=answered[place])
+        for place, case in enumerate(cases)
+        if case.response.failure is None
+    }
+    read = judge.read(list(readable.values())) if readable else []
+    verdicts = dict(zip(readable, read, strict=True))
+    return [
+        verdict_record(
+            verdicts.get(place) or _no_verdict(case, judge.name), keys[place], answered[place]
+        )
+        for place, case in enumerate(cases)
+    ]
+
+
+def _no_verdict(case: Case, judge: str) -> Verdict:
+    """The verdict where there is nothing to judge: the failure's own reason."""
+    why = case.response.failure or Failure(Reason.UNSUPPORTED, "the judge gave no verdict")
+    return Verdict(case.response.key, judge, None, why.reason, note=why.message)
+
+
+def _write(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord]) -> RunResult:
+    scores = tuple(score_rows(file, records))
+    before, file = file.redrawn, with_costs(file, records)
+    folder.write(file, records, scores)
+    missing, truncated = count_missing(records), count_truncated(records)
+    return RunResult(folder, file, scores, missing, truncated, again=file.redrawn - before)
+
+
+def reread(plan: JudgePlan) -> RereadResult:
+    """Read a run's stored replies with today's parsers; no call is made."""
+    altered = [] if plan.task == plan.file.task else [f"the cut of task {plan.file.run.task}"]
+    records = [rebuild(record, plan.responses, plan.task) for record in plan.records]
+    changes, stale = list[VerdictChange](), Counter[str]()
+    for setup in plan.judges:
+        name = setup.entry.name
+        altered += [] if setup.judge.recipe == setup.entry.recipe else [f"judge {name}"]
+        cases = cases_of(records, plan.task, step=setup.entry.step, responses=plan.responses)
+        stored = {place: plan.records[place].verdicts[name] for place in cases}
+        asked = {place: questions(case, setup.judge) for place, case in cases.items()}
+        stale[name] = sum(
+            tuple(question.key for question in asked[place]) != verdict.keys
+            for place, verdict in stored.items()
+        )
+        verdicts = _reread(setup, cases, stored, asked)
+        changes += [
+            VerdictChange(plan.records[place], name, stored[place], verdict)
+            for place, verdict in verdicts.items()
+            if (stored[place].value, stored[place].reason) != (verdict.value, verdict.reason)
+        ]
+        records = with_verdicts(records, name, verdicts)
+    if not altered:
+        _write(plan.folder, replace(plan.file, version=__version__), records)
+    return RereadResult(tuple(changes), stale, tuple(altered))
+
+
+def _reread(
+    setup: JudgeSetup,
+    cases: Mapping[int, Case],
+    stored: Mapping[int, VerdictRecord],
+    asked: Mapping[int, tuple[Request, ...]],
+) -> dict[int, VerdictRecord]:
+    """A judge's verdicts on stored replies; the stored ones where it asks more or less today."""
+    same = [
+        place
+        for place, case in cases.items()
+        if case.response.failure is not None or len(asked[place]) == len(stored[place].keys)
+    ]
+    verdicts = read(
+        [cases[place] for place in same],
+        setup.judge,
+        keys=[stored[place].keys for place in same],
+        replies=_stored_replies(setup, [key for v in stored.values() for key in v.keys]),
+    )
+    return {**stored, **dict(zip(same, verdicts, strict=True))}
+
+
+def _stored_replies(setup: JudgeSetup, keys: Sequence[str]) -> dict[str, Response]:
+    """The replies that a judge was given, by key; none to one that asks nothing."""
+    if setup.client is None:
+        return {}
+    replies = setup.client.ledger.find(keys)
+    if lost := [key for key in keys if key not in replies]:
+        raise StoreError(
+            f"{len(lost)} replies to judge {setup.entry.name} are not in the calls ledger (first: "
+            f"{lost[0][:12]}); copy its folder back, or have it judge again"
+        )
+    return replies

@@ -1,0 +1,238 @@
+"""Records of a run to what is missing of them and what their calls cost; verdicts added to records.
+
+A call that several records share counts once, and so do earlier calls that it replaced. What is
+unknown is never zero: a call's cost was stored with its response. Nothing here asks or judges.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+
+from harness.core import Response, Sample, Verdict
+from harness.parts import NO_REPLY, Reason, Usage
+from harness.storage.runs import (
+    Cost,
+    Costs,
+    ErrorCount,
+    JudgeEntry,
+    MissingCount,
+    RunFile,
+    SampleRecord,
+    VerdictRecord,
+)
+from harness.text.controls import without_controls
+
+FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
+"""Reasons whose notes are a server's words or ours, not a model's."""
+MOST_ERRORS, LONGEST_ERROR = 3, 240
+Calls = Mapping[str, Usage]
+"""What calls were charged for, by their keys in the ledger."""
+
+
+# Verdicts
+
+
+def verdict_record(
+    verdict: Verdict, keys: tuple[str, ...] = (), replies: Sequence[Response] = ()
+) -> VerdictRecord:
+    """A verdict with the keys of the judge's questions and the replies to them."""
+    return VerdictRecord(
+        value=verdict.value,
+        reason=verdict.reason,
+        note=verdict.note,
+        detail=dict(sorted(verdict.detail.items())),
+        shares=verdict.shares,
+        served=verdict.served,
+        keys=keys,
+        replies=tuple(reply.texts[0] if reply.texts else None for reply in replies),
+        usages=tuple(reply.usage for reply in replies),
+    )
+
+
+def with_verdicts(
+    records: Sequence[SampleRecord], judge: str, verdicts: Mapping[int, VerdictRecord]
+) -> list[SampleRecord]:
+    """The records with a judge's verdicts, which are given by the places of the records."""
+    judged = list(records)
+    for place, verdict in verdicts.items():
+        others = {**records[place].verdicts, judge: verdict}
+        judged[place] = replace(records[place], verdicts=dict(sorted(others.items())))
+    return judged
+
+
+def with_earlier_verdicts(
+    records: Sequence[SampleRecord], earlier: Sequence[SampleRecord]
+) -> list[SampleRecord] | None:
+    """The records with the verdicts of earlier ones; None unless all answers are the same."""
+    known = {(r.sample.id, r.variant, r.decoding): r for r in earlier}
+    judged = []
+    for record in records:
+        old = known.get((record.sample.id, record.variant, record.decoding))
+        if old is None or _answered(record) != _answered(old):
+            return None
+        judged.append(replace(record, verdicts=old.verdicts))
+    return judged
+
+
+def _answered(record: SampleRecord) -> tuple[object, ...]:
+    return record.answer, [(step.key, step.reason) for step in record.steps]
+
+
+def samples_of(records: Sequence[SampleRecord]) -> tuple[Sample, ...]:
+    """The samples of some records, each once."""
+    return tuple({record.sample.id: record.sample for record in records}.values())
+
+
+def step_keys(records: Sequence[SampleRecord]) -> list[str]:
+    """The ledger keys of every step of some records."""
+    return [step.key for record in records for step in record.steps]
+
+
+# What is missing
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MissingItem:
+    """What is missing and why: an answer, for all judges, or one judge's verdict.
+
+    `judge` is empty where there is no answer. `is_reply` says that the judge asked, and that its
+    reply cannot be read.
+    """
+
+    judge: str
+    is_reply: bool
+    reason: Reason
+
+
+def count_missing(records: Sequence[SampleRecord]) -> Counter[MissingItem]:
+    """How often each item is missing; an answer counts once, however many judges lack it."""
+    return Counter(item for item, _ in _missing(records))
+
+
+def missing_summary(records: Sequence[SampleRecord]) -> tuple[MissingCount, ...]:
+    """What is missing of some records, in order, with the commonest errors behind it."""
+    notes: dict[MissingItem, Counter[str]] = {}
+    for item, note in _missing(records):
+        notes.setdefault(item, Counter())[_line(note)] += 1
+    return tuple(
+        MissingCount(
+            item.judge,
+            item.is_reply,
+            item.reason,
+            counted.total(),
+            _commonest(counted) if item.reason in FAILED_CALLS else (),
+        )
+        for item, counted in sorted(notes.items())
+    )
+
+
+def _missing(records: Sequence[SampleRecord]) -> Iterator[tuple[MissingItem, str]]:
+    for record in records:
+        lacking = [
+            (name, verdict, verdict.reason)
+            for name, verdict in record.verdicts.items()
+            if verdict.reason is not None
+        ]
+        if record.answer is None:
+            yield from ((MissingItem("", False, why), v.note) for _, v, why in lacking[:1])
+            continue
+        for name, verdict, why in lacking:
+            yield MissingItem(name, bool(verdict.keys), why), verdict.note
+
+
+def _line(note: str) -> str:
+    line = " ".join(without_controls(note).split())
+    return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}..."
+
+
+def _commonest(notes: Counter[str]) -> tuple[ErrorCount, ...]:
+    ordered = sorted(notes.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(ErrorCount(note, count) for note, count in ordered[:MOST_ERRORS] if note)
+
+
+def count_truncated(records: Sequence[SampleRecord]) -> int:
+    """How many answers ended at their token limit; they count as they are."""
+    return sum(r.answer is not None and r.steps[-1].stop == "length" for r in records)
+
+
+def retried(records: Sequence[SampleRecord]) -> int:
+    """How many replies without an answer were asked for again."""
+    asked = [judge_calls(verdict) for r in records for verdict in r.verdicts.values()]
+    calls = merged([*map(answer_calls, records), *asked])
+    others = (part for usage in calls.values() for part in usage.superseded or ())
+    return sum(part.reason is not None and part.reason not in NO_REPLY for part in others)
+
+
+# What calls cost
+
+
+def with_costs(file: RunFile, records: Sequence[SampleRecord]) -> RunFile:
+    """A run's file with the costs of its records, and with what is missing of them."""
+    costs = run_costs(records, file.judges)
+    summary = missing_summary(records)
+    return replace(file, costs=costs, redrawn=retried(records), missing=summary)
+
+
+def run_costs(records: Sequence[SampleRecord], judges: Sequence[JudgeEntry]) -> Costs:
+    """What the calls of a run cost: all, those for answers, and those of each judge that asks."""
+    answers = merged(answer_calls(record) for record in records)
+    asked = {
+        entry.name: merged(
+            judge_calls(r.verdicts[entry.name]) for r in records if entry.name in r.verdicts
+        )
+        for entry in judges
+        if entry.asks is not None
+    }
+    return Costs(
+        total=cost_of(merged([answers, *asked.values()])),
+        answers=cost_of(answers),
+        judges={name: cost_of(calls) for name, calls in asked.items()},
+    )
+
+
+def answer_calls(record: SampleRecord, judge: JudgeEntry | None = None) -> dict[str, Usage]:
+    """The calls behind a response, or behind the earlier step that a judge reads."""
+    names = [step.step for step in record.steps]
+    read = judge.step if judge else None
+    end = names.index(read) + 1 if read in names else None
+    return {step.key: step.usage for step in record.steps[:end]}
+
+
+def judge_calls(verdict: VerdictRecord) -> dict[str, Usage]:
+    """The calls behind a verdict; the usage is unknown where an older record has none."""
+    usages = verdict.usages or (Usage(),) * len(verdict.keys)
+    return dict(zip(verdict.keys, usages, strict=True))
+
+
+def merged(parts: Iterable[Calls]) -> dict[str, Usage]:
+    """The calls of several parts; one that they share is there once."""
+    return {key: usage for part in parts for key, usage in part.items()}
+
+
+def cost_of(calls: Calls) -> Cost:
+    """The tokens and US dollars of some calls; a sum is None where a call does not report it."""
+    used = [part for usage in calls.values() for part in usage.with_superseded]
+    prompts = [usage.prompt_tokens for usage in used]
+    completions = [usage.completion_tokens for usage in used]
+    costs = [usage.cost_usd for usage in used]
+    known = Usage(_known_sum(prompts), _known_sum(completions), _known_cost(costs))
+    unanswered = sum(usage.unanswered or 0 for usage in used)
+    return Cost(
+        calls=len(used),
+        prompt_tokens=None if unanswered or None in prompts else known.prompt_tokens,
+        completion_tokens=None if unanswered or None in completions else known.completion_tokens,
+        cost_usd=None if unanswered or None in costs else known.cost_usd,
+        told=known,
+        unanswered=unanswered,
+    )
+
+
+def _known_sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _known_cost(costs: Sequence[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return fsum(known) if known else None  # fsum: the same in any order

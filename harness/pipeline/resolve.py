@@ -1,0 +1,224 @@
+"""Names and options to plans: a task, its samples, a model, judges and their cached clients.
+
+All is found or built here, so that what can fail does so before the first call; nothing is asked.
+What comes after works on the plans alone, and knows neither workspace nor registry.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from harness import __version__
+from harness.core import Model, Response, Run
+from harness.errors import SpecError, StoreError
+from harness.implicitness.bins import with_options
+from harness.models.client.cached import CachedClient
+from harness.parts import digest
+from harness.pipeline.answer_modes import AnswerMode, with_mode
+from harness.pipeline.judge_setup import (
+    JudgeModelOptions,
+    JudgeSetup,
+    JudgeSource,
+    check_judges,
+    judge_name,
+    set_up_judges,
+    stored_setup,
+)
+from harness.pipeline.model_setup import TaskContext, build_model, resolved
+from harness.pipeline.plan import (
+    Plan,
+    check_templates,
+    chosen_variants,
+    decodings,
+    subsample,
+    variant_digest,
+)
+from harness.pipeline.records import samples_of, step_keys
+from harness.specs.models import Backend
+from harness.specs.tasks import TaskSpec
+from harness.storage.ledger import Ledger
+from harness.storage.runs import DataEntry, ModelEntry, RunFile, RunFolder, SampleRecord
+from harness.workspace import Workspace
+
+OWN_MODELS = JudgeModelOptions()
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What to run: a task, a model, judges, and what to leave out.
+
+    Models and judges are names, or objects that implement `core.Model` and `core.Judge`.
+    """
+
+    task: str
+    model: str | Model
+    judges: tuple[JudgeSource, ...] = ()
+    variants: tuple[str, ...] = ()
+    backend: Backend | None = None
+    judge_model: str | None = None
+    seed: int = 0
+    limit: int | None = None
+    is_self_judge_allowed: bool = False
+    answers: AnswerMode | None = None
+    table: str | None = None
+    scorer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A run ready to be answered and judged; nothing has been asked yet."""
+
+    plan: Plan
+    client: CachedClient
+    judges: tuple[JudgeSetup, ...]
+    file: RunFile
+    folder: RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan:
+    """An answered run and the judges that are to read it.
+
+    `task` says how to read the answers. `responses` are whole ones by key; where there is none,
+    a record holds all of its response.
+    """
+
+    file: RunFile
+    folder: RunFolder
+    task: TaskSpec
+    records: Sequence[SampleRecord]
+    responses: Mapping[str, Response]
+    judges: tuple[JudgeSetup, ...]
+
+
+def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
+    """The plan of a run: its task, samples, planned responses, model and judges."""
+    task = workspace.registry.task(options.task)
+    task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
+    variants = chosen_variants(task, options.variants, name=options.task)
+    _check_model(workspace, options)
+    judges = tuple({judge_name(one): one for one in options.judges or task.judges}.values())
+    check_judges(workspace, judges, task=task, name=options.task)
+    samples, data = workspace.samples(task.data)
+    chosen = subsample(samples, options.limit, seed=options.seed)
+    chosen, data = workspace.measured(chosen, data, task.implicitness)
+    context = TaskContext(options.task, task, samples, chosen)
+    model, task = _model(workspace, options, context)
+    prompts = workspace.registry.prompts
+    words = {v: variant_digest(task, v, prompts=prompts, name=options.task) for v in variants}
+    run = run_of(options, task, variants, identity=model.identity, data=data, prompts=digest(words))
+    plan = Plan(run, task, chosen, prompts, model.identity)
+    check_templates(plan)
+    asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)
+    setups = set_up_judges(workspace, judges, asking=asking, tested=model, samples=chosen)
+    file = RunFile(
+        digest=run.digest,
+        run=run,
+        task=task,
+        model=ModelEntry(model.name, model.kind, model.identity, model.revision),
+        data=data,
+        variants=words,
+        samples=len(chosen),
+        planned=len(plan.cells),
+        chance=task.chance,
+        version=__version__,
+    )
+    path = workspace.results / "runs" / options.task / model.name / run.digest[:16]
+    return RunPlan(plan, workspace.desk(model), setups, file, RunFolder(path))
+
+
+def resolve_stored(
+    workspace: Workspace,
+    folder: RunFolder,
+    judges: Sequence[JudgeSource],
+    *,
+    asking: JudgeModelOptions = OWN_MODELS,
+) -> JudgePlan:
+    """The plan of further judges of a stored run; the model under test is not loaded."""
+    file, records = folder.read(), folder.read_rows()
+    check_judges(workspace, judges, task=file.task, name=file.run.task)
+    ledger = Ledger(workspace.results / "calls" / file.model.name)
+    responses = stored_responses(ledger, records, file.task)
+    samples = samples_of(records)
+    setups = set_up_judges(workspace, judges, asking=asking, tested=file.model, samples=samples)
+    return JudgePlan(file, folder, file.task, records, responses, setups)
+
+
+def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
+    """The plan of reading a stored run anew, as its task and its judges read answers today."""
+    file, records = folder.read(), folder.read_rows()
+    today = workspace.registry.task(file.run.task)
+    task = structs.replace(file.task, postprocess=today.postprocess)
+    ledger = Ledger(workspace.results / "calls" / file.model.name)
+    responses = stored_responses(ledger, records, task)
+    samples = samples_of(records)
+    setups = tuple(stored_setup(workspace, entry, samples) for entry in file.judges)
+    return JudgePlan(file, folder, task, records, responses, setups)
+
+
+def run_of(
+    options: RunOptions,
+    task: TaskSpec,
+    variants: tuple[str, ...],
+    *,
+    identity: str,
+    data: DataEntry,
+    prompts: str,
+) -> Run:
+    """The run of some options; `prompts` is a digest of the words asked."""
+    return Run(
+        task=options.task,
+        variants=variants,
+        model=identity,
+        decodings=decodings(task),
+        seed=options.seed,
+        limit=options.limit,
+        prompts=prompts,
+        data=data.label,
+    )
+
+
+def _check_model(workspace: Workspace, options: RunOptions) -> None:
+    """Refuse a model without a sound YAML, or an object whose name does not suit a folder."""
+    if isinstance(options.model, str):
+        workspace.registry.model_spec(options.model, options.backend)
+    elif not _NAME.fullmatch(options.model.name):
+        raise SpecError(
+            f"model {options.model.name!r}: give it a name of letters, digits, dots, dashes, plus "
+            "signs and underscores that begins with a letter or digit"
+        )
+
+
+def _model(
+    workspace: Workspace, options: RunOptions, context: TaskContext
+) -> tuple[Model, TaskSpec]:
+    if not isinstance(options.model, str):
+        model = options.model
+        model.resolve()
+        return model, with_mode(context.task, model.modes, options.answers, model=model.name)
+    spec = workspace.registry.model_spec(options.model, options.backend)
+    model = build_model(workspace, options.model, spec, context)
+    task = with_mode(context.task, model.modes, options.answers, model=model.name)
+    return resolved(workspace, model, spec), task
+
+
+def stored_responses(
+    ledger: Ledger, records: Sequence[SampleRecord], task: TaskSpec
+) -> dict[str, Response]:
+    """The responses behind the records of a stored run; raises StoreError where one is lost."""
+    keys = step_keys(records)
+    responses = ledger.find(keys)
+    if lost := [key for key in keys if key not in responses]:
+        raise StoreError(
+            f"{len(lost)} responses of this run are not in the calls ledger (first: "
+            f"{lost[0][:12]}); copy its folder back, or repeat the run"
+        )
+    if gone := sorted({record.variant for record in records} - set(task.variants)):
+        raise StoreError(
+            f"the task no longer has the variants {', '.join(gone)} of this run; put them back "
+            "into its YAML"
+        )
+    return responses

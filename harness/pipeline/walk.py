@@ -1,0 +1,195 @@
+"""Planned responses to records, step by step, and records to the cases that judges read.
+
+Asks nothing itself: a caller says what a step asks, and how requests are answered.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from harness.core import Case, Judge, Request, Response
+from harness.parts import Failure, Message, Reason
+from harness.pipeline.answer_modes import decoding_label
+from harness.pipeline.plan import PlannedResponse, options
+from harness.specs.tasks import StepSpec, TaskSpec
+from harness.storage.runs import SampleRecord, StepRecord
+from harness.text.parsers import POSTPROCESSORS
+
+Call = tuple[Request, Response]
+"""A request and the response to it."""
+Ask = Callable[[PlannedResponse, StepSpec, Mapping[str, str]], Request]
+"""Gives the request of a step; the mapping holds the texts of the steps before it."""
+Answer = Callable[[Sequence[Request], int], Mapping[str, Response]]
+"""Gives the responses to the requests of a wave, by key; waves are counted from 0."""
+_NONE: Mapping[str, Response] = MappingProxyType({})
+
+
+def walk(
+    task: TaskSpec, planned: Sequence[PlannedResponse], *, ask: Ask, answer: Answer
+) -> list[list[Call]]:
+    """Take the steps of planned responses, all first steps, then all second ones.
+
+    A response ends at a step that has no answer. Returns the calls of each response.
+    """
+    calls: list[list[Call]] = [[] for _ in planned]
+    waves = max((len(task.variants[part.variant].steps) for part in planned), default=0)
+    for wave in range(waves):
+        asked: dict[int, Request] = {}
+        for place, part in enumerate(planned):
+            steps = task.variants[part.variant].steps
+            earlier = _earlier_texts(calls[place], task, part.variant)
+            if len(calls[place]) == wave < len(steps) and earlier is not None:
+                asked[place] = ask(part, steps[wave], earlier)
+        responses = answer(list(asked.values()), wave)
+        for place, request in asked.items():
+            calls[place].append((request, responses[request.key]))
+    return calls
+
+
+def _earlier_texts(calls: Sequence[Call], task: TaskSpec, variant: str) -> dict[str, str] | None:
+    """The texts that later steps may show; None where a step has no answer.
+
+    An unconditional step may fail: later steps do not show its answer.
+    """
+    ignored = {step.name for step in task.variants[variant].steps if step.is_unconditional}
+    needed = [(asked.step, response) for asked, response in calls if asked.step not in ignored]
+    texts = {
+        step: POSTPROCESSORS[task.postprocess](response.texts[0])
+        for step, response in needed
+        if response.texts
+    }
+    is_missing = any(response.failure for _, response in needed) or "" in texts.values()
+    return None if is_missing else texts
+
+
+def sample_record(planned: PlannedResponse, calls: Sequence[Call], task: TaskSpec) -> SampleRecord:
+    """The record of a planned response whose calls were made; no judge has read it yet."""
+    decoding = decoding_label(task, planned.decoding)
+    record = SampleRecord(planned.sample, planned.variant, decoding, steps=(), answer=None)
+    steps = [(asked.step, asked.messages, response) for asked, response in calls]
+    return _with_steps(record, steps, task)
+
+
+def rebuild(
+    record: SampleRecord, responses: Mapping[str, Response], task: TaskSpec
+) -> SampleRecord:
+    """A stored record made anew from its responses, as the task now reads them."""
+    steps = [(step.step, step.messages, responses[step.key]) for step in record.steps]
+    return _with_steps(record, steps, task)
+
+
+def _with_steps(
+    record: SampleRecord,
+    steps: Sequence[tuple[str, tuple[Message, ...], Response]],
+    task: TaskSpec,
+) -> SampleRecord:
+    responses = {response.key: response for _, _, response in steps}
+    served = {response.served for response in responses.values() if response.served}
+    record = replace(
+        record,
+        steps=tuple(_step_record(*step) for step in steps),
+        served="+".join(sorted(served)) or None,
+    )
+    case = case_of(record, task, responses=responses)
+    return replace(record, answer=_answer(case) if case else None)
+
+
+def _step_record(step: str, messages: tuple[Message, ...], response: Response) -> StepRecord:
+    failure = response.failure
+    return StepRecord(
+        step=step,
+        key=response.key,
+        messages=messages,
+        text=response.texts[0] if response.texts else None,
+        reason=failure.reason if failure else None,
+        note=failure.message if failure else "",
+        stop=response.stop,
+        choice_scores=response.choice_scores or (),
+        usage=response.usage,
+        detail=dict(sorted(response.detail.items())),
+    )
+
+
+def _response(step: StepRecord) -> Response:
+    """The response behind a step, as far as its record holds it: of several texts the first."""
+    is_text = step.reason is None and step.text is not None
+    return Response(
+        step.key,
+        texts=(step.text or "",) if is_text else None,
+        choice_scores=None if is_text or step.reason else step.choice_scores,
+        failure=Failure(step.reason, step.note) if step.reason else None,
+        stop=step.stop,
+        usage=step.usage,
+        detail=step.detail,
+    )
+
+
+def case_of(
+    record: SampleRecord,
+    task: TaskSpec,
+    *,
+    step: str | None = None,
+    responses: Mapping[str, Response] = _NONE,
+) -> Case | None:
+    """What a judge reads of a record, or of an earlier step; None where there is no such step.
+
+    Its response is the last step's, postprocessed, or the failure of the step that ended it.
+    `responses` are whole ones by key, for records of which a step had several texts.
+    """
+    specs = {spec.name: spec for spec in task.variants[record.variant].steps}
+    if step is not None and step not in specs:
+        return None
+    steps = record.steps if step is None else record.steps[: list(specs).index(step) + 1]
+    known = [responses.get(part.key) or _response(part) for part in steps]
+    unconditional = [
+        response
+        for part, response in zip(steps[:-1], known, strict=False)
+        if specs[part.step].is_unconditional
+    ]
+    place = "" if len(steps) == len(specs) else f"step {steps[-1].step}: "
+    return Case(
+        record.sample,
+        _postprocessed(known[-1], task, place=place),
+        block=f"{record.variant} {record.decoding}",
+        variant=record.variant,
+        options=options(task, record.variant, record.sample),
+        neutral=unconditional[0] if unconditional else None,
+    )
+
+
+def cases_of(
+    records: Sequence[SampleRecord],
+    task: TaskSpec,
+    *,
+    step: str | None,
+    responses: Mapping[str, Response] = _NONE,
+) -> dict[int, Case]:
+    """The cases of some records by their places; records without the step have none."""
+    cases = (case_of(record, task, step=step, responses=responses) for record in records)
+    return {place: case for place, case in enumerate(cases) if case is not None}
+
+
+def _postprocessed(response: Response, task: TaskSpec, *, place: str) -> Response:
+    """A response as judges see it; `place` begins the message of a failure."""
+    if (failure := response.failure) is not None:
+        return Response.failed(response.key, failure.reason, place + failure.message)
+    if response.texts is None:
+        return response
+    texts = tuple(POSTPROCESSORS[task.postprocess](text) for text in response.texts)
+    if not any(texts):
+        return Response.failed(response.key, Reason.EMPTY, f"{place}the answer is blank")
+    return replace(response, texts=texts)
+
+
+def _answer(case: Case) -> str | None:
+    """What the model answered: its text, or the likeliest choice, the first of equal ones."""
+    if case.response.texts:
+        return case.response.texts[0]
+    scores = [score.logprob for score in case.response.choice_scores or ()]
+    is_read = scores and len(scores) == len(case.options)
+    return case.options[scores.index(max(scores))].answer.strip() if is_read else None
+
+
+def questions(case: Case, judge: Judge) -> tuple[Request, ...]:
+    """What a judge asks about a case; nothing where there is no answer."""
+    return judge.ask(case.sample, case.response) if case.response.failure is None else ()

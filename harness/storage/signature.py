@@ -1,0 +1,166 @@
+"""Signatures, the recipes of scores in one line, to their fields and back, and to short names.
+
+A signature has eight fields, of which some have parts: task and prompts, data and limit, variant,
+model, decoding, judge, way of judging, version of the program.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from harness.errors import SpecError, StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRecipe:
+    """What a judge says of itself: its name with a digest, and its way of judging."""
+
+    judge: str
+    way: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The recipe that is printed so."""
+        judge, mark, way = text.partition("|")
+        if not (judge and mark and way) or "|" in way:
+            raise SpecError(f"recipe {text!r} of a judge: write it as name:digest|way")
+        return cls(judge, way)
+
+    def at(self, snapshot: str | None) -> str:
+        """The judge with the snapshot, or the name, of the model it asks, if that is known."""
+        return f"{self.judge}@{snapshot}" if snapshot else self.judge
+
+    def __str__(self) -> str:
+        """The recipe as run.json has it."""
+        return f"{self.judge}|{self.way}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """All that a score depends on.
+
+    `prompts` is a digest of the words a task asks in, `limit` the number of samples or `all`,
+    `kind` that of the model's back end, `repeats` the replies to one prompt, `judge` its recipe's
+    name and digest, then its model's snapshot, `version` and `harness` those of model and program.
+    """
+
+    task: str
+    prompts: str
+    data: str
+    limit: str
+    variant: str
+    model: str
+    kind: str
+    version: str
+    decoding: str
+    repeats: str
+    seed: str
+    judge: str
+    way: str
+    harness: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The signature that is printed so; raises StoreError for any other text."""
+        fields = text.split("|")
+        if len(fields) != 8:
+            raise StoreError(f"{text!r} is no signature; repeat the run to rebuild its scores")
+        words, data, variant, model, decoding, judge, way, harness = fields
+        drawn, repeats, seed = [*decoding.rsplit(",", 2), "", ""][:3]
+        task, _, prompts = words.rpartition(":")
+        label, _, limit = data.removeprefix("data:").rpartition(",")
+        name, _, built = model.partition(":")
+        kind, _, version = built.partition("@")
+        return cls(
+            *(task, prompts, label, limit, variant, name, kind, version),
+            *(drawn, repeats.removeprefix("n"), seed.removeprefix("s")),
+            *(judge, way, harness.removeprefix("v")),
+        )
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The eight fields by name, as they are printed."""
+        fields = {
+            "prompts": f"{self.task}:{self.prompts}",
+            "data": f"data:{self.data},{self.limit}",
+            "variant": self.variant,
+            "model": f"{self.model}:{self.kind}@{self.version}",
+            "decoding": f"{self.decoding},n{self.repeats},s{self.seed}",
+            "judge": self.judge,
+            "way": self.way,
+            "harness": f"v{self.harness}",
+        }
+        return {name: clean(field) for name, field in fields.items()}
+
+    @property
+    def recipe(self) -> JudgeRecipe:
+        """The judge and its way of judging."""
+        return JudgeRecipe(self.judge, self.way)
+
+    def without(self, *names: str) -> str:
+        """The signature as it is printed, some of its eight fields left out."""
+        return "|".join(field for name, field in self.fields.items() if name not in names)
+
+    def __str__(self) -> str:
+        """The signature in one line."""
+        return self.without()
+
+
+def clean(field: str) -> str:
+    """A field that ends neither itself nor the line: a server may name a snapshot as it likes."""
+    return re.sub(r"[|\s]", "_", field)
+
+
+MODEL: Final = "model"
+_CONTROL: Final = "samples of a control"
+_ALIKE: Final[Mapping[str, Sequence[str]]] = {
+    "kind": (MODEL,),
+    "version": (MODEL, "kind", _CONTROL),
+    "data": ("source",),
+    "prompts": ("variant", "decoding"),
+}
+"""A part is named only where it differs although these parts are alike."""
+
+
+def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
+    """A name for each signature, which is given with the source of its data.
+
+    The name of the model, then whatever is not alike in all of them; signatures that differ have
+    names that differ.
+    """
+    parts = {text: _parts(Signature.parse(text), source) for text, source in sources.items()}
+    keys = [key for key in next(iter(parts.values()), {}) if key != _CONTROL]
+    named = [key for key in keys if key == MODEL or _differs(key, list(parts.values()))]
+    return {text: ", ".join(own[key] for key in named) for text, own in parts.items()}
+
+
+def _differs(key: str, parts: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a part differs where all parts that it goes with are alike."""
+    pairs = {(tuple(own[name] for name in _ALIKE.get(key, ())), own[key]) for own in parts}
+    return len(pairs) > len({alike for alike, _ in pairs})
+
+
+def _parts(signature: Signature, source: str) -> dict[str, str]:
+    """The parts of a signature in words, in the order of a name."""
+    texts, _, scale = signature.data.partition("+")
+    limit = signature.limit
+    return {
+        MODEL: signature.model,
+        "kind": signature.kind,
+        "version": signature.version,
+        # A control is built with its samples, so that its version changes with them.
+        _CONTROL: signature.data if signature.kind == "scripted" else "",
+        "source": source,
+        "data": f"data {texts}",
+        "scale": scale,
+        "limit": "all samples" if limit == "all" else f"{limit} samples",
+        "variant": signature.variant,
+        "prompts": f"prompts {signature.prompts}",
+        "decoding": signature.decoding,
+        "repeats": f"n{signature.repeats}",
+        "seed": f"seed {signature.seed}",
+        "judge": signature.judge,
+        "way": signature.way,
+        "harness": f"v{signature.harness}",
+    }

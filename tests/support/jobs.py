@@ -1,0 +1,26 @@
+"""The commands run, judge and read as functions of a workspace."""
+
+from collections.abc import Sequence
+
+from harness.pipeline import execute
+from harness.pipeline.execute import RereadResult, RunResult
+from harness.pipeline.judge_setup import JudgeSource
+from harness.pipeline.resolve import RunOptions, resolve, resolve_reread, resolve_stored
+from harness.storage.runs import RunFolder
+from harness.workspace import Workspace
+
+
+def run(workspace: Workspace, options: RunOptions) -> RunResult:
+    """Answer, judge and score one task by one model."""
+    [result] = execute.run_each([resolve(workspace, options)])
+    return result
+
+
+def judge(workspace: Workspace, folder: RunFolder, names: Sequence[JudgeSource]) -> RunResult:
+    """Have further judges read a stored run."""
+    return execute.judge(resolve_stored(workspace, folder, names))
+
+
+def read(workspace: Workspace, folder: RunFolder) -> RereadResult:
+    """Read a stored run with today's parsers."""
+    return execute.reread(resolve_reread(workspace, folder))
