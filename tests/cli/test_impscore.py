@@ -111,7 +111,7 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
         (b'id,text\n1,Nice.\n2,"Yes, so"\n', "read as plain lines; --column NAME reads it as CSV"),
         (b"Yes, it is.\nNice.\nIt is cold.\n", ""),
         (b"Nice, so\n", ""),
-        (b"{so to say}\n", "correct the line, or give --format lines"),
+        (b"{so to say}\n", "object a line, or give --format lines"),
     ],
 )
 def test_what_stdin_may_have_been_meant_as_is_told(data: bytes, told: str, home: Toy) -> None:
