@@ -1,32 +1,48 @@
 """Names to files to specs to objects: the folders are the registry.
 
 `--model NAME` means configs/models/NAME.yaml, looked for in the user's home folder first. The
-kind of a spec picks its class here, and here alone are back ends and judges imported.
+kind of a spec picks its class from a table here, from an installed package, or from its `entry`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from msgspec import Struct, structs
 
 from harness.core import Judge, Model, Sample
 from harness.errors import SpecError, did_you_mean
+from harness.judges.custom import JudgeContext, SourcedJudge
 from harness.models.client.batch_api import BatchServer
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.pricing import Price, price_of
-from harness.specs import data, encoders, judges, models
+from harness.models.custom import ModelContext, SourcedModel
+from harness.specs import plugins
+from harness.specs.data import OverlaySpec, SourceSpec
+from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.hosted import PricesSpec
-from harness.specs.implicitness import RecipeSpec
+from harness.specs.implicitness import PythonScorerSpec, RecipeSpec, ScorerSpec
 from harness.specs.imports import MapSpec
-from harness.specs.models import Backend, rebacked
+from harness.specs.judges import JudgeSpec
+from harness.specs.models import (
+    Backend,
+    HostedSpec,
+    LabellingSpec,
+    ModelSpec,
+    OpenAISpec,
+    rebacked,
+)
+from harness.specs.plugins import Extension
 from harness.specs.published import GoldenSpec
-from harness.specs.schema import load_spec, read_yaml
+from harness.specs.schema import kinds_of, load_spec, read_yaml
+from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
 from harness.specs.transforms import BuildSpec, PerturbationSpec
 from harness.text.prompts import Prompts
 
 if TYPE_CHECKING:
+    from harness.implicitness.bins import TextScorer
     from harness.implicitness.scorer import Scorer
     from harness.models.encoders.encoders import Encoder
 
@@ -43,19 +59,64 @@ Section = Literal[
     "configs/scorers",
     "configs/tables",
 ]
-READERS = {
-    "emphasized_talk": "harness.data.readers.emphasized_talk",
-    "hu2022": "harness.data.readers.hu2022",
-    "labelled_table": "harness.data.readers.labelled_table",
-    "ludwig": "harness.data.readers.ludwig",
-    "intent_resolution": "harness.data.readers.intent_resolution",
-    "topical_chat": "harness.data.readers.topical_chat",
-    "samples_jsonl": "harness.data.readers.samples_jsonl",
+SPECS: Mapping[Section, Any] = {
+    "tasks": TaskSpec,
+    "configs/builds": BuildSpec,
+    "configs/data": SourceSpec,
+    "configs/golden": GoldenSpec,
+    "configs/imports": MapSpec,
+    "configs/judges": JudgeSpec,
+    "configs/models": ModelSpec,
+    "configs/perturbations": PerturbationSpec,
+    "configs/recipes": RecipeSpec,
+    "configs/scorers": ScorerSpec,
+    "configs/tables": TableSpec,
 }
+BY_PATH: frozenset[Section] = frozenset({"configs/imports", "configs/recipes", "configs/tables"})
+"""Sections whose files may also be named by a path; what runs code is named by its home alone."""
+MODELS = {
+    "anthropic": "harness.models.anthropic.model:AnthropicModel",
+    "openai": "harness.models.openai.model:OpenAIModel",
+    "scripted": "harness.models.scripted:ScriptedModel",
+    "transformers": "harness.models.local.transformers_lm:TransformersModel",
+    "vllm": "harness.models.local.vllm_model:VllmModel",
+}
+JUDGES = {
+    "bertscore": "harness.judges.bertscore:BertScoreJudge",
+    "contrast": "harness.judges.contrast:ContrastJudge",
+    "cosine": "harness.judges.cosine:CosineJudge",
+    "gold": "harness.judges.gold:GoldJudge",
+    "preference": "harness.judges.preference:PreferenceJudge",
+    "rating": "harness.judges.rating:RatingJudge",
+    "stated": "harness.judges.rating:StatedJudge",
+}
+READERS = {
+    "emphasized_talk": "harness.data.readers.emphasized_talk:read",
+    "hu2022": "harness.data.readers.hu2022:read",
+    "intent_resolution": "harness.data.readers.intent_resolution:read",
+    "labelled_table": "harness.data.readers.labelled_table:read",
+    "ludwig": "harness.data.readers.ludwig:read",
+    "samples_jsonl": "harness.data.readers.samples_jsonl:read",
+    "topical_chat": "harness.data.readers.topical_chat:read",
+}
+BATCHES = {
+    "anthropic": "harness.models.anthropic.batches:AnthropicBatches",
+    "openai": "harness.models.openai.batches:OpenAIBatches",
+}
+KINDS: Mapping[plugins.Group, Mapping[str, str]] = {
+    "harness.models": MODELS,
+    "harness.judges": JUDGES,
+    "harness.readers": READERS,
+}
+EXTENDED: Mapping[Section, plugins.Group] = {
+    "configs/models": "harness.models",
+    "configs/judges": "harness.judges",
+}
+Reader = Callable[[Sequence[Path], OverlaySpec | None], list[Sample]]
 
 
 def shipped_home() -> Path:
-    """The folder that tasks/, configs/ and prompts/ ship in: the wheel's, or the checkout."""
+    """Return the folder of the shipped tasks/, configs/ and prompts/: the wheel's or checkout's."""
     package = Path(__file__).parent
     packed = package / "_home"
     return packed if packed.is_dir() else package.parent
@@ -79,12 +140,17 @@ class Registry:
         return Prompts([*packs, *(home / "prompts" for home in self.homes)])
 
     def names(self, section: Section) -> list[str]:
-        """Every name of a section, sorted."""
+        """List every name of a section, sorted."""
         found = {path.stem for home in self.homes for path in (home / section).glob("*.yaml")}
         return sorted(found)
 
     def file(self, section: Section, name: str) -> Path:
-        """The YAML file of a name; an unknown one is an error that names the nearest."""
+        """Find the YAML file of a name; an unknown one is an error that names the nearest.
+
+        In sections BY_PATH the name may be the path of a YAML file.
+        """
+        if section in BY_PATH and name.endswith((".yaml", ".yml")):
+            return Path(name).expanduser()
         for home in self.homes:
             if name in {path.stem for path in (home / section).glob("*.yaml")}:
                 return home / section / f"{name}.yaml"
@@ -94,147 +160,136 @@ class Registry:
             f"no {word} {name!r} in {searched}{did_you_mean(name, self.names(section))}"
         )
 
-    def task(self, name: str) -> TaskSpec:
-        """The task of a name."""
-        path = self.file("tasks", name)
-        spec: TaskSpec = load_spec(read_yaml(path), TaskSpec, where=str(path))
-        if (reader := spec.data.reader) not in READERS:
-            raise SpecError(f"{path}: no reader {reader!r}{did_you_mean(reader, list(READERS))}")
-        for variant in spec.default_variants:
-            if variant not in spec.variants:
-                raise SpecError(
-                    f"{path}: default variant {variant!r} is not defined"
-                    f"{did_you_mean(variant, list(spec.variants))}"
-                )
+    @overload
+    def load(self, section: Literal["tasks"], name: str) -> TaskSpec: ...
+    @overload
+    def load(self, section: Literal["configs/builds"], name: str) -> BuildSpec: ...
+    @overload
+    def load(self, section: Literal["configs/data"], name: str) -> SourceSpec: ...
+    @overload
+    def load(self, section: Literal["configs/golden"], name: str) -> GoldenSpec: ...
+    @overload
+    def load(self, section: Literal["configs/imports"], name: str) -> MapSpec: ...
+    @overload
+    def load(self, section: Literal["configs/judges"], name: str) -> JudgeSpec: ...
+    @overload
+    def load(
+        self, section: Literal["configs/models"], name: str, backend: Backend | None = None
+    ) -> ModelSpec: ...
+    @overload
+    def load(self, section: Literal["configs/perturbations"], name: str) -> PerturbationSpec: ...
+    @overload
+    def load(self, section: Literal["configs/recipes"], name: str) -> RecipeSpec: ...
+    @overload
+    def load(self, section: Literal["configs/scorers"], name: str) -> ScorerSpec: ...
+    @overload
+    def load(self, section: Literal["configs/tables"], name: str) -> TableSpec: ...
+
+    def load(self, section: Section, name: str, backend: Backend | None = None) -> Struct:
+        """Return the spec of a name, checked; a local model's as run by another back end."""
+        path = self.file(section, name)
+        content = read_yaml(path)
+        if backend is not None:
+            content = rebacked(content, backend, where=path)
+        kind, spec_type = content.get("kind"), SPECS[section]
+        if section in EXTENDED and isinstance(kind, str) and kind not in kinds_of(spec_type):
+            known = kinds_of(spec_type)
+            added = plugins.plugin(EXTENDED[section], kind, known=known, where=str(path))
+            spec_type = plugins.spec_of(added, kind, where=str(path))
+        spec: Struct = load_spec(content, spec_type, where=str(path))
+        if isinstance(spec, TaskSpec):
+            _check_task(spec, path)
+        entry = content.get("entry", "") if kind == plugins.OWN else ""
+        if entry.partition(":")[0].endswith(".py"):  # counts from the YAML's folder
+            spec = structs.replace(spec, entry=str(path.parent / Path(entry).expanduser()))
         return spec
 
-    def source(self, name: str) -> data.SourceSpec:
-        """The data source of a name."""
-        path = self.file("configs/data", name)
-        spec: data.SourceSpec = load_spec(read_yaml(path), data.SourceSpec, where=str(path))
-        return spec
-
-    def build_spec(self, name: str) -> BuildSpec:
-        """The data-making job of a name."""
-        path = self.file("configs/builds", name)
-        spec: BuildSpec = load_spec(read_yaml(path), BuildSpec, where=str(path))
-        return spec
-
-    def golden(self, name: str) -> GoldenSpec:
-        """The published numbers of a paper or source."""
-        path = self.file("configs/golden", name)
-        spec: GoldenSpec = load_spec(read_yaml(path), GoldenSpec, where=str(path))
-        return spec
-
-    def import_map(self, name: str) -> MapSpec:
-        """The column map of a name, or of the path of a YAML file."""
-        is_path = name.endswith((".yaml", ".yml"))
-        path = Path(name) if is_path else self.file("configs/imports", name)
-        spec: MapSpec = load_spec(read_yaml(path), MapSpec, where=str(path))
-        return spec
-
-    def perturbation_spec(self, name: str) -> PerturbationSpec:
-        """The perturbation of a name."""
-        path = self.file("configs/perturbations", name)
-        spec: PerturbationSpec = load_spec(read_yaml(path), PerturbationSpec, where=str(path))
-        return spec
-
-    def overlay(self, name: str) -> data.OverlaySpec:
-        """The corrections that a task names, as a path below tasks/."""
+    def overlay(self, name: str) -> OverlaySpec:
+        """Return the corrections that a task names, as a path below tasks/."""
         path = self.resource(name)
-        spec: data.OverlaySpec = load_spec(read_yaml(path), data.OverlaySpec, where=str(path))
+        spec: OverlaySpec = load_spec(read_yaml(path), OverlaySpec, where=str(path))
         return spec
 
     def resource(self, name: str) -> Path:
-        """A file that a task names, as a path below tasks/."""
-        found = next(
-            (h / "tasks" / name for h in self.homes if (h / "tasks" / name).is_file()), None
-        )
+        """Find a file that a task names, as a path below tasks/."""
+        places = (home / "tasks" / name for home in self.homes)
+        found = next((path for path in places if path.is_file()), None)
         if found is None:
             raise SpecError(f"tasks/{name} is in none of {', '.join(map(str, self.homes))}")
         return found
 
-    def model_spec(self, name: str, backend: Backend | None = None) -> models.ModelSpec:
-        """The model of a name, run by another back end where one is asked for."""
-        path = self.file("configs/models", name)
-        content = read_yaml(path)
-        if backend is not None:
-            content = rebacked(content, backend, where=path)
-        spec: models.ModelSpec = load_spec(content, models.ModelSpec, where=str(path))
-        return spec
-
-    def judge_spec(self, name: str) -> judges.JudgeSpec:
-        """The judge of a name."""
-        path = self.file("configs/judges", name)
-        spec: judges.JudgeSpec = load_spec(read_yaml(path), judges.JudgeSpec, where=str(path))
-        return spec
-
     def model(
         self,
         name: str,
-        spec: models.ModelSpec,
+        spec: ModelSpec,
         *,
         task: TaskSpec | None = None,
         samples: Sequence[Sample] = (),
     ) -> Model:
-        """The model of a spec; controls are built with the task and its samples."""
-        match spec:
-            case models.ScriptedSpec(policy=policy):
-                from harness.models.scripted import control
+        """Build the model of a spec; controls are built with the task and its samples."""
+        if isinstance(spec, LabellingSpec):
+            raise SpecError(
+                f"model {name} gives texts the labels of a task and writes nothing; name one "
+                "that answers prompts"
+            )
+        where, context = f"model {name}", ModelContext(self.environ, self.cache, task, samples)
+        made_by = _made_by("harness.models", spec, where=where)
+        model: Model = plugins.build(made_by, name, spec, context, protocol=Model, where=where)
+        return SourcedModel(name, _kind(spec), model, made_by) if made_by.source else model
 
-                sources, variants = (task.controls, task.variants) if task else ({}, {})
-                layouts = {n: spec.choice for n, spec in variants.items() if spec.choice}
-                return control(name, policy, sources=sources, samples=samples, layouts=layouts)
-            case models.OpenAISpec():
-                from harness.models.openai.model import OpenAIModel
+    def judge(self, name: str, spec: JudgeSpec, *, identity: str | None) -> Judge:
+        """Build the judge of a spec; `identity` is that of its model, None where it asks none."""
+        where, context = f"judge {name}", JudgeContext(self.prompts, self.encoder, identity)
+        made_by = _made_by("harness.judges", spec, where=where)
+        judge: Judge = plugins.build(made_by, name, spec, context, protocol=Judge, where=where)
+        return SourcedJudge(name, judge, made_by) if made_by.source else judge
 
-                return OpenAIModel(name, spec, self.environ)
-            case models.TransformersSpec():
-                from harness.models.local.transformers_lm import TransformersModel
+    def reader(self, name: str) -> Extension:
+        """Find the reader of a name, of `file.py:function` below tasks/, or of module:function."""
+        where = f"reader {name}"
+        if name in READERS:
+            return plugins.shipped(READERS[name])
+        if ":" not in name:
+            return plugins.plugin("harness.readers", name, known=READERS, where=where)
+        place, _, function = name.rpartition(":")
+        path = str(self.resource(place)) if place.endswith(".py") else place
+        return plugins.own_entry(f"{path}:{function}", Path(), where=where)
 
-                return TransformersModel(name, spec, self.cache / "checkpoints")
-            case models.VllmSpec():
-                from harness.models.local.vllm_model import VllmModel
-
-                return VllmModel(name, spec, self.cache / "checkpoints")
-            case models.AnthropicSpec():
-                from harness.models.anthropic.model import AnthropicModel
-
-                return AnthropicModel(name, spec, self.environ)
-            case models.SklearnSpec() | models.ClassifierSpec() | models.ModerationSpec():
-                raise SpecError(
-                    f"model {name} gives texts the labels of a task and writes nothing; name one "
-                    "that answers prompts"
-                )
+    def read(self, reader: str, files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
+        """Read the samples of some files, by the reader of a name."""
+        found = self.reader(reader)
+        read: Reader = found.value
+        if not found.source:
+            return read(files, overlay)
+        with plugins.foreign_code(f"reader {reader}"):
+            samples = list(read(files, overlay))
+            if wrong := [part for part in samples if not isinstance(part, Sample)]:
+                raise TypeError(f"gives {wrong[0]!r}, which is no harness.core.Sample")
+        return samples
 
     def batch_server(self, model: Model) -> BatchServer:
-        """Where a hosted model is asked in batches."""
-        from harness.models.anthropic.batches import AnthropicBatches
-        from harness.models.anthropic.model import AnthropicModel
-        from harness.models.openai.batches import OpenAIBatches
-        from harness.models.openai.model import OpenAIModel
+        """Return the batches API of a hosted model."""
+        if model.kind not in BATCHES:
+            raise SpecError(
+                f"--batch: model {model.name} of kind {model.kind} is not asked in batches; "
+                "answer without --batch, then have `harness judge RUN --batch` judge in batches"
+            )
+        server: BatchServer = plugins.shipped(BATCHES[model.kind]).value(model)
+        return server
 
-        match model:
-            case OpenAIModel():
-                return OpenAIBatches(model)
-            case AnthropicModel():
-                return AnthropicBatches(model)
-            case _:
-                raise SpecError(
-                    f"--batch: model {model.name} of kind {model.kind} is not asked in batches; "
-                    "answer without --batch, then have `harness judge RUN --batch` judge in batches"
-                )
+    def hosted(self, name: str) -> HostedSpec | None:
+        """Return the spec of a hosted model; None for another."""
+        spec = self.load("configs/models", name)
+        return spec if isinstance(spec, HostedSpec) else None
 
     def check_key(self, name: str) -> None:
         """Refuse a hosted model whose key the environment lacks."""
-        spec = self.model_spec(name)
-        if isinstance(spec, models.HostedSpec):
+        if spec := self.hosted(name):
             _ = Endpoint.of(spec, self.environ, name=name).key
 
     def price(self, name: str) -> Price | None:
-        """What the tokens of a hosted model cost; null where no price is known."""
-        spec = self.model_spec(name)
-        if not isinstance(spec, models.HostedSpec):
+        """Return what the tokens of a hosted model cost; None where no price is known."""
+        if (spec := self.hosted(name)) is None:
             return None
         beside = _room_beside(spec)
         for home in self.homes:
@@ -245,59 +300,12 @@ class Registry:
         return None
 
     def priced_as(self, name: str) -> str | None:
-        """What prices.yaml calls a hosted model; null for another."""
-        spec = self.model_spec(name)
-        return spec.model if isinstance(spec, models.HostedSpec) else None
-
-    def has_key(self, name: str) -> bool:
-        """Whether a model is asked with a key, as those are that cost money."""
-        spec = self.model_spec(name)
-        return isinstance(spec, models.HostedSpec) and spec.key_env is not None
-
-    def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
-        """The judge of a spec; `identity` is that of its judge model, null where it asks none."""
-        match spec:
-            case judges.PreferenceSpec():
-                from harness.judges.preference import PreferenceJudge
-
-                return PreferenceJudge(
-                    name, spec, prompts=self.prompts, model=_known(identity, judge=name)
-                )
-            case judges.RatingSpec():
-                from harness.judges.rating import RatingJudge
-
-                return RatingJudge(
-                    name, spec, prompts=self.prompts, model=_known(identity, judge=name)
-                )
-            case judges.StatedSpec():
-                from harness.judges.rating import StatedJudge
-
-                return StatedJudge(name, spec)
-            case judges.CosineSpec(encoder=encoders.HostedEncoderSpec()):
-                from harness.judges.cosine import CosineJudge, Hosted
-
-                return CosineJudge(name, spec, Hosted(_known(identity, judge=name)))
-            case judges.CosineSpec():
-                from harness.judges.cosine import CosineJudge
-
-                # mypy does not take HostedEncoderSpec, matched above, out of the union.
-                local: encoders.LocalEncoderSpec = spec.encoder  # type: ignore[assignment]
-                return CosineJudge(name, spec, self.encoder(local))
-            case judges.BertScoreSpec():
-                from harness.judges.bertscore import BertScoreJudge
-
-                return BertScoreJudge(name, spec)
-            case judges.ContrastSpec():
-                from harness.judges.contrast import ContrastJudge
-
-                return ContrastJudge(name, spec, self.encoder(spec.encoder))
-            case judges.GoldSpec():
-                from harness.judges.gold import GoldJudge
-
-                return GoldJudge(name, spec)
+        """Return what prices.yaml calls a hosted model; None for another."""
+        spec = self.hosted(name)
+        return spec.model if spec else None
 
     def scorer(self, name: str) -> "Scorer":
-        """The scorer of implicitness of a name, or of the path of its files."""
+        """Open the scorer of implicitness of a name, or of the path of its files."""
         from harness.implicitness.open import open_scorer
 
         return open_scorer(
@@ -307,40 +315,59 @@ class Registry:
             cache=self.cache / "trained_on",
         )
 
-    def recipe(self, name: str) -> tuple[str, RecipeSpec]:
-        """The recipe of a name, or of the path of its YAML, and the name it goes by."""
-        is_path = Path(name).suffix in (".yaml", ".yml")
-        path = Path(name).expanduser() if is_path else self.file("configs/recipes", name)
-        spec: RecipeSpec = load_spec(read_yaml(path), RecipeSpec, where=str(path))
-        return path.stem, spec
+    def text_scorer(self, name: str) -> "TextScorer":
+        """Open the scorer of a task's texts, which may be one of the user's own."""
+        from harness.implicitness.custom import OwnScorer, ScoresTexts
 
-    def encoder(self, spec: encoders.LocalEncoderSpec) -> "Encoder":
-        """The encoder of a spec: one of each kind and setting in a process."""
+        spec = self.load("configs/scorers", name) if name in self.names("configs/scorers") else None
+        if not isinstance(spec, PythonScorerSpec):
+            return self.scorer(name)
+        where, context = f"scorer {name}", ModelContext(self.environ, self.cache)
+        made_by = plugins.own_entry(spec.entry, Path(), where=where)
+        scorer: ScoresTexts = plugins.build(
+            made_by, name, spec, context, protocol=ScoresTexts, where=where
+        )
+        return OwnScorer(name, spec, scorer, made_by)
+
+    def encoder(self, spec: LocalEncoderSpec) -> "Encoder":
+        """Return the encoder of a spec: one of each kind and setting in a process."""
         from harness.models.encoders.factory import encoder_of
 
         return encoder_of(spec)
 
-    def read(
-        self, reader: str, files: Sequence[Path], overlay: data.OverlaySpec | None
-    ) -> list[Sample]:
-        """The samples of some files, by the reader of a name."""
-        samples: list[Sample] = import_module(READERS[reader]).read(files, overlay)
-        return samples
+
+def _made_by(group: plugins.Group, spec: Struct, *, where: str) -> Extension:
+    """The class of a spec: of this package, of the YAML's `entry`, or of an installed package."""
+    kind, known = _kind(spec), KINDS[group]
+    if kind == plugins.OWN:
+        return plugins.own_entry(str(structs.asdict(spec)["entry"]), Path(), where=where)
+    if kind in known:
+        return plugins.shipped(known[kind])
+    return plugins.plugin(group, kind, known=known, where=where)
 
 
-def _room_beside(spec: models.HostedSpec) -> int:
+def _kind(spec: Struct) -> str:
+    return str(type(spec).__struct_config__.tag)
+
+
+def _check_task(spec: TaskSpec, path: Path) -> None:
+    """Refuse a reader or a default variant that there is not."""
+    reader = spec.data.reader
+    known = [*READERS, *plugins.plugin_kinds("harness.readers")] if reader not in READERS else []
+    if known and reader not in known and ":" not in reader:
+        raise SpecError(f"{path}: no reader {reader!r}{did_you_mean(reader, known)}")
+    for variant in spec.default_variants:
+        if variant not in spec.variants:
+            raise SpecError(
+                f"{path}: default variant {variant!r} is not defined"
+                f"{did_you_mean(variant, list(spec.variants))}"
+            )
+
+
+def _room_beside(spec: HostedSpec) -> int:
     """The tokens a reply may have beside the most of its decoding."""
-    if isinstance(spec, models.OpenAISpec) and spec.api == "responses":
+    if isinstance(spec, OpenAISpec) and spec.api == "responses":
         from harness.models.openai.responses import LEAST_TOKENS
 
         return max(spec.reasoning_max_tokens, LEAST_TOKENS - 1)
     return spec.reasoning_max_tokens
-
-
-def _known(identity: str | None, *, judge: str) -> str:
-    """The identity of a judge's model, which a judge that asks cannot do without."""
-    if identity is None:
-        raise SpecError(
-            f"judge {judge} asks a model, and asked none when it read this run; judge again"
-        )
-    return identity

@@ -1,13 +1,13 @@
-"""Where a command finds its specs and data, and where it keeps what it makes.
+"""Where a command finds its specs and data, and where it keeps its results.
 
-Resolves a task's samples from the data folder, the fetched cache or our own sample set, and
-says which. Nothing here asks, judges or prints.
+Finds a task's samples in the data folder, the fetched cache or our own sample set, and says
+which. Nothing here asks, judges or prints.
 """
 
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -27,7 +27,6 @@ from harness.models.client.cached import CachedClient, CallPolicy, Progress
 from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec
-from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
 from harness.storage.ledger import Ledger
@@ -56,27 +55,28 @@ class Workspace:
         return self.terms.is_offline
 
     def desk(self, model: Model) -> CachedClient:
-        """The desk of a model: its calls ledger below the results folder, its price if known."""
+        """Open the cached client of a model, with its ledger of calls and its price, if known."""
         ledger, price = Ledger(self.results / "calls" / model.name), None
         if model.kind in HOSTED:
             price = self.registry.price(model.name)
-            if price is None and self.terms.budget and self.registry.has_key(model.name):
-                key = self.registry.priced_as(model.name)
+            spec = self.registry.hosted(model.name)
+            if price is None and self.terms.budget and spec and spec.key_env is not None:
                 raise SpecError(
-                    f"--budget: no price is known of model {model.name}; put it under {key!r} (the "
-                    "model of its YAML) into configs/prices.yaml of your own folder, or leave the "
-                    "budget out"
+                    f"--budget: no price is known of model {model.name}; put it under "
+                    f"{spec.model!r} (the model of its YAML) into configs/prices.yaml of your own "
+                    "folder, or leave the budget out"
                 )
         files = self._batches(model)
         if not self.terms.is_batch or self.is_offline:
-            _tell_of_batches(model.name, files)
+            if waiting := [part for part in files.read() if part.state != "collected"]:
+                _warn_of_waiting(model.name, len(waiting), sum(len(part.keys) for part in waiting))
             return CachedClient(model, ledger, self.progress, self.terms, price)
         server = self.registry.batch_server(model)
         batches = BatchModel(model, server, files=files, progress=self.progress)
         return CachedClient(batches, ledger, self.progress, self.terms, price, is_batch=True)
 
     def waiting(self, model: Model) -> frozenset[str]:
-        """The keys of a model's calls that were handed in as batches and are not collected yet."""
+        """Return the keys of a model's calls that are in batches not collected yet."""
         records = self._batches(model).read()
         return frozenset(key for part in records if part.state != "collected" for key in part.keys)
 
@@ -84,7 +84,7 @@ class Workspace:
         return BatchFiles(self.results / "calls" / model.name / "batches")
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
-        """The samples of a table that a classifier is trained on, and where they came from."""
+        """Read the samples of a table to train a classifier on; say where they came from."""
         is_file = self.data is not None and self.data.is_file()
         if not is_file and not table.train:
             raise DataError(
@@ -99,8 +99,8 @@ class Workspace:
         return labelled_table.read(files, table, spec.choices), entry
 
     def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
-        """A task's samples, or the choice samples it makes of them, and where they came from."""
-        table = self.table(spec.map) if spec.map else None
+        """Read a task's samples, or the choice samples made of them; say where they came from."""
+        table = self.registry.load("configs/tables", spec.map) if spec.map else None
         files = self._files(spec, table)
         is_sample = files is None
         if files is None:
@@ -112,6 +112,9 @@ class Workspace:
             files = [self.registry.resource(spec.sample)]
         overlay = None if is_sample else self._overlay(spec)
         entry = _entry(spec, files, overlay=overlay, is_sample=is_sample, table=table)
+        if not is_sample and (source := self.registry.reader(spec.reader).source):
+            label = digest((entry.label, source))[:8]  # a reader of one's own is part of the data
+            entry = replace(entry, label=label)
         if is_sample:
             samples = self.registry.read("samples_jsonl", files, None)
         else:
@@ -130,26 +133,19 @@ class Workspace:
     def measured(
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
     ) -> tuple[tuple[Sample, ...], DataEntry]:
-        """The samples with how implicit they are, and the data with what that was measured by."""
+        """Add to each sample its implicitness, and to the data the scorer that measured it."""
         return add_implicitness(samples, data, spec=spec, scorer=self._measure)
 
     def _measure(self, name: str) -> CachedScorer:
-        """The scorer of a name, which keeps what it measures."""
+        """The scorer of a name, with a cache of its scores."""
         return CachedScorer(
-            self.registry.scorer(name),
+            self.registry.text_scorer(name),
             self.registry.cache / MEASURES,
             lambda _, done, total: self.progress("implicitness", done, total),
         )
 
-    def table(self, name: str) -> TableSpec:
-        """The column map of a name, or of the path of a YAML file."""
-        is_path = name.endswith((".yaml", ".yml"))
-        path = Path(name) if is_path else self.registry.file("configs/tables", name)
-        spec: TableSpec = load_spec(read_yaml(path), TableSpec, where=str(path))
-        return spec
-
     def _files(self, spec: DataSpec, table: TableSpec | None) -> list[Path] | None:
-        """The files to read; null where only the sample set is at hand."""
+        """The files to read; None where only the sample set is at hand."""
         if table is None and not spec.files:
             return None  # a task of its sample set alone, wherever other data is
         if table is None:
@@ -167,25 +163,28 @@ class Workspace:
             return None
         below = folder / table.source
         named = [below / name for name in table.files]
-        found = named or sorted(path for path in below.iterdir() if is_table(path))
-        if not found:
+        paths = named or sorted(path for path in below.iterdir() if is_table(path))
+        if not paths:
             raise DataError(
                 f"{below}: no table in it (CSV, TSV, JSON lines or Parquet); put one there, or "
                 "name it with --data FILE"
             )
-        return found
+        return paths
 
     def _compare(self, entry: DataEntry, files: Sequence[Path]) -> None:
         """Warn of files that are not as they were released."""
         if entry.source not in self.registry.names("configs/data"):
             return
-        stated = {file.name: file.sha256 for file in self.registry.source(entry.source).files}
+        stated = {
+            file.name: file.sha256
+            for file in self.registry.load("configs/data", entry.source).files
+        }
         for (name, found), path in zip(entry.files.items(), files, strict=True):
             if (expected := stated.get(name)) not in (None, found):
-                _tell_of_change(path, found, expected, entry.source)
+                _warn_of_change(path, found, expected, entry.source)
 
     def _absent(self, spec: DataSpec) -> tuple[str, str, str]:
-        """What is missing, what stands in for it, and the remedies."""
+        """For the warning: what is missing, the path of the sample set, the remedies."""
         path = str(self.registry.resource(spec.sample))
         if spec.source not in self.registry.names("configs/data"):
             return "", path, "--data DIR"
@@ -198,7 +197,7 @@ class Workspace:
         return self.registry.overlay(spec.overlay)
 
     def _folder(self, source: str) -> Path | None:
-        """The data folder to read a source from; null where only the sample set is at hand."""
+        """The data folder to read a source from; None where only the sample set is at hand."""
         if self.data is not None:
             if self.data.is_file():
                 raise DataError(
@@ -214,29 +213,19 @@ class Workspace:
         if source not in self.registry.names("configs/data"):
             return None
         cached = self.registry.cache / "data"
-        is_fetched = is_complete(source, self.registry.source(source), cached)
+        is_fetched = is_complete(source, self.registry.load("configs/data", source), cached)
         return cached if is_fetched else None
 
 
-def _tell_of_batches(model: str, files: BatchFiles) -> None:
+@cache
+def _warn_of_waiting(model: str, batches: int, requests: int) -> None:
     """Warn, once a process, of batches that are paid for and not collected yet."""
-    if waiting := [record for record in files.read() if record.state != "collected"]:
-        _tell_of_waiting(model, len(waiting), sum(len(record.keys) for record in waiting))
+    fact = "were handed in and not collected; the command that did so collects them, with --batch"
+    _log.warning("model %s: %d batches with %d requests %s", model, batches, requests, fact)
 
 
 @cache
-def _tell_of_waiting(model: str, batches: int, requests: int) -> None:
-    _log.warning(
-        "model %s: %d batches with %d requests were handed in and not collected; the command that "
-        "did so collects them, with --batch",
-        model,
-        batches,
-        requests,
-    )
-
-
-@cache
-def _tell_of_change(path: Path, found: str, expected: str, source: str) -> None:
+def _warn_of_change(path: Path, found: str, expected: str, source: str) -> None:
     """Warn, once a process, of a file that is not as it was released."""
     _log.warning(
         "%s is not the file as it was released (sha256 %s..., not %s...): "
@@ -259,7 +248,7 @@ def _entry(
     names = [path.name for path in files] if is_sample or table else spec.files
     found = {name: sha256(path) for name, path in zip(names, files, strict=True)}
     # A task that derives nothing and reads no table keeps the label it always had.
-    extra: list[object] = list(filter(None, [spec.derive]))
+    extra: list[object] = [spec.derive] if spec.derive else []
     if table and not is_sample:
         extra += [structs.replace(table, about="", files=(), train=()), spec.choices]
     version = digest((found, overlay, *extra))[:8]

@@ -49,9 +49,9 @@ def test_names_are_the_files_of_all_homes_sorted(toy: Toy, section: Section) -> 
 
 @pytest.mark.parametrize("name", shipped("tasks"))
 def test_a_shipped_task_names_judges_templates_and_samples_that_ship(name: str) -> None:
-    task = SHIPPED.task(name)
+    task = SHIPPED.load("tasks", name)
 
-    assert [SHIPPED.judge_spec(judge).about for judge in task.judges]
+    assert [SHIPPED.load("configs/judges", judge).about for judge in task.judges]
     assert SHIPPED.resource(task.data.sample).is_file()
     steps = [step for variant in task.variants.values() for step in variant.steps]
     assert all(SHIPPED.prompts.digest(step.template) for step in steps)
@@ -59,12 +59,12 @@ def test_a_shipped_task_names_judges_templates_and_samples_that_ship(name: str) 
 
 @pytest.mark.parametrize("name", shipped("configs/models"))
 def test_a_shipped_model_is_well_formed_and_says_what_it_is(name: str) -> None:
-    assert SHIPPED.model_spec(name).about
+    assert SHIPPED.load("configs/models", name).about
 
 
 @pytest.mark.parametrize("name", shipped("configs/judges"))
 def test_a_shipped_judge_is_well_formed_and_asks_a_model_that_ships(name: str) -> None:
-    spec = SHIPPED.judge_spec(name)
+    spec = SHIPPED.load("configs/judges", name)
 
     assert spec.about
     assert (asked_model(spec) or "oracle") in shipped("configs/models")
@@ -105,12 +105,12 @@ def test_a_judge_that_asks_is_not_built_without_its_model(toy: Toy, name: str) -
     registry = toy.space().registry
 
     with pytest.raises(SpecError, match=f"judge {name} asks a model, and asked none"):
-        registry.judge(name, registry.judge_spec(name), identity=None)
+        registry.judge(name, registry.load("configs/judges", name), identity=None)
 
 
 @pytest.mark.parametrize("name", shipped("configs/data"))
 def test_a_shipped_source_has_a_commit_and_digests(name: str) -> None:
-    spec = SHIPPED.source(name)
+    spec = SHIPPED.load("configs/data", name)
 
     assert len(spec.commit) == 40
     assert {len(file.sha256) for file in spec.files} == {64}
@@ -154,14 +154,14 @@ def test_a_prompt_pack_is_searched_before_the_homes(toy: Toy) -> None:
 
 
 def test_a_local_model_keeps_its_settings_under_another_back_end() -> None:
-    spec = SHIPPED.model_spec("mistral-7b-instruct", "transformers")
+    spec = SHIPPED.load("configs/models", "mistral-7b-instruct", "transformers")
 
     assert isinstance(spec, TransformersSpec)
     assert (spec.model, spec.dtype) == ("mistralai/Mistral-7B-Instruct-v0.2", "bfloat16")
 
 
 def test_a_local_model_behind_a_server_is_asked_under_its_own_name() -> None:
-    spec = SHIPPED.model_spec("mistral-7b-instruct", "server")
+    spec = SHIPPED.load("configs/models", "mistral-7b-instruct", "server")
 
     assert isinstance(spec, OpenAISpec)
     assert (spec.model, spec.key_env) == ("mistralai/Mistral-7B-Instruct-v0.2", None)
@@ -171,7 +171,7 @@ def test_a_local_model_behind_a_server_is_asked_under_its_own_name() -> None:
 def test_the_back_end_is_part_of_what_a_model_is(toy: Toy) -> None:
     registry = toy.space().registry
     backends: list[Backend | None] = ["server", "vllm", None]
-    specs = [registry.model_spec("tiny-random", backend) for backend in backends]
+    specs = [registry.load("configs/models", "tiny-random", backend) for backend in backends]
     models = [registry.model("tiny-random", spec) for spec in specs]
 
     assert [model.kind for model in models] == ["openai", "vllm", "transformers"]
@@ -247,7 +247,7 @@ def test_a_task_is_checked_when_it_is_read(toy: Toy, old: str, new: str, fact: s
     toy.edit("tasks/toy.yaml", old, new)
 
     with pytest.raises(SpecError, match=fact):
-        toy.space().registry.task("toy")
+        toy.space().registry.load("tasks", "toy")
 
 
 @pytest.mark.parametrize("name", ["samples/none.jsonl", "samples"])

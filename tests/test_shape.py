@@ -15,7 +15,7 @@ ORDER = (
 )
 """A package imports from those to its left alone."""
 WITHIN_MODELS = (
-    *("", "vectors", "extras", "identity", "boundary", "labels", "client", "openai"),
+    *("", "custom", "vectors", "extras", "identity", "boundary", "labels", "client", "openai"),
     *("anthropic", "local", "encoders", "scripted"),
 )
 HEAVY = {

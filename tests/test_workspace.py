@@ -20,7 +20,7 @@ def data_folder(toy: Toy, content: str) -> Workspace:
 
 
 def test_the_sample_set_stands_in_and_says_so(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
-    samples, entry = toy.space().samples(toy.space().registry.task("toy").data)
+    samples, entry = toy.space().samples(toy.space().registry.load("tasks", "toy").data)
 
     assert (len(samples), entry.mode) == (SAMPLES, "sample")
     assert entry.label.startswith("sample:")
@@ -31,7 +31,7 @@ def test_a_source_that_can_be_fetched_is_named_in_the_warning(
     toy: Toy, caplog: pytest.LogCaptureFixture
 ) -> None:
     space = toy.space()
-    space.samples(space.registry.task("intent_resolution").data)
+    space.samples(space.registry.load("tasks", "intent_resolution").data)
 
     assert "`harness data fetch intent_resolution`" in caplog.text
 
@@ -41,7 +41,7 @@ def test_a_data_folder_is_read_without_a_warning(
 ) -> None:
     space = data_folder(toy, "\n".join(lines(3)))
 
-    samples, entry = space.samples(space.registry.task("toy").data)
+    samples, entry = space.samples(space.registry.load("tasks", "toy").data)
 
     assert (len(samples), entry.mode, caplog.text) == (3, "released", "")
     assert list(entry.files) == ["toy.jsonl"]
@@ -56,7 +56,7 @@ def test_a_released_file_that_was_changed_is_told_of_once(
     space = data_folder(toy, "\n".join(lines(3)))
 
     for _ in range(2):
-        space.samples(space.registry.task("toy").data)
+        space.samples(space.registry.load("tasks", "toy").data)
 
     assert caplog.text.count("is not the file as it was released") == 1
     assert "`harness data fetch toys`" in caplog.text
@@ -64,12 +64,12 @@ def test_a_released_file_that_was_changed_is_told_of_once(
 
 def test_a_file_as_released_is_told_nothing_of(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
     space = data_folder(toy, "\n".join(lines(3)))
-    found = space.samples(space.registry.task("toy").data)[1].files["toy.jsonl"]
+    found = space.samples(space.registry.load("tasks", "toy").data)[1].files["toy.jsonl"]
     source = f"{{path: p, name: toy.jsonl, sha256: {found}}}"
     about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
     toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
 
-    space.samples(space.registry.task("toy").data)
+    space.samples(space.registry.load("tasks", "toy").data)
 
     assert caplog.text == ""
 
@@ -83,7 +83,7 @@ def test_a_file_in_a_folder_of_its_source_is_compared_too(
     space = data_folder(toy, "\n".join(lines(3)))
     (toy.folder / "data/toys/part").mkdir()
     (toy.folder / "data/toys/toy.jsonl").rename(toy.folder / "data/toys/part/toy.jsonl")
-    spec = structs.replace(space.registry.task("toy").data, files=("part/toy.jsonl",))
+    spec = structs.replace(space.registry.load("tasks", "toy").data, files=("part/toy.jsonl",))
 
     assert list(space.samples(spec)[1].files) == ["part/toy.jsonl"]
     assert "is not the file as it was released" in caplog.text
@@ -94,7 +94,7 @@ def test_choice_samples_are_made_of_a_sample_set_as_of_released_data(
     toy: Toy, is_sample: bool
 ) -> None:
     space = toy.space() if is_sample else data_folder(toy, "\n".join(lines()))
-    spec = space.registry.task("toy").data
+    spec = space.registry.load("tasks", "toy").data
     derived = structs.replace(
         spec, derive=ReferenceChoiceSpec(right="right", wrong="wrong", labels=("Yes", "No"))
     )
@@ -108,7 +108,7 @@ def test_choice_samples_are_made_of_a_sample_set_as_of_released_data(
 
 
 def test_how_choice_samples_are_made_is_in_the_label(toy: Toy) -> None:
-    space, spec = toy.space(), toy.space().registry.task("toy").data
+    space, spec = toy.space(), toy.space().registry.load("tasks", "toy").data
     ways = [
         ReferenceChoiceSpec(right=r, wrong=w, labels=("A", "B"))
         for r, w in [("right", "wrong"), ("wrong", "right")]
@@ -120,7 +120,7 @@ def test_how_choice_samples_are_made_is_in_the_label(toy: Toy) -> None:
 
 
 def test_the_label_follows_the_content_and_not_the_place(toy: Toy) -> None:
-    spec = toy.space().registry.task("toy").data
+    spec = toy.space().registry.load("tasks", "toy").data
     space = data_folder(toy, "\n".join(lines(3)))
     first = space.samples(spec)[1].label
     path = toy.folder / "data/toys/toy.jsonl"
@@ -144,7 +144,7 @@ def test_data_that_is_no_sample_set_is_refused(toy: Toy, content: str, fact: str
     space = data_folder(toy, content)
 
     with pytest.raises(DataError, match=fact):
-        space.samples(space.registry.task("toy").data)
+        space.samples(space.registry.load("tasks", "toy").data)
 
 
 def test_a_data_folder_without_the_source_is_refused_with_the_remedy(
@@ -153,12 +153,12 @@ def test_a_data_folder_without_the_source_is_refused_with_the_remedy(
     space = replace(toy.space(), data=tmp_path)
 
     with pytest.raises(DataError, match="no folder 'toys' in it; name a folder that has one"):
-        space.samples(space.registry.task("toy").data)
+        space.samples(space.registry.load("tasks", "toy").data)
 
 
 def test_an_overlay_is_looked_for_in_corrected_mode_alone(toy: Toy) -> None:
     space = data_folder(toy, "\n".join(lines(3)))
-    spec = structs.replace(space.registry.task("toy").data, overlay="overlays/none.yaml")
+    spec = structs.replace(space.registry.load("tasks", "toy").data, overlay="overlays/none.yaml")
 
     with pytest.raises(SpecError, match=r"tasks/overlays/none\.yaml is in none of"):
         space.samples(spec)

@@ -41,6 +41,11 @@ COMMANDS: Mapping[str, Entry] = {
     "verify": Entry("data:verify", "Recompute published numbers from their data."),
     "list": Entry("list_show:list_names", "List tasks, models, judges and other names."),
     "show": Entry("list_show:show", "Show the YAML file of a name, or a stored run."),
+    "schema": Entry("schema:schema", "Print the JSON schema of a kind of YAML file."),
+    "check judge": Entry("check:judge", "Try a judge on made-up answers."),
+    "check model": Entry("check:model", "Try a model on made-up prompts."),
+    "check reader": Entry("check:reader", "Try a reader on some files."),
+    "check scorer": Entry("check:scorer", "Try a scorer of implicitness on made-up texts."),
     "data list": Entry("data:list_sources", "List sources, licences and origins."),
     "data fetch": Entry("data:fetch", "Download sources and verify their checksums."),
     "data check": Entry("data:check", "Verify the checksums of files."),
@@ -55,6 +60,7 @@ COMMANDS: Mapping[str, Entry] = {
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
 }
 GROUPS: Mapping[str, Entry] = {
+    "check": Entry("", "Try a judge, model, reader or scorer of your own."),
     "data": Entry("", "List, download and check released data sets."),
     "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
     "export": Entry("", "Write rating sheets for people."),

@@ -43,9 +43,9 @@ def build(
     refuse_source(choice.output, choice.file)
     space = where.workspace(calling)
     registry = space.registry
-    spec = registry.build_spec(choice.name)
+    spec = registry.load("configs/builds", choice.name)
     samples = registry.read("samples_jsonl", [choice.file], None)
-    model_spec = registry.model_spec(choice.model, options.backend(choice.backend))
+    model_spec = registry.load("configs/models", choice.model, options.backend(choice.backend))
     model = registry.model(choice.model, model_spec, samples=samples)
     with space.desk(model) as desk:
         built = build_samples(

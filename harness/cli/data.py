@@ -25,7 +25,7 @@ Names = Annotated[
 def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
     """List the sources of data, their licences and origins."""
     registry = options.registry(home)
-    sources = {name: registry.source(name) for name in registry.names("configs/data")}
+    sources = {name: registry.load("configs/data", name) for name in registry.names("configs/data")}
     if is_json:
         echo_json(sources)
         return ExitCode.DONE
@@ -41,7 +41,7 @@ def fetch(names: Names = None, data: DataFolder = None, home: Home = HOME) -> in
 
     registry, folder = options.registry(home), _folder(data)
     for name in names or registry.names("configs/data"):
-        spec = registry.source(name)
+        spec = registry.load("configs/data", name)
         log(f"{name}: licence {spec.licence}; {spec.citation}")
         for path in fetch_source(name, spec, folder):
             echo(str(path))
@@ -60,7 +60,7 @@ def check(
     registry, folder = options.registry(home), _folder(options.data_folder(data))
     files: list[Checked] = []
     for name in names or registry.names("configs/data"):
-        files += check_source(name, registry.source(name), folder)
+        files += check_source(name, registry.load("configs/data", name), folder)
     if is_json:
         echo_json(files)
     else:
@@ -89,7 +89,7 @@ def verify(
 
     registry = options.registry(home)
     names = [paper] if paper else registry.names("configs/golden")
-    papers = {name: registry.golden(name) for name in names}
+    papers = {name: registry.load("configs/golden", name) for name in names}
     folder = _folder(options.data_folder(data))
     if data is not None and not any((folder / source).is_dir() for source in SOURCES):
         raise SpecError(

@@ -194,7 +194,8 @@ def train(
 
     refuse_file(choice.out)
     registry = options.registry(choice.home)
-    known, spec = registry.recipe(choice.recipe)
+    known = registry.file("configs/recipes", choice.recipe).stem
+    spec = registry.load("configs/recipes", choice.recipe)
     name = options.plain_name(name or known, option="--name")
     data = Data(choice.file.name, _training_pairs(choice.file, choice.group))
     encoder = registry.encoder(spec.encoder)
@@ -230,7 +231,8 @@ def ablate(
     file, out = choice.file, choice.out
     refuse_file(out)
     registry = options.registry(choice.home)
-    known, spec = registry.recipe(choice.recipe)
+    known = registry.file("configs/recipes", choice.recipe).stem
+    spec = registry.load("configs/recipes", choice.recipe)
     if not spec.split[2]:
         raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
     samples = _training_pairs(file, choice.group)

@@ -85,7 +85,7 @@ def perturb(
 
     name, home = choice.new_name(), choice.out or where.home
     space = where.workspace(calling)
-    spec = space.registry.task(choice.task)
+    spec = space.registry.load("tasks", choice.task)
     spec = with_options(spec, name=choice.task, table=where.table, scorer=None)
     specs = _chosen(space.registry, choice.method)
     model = _model(space.registry, specs, choice)
@@ -152,7 +152,7 @@ def _chosen(registry: "Registry", method: str | None) -> "dict[str, Perturbation
             continue
         members = [name for name in known if name.startswith(f"{one}_")]
         names = [one] if one in known or not members else members
-        found |= {name: registry.perturbation_spec(name) for name in names}
+        found |= {name: registry.load("configs/perturbations", name) for name in names}
     return found
 
 
@@ -163,7 +163,7 @@ def _without_model(
     from harness.specs.transforms import AskedSpec, WordNetSpec
     from harness.text.words import is_installed
 
-    specs = {name: registry.perturbation_spec(name) for name in known}
+    specs = {name: registry.load("configs/perturbations", name) for name in known}
     found = {name: spec for name, spec in specs.items() if not isinstance(spec, AskedSpec)}
     absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
     if absent and not is_installed():
@@ -186,7 +186,9 @@ def _model(
         return None
     if not asking:
         raise SpecError(f"--model {model}: none of these perturbations asks a model; leave it out")
-    return registry.model(model, registry.model_spec(model, options.backend(choice.backend)))
+    return registry.model(
+        model, registry.load("configs/models", model, options.backend(choice.backend))
+    )
 
 
 def _perturbed(

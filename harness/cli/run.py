@@ -100,7 +100,7 @@ def run(
 
     space = where.workspace(calling)
     if not choice.judge:
-        judges = ", ".join(space.registry.task(choice.task).judges)
+        judges = ", ".join(space.registry.load("tasks", choice.task).judges)
         log(f"judges of task {choice.task}: {judges} (choose others with --judge)")
     plans = [resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:

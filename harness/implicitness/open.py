@@ -23,7 +23,7 @@ from harness.implicitness.scorer import Scorer
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress, reported_chunks
 from harness.specs.encoders import LocalEncoderSpec
-from harness.specs.implicitness import HeadSpec, PublishedSpec, ScorerSpec
+from harness.specs.implicitness import HeadSpec, PublishedSpec, PythonScorerSpec, ScorerSpec
 from harness.specs.schema import load_spec, read_yaml
 from harness.storage.files import write_whole
 from harness.storage.tables import Table, detect_format, read_table
@@ -65,6 +65,8 @@ def _of_yaml(name: str, path: Path, *, encoders: Encoders, cache: Path) -> Score
             return published_scorer(name, spec, seen=seen)
         case PublishedSpec():
             return published_scorer(name, spec)
+        case PythonScorerSpec():
+            raise SpecError(f"scorer {name}: kind python scores the texts of tasks alone")
 
 
 def _head_file(head: str, path: Path) -> Path:

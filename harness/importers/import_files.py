@@ -7,6 +7,7 @@ count as missing. Files that come one by one make the same run as all at once.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -16,12 +17,13 @@ from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError
 from harness.importers import run as replay_run
 from harness.importers.answers import FileAnswers, FileNote, StoredAnswer
-from harness.importers.formats import column_map, hu2022, inspect_log, lm_eval_log, topical_chat
+from harness.importers.formats.inspect_log import ZIPPED
 from harness.importers.lookup import SampleLookup
 from harness.importers.run import KIND, Cells, ImportJob
 from harness.pipeline.execute import RunResult, judge
 from harness.pipeline.records import step_keys
 from harness.pipeline.resolve import resolve_stored
+from harness.specs import plugins
 from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
@@ -31,9 +33,17 @@ from harness.storage.tables import read_text
 from harness.workspace import Workspace
 
 # A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, lookup, spec). Those of
-# released data are named by the tasks they answer; logs of other harnesses answer any.
-LAYOUTS = {"rated_replies": topical_chat, "hu_choices": hu2022}
-LOGS = {"lm_eval": lm_eval_log, "inspect": inspect_log}
+# released data are named by the tasks they answer, as are those of entry points harness.importers;
+# logs of other harnesses answer any.
+LAYOUTS = {
+    "rated_replies": "harness.importers.formats.topical_chat",
+    "hu_choices": "harness.importers.formats.hu2022",
+}
+LOGS = {
+    "lm_eval": "harness.importers.formats.lm_eval_log",
+    "inspect": "harness.importers.formats.inspect_log",
+}
+COLUMN_MAP = "harness.importers.formats.column_map"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -110,8 +120,8 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
             f"--model {options.model!r}: give a name of letters, digits, dots, dashes, plus signs "
             "and underscores that begins with a letter or digit"
         )
-    task = space.registry.task(options.task)
-    spec = space.registry.import_map(options.map) if options.map else None
+    task = space.registry.load("tasks", options.task)
+    spec = space.registry.load("configs/imports", options.map) if options.map else None
     layouts = _layouts(task, options.task, spec)
     sources = [_source(path, layouts) for path in options.files]
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
@@ -157,12 +167,22 @@ def _stored(
 def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, ModuleType]:
     """The layouts a file may be in: that of a map, else those of the task and all logs."""
     if spec is not None:
-        return {spec.format: LOGS.get(spec.format, column_map)}
-    if unknown := [layout for layout in task.imports if layout not in LAYOUTS]:
-        raise SpecError(
-            f"task {name}: no layout {unknown[0]!r} in `imports`; known: {', '.join(LAYOUTS)}"
-        )
-    return {**{layout: LAYOUTS[layout] for layout in task.imports}, **LOGS}
+        return {spec.format: import_module(LOGS.get(spec.format, COLUMN_MAP))}
+    own = {layout: _layout(layout, task=name) for layout in task.imports}
+    return {**own, **{layout: import_module(module) for layout, module in LOGS.items()}}
+
+
+def _layout(name: str, *, task: str) -> ModuleType:
+    """The module of a layout that a task names: ours, or that of an installed package."""
+    if name in LAYOUTS:
+        return import_module(LAYOUTS[name])
+    where = f"task {task}: `imports`"
+    layout = plugins.plugin("harness.importers", name, known=LAYOUTS, where=where).value
+    members = ("LOOKS_FOR", "recognises", "read")
+    if lacking := [member for member in members if not hasattr(layout, member)]:
+        raise SpecError(f"{where}: layout {name!r} ({layout!r}) lacks {', '.join(lacking)}; add it")
+    module: ModuleType = layout
+    return module
 
 
 def _source(path: Path, layouts: Mapping[str, ModuleType]) -> _Source:
@@ -179,8 +199,8 @@ def _text(path: Path) -> str:
         raise DataError(f"{path}: a folder; name the files in it")
     if path.is_file():
         with path.open("rb") as file:
-            if file.read(len(inspect_log.ZIPPED)) == inspect_log.ZIPPED.encode("latin-1"):
-                return inspect_log.ZIPPED
+            if file.read(len(ZIPPED)) == ZIPPED.encode("latin-1"):
+                return ZIPPED
     return read_text(path)
 
 

@@ -5,15 +5,15 @@ does not cut or clean an answer: it reads the texts it is handed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core import Case, Request, Response, Sample, Verdict
+from harness.core import Case, Response, Verdict
 from harness.errors import SpecError
-from harness.judges.similarity import DECIMALS, answers_of, missing_verdict, reference_of
+from harness.judges.custom import ComputedJudge
+from harness.judges.similarity import DECIMALS, Compared, missing_verdict
 from harness.models.encoders.token_vectors import TokenEncoder, TokenVectors
 from harness.models.vectors import rising_batches
 from harness.parts import digest
@@ -25,7 +25,7 @@ Figures = NDArray[np.float64]
 Pair = tuple[int, int]
 
 
-class BertScoreJudge:
+class BertScoreJudge(ComputedJudge):
     """BERTScore F1 of an answer with each text of a reference, their mean or their maximum.
 
     Precision, recall and F1 as the bert-score package gives them for one pair at a time: 1 is
@@ -35,11 +35,11 @@ class BertScoreJudge:
     """
 
     metric = "mean_f1"
+    _spec: BertScoreSpec
 
     def __init__(self, name: str, spec: BertScoreSpec) -> None:
         """Judge under `name` as `spec` says; the model is loaded at the first case."""
-        self.name = name
-        self._spec = spec
+        super().__init__(name, spec)
         self._encoder = TokenEncoder(spec.encoder, spec.layer)
 
     @property
@@ -50,13 +50,10 @@ class BertScoreJudge:
         way = (spec.reference, spec.over, spec.has_idf, baseline)
         return f"{self.name}:{digest((way, self._encoder.digest))[:8]}|{self._encoder.name}"
 
-    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-        """No question: this judge computes."""
-        return ()
-
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
-        sides = [self._sides(case) for case in cases]
+        name = self._spec.reference
+        sides = [Compared.of(case, name, judge=self.name) for case in cases]
         answered = [
             (c.sample.id, side) for c, side in zip(cases, sides, strict=True) if side.answers
         ]
@@ -80,11 +77,6 @@ class BertScoreJudge:
             for case, side in zip(cases, sides, strict=True)
         ]
 
-    def _sides(self, case: Case) -> "_Sides":
-        """The texts compared; a sample without the reference is an error."""
-        references = reference_of(case.sample, self._spec.reference, judge=self.name)
-        return _Sides(answers_of(case.response), references)
-
     def _figures(
         self, texts: Sequence[str], documents: Sequence[int], pairs: Sequence[Pair]
     ) -> Figures:
@@ -106,7 +98,6 @@ class BertScoreJudge:
         return rescaled
 
     def _verdict(self, response: Response, found: Sequence[Sequence[Figures]]) -> Verdict:
-        """The verdict on one response, from the figures of each answer with each reference."""
         if why := missing_verdict(response):
             return Verdict(response.key, self.name, None, why.reason, note=why.message)
         over = np.mean if self._spec.over == "mean" else np.max
@@ -116,14 +107,6 @@ class BertScoreJudge:
         )
         detail = {"precision": precision, "recall": recall}
         return Verdict(response.key, self.name, f1, detail=detail)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """The answers that are not blank, and the references each is compared with."""
-
-    answers: tuple[str, ...]
-    references: tuple[str, ...]
 
 
 def token_weights(tokens: TokenVectors, documents: Sequence[int] | None) -> NDArray[np.float32]:

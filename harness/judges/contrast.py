@@ -10,27 +10,19 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import fsum
 
-from harness.core import Case, Request, Response, Sample, Verdict
+from harness.core import Case, Verdict
 from harness.data.derive import share_a_text
+from harness.judges.custom import ComputedJudge, JudgeContext
 from harness.judges.similarity import (
+    Compared,
     VectorOf,
-    answers_of,
     missing_verdict,
     nearest_cosine,
     preferred,
-    reference_of,
 )
 from harness.models.encoders.encoders import Encoder
 from harness.parts import Failure, Reason, digest
 from harness.specs.judges import ContrastSpec
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """The answers to a sample that are not blank, and the texts of its reference."""
-
-    answers: tuple[str, ...]
-    references: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -41,7 +33,7 @@ class _Tally:
     left_out: int = 0
 
 
-class ContrastJudge:
+class ContrastJudge(ComputedJudge):
     """The share of a response's pairs in which both answers go with their own references.
 
     A pair is two samples of one cluster, answered under the same variant and decoding. With s
@@ -55,7 +47,7 @@ class ContrastJudge:
 
     def __init__(self, name: str, spec: ContrastSpec, encoder: Encoder) -> None:
         """Judge under `name`, by the reference that `spec` names, in the space of `encoder`."""
-        self.name = name
+        super().__init__(name, spec)
         self._reference = spec.reference
         self._encoder = encoder
 
@@ -65,13 +57,14 @@ class ContrastJudge:
         changes = digest((self._reference, self._encoder.digest))
         return f"{self.name}:{changes[:8]}|{self._encoder.name}"
 
-    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-        """No question: this judge computes."""
-        return ()
+    @classmethod
+    def build(cls, name: str, spec: ContrastSpec, context: JudgeContext) -> "ContrastJudge":
+        """Build the judge of a spec, in the space of its encoder."""
+        return cls(name, spec, context.encoder(spec.encoder))
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
-        texts = [self._texts(case) for case in cases]
+        texts = [Compared.of(case, self._reference, judge=self.name) for case in cases]
         vectors = self._vectors(texts)
         tallies = [_Tally() for _ in cases]
         for one, other in _pairs(cases):
@@ -84,19 +77,13 @@ class ContrastJudge:
                 tallies[other].values.append(value)
         return [self._verdict(case, tally) for case, tally in zip(cases, tallies, strict=True)]
 
-    def _texts(self, case: Case) -> _Texts:
-        """The texts of a case; a sample without the reference is an error."""
-        references = reference_of(case.sample, self._reference, judge=self.name)
-        return _Texts(answers_of(case.response), references)
-
-    def _vectors(self, texts: Sequence[_Texts]) -> VectorOf:
+    def _vectors(self, texts: Sequence[Compared]) -> VectorOf:
         """The vector of every text, paired or not, so that one case shows that weights load."""
         every = [text for part in texts for text in (*part.answers, *part.references)]
         wanted = list(dict.fromkeys(every))
         return dict(zip(wanted, self._encoder.encode(wanted), strict=True))
 
     def _verdict(self, case: Case, tally: _Tally) -> Verdict:
-        """The verdict on one response."""
         why = missing_verdict(case.response) or _unpaired(case, tally)
         if why is not None:
             return Verdict(case.response.key, self.name, None, why.reason, note=why.message)
@@ -114,22 +101,21 @@ def _pairs(cases: Sequence[Case]) -> Iterator[tuple[int, int]]:
         yield from combinations(places, 2)
 
 
-def _value(one: _Texts, other: _Texts, vectors: VectorOf) -> float:
-    """The mean value of a pair over every two of its answers."""
+def _value(one: Compared, other: Compared, vectors: VectorOf) -> float:
     leans = [_lean(text, one, other, vectors=vectors) for text in one.answers]
     others = [_lean(text, other, one, vectors=vectors) for text in other.answers]
     found = [preferred(lean + counter) for lean in leans for counter in others]
     return fsum(found) / len(found)
 
 
-def _lean(answer: str, own: _Texts, other: _Texts, *, vectors: VectorOf) -> float:
+def _lean(answer: str, own: Compared, other: Compared, *, vectors: VectorOf) -> float:
     """How much nearer an answer is to its own reference than to the other's."""
     near = nearest_cosine(answer, own.references, vectors)
     return near - nearest_cosine(answer, other.references, vectors)
 
 
 def _unpaired(case: Case, tally: _Tally) -> Failure | None:
-    """Why a response has no pair; null where it has one."""
+    """Why a response has no pair; None where it has one."""
     if tally.values:
         return None
     if tally.left_out:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import Case, Request, Response, Sample, Verdict
+from harness.judges.custom import JudgeContext, served_by
 from harness.judges.similarity import (
     DECIMALS,
     VectorOf,
@@ -24,6 +25,7 @@ from harness.judges.similarity import (
 )
 from harness.models.encoders.encoders import Encoder
 from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
+from harness.specs.encoders import HostedEncoderSpec
 from harness.specs.judges import CosineSpec
 
 _EMBEDDING = Decoding(max_tokens=1)  # nothing is drawn; one is the least a decoding can say
@@ -77,6 +79,13 @@ class CosineJudge:
         self._prepend = spec.prepend
         self._step = spec.step
         self._encoder = encoder
+
+    @classmethod
+    def build(cls, name: str, spec: CosineSpec, context: JudgeContext) -> "CosineJudge":
+        """Build the judge of a spec; a hosted encoder needs the identity of its model."""
+        if isinstance(spec.encoder, HostedEncoderSpec):
+            return cls(name, spec, Hosted(context.asked_model(name)))
+        return cls(name, spec, context.encoder(spec.encoder))
 
     @property
     def recipe(self) -> str:
@@ -137,9 +146,8 @@ class CosineJudge:
         return dict(zip(wanted, self._encoder.encode(wanted), strict=True))
 
     def _verdict(self, case: Case, texts: _Texts, vectors: VectorOf) -> Verdict:
-        """The verdict on one response."""
-        served = "+".join(sorted({r.served for r in case.replies if r.served})) or None
-        key, why = case.response.key, missing_verdict(case.response) or _unheard(case.replies)
+        served = served_by(case.replies)
+        key, why = case.response.key, missing_verdict(case.response) or _lacks_vector(case.replies)
         if why is not None:
             return Verdict(key, self.name, None, why.reason, note=why.message, served=served)
         margins = [_margin(answer, texts, vectors) for answer in texts.answers]
@@ -152,7 +160,7 @@ class CosineJudge:
         )
 
 
-def _unheard(replies: Sequence[Response]) -> Failure | None:
+def _lacks_vector(replies: Sequence[Response]) -> Failure | None:
     """Why the first reply without a vector has none."""
     lost = next((reply for reply in replies if not reply.vectors), None)
     if lost is None:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum
 
-from harness.core import Case, Request, Response, Sample, Verdict
+from harness.core import Case, Response, Sample, Verdict
 from harness.data.choices import LABELS
+from harness.judges.custom import ComputedJudge
 from harness.parts import ChoiceScore, Option, Reason, digest
 from harness.specs.judges import GoldSpec
 from harness.text.parsers import choice_text, is_cut_no, is_refusal, option_number
 
 PLACE, LABELLED = "chosen_place_", ("chosen_label_", "prob_label_")
-
-
+"""How the names of details begin, by the place and by the label of what was chosen."""
 Normalised = Callable[[ChoiceScore, str, ChoiceScore | None], float | None]
 
 
@@ -36,7 +36,7 @@ class _Read:
         return indices.index(self.sample.choices.index(self.sample.gold or ""))
 
 
-class GoldJudge:
+class GoldJudge(ComputedJudge):
     """1 where the likeliest choice is the right one, 0 where it is not.
 
     Of choices that are equally likely each counts its share, so that a model to which all are
@@ -52,16 +52,12 @@ class GoldJudge:
     """
 
     metric = "accuracy"
+    _spec: GoldSpec
 
-    def __init__(self, name: str, spec: GoldSpec) -> None:
-        """Judge under `name`, by the normalisation that `spec` names."""
-        self.name = name
-        self._normalisation = spec.normalisation
-        self.recipe = f"{name}:{digest(spec.normalisation)[:8]}|{spec.normalisation}"
-
-    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-        """No question: this judge computes."""
-        return ()
+    @property
+    def recipe(self) -> str:
+        """Name, digest of the normalisation, and the normalisation, as signatures show them."""
+        return f"{self.name}:{digest(self._spec.normalisation)[:8]}|{self._spec.normalisation}"
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
@@ -81,7 +77,7 @@ class GoldJudge:
 
     def _scored(self, case: Case, read: _Read) -> Verdict:
         found = {name: _favoured(read, way) for name, way in NORMALISED.items()}
-        chosen = found.pop(self._normalisation)
+        chosen = found.pop(self._spec.normalisation)
         if chosen is None:
             return self._unknown(case)
         value, gold = chosen[read.gold], read.gold
@@ -110,13 +106,13 @@ class GoldJudge:
         return Verdict(case.response.key, self.name, value, detail=detail)
 
     def _unknown(self, case: Case) -> Verdict:
-        """The verdict where scores do not tell which choice is best by this normalisation."""
-        if self._normalisation == "pmi" and case.neutral and (why := case.neutral.failure):
+        """The verdict where no choice is known to be best by this normalisation."""
+        if self._spec.normalisation == "pmi" and case.neutral and (why := case.neutral.failure):
             return self._missing(case, why.reason, f"scored without the sample: {why.message}")
         if any(part.is_bound for part in case.response.choice_scores or ()):
             note = "the best of the choices may be one of which a bound alone is known"
             return self._missing(case, Reason.UNSUPPORTED, note)
-        return self._missing(case, Reason.UNSUPPORTED, f"no {self._normalisation} scores")
+        return self._missing(case, Reason.UNSUPPORTED, f"no {self._spec.normalisation} scores")
 
     def _missing(self, case: Case, reason: Reason, note: str) -> Verdict:
         return Verdict(case.response.key, self.name, None, reason, note=note)
@@ -140,16 +136,9 @@ def _written_place(response: Response, answers: Sequence[str]) -> int | Reason:
     return place
 
 
-def _raw(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float:
-    return score.logprob
-
-
-def _per_token(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
-    return score.logprob / score.tokens if score.tokens else None
-
-
-def _per_byte(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
-    return score.logprob / score.bytes if score.bytes else None
+def _pmi(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
+    # Less what is at most so much, it would be at least so much: neither a value nor a bound.
+    return score.logprob - neutral.logprob if neutral and not neutral.is_bound else None
 
 
 def _per_character(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
@@ -157,42 +146,34 @@ def _per_character(score: ChoiceScore, answer: str, neutral: ChoiceScore | None)
     return score.logprob / len(answer) if answer and score.bytes else None
 
 
-def _pmi(score: ChoiceScore, answer: str, neutral: ChoiceScore | None) -> float | None:
-    # Less what is at most so much, it would be at least so much: neither a value nor a bound.
-    return score.logprob - neutral.logprob if neutral and not neutral.is_bound else None
-
-
 NORMALISED: Mapping[str, Normalised] = {
-    "raw": _raw,
-    "per_token": _per_token,
-    "per_byte": _per_byte,
+    "raw": lambda score, answer, neutral: score.logprob,
+    "per_token": lambda score, *_: score.logprob / score.tokens if score.tokens else None,
+    "per_byte": lambda score, *_: score.logprob / score.bytes if score.bytes else None,
     "per_character": _per_character,
     "pmi": _pmi,
 }
 
 
 def _favoured(read: _Read, way: Normalised) -> list[float] | None:
-    """At each place 1 where the best choice stands, a share of it where there are several, else 0.
+    """Give each place its share of the best choice: 1, a part of it where several tie, or 0.
 
-    Null where a value is lacking, or where the best one may be one that is known by a bound.
+    None where a value is lacking, or where the best one may be one that is known by a bound.
     """
     neutral = read.neutral or (None,) * len(read.scores)
     values = [
         way(score, option.answer, other)
         for score, option, other in zip(read.scores, read.options, neutral, strict=True)
     ]
-    held = [value for value in values if value is not None]
-    if len(held) < len(values):
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
         return None
-    best = max(held)
-    is_best = [
-        value == best and not score.is_bound for value, score in zip(held, read.scores, strict=True)
-    ]
+    pairs = zip(known, read.scores, strict=True)
+    is_best = [value == max(known) and not score.is_bound for value, score in pairs]
     return [part / sum(is_best) for part in is_best] if any(is_best) else None
 
 
 def _probabilities(scores: Sequence[ChoiceScore]) -> list[float]:
-    """The probability of each choice, given that it is one of them."""
     most = max(score.logprob for score in scores)
     odds = [exp(score.logprob - most) for score in scores]
     return [part / fsum(odds) for part in odds]
@@ -207,7 +188,7 @@ def _chosen(sample: Sample, options: Sequence[Option], chosen: Sequence[float]) 
 def _by_label(
     sample: Sample, options: Sequence[Option], parts: Sequence[float], *, prefix: str
 ) -> dict[str, float]:
-    """What falls to each label, of what falls to each place."""
+    """Sum, for each label, what its places have."""
     labels, found = sample.references.get(LABELS, ()), dict[str, float]()
     for label in dict.fromkeys(labels):
         pairs = zip(options, parts, strict=True)

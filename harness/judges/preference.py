@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.errors import SpecError, did_you_mean
+from harness.judges.custom import AskingJudge, served_by
 from harness.parts import Decoding, Message, Reason, digest
 from harness.specs.judges import PreferenceSpec
 from harness.text.parsers import option_number
@@ -17,17 +17,15 @@ from harness.text.prompts import Prompts
 ACCEPT_FIRST, REJECT_FIRST = "accept-first", "reject-first"
 
 
-class PreferenceJudge:
+class PreferenceJudge(AskingJudge):
     """Two references, a judge model, and the number it answers with; 1 accept, 0 reject."""
 
     metric = "accuracy"
+    _spec: PreferenceSpec
 
     def __init__(self, name: str, spec: PreferenceSpec, *, prompts: Prompts, model: str) -> None:
         """Judge as `spec` says; `model` is the identity of the judge model."""
-        self.name = name
-        self._spec = spec
-        self._prompts = prompts
-        self._model = model
+        super().__init__(name, spec, prompts=prompts, model=model)
         changes = (spec.options, spec.step, spec.shows, spec.orders, spec.decoding)
         recipe = digest((changes, model, prompts.digest(spec.template)))
         self.recipe = f"{name}:{recipe[:8]}|{spec.orders}-order{'s' * (spec.orders == 'both')}"
@@ -58,27 +56,25 @@ class PreferenceJudge:
         return (Random(f"order:{sample.id}").choice(both),)  # noqa: S311 - no secret
 
     def _messages(self, sample: Sample, response: Response, *, order: str) -> tuple[Message, ...]:
-        options = self._reference(sample, "accept"), self._reference(sample, "reject")
-        first, second = options if order == ACCEPT_FIRST else options[::-1]
+        names = self._spec.options.accept, self._spec.options.reject
+        names = names if order == ACCEPT_FIRST else names[::-1]
+        first, second = (self._reference(sample, name)[0] for name in names)
         slots = {
             **sample.fields,
-            **{name: _first(sample, name, judge=self.name) for name in self._spec.shows},
+            **{name: self._reference(sample, name)[0] for name in self._spec.shows},
             "response": (response.texts or ("",))[0],
             "option_1": first,
             "option_2": second,
         }
         return self._prompts.render(self._spec.template, slots)
 
-    def _reference(self, sample: Sample, role: str) -> str:
-        return _first(sample, getattr(self._spec.options, role), judge=self.name)
-
     def _verdict(self, case: Case) -> Verdict:
-        orders, served = self._orders(case.sample), _served(case.replies)
+        orders, served = self._orders(case.sample), served_by(case.replies)
         chosen: list[int] = []
         for order, reply in zip(orders, case.replies, strict=True):
             number = _option(reply)
             if isinstance(number, Reason):
-                note = f"{order}: {_said(reply)}"
+                note = f"{order}: {_text_of(reply)}"
                 return Verdict(case.response.key, self.name, None, number, note=note, served=served)
             chosen.append(number)
         accepted = [
@@ -102,18 +98,5 @@ def _option(reply: Response) -> int | Reason:
     return Reason.TRUNCATED if isinstance(number, Reason) and reply.stop == "length" else number
 
 
-def _said(reply: Response) -> str:
+def _text_of(reply: Response) -> str:
     return reply.failure.message if reply.failure else (reply.texts or ("",))[0]
-
-
-def _served(replies: Sequence[Response]) -> str | None:
-    return "+".join(sorted({reply.served for reply in replies if reply.served})) or None
-
-
-def _first(sample: Sample, name: str, *, judge: str) -> str:
-    if not sample.references.get(name):
-        raise SpecError(
-            f"judge {judge} needs the reference {name!r}, which sample {sample.id} lacks"
-            f"{did_you_mean(name, list(sample.references))}"
-        )
-    return sample.references[name][0]

@@ -8,27 +8,25 @@ from collections.abc import Sequence
 from math import fsum
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.errors import SpecError, did_you_mean
+from harness.judges.custom import AskingJudge, ComputedJudge
 from harness.parts import Decoding, Message, Reason, digest
 from harness.specs.judges import RatingSpec, Scale, StatedSpec
 from harness.text.parsers import STATED, rating
 from harness.text.prompts import Prompts
 
 
-class RatingJudge:
+class RatingJudge(AskingJudge):
     """A rubric, a judge model, and the ratings it gives; of several answers the first is rated.
 
     `parsed_share` is the share of replies that could be read; one that was refused could not.
     """
 
     metric = "mean_rating"
+    _spec: RatingSpec
 
     def __init__(self, name: str, spec: RatingSpec, *, prompts: Prompts, model: str) -> None:
         """Judge as `spec` says; `model` is the identity of the judge model."""
-        self.name = name
-        self._spec = spec
-        self._prompts = prompts
-        self._model = model
+        super().__init__(name, spec, prompts=prompts, model=model)
         scale = spec.scale
         drawn = (spec.replies, spec.seed, spec.is_structured, spec.decoding)
         words = [prompts.digest(part) for part in (spec.template, *spec.slots.values())]
@@ -71,12 +69,7 @@ class RatingJudge:
 
     def _listed(self, sample: Sample, name: str) -> str:
         """The texts of a reference, one a line."""
-        if not sample.references.get(name):
-            raise SpecError(
-                f"judge {self.name} needs the reference {name!r}, which sample {sample.id} lacks"
-                f"{did_you_mean(name, list(sample.references))}"
-            )
-        return "\n".join(" ".join(text.split()) for text in sample.references[name])
+        return "\n".join(" ".join(text.split()) for text in self._reference(sample, name))
 
     def _verdict(self, case: Case) -> Verdict:
         [reply] = case.replies
@@ -108,23 +101,20 @@ def _schema(scale: Scale) -> dict[str, object]:
     }
 
 
-class StatedJudge:
+class StatedJudge(ComputedJudge):
     """The mean over a response's readable texts; `parsed_share` is the share of readable ones."""
 
     metric = "mean_rating"
 
-    def __init__(self, name: str, spec: StatedSpec) -> None:
-        """Read under `name`, on the scale and by the grammar that `spec` names."""
-        self.name = name
-        self._spec = spec
-        scale = spec.scale
-        changes = digest((scale, spec.scales, spec.reading))
-        ends = "by-variant" if spec.scales else f"{scale.low}-{scale.high}"
-        self.recipe = f"{name}:{changes[:8]}|{spec.reading}-{ends}"
+    _spec: StatedSpec
 
-    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
-        """No question: the response says it."""
-        return ()
+    @property
+    def recipe(self) -> str:
+        """Name, digest of scales and grammar, and both in words, as signatures show them."""
+        spec = self._spec
+        changes = digest((spec.scale, spec.scales, spec.reading))
+        ends = "by-variant" if spec.scales else f"{spec.scale.low}-{spec.scale.high}"
+        return f"{self.name}:{changes[:8]}|{spec.reading}-{ends}"
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
@@ -133,7 +123,6 @@ class StatedJudge:
         return [self._verdict(case.response, scale) for case, scale in pairs]
 
     def _verdict(self, response: Response, scale: Scale) -> Verdict:
-        """The verdict on one response; unparsed where none of its texts can be read."""
         if response.failure is not None:
             why = response.failure
             return Verdict(response.key, self.name, None, why.reason, note=why.message)

@@ -4,11 +4,12 @@ Blank texts are left out. Nothing here encodes: vectors are looked up by text.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core import Response, Sample
+from harness.core import Case, Response, Sample
 from harness.errors import SpecError
 from harness.parts import Failure, Reason
 
@@ -35,6 +36,19 @@ def reference_of(sample: Sample, name: str, *, judge: str) -> tuple[str, ...]:
     return texts
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The answers to a sample that are not blank, and the texts of its reference."""
+
+    answers: tuple[str, ...]
+    references: tuple[str, ...]
+
+    @classmethod
+    def of(cls, case: Case, reference: str, *, judge: str) -> "Compared":
+        """Take the texts of a case; a sample without the reference is an error."""
+        return cls(answers_of(case.response), reference_of(case.sample, reference, judge=judge))
+
+
 def nearest_cosine(text: str, others: Sequence[str], vectors: VectorOf) -> float:
     """The cosine of a text with the nearest of some others, from unit vectors."""
     row = vectors[text].astype(np.float64)
@@ -47,7 +61,7 @@ def preferred(margin: float) -> float:
 
 
 def missing_verdict(response: Response) -> Failure | None:
-    """Why a response has no text to compare; null where it has one."""
+    """Why a response has no text to compare; None where it has one."""
     if response.failure is not None:
         return response.failure
     if response.texts is None:

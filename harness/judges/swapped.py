@@ -1,8 +1,7 @@
-"""Any judge, made to read each answer under another sample of its cluster.
+"""Any judge, shown each answer under another sample of its cluster.
 
-What a judge makes of an answer then owes nothing to what the samples of a cluster differ in:
-its mean, less that of the judge as it is, tells how much it heeds that. Nothing is asked or
-computed here that the judge within does not ask or compute.
+Its verdicts then cannot depend on what the samples of a cluster differ in. The mean of the judge
+as it is, less its mean when swapped, shows how far it heeds that difference.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,16 +44,13 @@ class Swapped:
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case, in the order of the cases."""
-        swapped = {
-            place: replace(case, sample=self.partners[case.sample.id])
-            for place, case in enumerate(cases)
-            if case.sample.id in self.partners
-        }
-        verdicts = self.judge.read(list(swapped.values())) if swapped else []
-        found = dict(zip(swapped, verdicts, strict=True))
+        partners = [self.partners.get(case.sample.id) for case in cases]
+        pairs = zip(cases, partners, strict=True)
+        swapped = [replace(case, sample=partner) for case, partner in pairs if partner]
+        verdicts = iter(self.judge.read(swapped) if swapped else [])
         return [
-            replace(found[place], judge=self.name) if place in found else self._alone(case)
-            for place, case in enumerate(cases)
+            replace(next(verdicts), judge=self.name) if partner else self._alone(case)
+            for case, partner in zip(cases, partners, strict=True)
         ]
 
     def _alone(self, case: Case) -> Verdict:

@@ -11,7 +11,9 @@ from random import Random
 from harness.core import Request, Response, Sample
 from harness.data.choices import lay_out
 from harness.errors import SpecError, did_you_mean
+from harness.models.custom import ModelContext
 from harness.parts import ChoiceScore, Mode, Option, digest
+from harness.specs.models import ScriptedSpec
 from harness.specs.tasks import ChoiceSpec
 
 _CLUSTER = "cluster:"
@@ -29,6 +31,14 @@ class ScriptedModel:
     revision: str | None = None
     kind: str = "scripted"
     modes: frozenset[Mode] = frozenset(Mode)
+
+    @classmethod
+    def build(cls, name: str, spec: ScriptedSpec, context: ModelContext) -> "ScriptedModel":
+        """Build the control model of a task."""
+        task = context.task
+        sources, variants = (task.controls, task.variants) if task else ({}, {})
+        layouts = {n: spec.choice for n, spec in variants.items() if spec.choice}
+        return control(name, spec.policy, sources=sources, samples=context.samples, layouts=layouts)
 
     def resolve(self) -> None:
         """Do nothing: the identity is given."""

@@ -247,9 +247,11 @@ def check_tokens(workspace: Workspace, options: RunOptions) -> dict[str, TokenRe
 
 def _plan_of_choices(workspace: Workspace, options: RunOptions) -> Plan:
     registry, name = workspace.registry, options.task
-    task = registry.task(name)
+    task = registry.load("tasks", name)
     if not task.has_choices:
-        able = [other for other in registry.names("tasks") if registry.task(other).has_choices]
+        able = [
+            other for other in registry.names("tasks") if registry.load("tasks", other).has_choices
+        ]
         raise SpecError(f"task {name} has no choices; tasks that have: {', '.join(able) or 'none'}")
     task = with_mode(task, frozenset({Mode.CHOOSE}), None, model="any")
     variants = chosen_variants(task, options.variants, name=name)
@@ -262,7 +264,7 @@ def _plan_of_choices(workspace: Workspace, options: RunOptions) -> Plan:
 
 
 def _local_spec(registry: Registry, model: str | Model) -> LocalSpec:
-    spec = registry.model_spec(model) if isinstance(model, str) else None
+    spec = registry.load("configs/models", model) if isinstance(model, str) else None
     if not isinstance(spec, LocalSpec):
         kind = spec.__struct_config__.tag if spec else "object"
         raise SpecError(

@@ -15,7 +15,7 @@ from harness.models.client.cached import CachedClient, CallPolicy
 from harness.parts import Mode
 from harness.pipeline.model_setup import OfflineModel, resolved
 from harness.pipeline.plan import Plan, request
-from harness.specs.judges import CosineSpec, GoldSpec, JudgeSpec, asked_model, step_read
+from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choices, step_read
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import JudgeEntry, ModelEntry
@@ -119,13 +119,13 @@ def check_judges(
 def _check(workspace: Workspace, judge: JudgeLabel, *, task: TaskSpec, name: str) -> None:
     spec = _spec(workspace, judge)
     step = step_read(spec)
-    if isinstance(spec, GoldSpec) != task.has_choices:
+    if reads_choices(spec) != task.has_choices:
         what = "choices" if task.has_choices else "texts"
         raise SpecError(
             f"judge {judge} cannot read the answers to task {name}, which are {what}; "
             f"the task's own judges can: {', '.join(task.judges)}"
         )
-    if isinstance(spec, GoldSpec) and judge.is_swapped:
+    if reads_choices(spec) and judge.is_swapped:
         raise SpecError(
             f"judge {judge}: choices are laid out for one sample, and mean nothing under "
             f"another; name {replace(judge, is_swapped=False)} alone"
@@ -208,7 +208,7 @@ def _set_up(
 
 def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: JudgeLabel) -> Model:
     """The model that a judge asks, which must be able to give what the judge wants of it."""
-    model_spec = workspace.registry.model_spec(asked)
+    model_spec = workspace.registry.load("configs/models", asked)
     model = workspace.registry.model(asked, model_spec)
     wanted = Mode.EMBED if isinstance(spec, CosineSpec) else Mode.GENERATE
     if wanted not in model.modes:
@@ -228,7 +228,7 @@ def _key_error(workspace: Workspace, model: str) -> str | None:
 
 
 def _spec(workspace: Workspace, label: JudgeLabel) -> JudgeSpec:
-    return workspace.registry.judge_spec(label.name)
+    return workspace.registry.load("configs/judges", label.name)
 
 
 def _judge(

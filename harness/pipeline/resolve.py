@@ -96,7 +96,7 @@ class JudgePlan:
 
 def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     """The plan of a run: its task, samples, planned responses, model and judges."""
-    task = workspace.registry.task(options.task)
+    task = workspace.registry.load("tasks", options.task)
     task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
     variants = chosen_variants(task, options.variants, name=options.task)
     _check_model(workspace, options)
@@ -150,7 +150,7 @@ def resolve_stored(
 def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
     """The plan of reading a stored run anew, as its task and its judges read answers today."""
     file, records = folder.read(), folder.read_rows()
-    today = workspace.registry.task(file.run.task)
+    today = workspace.registry.load("tasks", file.run.task)
     task = structs.replace(file.task, postprocess=today.postprocess)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     responses = stored_responses(ledger, records, task)
@@ -184,7 +184,7 @@ def run_of(
 def _check_model(workspace: Workspace, options: RunOptions) -> None:
     """Refuse a model without a sound YAML, or an object whose name does not suit a folder."""
     if isinstance(options.model, str):
-        workspace.registry.model_spec(options.model, options.backend)
+        workspace.registry.load("configs/models", options.model, options.backend)
     elif not _NAME.fullmatch(options.model.name):
         raise SpecError(
             f"model {options.model.name!r}: give it a name of letters, digits, dots, dashes, plus "
@@ -199,7 +199,7 @@ def _model(
         model = options.model
         model.resolve()
         return model, with_mode(context.task, model.modes, options.answers, model=model.name)
-    spec = workspace.registry.model_spec(options.model, options.backend)
+    spec = workspace.registry.load("configs/models", options.model, options.backend)
     model = build_model(workspace, options.model, spec, context)
     task = with_mode(context.task, model.modes, options.answers, model=model.name)
     return resolved(workspace, model, spec), task

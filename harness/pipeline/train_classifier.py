@@ -74,9 +74,12 @@ def train(
     Sums on a GPU may differ in their last digits from one training to the next.
     """
     task = with_options(
-        workspace.registry.task(options.task), name=options.task, table=options.table, scorer=None
+        workspace.registry.load("tasks", options.task),
+        name=options.task,
+        table=options.table,
+        scorer=None,
     )
-    spec = workspace.registry.model_spec(options.model)
+    spec = workspace.registry.load("configs/models", options.model)
     if not isinstance(spec, SklearnSpec | ClassifierSpec):
         raise SpecError(
             f"model {options.model} is not trained here; name one of kind sklearn or classifier"
@@ -106,7 +109,7 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
         )
     if task.data.map is None:
         raise SpecError(f"task {options.task} reads no table of labelled texts to train on")
-    table = workspace.table(task.data.map)
+    table = workspace.registry.load("configs/tables", task.data.map)
     samples, data = workspace.training(task.data, _whole(table, options.augment))
     kept = _chosen(samples, table, options.augment)
     labels = tuple(task.data.choices)

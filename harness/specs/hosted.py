@@ -1,7 +1,7 @@
 """What `extra_body` in a model's YAML may not say: the fields that each request decides itself.
 
-Whatever stands there would win over the request, and prices, budgets and signatures would go by
-what was never sent.
+Such a field would override the request: prices, budgets and signatures would then describe a
+request that was never sent.
 """
 
 from collections.abc import Mapping
@@ -75,10 +75,9 @@ def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anth
     }
     belongs = _BELONGS[api]
     if found := sorted(belongs.keys() & (extra.keys() | inner)):
-        told = "; ".join(f"{name} ({belongs[name]})" for name in found)
-        raise ValueError(
-            f"extra_body would override what each request says; leave out, and set instead: {told}"
-        )
+        places = "; ".join(f"{name} ({belongs[name]})" for name in found)
+        fact = "extra_body would override what each request says"
+        raise ValueError(f"{fact}; leave out, and set instead: {places}")
 
 
 Usd = Annotated[float, Meta(ge=0)]
@@ -98,8 +97,8 @@ class PriceSpec(Spec, frozen=True, kw_only=True):
     source: str | None = None
 
     def __post_init__(self) -> None:
-        told = (self.input_usd, self.output_usd, self.read, self.source)
-        if len({value is None for value in told}) > 1:
+        values = (self.input_usd, self.output_usd, self.read, self.source)
+        if len({value is None for value in values}) > 1:
             raise ValueError("give input_usd, output_usd, read and source, or none of them")
 
 

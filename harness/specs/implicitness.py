@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, field
 
@@ -27,7 +27,7 @@ class Distance(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One of the twelve ways to compute the metric; as published unless told otherwise.
+    """One of the twelve ways to compute the metric; as published unless said otherwise.
 
     `implicitness` measures between a sentence's two features, `pragmatic` between the pragmatic
     features of two sentences.
@@ -44,7 +44,7 @@ Positive = Annotated[float, Meta(gt=0)]
 
 
 class SettingsSpec(Spec, frozen=True, kw_only=True):
-    """How one set of matrices is trained; as published unless told otherwise.
+    """How one set of matrices is trained; as published unless said otherwise.
 
     `margin` (gamma 1), `pragmatic_margin` (gamma 2) and `pragmatic_weight` (alpha) are those of
     the paper; the number of features and the weight decay stand in the released code alone.
@@ -147,4 +147,16 @@ class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="publ
     trained_on: str | None = None
 
 
-ScorerSpec = HeadSpec | PublishedSpec
+class PythonScorerSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+    """A scorer of one's own for tasks: a class in a Python file, or in an installed module.
+
+    `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is
+    imported. `settings` are for the class to read.
+    """
+
+    about: str
+    entry: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+ScorerSpec = HeadSpec | PublishedSpec | PythonScorerSpec

@@ -8,7 +8,7 @@ from harness.specs.schema import Spec
 
 
 class SampleColumns(Spec, frozen=True, kw_only=True):
-    """What tells the sample: its id; some fields by name, with its group if told; or its prompt.
+    """What identifies the sample: its id; some fields, with its group if given; or its prompt.
 
     Each names a column. A prompt must be that of this program, to the letter.
     """
@@ -21,9 +21,8 @@ class SampleColumns(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         ways = [name for name in ("id", "fields", "prompt") if getattr(self, name)]
         if len(ways) != 1:
-            raise ValueError(
-                f"a sample is told by one of `id`, `fields` and `prompt`, not by {ways or 'none'}"
-            )
+            names = "`id`, `fields` and `prompt`"
+            raise ValueError(f"a sample is identified by one of {names}, not by {ways or 'none'}")
         if self.group is not None and not self.fields:
             raise ValueError("`group` goes with `fields`; leave it out")
 
@@ -100,8 +99,8 @@ class MapSpec(Spec, frozen=True, kw_only=True):
 
     In JSON lines a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`) say themselves
     what was asked and answered; of them a map says whose answers they are. `variant` is a fixed
-    one, a column, or null where the prompt or the task's only variant tells. `prompt` is the
-    column of what was asked, null where nobody knows; `temperature` that of written answers.
+    one, a column, or null where the prompt or the task's only variant says it. `prompt` is the
+    column of what was asked, null where it is not known; `temperature` that of written answers.
     """
 
     about: str

@@ -3,11 +3,11 @@
 A judge that asks has a `model`: a name in configs/models.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from harness.specs.encoders import EncoderSpec, HostedEncoderSpec, LocalEncoderSpec
+from harness.specs.encoders import EncoderSpec, LocalEncoderSpec
 from harness.specs.schema import Spec
 from harness.specs.tasks import DecodingSpec
 
@@ -133,22 +133,48 @@ class GoldSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="gold"):
     normalisation: Literal["raw", "per_token", "per_byte", "per_character", "pmi"] = "raw"
 
 
+class PythonJudgeSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+    """A judge of one's own: a class in a Python file, or in an installed module.
+
+    `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is
+    imported. `settings` are for the class to read. `model` names the model it asks, if it asks
+    one; `step` an earlier step whose response it reads; `reads` what task it is for.
+    """
+
+    about: str
+    entry: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    model: str | None = None
+    step: str | None = None
+    reads: Literal["texts", "choices"] = "texts"
+
+
 JudgeSpec = (
-    PreferenceSpec | RatingSpec | StatedSpec | CosineSpec | BertScoreSpec | ContrastSpec | GoldSpec
+    PreferenceSpec
+    | RatingSpec
+    | StatedSpec
+    | CosineSpec
+    | BertScoreSpec
+    | ContrastSpec
+    | GoldSpec
+    | PythonJudgeSpec
 )
+"""Plugins add specs to these; their keys `model`, `step` and `reads` mean what they mean here."""
 
 
 def asked_model(spec: JudgeSpec) -> str | None:
-    """The model a judge asks, as its YAML names it; null for one that asks nothing."""
-    match spec:
-        case PreferenceSpec(model=model) | RatingSpec(model=model):
-            return model
-        case CosineSpec(encoder=HostedEncoderSpec(model=model)):
-            return model
-        case _:
-            return None
+    """Return the model a judge asks, as its YAML names it; None for one that asks nothing."""
+    asked = spec.encoder if isinstance(spec, CosineSpec) else spec
+    if isinstance(asked, LocalEncoderSpec):
+        return None
+    return getattr(asked, "model", None)
 
 
 def step_read(spec: JudgeSpec) -> str | None:
-    """The earlier step whose responses a judge reads; null for the last one's."""
-    return spec.step if isinstance(spec, PreferenceSpec | CosineSpec) else None
+    """Return the earlier step whose responses a judge reads; None for the last one's."""
+    return getattr(spec, "step", None)
+
+
+def reads_choices(spec: JudgeSpec) -> bool:
+    """Whether a judge is for tasks with choices; the others are for tasks with texts."""
+    return isinstance(spec, GoldSpec) or getattr(spec, "reads", "texts") == "choices"

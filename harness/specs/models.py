@@ -58,24 +58,36 @@ class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm
     enforce_eager: bool = False
 
 
-class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
-    """A model behind an OpenAI-compatible server.
+class ServerSpec(Spec, frozen=True, kw_only=True):
+    """A model behind a server: its name there, and how patiently it is asked.
 
-    `model: auto` takes the one model the server says it serves. `key_env` names the
-    environment variable that holds the key; null for servers without one. `base_url_env`
-    names a variable that overrides `base_url`. `sends_n` is false for servers that give one reply
-    a call, however many are asked for: they are asked as often. `is_structured_output` is false
-    for servers that cannot hold a reply to a JSON schema. `choices` says what the server tells of
-    choices: `echo`, the log-probabilities of a prompt it is given; `top_logprobs`, those of the
-    likeliest next tokens of a chat; or `none`, as is the case with `api: responses`.
-    `reasoning_max_tokens` are the tokens a reply may have for reasoning, beside the max_tokens of
-    its decoding.
+    `base_url_env` names an environment variable that overrides `base_url`. `timeout_s` is for one
+    attempt, `total_s` for all attempts of a request, both in seconds.
     """
 
     model: str
     about: str = ""
-    base_url: str = "https://api.openai.com/v1"
     base_url_env: str | None = None
+    concurrency: Annotated[int, Meta(ge=1)] = 64
+    timeout_s: Annotated[float, Meta(gt=0)] = 120.0
+    total_s: Annotated[float, Meta(gt=0)] = 900.0
+    attempts: Annotated[int, Meta(ge=1)] = 6
+
+
+class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
+    """A model behind an OpenAI-compatible server.
+
+    `model: auto` takes the one model the server says it serves. `key_env` names the
+    environment variable that holds the key; null for servers without one. `sends_n` is false for
+    servers that give one reply a call, however many are asked for: they are called as often.
+    `is_structured_output` is false for servers that cannot hold a reply to a JSON schema. `choices`
+    says what log-probabilities the server returns: `echo`, those of the prompt; `top_logprobs`,
+    those of the likeliest next tokens of a chat; or `none`, as with `api: responses`.
+    `reasoning_max_tokens` are the tokens a reply may have for reasoning, beside the max_tokens of
+    its decoding.
+    """
+
+    base_url: str = "https://api.openai.com/v1"
     key_env: str | None = "OPENAI_API_KEY"
     api: Literal["chat", "responses"] = "chat"
     extra_body: dict[str, Any] = field(default_factory=dict)
@@ -87,13 +99,8 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
     sends_n: bool = True
     is_structured_output: bool = True
     choices: Literal["none", "echo", "top_logprobs"] = "top_logprobs"
-    concurrency: Annotated[int, Meta(ge=1)] = 64
-    timeout_s: Annotated[float, Meta(gt=0)] = 120.0
-    total_s: Annotated[float, Meta(gt=0)] = 900.0
-    attempts: Annotated[int, Meta(ge=1)] = 6
 
     def __post_init__(self) -> None:
-        """Refuse settings that say two things at once."""
         check_body(self.extra_body, self.api)
         if self.api == "responses" and self.choices == "echo":
             raise ValueError("api: responses tells nothing of choices; leave out choices: echo")
@@ -106,7 +113,7 @@ class OpenAISpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="openai"
         return self.api == "responses" or not self.sends_n
 
 
-class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anthropic"):
+class AnthropicSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="anthropic"):
     """A model behind Anthropic's API.
 
     `form` says how a reply in a given form is asked for: `tool`, by a tool that must be called, or
@@ -114,23 +121,15 @@ class AnthropicSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="anth
     is false where neither can be asked for; the other keys are as those of kind openai.
     """
 
-    model: str
-    about: str = ""
     base_url: str = "https://api.anthropic.com"
-    base_url_env: str | None = None
     key_env: str | None = "ANTHROPIC_API_KEY"
     extra_body: dict[str, Any] = field(default_factory=dict)
     reasoning_max_tokens: Annotated[int, Meta(ge=0)] = 0
     sends_temperature: bool = True
     is_structured_output: bool = True
     form: Literal["tool", "schema"] = "tool"
-    concurrency: Annotated[int, Meta(ge=1)] = 64
-    timeout_s: Annotated[float, Meta(gt=0)] = 120.0
-    total_s: Annotated[float, Meta(gt=0)] = 900.0
-    attempts: Annotated[int, Meta(ge=1)] = 6
 
     def __post_init__(self) -> None:
-        """Refuse further fields of a request that are its own."""
         check_body(self.extra_body, "anthropic")
 
 
@@ -180,7 +179,6 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
     trained: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse one label of the checkpoint for two of a task."""
         named = [*self.labels.values()]
         if twice := [name for name in named if named.count(name) > 1]:
             raise ValueError(
@@ -189,29 +187,45 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
             )
 
 
-class ModerationSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="moderation"):
+class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="moderation"):
     """OpenAI's moderation endpoint: a text that is flagged in any category is `positive`.
 
     It is for tasks of two labels; the other keys are as those of kind openai.
     """
 
-    model: str
-    about: str = ""
     positive: str = "hateful"
     base_url: str = "https://api.openai.com/v1"
-    base_url_env: str | None = None
     key_env: str | None = "OPENAI_API_KEY"
     concurrency: Annotated[int, Meta(ge=1)] = 16
     timeout_s: Annotated[float, Meta(gt=0)] = 60.0
-    total_s: Annotated[float, Meta(gt=0)] = 900.0
-    attempts: Annotated[int, Meta(ge=1)] = 6
+
+
+class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+    """A model of one's own: a class in a Python file, or in an installed module.
+
+    `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is
+    imported. `settings` are for the class to read.
+    """
+
+    entry: str
+    about: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 HostedSpec = OpenAISpec | AnthropicSpec
 """Models that answer prompts elsewhere, mostly for money."""
 LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec
 """Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
-ModelSpec = TransformersSpec | VllmSpec | OpenAISpec | AnthropicSpec | ScriptedSpec | LabellingSpec
+ModelSpec = (
+    TransformersSpec
+    | VllmSpec
+    | OpenAISpec
+    | AnthropicSpec
+    | ScriptedSpec
+    | LabellingSpec
+    | PythonModelSpec
+)
+"""Plugins add specs to these."""
 Backend = Literal["transformers", "vllm", "server"]
 VLLM_ALONE = frozenset(VllmSpec.__struct_fields__) - set(TransformersSpec.__struct_fields__)
 CHANGE_ANSWERS = ("lora", "pooling", "quantization")

@@ -26,7 +26,7 @@ class LabelSpec(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if bool(self.classes) == (self.at_least is not None):
             raise ValueError(
-                f"the label in column {self.column!r} is told by `classes` or by `at_least`, one "
+                f"the label in column {self.column!r} is given by `classes` or by `at_least`, one "
                 "of the two; give that one"
             )
         if self.at_least is not None and not isfinite(self.at_least):
@@ -61,7 +61,7 @@ class TableSpec(Spec, frozen=True, kw_only=True):
 
     `source` names the folder below a data folder, `files` the files in it; without names all
     tables there. `train` are the files that a classifier is trained on. `group` is what scores
-    are told by beside all rows, `origin` where a text comes from, `keep` further columns by the
+    are given for beside all rows, `origin` where a text comes from, `keep` further columns by the
     names they are kept under. `cluster` names what rows of one original share. Of columns in
     `optional` a file may lack some; any other that is named must be there. `rows: ratings`: each
     row is one rater's, and rows of equal text are one item, labelled by their mean or majority.

@@ -116,12 +116,12 @@ class DataSpec(Spec, frozen=True, kw_only=True):
 
 
 class ImplicitnessSpec(Spec, frozen=True, kw_only=True):
-    """How implicit the texts of a task are, and what is told by it.
+    """How implicit the texts of a task are, and which scores go by it.
 
-    `scorer` measures the field `of`; a table's own column of implicitness goes before it where
-    `prefers_column`. The labels in
-    `positive` are those to be found; scores are told for the published bins and for `equal_mass`
-    bins of equal size, where so many independent texts of a kind are answered as `least` says.
+    `scorer` measures the field `of`; a table's own column of implicitness comes first where
+    `prefers_column`. The labels in `positive` are those to detect. Scores are given for the
+    published bins and for `equal_mass` bins of equal size, each where at least `least` independent
+    texts of a kind are answered.
     """
 
     scorer: str
@@ -133,7 +133,7 @@ class ImplicitnessSpec(Spec, frozen=True, kw_only=True):
 
 
 class ClassesSpec(Spec, frozen=True, kw_only=True):
-    """Tells each label by precision, recall and F1; of those in `missed`, what was missed.
+    """Scores each label by precision, recall and F1; for those in `missed`, what was missed.
 
     Missed ones are counted by the texts of the reference `by`, such as properties.
     """

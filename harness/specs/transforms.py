@@ -47,15 +47,20 @@ Groups = tuple[tuple[str, ...], ...]
 TEXT = "text"
 
 
-class InsertSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="insert"):
+class ChangeSpec(Spec, frozen=True, kw_only=True):
+    """What every change of a text says: what it is, and whether the meaning stays."""
+
+    about: str
+    keeps_meaning: bool
+
+
+class InsertSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="insert"):
     """Puts one adverb in: of `middle` behind an auxiliary of `after`, else at start or end.
 
     A sentence's first word is made small for an adverb of `start` only where it is one of
     `small`; any other may be a name. `not_before` are words that no adverb of `middle` precedes.
     """
 
-    about: str
-    keeps_meaning: bool
     start: Words
     middle: Words
     end: Words
@@ -64,7 +69,7 @@ class InsertSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="insert"
     small: Words
 
 
-class DegreeSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="degree"):
+class DegreeSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="degree"):
     """Exchanges a degree modifier for another of its group, else puts one before an adjective.
 
     Those of `groups` are exchanged before one of `adjectives` alone, those of `anywhere` where they
@@ -72,38 +77,32 @@ class DegreeSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="degree"
     behind one of `behind` or behind an indefinite article.
     """
 
-    about: str
-    keeps_meaning: bool
     groups: Groups
     anywhere: Groups
     adjectives: Words
     behind: Words
 
 
-class SwapSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="swap"):
+class SwapSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="swap"):
     """Exchanges one expression for another of its group; an expression is one word or several.
 
     Of groups that share an expression the first counts. `not_before` are words, or marks, before
     which no expression is exchanged.
     """
 
-    about: str
-    keeps_meaning: bool
     groups: Groups
     not_before: Words = ()
 
 
-class NamesSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="names"):
+class NamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="names"):
     """Exchanges one name, wherever it stands, for an invented one of its kind.
 
-    What kind a capitalised name is of is told by a `titles` before it or by `known_people`, by an
-    `ends` behind it (organisations), or by a `near` before it (places). Words of `not_names` are
-    none, nor are those before a word of `not_before`; places stand before a mark or a word of
-    `places_before`, for others may be of peoples. A name whose kind nothing tells is left alone.
+    A capitalised name is a person's after one of `titles` or if it is one of `known_people`, an
+    organisation's before one of `ends`, a place's after one of `near`. Words of `not_names` are no
+    names, nor are those before a word of `not_before`. A place is followed by a mark or a word of
+    `places_before`, as others may be names of peoples. A name of unknown kind is left alone.
     """
 
-    about: str
-    keeps_meaning: bool
     people: Words
     places: Words
     organisations: Words
@@ -116,14 +115,12 @@ class NamesSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="names"):
     places_before: Words
 
 
-class RandomSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="random"):
+class RandomSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="random"):
     """An operation of EDA (Wei and Zou 2019) on `share` of a text's words, at least on one.
 
     `groups` are the synonyms that insertion and synonyms take.
     """
 
-    about: str
-    keeps_meaning: bool
     operation: Literal["deletion", "swap", "insertion", "synonyms"]
     share: Annotated[float, Meta(gt=0, le=1)] = 0.1
     groups: Groups = ()
@@ -136,22 +133,18 @@ class RandomSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="random"
             )
 
 
-class WordNetSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="wordnet"):
+class WordNetSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="wordnet"):
     """Exchanges one word for a synonym that an installed WordNet gives it as `part_of_speech`."""
 
-    about: str
-    keeps_meaning: bool
     part_of_speech: Literal["adjective", "adverb", "noun", "verb"] = "adjective"
 
 
-class AskedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
-    """Has a model write the text anew: the last step's answer takes its place.
+class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
+    """Asks a model to rewrite the text: the last step's answer takes its place.
 
     Steps see the text as `text`, and what earlier steps wrote under their names.
     """
 
-    about: str
-    keeps_meaning: bool
     steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]
     decoding: DecodingSpec = field(
         default_factory=lambda: DecodingSpec(temperature=0.0, max_tokens=400)

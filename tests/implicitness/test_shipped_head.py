@@ -43,7 +43,9 @@ def pairs() -> list[TrainingPair]:
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> RecipeSpec:
-    return Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache")).recipe(NAME)[1]
+    return Registry((shipped_home(),), {}, tmp_path_factory.mktemp("cache")).load(
+        "configs/recipes", NAME
+    )
 
 
 def test_its_card_names_the_pairs_that_ship(card: HeadCard, pairs: list[TrainingPair]) -> None:

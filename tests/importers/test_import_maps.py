@@ -70,8 +70,8 @@ def test_a_map_is_found_by_its_name_or_by_its_path(tmp_path: Path) -> None:
         "{about: mine, format: csv, sample: {id: a}, answer: {kind: text, column: b}}", "utf-8"
     )
 
-    assert registry.import_map("option_probabilities").format == "csv"
-    assert registry.import_map(str(tmp_path / "mine.yaml")).about == "mine"
+    assert registry.load("configs/imports", "option_probabilities").format == "csv"
+    assert registry.load("configs/imports", str(tmp_path / "mine.yaml")).about == "mine"
 
 
 def test_the_map_on_the_page_is_the_one_that_ships(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_the_map_on_the_page_is_the_one_that_ships(tmp_path: Path) -> None:
     (tmp_path / "page.yaml").write_text(block, "utf-8")
     registry = Registry((shipped_home(),), {}, tmp_path)
 
-    on_page = registry.import_map(str(tmp_path / "page.yaml"))
+    on_page = registry.load("configs/imports", str(tmp_path / "page.yaml"))
 
-    assert on_page == registry.import_map("option_probabilities")
+    assert on_page == registry.load("configs/imports", "option_probabilities")
 
 
 @pytest.mark.parametrize("spec", [MapSpec, SampleColumns, OnlyRows, ProbabilitiesSpec])

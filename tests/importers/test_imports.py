@@ -203,5 +203,9 @@ def test_ratings_and_verdicts_share_their_sample_ids(desk: Desk) -> None:
 def test_every_task_names_layouts_there_are(tmp_path: Path) -> None:
     registry = Registry((shipped_home(),), {}, tmp_path)
 
-    named = {layout for task in registry.names("tasks") for layout in registry.task(task).imports}
+    named = {
+        layout
+        for task in registry.names("tasks")
+        for layout in registry.load("tasks", task).imports
+    }
     assert named <= set(LAYOUTS)

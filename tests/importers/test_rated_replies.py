@@ -27,7 +27,7 @@ def stored(*items: Mapping[str, Any]) -> tuple[StoredAnswer, ...]:
         Sample(name, shown(p["source"], p["context"], p["system_output"]), group=p["system_id"])
         for name, p in parts.items()
     ]
-    task = Registry((shipped_home(),), {}, Path()).task("topical_chat")
+    task = Registry((shipped_home(),), {}, Path()).load("tasks", "topical_chat")
     posed = SampleLookup(
         "topical_chat", task, samples=samples, prompts=Prompts([]), data="released"
     )

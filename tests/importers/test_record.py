@@ -23,7 +23,7 @@ ORDER0 = (
 def posed(tmp_path: Path) -> SampleLookup:
     quiz = quiz_module.build(tmp_path)
     registry = Registry((quiz.home,), {}, tmp_path)
-    task = registry.task("quiz")
+    task = registry.load("tasks", "quiz")
     samples = read([registry.resource(task.data.sample)], None)
     return SampleLookup("quiz", task, samples=samples, prompts=registry.prompts, data="sample")
 
@@ -113,7 +113,7 @@ def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: SampleLook
 def test_a_step_that_uses_an_earlier_answer_has_no_prompt_of_its_own(tmp_path: Path) -> None:
     quiz = quiz_module.build(tmp_path)
     registry = Registry((quiz.home,), {}, tmp_path)
-    task = registry.task("say")
+    task = registry.load("tasks", "say")
     samples = read([registry.resource(task.data.sample)], None)
     posed = SampleLookup("say", task, samples=samples, prompts=registry.prompts, data="sample")
 

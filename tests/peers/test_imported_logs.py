@@ -45,7 +45,7 @@ def quiz(tmp_path: Path) -> Quiz:
 def posed(quiz: Quiz, task_name: str, variant: str) -> list[dict[str, Any]]:
     """What a task asks under a variant, as a data set of another harness."""
     registry = Registry((quiz.home,), {}, quiz.folder)
-    task = registry.task(task_name)
+    task = registry.load("tasks", task_name)
     samples = read([registry.resource(task.data.sample)], None)
     run = Run(task_name, (), "", (), seed=0, limit=None, prompts="", data="")
     plan = Plan(run, task, tuple(samples), registry.prompts, "")

@@ -43,7 +43,7 @@ def made(
 ) -> tuple[Built, Talker]:
     talker = Talker(say)
     with talker.desk(folder) as desk:
-        spec: BuildSpec = REGISTRY.build_spec(job)
+        spec: BuildSpec = REGISTRY.load("configs/builds", job)
         return build(samples, spec, prompts=PROMPTS, client=desk, seed=0), talker
 
 

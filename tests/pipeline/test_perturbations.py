@@ -37,7 +37,7 @@ TEXTS = ("The ferry is late.", "Tea!", "I think it is big.")
 
 
 def specs(*names: str) -> Mapping[str, PerturbationSpec]:
-    return {name: REGISTRY.perturbation_spec(name) for name in names}
+    return {name: REGISTRY.load("configs/perturbations", name) for name in names}
 
 
 def samples(*texts: str) -> list[Sample]:

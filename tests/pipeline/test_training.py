@@ -231,7 +231,7 @@ def test_a_model_that_gives_labels_is_no_writer(toy: Talk) -> None:
     registry = toy.space.registry
 
     with pytest.raises(SpecError, match="writes nothing"):
-        registry.model("grams-svm", registry.model_spec("grams-svm"))
+        registry.model("grams-svm", registry.load("configs/models", "grams-svm"))
 
 
 def test_a_missed_text_is_counted_by_its_property(toy: Talk) -> None:

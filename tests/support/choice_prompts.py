@@ -48,7 +48,7 @@ def mark(name: str) -> str:
 
 def task(name: str) -> TaskSpec:
     """A task as it ships."""
-    return SHIPPED.task(name)
+    return SHIPPED.load("tasks", name)
 
 
 def sample(name: str, group: str, **fields: str) -> Sample:

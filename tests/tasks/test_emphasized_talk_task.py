@@ -30,7 +30,7 @@ from harness.workspace import Workspace
 HOME = Path(__file__).parents[2]
 REGISTRY = Registry((HOME,), {}, HOME / "no cache")
 SHIPPED = Prompts([HOME / "prompts"])
-TASK: TaskSpec = REGISTRY.task("emphasized_talk")
+TASK: TaskSpec = REGISTRY.load("tasks", "emphasized_talk")
 DATA = os.environ.get("HARNESS_DATA")
 MARKERS = {
     "quotes": ('"', '"'),
@@ -274,7 +274,7 @@ def test_a_control_answers_what_its_name_says(policy: str, expected: list[str]) 
 
 def test_every_judge_of_the_task_ships() -> None:
     for name in TASK.judges:
-        REGISTRY.judge_spec(name)
+        REGISTRY.load("configs/judges", name)
 
 
 @pytest.mark.parametrize(

@@ -16,19 +16,19 @@ REGISTRY = Registry((HOME,), {}, HOME / "no cache")
 
 
 def samples(task: str) -> list[Sample]:
-    return read([Path(HOME / "tasks" / REGISTRY.task(task).data.sample)], None)
+    return read([Path(HOME / "tasks" / REGISTRY.load("tasks", task).data.sample)], None)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_label_of_the_task_has_a_dozen_texts(task: str) -> None:
     counts = Counter(sample.references["label"][0] for sample in samples(task))
 
-    assert counts == dict.fromkeys(REGISTRY.task(task).data.choices, 12)
+    assert counts == dict.fromkeys(REGISTRY.load("tasks", task).data.choices, 12)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_labels_and_answers_are_those_of_the_task(task: str) -> None:
-    choices = REGISTRY.task(task).data.choices
+    choices = REGISTRY.load("tasks", task).data.choices
 
     for sample in samples(task):
         assert sample.references["labels"] == tuple(choices)
@@ -42,7 +42,10 @@ def test_each_invented_group_is_a_cluster_with_a_text_of_each_label(task: str) -
     for sample in samples(task):
         labels.setdefault(sample.cluster, []).append(sample.references["label"][0])
 
-    assert all(sorted(part) == sorted(REGISTRY.task(task).data.choices) for part in labels.values())
+    assert all(
+        sorted(part) == sorted(REGISTRY.load("tasks", task).data.choices)
+        for part in labels.values()
+    )
 
 
 def test_no_text_stands_in_both_sets_or_twice() -> None:

@@ -31,7 +31,7 @@ needs_data = pytest.mark.skipif(
     DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
 )
 HOME = shipped_home()
-TASK = Registry((HOME,), {}, HOME).task("topical_chat")
+TASK = Registry((HOME,), {}, HOME).load("tasks", "topical_chat")
 SAMPLES = samples_jsonl.read([HOME / "tasks" / TASK.data.sample], None)
 CELLS = [
     ("geval", "naturalness", 358, 0.393, 0.358),
@@ -58,7 +58,7 @@ def space(folder: Path, data: Path | None) -> Workspace:
 
 def ends(judge: str, variant: str) -> tuple[int, int]:
     """The scale on which a judge reads a variant."""
-    spec = Registry((HOME,), {}, HOME).judge_spec(judge)
+    spec = Registry((HOME,), {}, HOME).load("configs/judges", judge)
     assert isinstance(spec, StatedSpec)
     scale = spec.scales.get(variant, spec.scale)
     return scale.low, scale.high

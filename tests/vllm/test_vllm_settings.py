@@ -38,7 +38,7 @@ def test_keys_of_the_yaml_reach_the_engine(toy: Toy, folder: Path, tmp_path: Pat
     adapter = written_adapter(tmp_path / "adapter", 1)
     toy.write("configs/models/set.yaml", SETTINGS.format(folder=folder, adapter=adapter))
     registry = toy.space().registry
-    one = registry.model("set", registry.model_spec("set"))
+    one = registry.model("set", registry.load("configs/models", "set"))
     assert isinstance(one, VllmModel)
 
     config: Any = one._engine()._engine.vllm_config

@@ -8,13 +8,14 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client.endpoint import Endpoint, is_permission_error
 from harness.models.client.retry import Call, RetryPolicy, send_all
 from harness.models.client.transport import ClientLibrary
+from harness.models.custom import ModelContext
 from harness.models.identity import Resolvable
 from harness.specs.models import HostedSpec, ModerationSpec
 
@@ -33,6 +34,11 @@ class HostedModel(Resolvable, Generic[_Spec]):
         self.spec = spec
         self._environ = environ
         self._is_checked = False
+
+    @classmethod
+    def build(cls, name: str, spec: _Spec, context: ModelContext) -> Self:
+        """Build the model of a spec; a provider's key is looked for in the environment."""
+        return cls(name, spec, context.environ)
 
     @cached_property
     def server(self) -> Endpoint:

@@ -15,6 +15,7 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
+from harness.models.custom import ModelContext
 from harness.models.extras import require
 from harness.models.identity import Resolvable
 from harness.models.local.checkpoints import (
@@ -81,6 +82,11 @@ class TransformersModel(Resolvable):
         self.name = name
         self._spec = spec
         self._cache = cache
+
+    @classmethod
+    def build(cls, name: str, spec: TransformersSpec, context: ModelContext) -> "TransformersModel":
+        """Build the model of a spec."""
+        return cls(name, spec, context.cache / "checkpoints")
 
     def _identify(self) -> tuple[str, str | None]:
         """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set.

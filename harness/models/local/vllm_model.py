@@ -17,6 +17,7 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError
+from harness.models.custom import ModelContext
 from harness.models.identity import Resolvable
 from harness.models.local.checkpoints import (
     Checkpoint,
@@ -137,6 +138,11 @@ class VllmModel(Resolvable):
         self._cache = cache
         self._running: VllmEngine | None = None
         self._queue = RequestQueue(self._engine)
+
+    @classmethod
+    def build(cls, name: str, spec: VllmSpec, context: ModelContext) -> "VllmModel":
+        """Build the model of a spec."""
+        return cls(name, spec, context.cache / "checkpoints")
 
     @property
     def modes(self) -> frozenset[Mode]:

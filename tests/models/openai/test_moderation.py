@@ -16,7 +16,7 @@ from harness.specs.models import ModerationSpec
 
 KEY = "sk-a-key-nobody-may-see"
 HOME = shipped_home()
-TASK = Registry((HOME,), {}, HOME / "no cache").task("hate_speech")
+TASK = Registry((HOME,), {}, HOME / "no cache").load("tasks", "hate_speech")
 FAULTS: Mapping[str, tuple[Reason | None, str]] = {
     "429": (Reason.FAILED, "429"),
     "500": (Reason.FAILED, "500"),

@@ -1,0 +1,165 @@
+"""The commands check judge, model, reader, scorer: is one of your own built as runs need it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import options
+from harness.cli.command import ExitCode
+from harness.cli.options import HOME, Home
+from harness.cli.output import echo
+from harness.errors import HarnessError, SpecError
+
+if TYPE_CHECKING:
+    from harness.core import Judge, Sample
+    from harness.pipeline.conformance import Finding
+    from harness.registry import Registry
+    from harness.specs.tasks import TaskSpec
+
+Name = Annotated[str, typer.Argument(help="A name in its folder of configs/.")]
+TaskName = Annotated[
+    str | None,
+    typer.Option("--task", help="Try it on this task's sample set. Default: a task that fits."),
+]
+SOME = 2  # samples that a judge is tried on
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A task by its name, and some samples of its own sample set."""
+
+    name: str
+    task: "TaskSpec"
+    samples: "tuple[Sample, ...]"
+
+
+def judge(name: Name, task: TaskName = None, home: Home = HOME) -> int:
+    """Try a judge on made-up answers of every sort; its model, if it asks one, is not asked.
+
+    Exit code 1 where a rule is broken.
+    """
+    from harness.core import Judge
+    from harness.pipeline.conformance import check_judge
+    from harness.specs.judges import asked_model, reads_choices
+
+    registry = options.registry(home)
+    spec = registry.load("configs/judges", name)
+    model = asked_model(spec) and "made-up model"
+
+    def build() -> Judge:
+        return registry.judge(name, spec, identity=model)
+
+    built, problems = build(), list[SpecError]()
+    for trial in _trials(registry, task, prefers=name):
+        if trial.task.has_choices != reads_choices(spec):
+            continue
+        try:
+            _read_one(built, trial.samples, has_model=model is not None)
+        except SpecError as error:  # it needs references that these samples lack
+            problems.append(error)
+            continue
+        echo(f"{name}: tried on task {trial.name}")
+        return _report(check_judge(build, name, trial.samples, model=model))
+    if problems:
+        raise problems[0]
+    raise SpecError(f"judge {name}: no task has answers for it; name one with --task")
+
+
+def model(
+    name: Name,
+    task: TaskName = None,
+    is_asked: Annotated[
+        bool, typer.Option("--yes", help="Ask a hosted model too, which may cost money.")
+    ] = False,
+    home: Home = HOME,
+) -> int:
+    """Try a model on made-up prompts of every sort; a hosted one is asked with --yes alone.
+
+    Exit code 1 where a rule is broken.
+    """
+    from harness.core import Model
+    from harness.pipeline.conformance import check_model
+    from harness.specs.models import ScriptedSpec
+
+    registry = options.registry(home)
+    spec = registry.load("configs/models", name)
+    if isinstance(spec, ScriptedSpec):
+        raise SpecError(f"model {name} is a control, which answers from a task's samples alone")
+    trial = next(_trials(registry, task, prefers=None))
+    variant = trial.task.default_variants[0]
+    place = (trial.samples[0].id, variant, trial.task.variants[variant].steps[-1].name)
+
+    def build() -> Model:
+        return registry.model(name, spec, task=trial.task, samples=trial.samples)
+
+    hosted = registry.hosted(name)
+    code = _report(check_model(build, name, place=place, may_ask=is_asked or hosted is None))
+    if hosted is not None and not is_asked:
+        echo(f"not asked: it would call {hosted.base_url}; add --yes")
+    return code
+
+
+def reader(
+    name: Annotated[
+        str, typer.Argument(help="A reader's name, file.py:function or module:function.")
+    ],
+    files: Annotated[list[Path], typer.Argument(help="The files to read, in the task's order.")],
+    home: Home = HOME,
+) -> int:
+    """Try a reader on some files. Exit code 1 where a rule is broken."""
+    from harness.pipeline.conformance import check_reader
+
+    registry = options.registry(home)
+    registry.reader(name)  # an unknown one is the user's mistake, and breaks no rule
+    return _report(check_reader(lambda: registry.read(name, files, None)))
+
+
+def scorer(name: Name, home: Home = HOME) -> int:
+    """Try a scorer of implicitness on texts of every sort. Exit code 1 where a rule is broken."""
+    from harness.pipeline.conformance import check_scorer
+
+    registry = options.registry(home)
+    return _report(check_scorer(lambda: registry.text_scorer(name)))
+
+
+def _read_one(judge: "Judge", samples: "Sequence[Sample]", *, has_model: bool) -> None:
+    """Have a judge read an answer to each sample; SpecError where it needs other samples."""
+    from harness.core import Case, Response
+
+    response = Response("made up", texts=("An answer.",))
+    for sample in samples:
+        judge.ask(sample, response)
+        if not has_model:
+            judge.read([Case(sample, response)])
+
+
+def _report(findings: "Iterable[Finding]") -> int:
+    """Print a line a rule; the exit code."""
+    is_broken = False
+    for finding in findings:
+        is_broken |= finding.problem is not None
+        echo(
+            f"{'ok' if finding.problem is None else 'FAILED'}: {finding.rule}"
+            + (f": {finding.problem}" if finding.problem else "")
+        )
+    return ExitCode.CHECK_FAILED if is_broken else ExitCode.DONE
+
+
+def _trials(registry: "Registry", task: str | None, *, prefers: str | None) -> Iterator[_Trial]:
+    """The tasks to try something on: the one named, else those first that name a judge."""
+    from harness.data.derive import derive
+
+    names = [task] if task else registry.names("tasks")
+    tasks = {name: registry.load("tasks", name) for name in names}
+    for name, spec in sorted(tasks.items(), key=lambda pair: prefers not in pair[1].judges):
+        try:
+            samples = registry.read("samples_jsonl", [registry.resource(spec.data.sample)], None)
+        except HarnessError:
+            if task:
+                raise
+            continue
+        made = derive(samples, spec.data.derive) if spec.data.derive else samples
+        yield _Trial(name, spec, tuple(made[:SOME]))

@@ -1,0 +1,135 @@
+"""What every judge is built with, and what a judge of one's own may be derived from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from harness.core import Case, Judge, Request, Response, Sample, Verdict
+from harness.errors import SpecError, did_you_mean
+from harness.parts import digest
+from harness.specs.encoders import LocalEncoderSpec
+from harness.specs.plugins import Extension, foreign_code, spec_digest
+from harness.text.prompts import Prompts
+
+if TYPE_CHECKING:
+    from harness.models.encoders.encoders import Encoder
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeContext:
+    """What a judge may use beside its spec: templates, encoders, the identity of its model.
+
+    `model` is None for a judge that asks nothing.
+    """
+
+    prompts: Prompts
+    encoder: "Callable[[LocalEncoderSpec], Encoder]"
+    model: str | None = None
+
+    def asked_model(self, judge: str) -> str:
+        """Return the identity of the judge's model; SpecError where there is none."""
+        if self.model is None:
+            raise SpecError(
+                f"judge {judge} asks a model, and asked none when it read this run; judge again"
+            )
+        return self.model
+
+
+class ComputedJudge:
+    """A judge that asks nothing: a subclass sets `metric` and writes `read`."""
+
+    metric: str
+
+    def __init__(self, name: str, spec: Any) -> None:  # noqa: ANN401 - each subclass has its own
+        """Judge under `name` as `spec` says."""
+        self.name = name
+        self._spec = spec
+
+    @classmethod
+    def build(cls, name: str, spec: Any, context: JudgeContext) -> Self:  # noqa: ANN401 - as above
+        """Build the judge of a spec."""
+        return cls(name, spec)
+
+    @property
+    def recipe(self) -> str:
+        """Name, digest of what the YAML says, and kind, as signatures show them."""
+        return f"{self.name}:{spec_digest(self._spec)[:8]}|{type(self._spec).__struct_config__.tag}"
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        """Ask nothing: the verdict is computed."""
+        return ()
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        """Give one verdict a case, in the order of the cases."""
+        raise NotImplementedError(f"{type(self).__name__} has no method `read`")
+
+
+class AskingJudge:
+    """A judge that asks a model: a subclass sets `metric`, writes `ask` and `read`.
+
+    `recipe` covers the YAML and the model; one that renders templates adds their digests to it.
+    """
+
+    metric: str
+
+    def __init__(self, name: str, spec: Any, *, prompts: Prompts, model: str) -> None:  # noqa: ANN401 - as above
+        """Judge as `spec` says; `model` is the identity of the judge model."""
+        self.name = name
+        self._spec = spec
+        self._prompts = prompts
+        self._model = model
+        changes = digest((spec_digest(spec), model))
+        self.recipe = f"{name}:{changes[:8]}|{type(spec).__struct_config__.tag}"
+
+    @classmethod
+    def build(cls, name: str, spec: Any, context: JudgeContext) -> Self:  # noqa: ANN401 - as above
+        """Build the judge of a spec; it needs the identity of a judge model."""
+        return cls(name, spec, prompts=context.prompts, model=context.asked_model(name))
+
+    def _reference(self, sample: Sample, name: str) -> tuple[str, ...]:
+        """The texts of a reference; SpecError where the sample lacks it."""
+        if not sample.references.get(name):
+            raise SpecError(
+                f"judge {self.name} needs the reference {name!r}, which sample {sample.id} lacks"
+                f"{did_you_mean(name, list(sample.references))}"
+            )
+        return sample.references[name]
+
+
+def served_by(replies: Sequence[Response]) -> str | None:
+    """Name the snapshots that replies say they come from; None where none says so."""
+    return "+".join(sorted({reply.served for reply in replies if reply.served})) or None
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedJudge:
+    """A judge of other people's code: the digest of its source goes into the recipe."""
+
+    name: str
+    judge: Judge
+    made_by: Extension
+
+    @property
+    def metric(self) -> str:
+        """What the mean of the judge's verdicts is called."""
+        return self.judge.metric
+
+    @property
+    def recipe(self) -> str:
+        """The judge's recipe with a digest that its source is part of."""
+        recipe = self.judge.recipe
+        way = recipe.partition("|")[2].replace("|", "/") or "own"
+        return f"{self.name}:{digest((recipe, self.made_by.source))[:8]}|{way}"
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        """What the judge asks; SpecError where its code raises."""
+        with foreign_code(f"judge {self.name}: ask"):
+            return self.judge.ask(sample, response)
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        """The judge's verdicts; SpecError where its code raises, or gives too few or too many."""
+        with foreign_code(f"judge {self.name}: read"):
+            verdicts = self.judge.read(cases)
+            if len(verdicts) != len(cases):
+                raise ValueError(f"{len(verdicts)} verdicts on {len(cases)} cases")
+            return verdicts

@@ -1,0 +1,191 @@
+"""Classes and functions that others add: by an entry point, or by the path of a Python file.
+
+An entry point's name is the kind it adds. The digest of the source goes into signatures. Only an
+entry that a YAML of a home folder names is ever run; none of a results folder or a data file.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import getattr_static
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import Any, Literal
+
+from msgspec import Struct, structs
+
+from harness.errors import HarnessError, SpecError, did_you_mean
+from harness.parts import digest
+
+Group = Literal["harness.models", "harness.judges", "harness.readers", "harness.importers"]
+OWN = "python"
+"""The kind of a class of the user's own, which the key `entry` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """An object to be used as it is, where it comes from, and the sha256 of its source.
+
+    `source` is empty for an object of this package, which the version stands for.
+    """
+
+    value: Any
+    origin: str
+    source: str = ""
+
+
+def shipped(entry: str) -> Extension:
+    """Import an object of this package, given as module:name."""
+    module, _, name = entry.partition(":")
+    return Extension(getattr(import_module(module), name), entry)
+
+
+def plugin_kinds(group: Group) -> list[str]:
+    """List the kinds that installed packages add; none of them is imported."""
+    return sorted({point.name for point in entry_points(group=group)})
+
+
+def plugin(group: Group, kind: str, *, known: Iterable[str], where: str) -> Extension:
+    """Import what an installed package adds under a kind.
+
+    Raises SpecError for a kind that nobody adds (naming the nearest of `known` and of the plugins),
+    for a kind of two packages, and for a package that cannot be imported.
+    """
+    points = tuple({_key(point): point for point in entry_points(group=group, name=kind)}.values())
+    if not points:
+        names = [*known, *plugin_kinds(group)]
+        words = {"harness.readers": "no reader", "harness.importers": "no layout"}
+        fact = f"{words.get(group, 'unknown kind')} {kind!r}"
+        raise SpecError(f"{where}: {fact}{did_you_mean(kind, names)}")
+    packages = " and ".join(sorted(map(_package, points)))
+    if len(points) > 1:
+        raise SpecError(
+            f"{where}: kind {kind!r} is added by {packages}; uninstall all of them but one"
+        )
+    with foreign_code(f"{where}: kind {kind!r} of {packages}"):
+        value = points[0].load()
+    return Extension(value, packages, _source(value, points[0].module, where=where))
+
+
+def own_entry(entry: str, folder: Path, *, where: str) -> Extension:
+    """Import what `path/to/file.py:Name`, from a folder, or `package.module:Name` names."""
+    place, _, name = entry.rpartition(":")
+    if not place or not name.isidentifier():
+        raise SpecError(f"{where}: entry {entry!r}; write path/to/file.py:Name or module:Name")
+    if place.endswith(".py"):
+        path = folder / Path(place).expanduser()
+        module, source = _file_module(path, where=where)
+        origin = str(path)
+    else:
+        origin = f"module {place}"
+        with foreign_code(f"{where}: {origin}"):
+            module = import_module(place)
+        source = _source(module, place, where=where)
+    if not hasattr(module, name):
+        raise SpecError(f"{where}: no {name!r} in {origin}{did_you_mean(name, _defined(module))}")
+    return Extension(getattr(module, name), origin, source)
+
+
+def build(made_by: Extension, *arguments: object, protocol: type, where: str) -> Any:  # noqa: ANN401 - one of ours by its protocol
+    """Call the `build` of a class, which gives an object of a protocol.
+
+    Raises SpecError for a foreign object that is no class, that raises, or that lacks a member.
+    """
+    if not made_by.source:
+        return made_by.value.build(*arguments)
+    if not isinstance(made_by.value, type):
+        raise SpecError(f"{where}: {made_by.value!r} of {made_by.origin} is no class; name a class")
+    with foreign_code(f"{where}: {made_by.value.__name__}.build of {made_by.origin}"):
+        if not hasattr(made_by.value, "build"):
+            raise AttributeError("it has no method `build(name, spec, context)`")
+        built = made_by.value.build(*arguments)
+    required = [name for name in vars(protocol) if not name.startswith("_")]
+    # Looked up without running a property, which may open a connection.
+    if lacking := [name for name in required if getattr_static(built, name, ...) is ...]:
+        fact = f"{type(built).__name__} of {made_by.origin} lacks {', '.join(lacking)}"
+        raise SpecError(f"{where}: {fact}, which every {protocol.__name__} has; add it")
+    return built
+
+
+def spec_of(made_by: Extension, kind: str, *, where: str) -> type[Struct]:
+    """Return the `Spec` of a plugin's class, whose tag is the kind."""
+    spec = getattr(made_by.value, "Spec", None)
+    if not isinstance(spec, type) or not issubclass(spec, Struct):
+        raise SpecError(f"{where}: {made_by.value!r} of {made_by.origin} has no class `Spec`")
+    if spec.__struct_config__.tag != kind:
+        raise SpecError(
+            f"{where}: the `Spec` of {made_by.origin} is tagged {spec.__struct_config__.tag!r}; "
+            f"declare it with tag_field='kind', tag={kind!r}"
+        )
+    return spec
+
+
+def spec_digest(spec: Struct) -> str:
+    """Digest what a spec says, but for keys that change no answer and no verdict."""
+    content = structs.asdict(spec)
+    return digest({key: v for key, v in content.items() if key not in ("about", "entry")})
+
+
+@contextmanager
+def foreign_code(what: str) -> Iterator[None]:
+    """Turn an exception of other people's code into a SpecError that names its line."""
+    try:
+        yield
+    except HarnessError:
+        raise
+    except Exception as error:  # whatever code of others raises, it is no bug of ours
+        [*_, last] = extract_tb(error.__traceback__)
+        place = f"{last.filename}, line {last.lineno}"
+        if isinstance(error, SyntaxError):
+            place = f"{error.filename}, line {error.lineno}"
+        raise SpecError(
+            f"{what} failed ({type(error).__name__}: {error}; {place}); correct it there"
+        ) from error
+
+
+def _key(point: EntryPoint) -> tuple[str, str]:
+    # A package that is on the path twice, as a checkout and installed, is one.
+    return _package(point), point.value
+
+
+def _package(point: EntryPoint) -> str:
+    return f"package {point.dist.name}" if point.dist else f"module {point.module}"
+
+
+def _file_module(path: Path, *, where: str) -> tuple[ModuleType, str]:
+    """The module of a Python file and its sha256: just the bytes that are hashed are run."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SpecError(f"{where}: {path}: {error.strerror}; correct `entry`") from error
+    source = sha256(content).hexdigest()
+    name = f"harness_own_{sha256(str(path.resolve()).encode()).hexdigest()[:8]}_{source[:8]}"
+    if name not in sys.modules:
+        module = ModuleType(name)
+        module.__file__ = str(path)
+        sys.modules[name] = module  # dataclasses look their module up
+        try:
+            with foreign_code(f"{where}: {path}"):
+                exec(compile(content, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own file, which their YAML names
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name], source
+
+
+def _source(value: object, module: str, *, where: str) -> str:
+    """The sha256 of the file that an object is defined in."""
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", module)
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        raise SpecError(f"{where}: module {name} has no source file; name one that has")
+    return sha256(Path(file).read_bytes()).hexdigest()
+
+
+def _defined(module: ModuleType) -> list[str]:
+    return [name for name in vars(module) if not name.startswith("_")]

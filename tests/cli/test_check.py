@@ -1,0 +1,148 @@
+"""`harness check`: shipped judges keep the contract, and each broken rule is reported."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from support.toy import Toy
+
+from harness.cli import main
+from harness.core import Case, Request, Response, Sample, Verdict
+from harness.models.scripted import ScriptedModel
+from harness.parts import Decoding, Message, Mode
+from harness.pipeline.conformance import Finding, check_judge, check_model
+
+OFFLINE = (
+    *("gold", "minilm-bertscore", "minilm-contrast", "minilm-cosine", "minilm-cosine-intentions"),
+    *("minilm-cosine-turns", "minilm-inferred-intention", "ngram-cosine", "stated-rating"),
+    "stated-rating-released",
+)
+ASKING = ("gpt4-contextual", "gpt4-contextual-single", "gpt4-score", "gpt4-score-gt")
+
+
+@pytest.mark.parametrize("name", [*OFFLINE, *ASKING, "openai-cosine"])
+def test_a_shipped_judge_keeps_the_contract(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["check", "judge", name])
+
+    shown = capsys.readouterr()
+    assert (code, "FAILED" in shown.out) == (0, False), shown.out + shown.err
+
+
+def test_a_scorer_and_a_local_model_keep_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "scorer", "impscore-minilm"]) == 0
+    assert main(["check", "model", "tiny-random"]) == 0
+    assert "FAILED" not in capsys.readouterr().out
+
+
+def test_a_hosted_model_is_asked_with_yes_alone(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "model", "alpha", "--home", str(toy.home)]) == 0
+
+    assert "not asked: it would call http://127.0.0.1:9/v1; add --yes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fact"),
+    [
+        (("judge", "minilm-cosin"), "did you mean minilm-cosine"),
+        (("judge", "minilm-cosine", "--task", "topical_chat"), "has no reference"),
+        (("judge", "gold", "--task", "topical_chat"), "no task has answers for it"),
+        (("model", "oracle"), "is a control"),
+        (("reader", "nobody", "a.txt"), "no reader 'nobody'"),
+    ],
+)
+def test_what_cannot_be_tried_is_a_mistake_of_the_user(
+    arguments: Sequence[str], fact: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *arguments]) == 2
+    assert fact in capsys.readouterr().err
+
+
+def test_a_reader_is_tried_on_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"group": "g", "fields": {"story": "s"}, "references": {}}')
+
+    assert main(["check", "reader", "samples_jsonl", str(file)]) == 0
+    assert capsys.readouterr().out.count("ok: ") == 2
+
+
+@dataclass
+class Odd:
+    """A judge of one question, with a fault where one is wanted."""
+
+    name: str = "odd"
+    metric: str = "accuracy"
+    recipe: str = "odd:1|way"
+    model: str | None = "m"
+    reads: Callable[[list[Verdict]], list[Verdict]] = list
+    built: list[int] = field(default_factory=list)
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        self.built.append(1)
+        step = f"{len(self.built)}" if self.metric == "restless" else "step"
+        message = (Message("user", "Is it?"),)
+        return (Request(sample.id, "odd", step, self.model or "", message, Decoding()),)
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        return self.reads([Verdict(case.response.key, "odd", 1.0) for case in cases])
+
+
+SAMPLES = (Sample("a", {"text": "t"}), Sample("b", {"text": "u"}))
+
+
+def problems(found: "Sequence[Finding]") -> list[str]:
+    return [f"{part.rule}: {part.problem}" for part in found if part.problem]
+
+
+@pytest.mark.parametrize(
+    ("judge", "facts"),
+    [
+        (Odd(name="other"), ["its name is 'other', not 'odd'"]),
+        (Odd(metric="two words"), ["its metric is 'two words'"]),
+        (Odd(recipe="odd"), ["write name:digest|way"]),
+        (Odd(metric="restless"), ["asks [("]),
+        (Odd(model="other"), ["asks model 'other', and its own is 'm'"]),
+        (Odd(reads=lambda verdicts: verdicts[1:]), ["verdicts on 16 cases"]),
+        (Odd(reads=lambda verdicts: verdicts[::-1]), ["was to be read"]),
+        (
+            Odd(reads=lambda verdicts: [replace(part, judge="me") for part in verdicts]),
+            ["a verdict by 'me'; write self.name"],
+        ),
+        (Odd(reads=lambda verdicts: verdicts[: int(1 / 0)]), ["ZeroDivisionError"]),
+    ],
+)
+def test_a_broken_rule_is_reported(judge: Odd, facts: Sequence[str]) -> None:
+    found = problems(list(check_judge(lambda: judge, "odd", SAMPLES, model="m")))
+
+    assert [fact for fact in facts if not any(fact in line for line in found)] == []
+
+
+def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
+    found = problems(list(check_judge(Odd, "odd", SAMPLES, model="m")))
+
+    assert found == ["gives lost replies of its model a reason: it gives them the value 1.0"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "modes", "fact"),
+    [
+        (lambda asked: Response(asked.key, ("a",)), {Mode.GENERATE}, "1 texts of 2"),
+        (lambda asked: Response("other", ("a",)), {Mode.GENERATE}, "keys of other requests"),
+        (lambda asked: Response(asked.key, ("a",)), {Mode.EMBED}, "asked to embed, it gives no"),
+        (lambda asked: Response(asked.key, ("a",)), {Mode.CHOOSE}, "0 scores of 2"),
+        (lambda asked: 1 / 0, {Mode.GENERATE}, "ZeroDivisionError"),
+        (lambda asked: Response(asked.key, ("a",)), set(), "its modes are frozenset()"),
+    ],
+)
+def test_a_broken_rule_of_a_model_is_reported(
+    reply: Callable[[Request], Response], modes: set[Mode], fact: str
+) -> None:
+    model = ScriptedModel("m", reply, modes=frozenset(modes))
+
+    found = problems(
+        list(check_model(lambda: model, "m", place=("a", "base", "step"), may_ask=True))
+    )
+
+    assert any(fact in line for line in found), found
