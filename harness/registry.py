@@ -1,9 +1,11 @@
 """Names to files to specs to objects: the folders are the registry.
 
 `--model NAME` means configs/models/NAME.yaml, looked for in the user's home folder first. The
-kind of a spec picks its class from a table here, from an installed package, or from its `entry`.
+kind of a spec picks its class import os
+from a table here, from an installed package, or from its `entry`.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +132,19 @@ class Registry:
     environ: Mapping[str, str]
     cache: Path
     prompt_pack: Path | None = None
+
+    @classmethod
+    def open(cls, home: Path = Path(), prompts: Path | None = None) -> "Registry":
+        """Open the registry of a home folder and of what ships, with a pack of templates or none.
+
+        The cache is the folder in HARNESS_CACHE, else one below the user's cache folder.
+        """
+        if not home.is_dir():
+            raise SpecError(f"--home {home}: no such folder")
+        homes = dict.fromkeys([home.resolve(), shipped_home().resolve()])
+        own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = os.environ.get("HARNESS_CACHE") or Path(own) / "pragmatics-harness"
+        return cls(tuple(homes), os.environ, Path(cache), prompts)
 
     @property
     def prompts(self) -> Prompts:

@@ -5,6 +5,7 @@ which. Nothing here asks, judges or prints.
 """
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from harness.implicitness.open import MEASURES, CachedScorer
 from harness.models.client.batch_api import BatchFiles
 from harness.models.client.batch_model import BatchModel
 from harness.models.client.cached import CachedClient, CallPolicy, Progress
+from harness.models.client.pricing import Budget
 from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec
@@ -48,6 +50,37 @@ class Workspace:
     data_mode: DataMode
     progress: Progress
     terms: CallPolicy = field(default_factory=CallPolicy)
+
+    @classmethod
+    def open(
+        cls,
+        home: Path | str = ".",
+        results: Path | str = "results",
+        *,
+        data: Path | str | None = None,
+        data_mode: DataMode = "corrected",
+        prompts: Path | str | None = None,
+        progress: Progress | None = None,
+    ) -> "Workspace":
+        """Open the folders of a project; what ships is found wherever this is.
+
+        `home` has the user's own tasks/, configs/ and prompts/. `data` is a folder with a subfolder
+        for each source, or a table's file; None takes the folder that HARNESS_DATA names, else the
+        fetched data, else the samples that ship. `prompts` is a folder of templates that replace
+        shipped ones. `progress` is called with a stage and how many of its calls are done, planned
+        and failed; None shows nothing.
+        """
+        given = data or os.environ.get("HARNESS_DATA")
+        path = Path(given) if given else None
+        if path is not None and not path.exists():
+            raise SpecError(f"data folder {path}: no such folder; correct --data or HARNESS_DATA")
+        registry = Registry.open(Path(home), Path(prompts) if prompts else None)
+        return cls(registry, Path(results), path, data_mode, progress or _no_progress)
+
+    def with_budget(self, usd: float | None) -> "Workspace":
+        """The same workspace, whose calls may cost so many US dollars at most; None: any."""
+        budget = None if usd is None else Budget(usd)
+        return replace(self, terms=replace(self.terms, budget=budget))
 
     @property
     def is_offline(self) -> bool:
@@ -215,6 +248,10 @@ class Workspace:
         cached = self.registry.cache / "data"
         is_fetched = is_complete(source, self.registry.load("configs/data", source), cached)
         return cached if is_fetched else None
+
+
+def _no_progress(stage: str, done: int, total: int, failed: int = 0, /) -> None:
+    pass
 
 
 @cache

@@ -42,6 +42,10 @@ _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
 _PAIRS_AT_ONCE = 512
 
 
+EPSILONS = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
+"""The epsilon of the alternative annotator test by the kind of raters (Calderon et al. 2025)."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgreementSettings(BootstrapSettings):
     """How statistics are computed: draws, the raters' level of measurement, the judge's bonus.

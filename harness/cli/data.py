@@ -109,7 +109,7 @@ def verify(
 
 
 def _folder(data: Path | None) -> Path:
-    return data or options.cache_folder() / "data"
+    return data or options.registry(Path()).cache / "data"
 
 
 def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:

@@ -1,8 +1,7 @@
 """The options that several commands share, with their help texts; and the values they mean."""
 
-import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -145,24 +144,19 @@ class Where:
     def workspace(self, calling: Calling | None = None, results: Path | None = None) -> "Workspace":
         """The workspace of these options; in another results folder where one is given."""
         from harness.cli.output import ProgressLine
-        from harness.models.client.cached import CallPolicy
         from harness.workspace import Workspace
 
-        if self.data is None or not self.data.is_file():
-            data_folder(self.data)
-        mode: DataMode = one_of("--data-mode", self.data_mode, "corrected", "released")
-        found = self.registry()
+        workspace = Workspace.open(
+            self.home,
+            results or self.results,
+            data=self.data,
+            data_mode=one_of("--data-mode", self.data_mode, "corrected", "released"),
+            prompts=self.prompts,
+            progress=ProgressLine(),
+        )
         if self.prompts is not None:
-            _warn_of_unused(self.prompts, found)
-        policy = CallPolicy() if calling is None else calling.policy()
-        return Workspace(found, results or self.results, self.data, mode, ProgressLine(), policy)
-
-
-def cache_folder() -> Path:
-    """The folder of fetched data and built checkpoints: HARNESS_CACHE, else the user's cache."""
-    if named := os.environ.get("HARNESS_CACHE"):
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pragmatics-harness"
+            _warn_of_unused(self.prompts, workspace.registry)
+        return workspace if calling is None else replace(workspace, terms=calling.policy())
 
 
 def data_folder(data: Path | None) -> Path | None:
@@ -174,12 +168,9 @@ def data_folder(data: Path | None) -> Path | None:
 
 def registry(home: Path, prompts: Path | None = None) -> "Registry":
     """The registry of a home folder and of what ships."""
-    from harness.registry import Registry, shipped_home
+    from harness.registry import Registry
 
-    if not home.is_dir():
-        raise SpecError(f"--home {home}: no such folder")
-    homes = dict.fromkeys([home.resolve(), shipped_home().resolve()])
-    return Registry(tuple(homes), os.environ, cache_folder(), prompts)
+    return Registry.open(home, prompts)
 
 
 def _warn_of_unused(pack: Path, registry: "Registry") -> None:

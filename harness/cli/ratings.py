@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from harness.analysis.rating_sheets import Sheet
     from harness.data.ratings import Conversion, Rating
 
-EPSILONS = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
 Level = Literal["nominal", "ordinal", "interval"]
 
 
@@ -49,7 +48,7 @@ class AgreeChoice:
 
     def settings(self) -> "AgreementSettings":
         """How agreement is measured."""
-        from harness.analysis.agreement import AgreementSettings
+        from harness.analysis.agreement import EPSILONS, AgreementSettings
 
         level: Level = options.one_of("--level", self.level, "nominal", "ordinal", "interval")
         kind = options.one_of("--rater-kind", self.rater_kind, *EPSILONS)

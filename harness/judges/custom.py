@@ -8,7 +8,7 @@ from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.encoders import LocalEncoderSpec
-from harness.specs.plugins import Extension, foreign_code, spec_digest
+from harness.specs.plugins import Extension, foreign_code, source_digest, spec_digest
 from harness.text.prompts import Prompts
 
 if TYPE_CHECKING:
@@ -36,14 +36,22 @@ class JudgeContext:
 
 
 class ComputedJudge:
-    """A judge that asks nothing: a subclass sets `metric` and writes `read`."""
+    """A judge that asks nothing: a subclass sets `metric` and writes `read`.
 
+    A subclass with a `name` of its own needs no YAML: `Exact()` is a judge, and the digest of its
+    source code is its recipe.
+    """
+
+    name: str
     metric: str
+    _spec: Any = None
 
-    def __init__(self, name: str, spec: Any) -> None:  # noqa: ANN401 - each subclass has its own
-        """Judge under `name` as `spec` says."""
-        self.name = name
-        self._spec = spec
+    def __init__(self, name: str | None = None, spec: Any = None) -> None:  # noqa: ANN401 - each subclass has its own
+        """Judge as `spec` says under `name`, or without a YAML under the name of the class."""
+        if name is not None:
+            self.name, self._spec = name, spec
+        elif not isinstance(getattr(self, "name", None), str):
+            raise SpecError(f"judge class {type(self).__name__}: set `name`, the judge's name")
 
     @classmethod
     def build(cls, name: str, spec: Any, context: JudgeContext) -> Self:  # noqa: ANN401 - as above
@@ -52,7 +60,9 @@ class ComputedJudge:
 
     @property
     def recipe(self) -> str:
-        """Name, digest of what the YAML says, and kind, as signatures show them."""
+        """Name, digest of what the YAML or the class says, and kind, as signatures show them."""
+        if self._spec is None:
+            return f"{self.name}:{source_digest(type(self))[:8]}|python"
         return f"{self.name}:{spec_digest(self._spec)[:8]}|{type(self._spec).__struct_config__.tag}"
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:

@@ -4,6 +4,7 @@ An entry point's name is the kind it adds. The digest of the source goes into si
 entry that a YAML of a home folder names is ever run; none of a results folder or a data file.
 """
 
+import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from inspect import getattr_static
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
@@ -106,7 +106,7 @@ def build(made_by: Extension, *arguments: object, protocol: type, where: str) ->
         built = made_by.value.build(*arguments)
     required = [name for name in vars(protocol) if not name.startswith("_")]
     # Looked up without running a property, which may open a connection.
-    if lacking := [name for name in required if getattr_static(built, name, ...) is ...]:
+    if lacking := [name for name in required if inspect.getattr_static(built, name, ...) is ...]:
         fact = f"{type(built).__name__} of {made_by.origin} lacks {', '.join(lacking)}"
         raise SpecError(f"{where}: {fact}, which every {protocol.__name__} has; add it")
     return built
@@ -129,6 +129,22 @@ def spec_digest(spec: Struct) -> str:
     """Digest what a spec says, but for keys that change no answer and no verdict."""
     content = structs.asdict(spec)
     return digest({key: v for key, v in content.items() if key not in ("about", "entry")})
+
+
+def source_digest(item: object) -> str:
+    """The sha256, in hex, of the source code of a function, of a class, or of an object's class.
+
+    Of the compiled code where there is no source, as at a bare prompt. What the code reads from
+    elsewhere (globals, files, weights) is not part of it.
+    """
+    target: Any = item if inspect.isroutine(item) or inspect.isclass(item) else type(item)
+    try:
+        text = inspect.getsource(target)
+    except (OSError, TypeError):
+        functions = [target, *vars(target).values()] if inspect.isclass(target) else [target]
+        codes = [one.__code__ for one in functions if hasattr(one, "__code__")]
+        text = repr([(c.co_name, c.co_code, c.co_consts, c.co_names) for c in codes])
+    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 @contextmanager

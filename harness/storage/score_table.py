@@ -49,7 +49,7 @@ class ScoreRow:
 
 def table_text(rows: Iterable[ScoreRow]) -> str:
     """Rows as CSV, with floats in full precision and None as an empty cell."""
-    return csv_text(COLUMNS, map(_values, rows))
+    return csv_text(COLUMNS, map(cells_of, rows))
 
 
 def read_table(path: Path) -> list[ScoreRow]:
@@ -66,7 +66,8 @@ def read_table(path: Path) -> list[ScoreRow]:
         ) from error
 
 
-def _values(row: ScoreRow) -> list[object]:
+def cells_of(row: ScoreRow) -> list[object]:
+    """The cells of a row, in the order of COLUMNS."""
     score = row.score
     return [
         *(row.task, row.model, score.variant, score.decoding, score.group),

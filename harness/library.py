@@ -1,0 +1,316 @@
+"""The library: evaluate models, read stored runs and get tables, from a notebook or a script.
+
+The same engine as the command line: same files, same ledger, same numbers. Results are small
+objects whose `to_pandas()` gives a frame. `import harness as ph` exports what is public here.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.core import Judge, Model
+from harness.errors import SpecError
+
+if TYPE_CHECKING:
+    import pandas
+
+    from harness.stats.agreement import Scale
+    from harness.storage.runs import RunFile, RunFolder, SampleRecord
+    from harness.storage.score_table import ScoreRow
+    from harness.workspace import Workspace
+
+MOST_SHOWN = 60
+"""Rows of a table that a notebook shows."""
+LEVELS = ("nominal", "ordinal", "interval")
+SAMPLE_COLUMNS = (
+    *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
+    *("answer", "gold", "judge", "value", "reason", "note"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """Columns and rows; None is a missing value."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The table as a pandas frame; missing numbers are NaN."""
+        import pandas
+
+        return pandas.DataFrame(list(self.rows), columns=list(self.columns))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first rows, with all text escaped."""
+        frame = self.to_pandas()
+        note = f"<p>{len(self)} rows in all</p>" if len(self) > MOST_SHOWN else ""
+        html: str = frame.head(MOST_SHOWN).to_html(escape=True, index=False, na_rep="")
+        return html + note
+
+
+class EvaluatedRun:
+    """One run: its scores, its answers, and judges that may still read them."""
+
+    def __init__(self, workspace: "Workspace", folder: "RunFolder") -> None:
+        """Use the files of a run folder; `evaluate` and `load_runs` make these."""
+        self._workspace, self._folder = workspace, folder
+        self._file: RunFile = folder.read()
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self._folder.path
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self._file.run.task
+
+    @property
+    def model(self) -> str:
+        """The name of the model under test."""
+        return self._file.model.name
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges that have read this run."""
+        return tuple(entry.name for entry in self._file.judges)
+
+    @property
+    def missing(self) -> ResultTable:
+        """What is missing: by judge (empty: no answer at all) and reason, with its count."""
+        found = self._file.missing or ()
+        rows = tuple((part.judge, str(part.reason), part.count) for part in found)
+        return ResultTable(("judge", "reason", "count"), rows)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What all calls of the run cost in US dollars; None where one of them is not known."""
+        return self._file.costs.total.cost_usd if self._file.costs else None
+
+    @property
+    def scores(self) -> ResultTable:
+        """One row a score, with the columns of scores.csv."""
+        from harness.storage.score_table import read_table
+
+        return _score_table(read_table(self._folder.scores))
+
+    @property
+    def samples(self) -> ResultTable:
+        """One row an answer and judge; `value` is None where the verdict is missing (`reason`)."""
+        rows = [row for record in self._folder.read_rows() for row in self._rows_of(record)]
+        return ResultTable(SAMPLE_COLUMNS, tuple(rows))
+
+    def judge(
+        self,
+        judges: "Sequence[str | Judge]",
+        *,
+        judge_model: str | None = None,
+        allow_self_judge: bool = False,
+        budget_usd: float | None = None,
+    ) -> "EvaluatedRun":
+        """Have further judges read the stored answers; the model under test is not asked.
+
+        Raises BudgetReached before a call that might cost more than `budget_usd`.
+        """
+        from harness.pipeline.execute import judge
+        from harness.pipeline.judge_setup import JudgeModelOptions
+        from harness.pipeline.resolve import resolve_stored
+
+        workspace = self._workspace.with_budget(budget_usd)
+        asking = JudgeModelOptions(judge_model, allow_self_judge)
+        judge(resolve_stored(workspace, self._folder, judges, asking=asking))
+        return EvaluatedRun(self._workspace, self._folder)
+
+    def _rows_of(self, record: "SampleRecord") -> Iterator[tuple[object, ...]]:
+        sample = record.sample
+        left = (
+            *(self.task, self.model, sample.id, sample.cluster, sample.group),
+            *(record.variant, record.decoding, record.answer, sample.gold),
+        )
+        for name, verdict in record.verdicts.items():
+            reason = None if verdict.reason is None else str(verdict.reason)
+            yield (*left, name, verdict.value, reason, verdict.note)
+        if not record.verdicts:
+            yield (*left, None, None, None, None)
+
+    def __repr__(self) -> str:
+        """The task, the model and the folder."""
+        return f"<run of {self.task} by {self.model}: {self.path}>"
+
+    def _repr_html_(self) -> str:
+        """The scores of all samples together, for a notebook."""
+        table = self.scores
+        place = table.columns.index("group")
+        rows = tuple(row for row in table.rows if row[place] == "all")
+        return ResultTable(table.columns, rows)._repr_html_()
+
+
+class EvaluatedRuns(Sequence[EvaluatedRun]):
+    """The runs below a results folder, in the order of their paths."""
+
+    def __init__(self, runs: Sequence[EvaluatedRun]) -> None:
+        """Keep the runs."""
+        self._runs = tuple(runs)
+
+    def __len__(self) -> int:
+        """The number of runs."""
+        return len(self._runs)
+
+    def __getitem__(self, place: int) -> EvaluatedRun:  # type: ignore[override]  # no slices
+        """The run at a place."""
+        return self._runs[place]
+
+    def leaderboard(self, task: str | None = None) -> ResultTable:
+        """The scores of all runs, or of one task's, with the columns of leaderboard.csv."""
+        from harness.analysis.leaderboard import collect
+
+        found = collect([run._folder for run in self._runs])
+        return _score_table(row for row in found if task in (None, row.task))
+
+    @property
+    def samples(self) -> ResultTable:
+        """One row an answer and judge, of all runs."""
+        return ResultTable(
+            SAMPLE_COLUMNS, tuple(row for run in self._runs for row in run.samples.rows)
+        )
+
+
+def tasks(workspace: "Workspace | None" = None) -> list[str]:
+    """The names of all tasks."""
+    return _opened(workspace).registry.names("tasks")
+
+
+def models(workspace: "Workspace | None" = None) -> list[str]:
+    """The names of all models."""
+    return _opened(workspace).registry.names("configs/models")
+
+
+def judges(workspace: "Workspace | None" = None) -> list[str]:
+    """The names of all judges."""
+    return _opened(workspace).registry.names("configs/judges")
+
+
+def evaluate(
+    task: str,
+    model: "str | Model",
+    judges: "Sequence[str | Judge]" = (),
+    *,
+    variants: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
+    judge_model: str | None = None,
+    allow_self_judge: bool = False,
+    budget_usd: float | None = None,
+    workspace: "Workspace | None" = None,
+) -> EvaluatedRun:
+    """Answer a task with a model, have judges read the answers, and score them.
+
+    Models and judges are names, or Python objects (`FunctionModel`, a subclass of `Judge`).
+    Without judges, those of the task read. Finished calls are stored below `results/` and never
+    asked again: call it again to resume. `limit` takes a seeded subset of the samples.
+    """
+    from harness.pipeline.execute import run_each
+    from harness.pipeline.resolve import RunOptions, resolve
+
+    options = RunOptions(
+        task=task,
+        model=model,
+        judges=tuple(judges),
+        variants=tuple(variants),
+        judge_model=judge_model,
+        seed=seed,
+        limit=limit,
+        is_self_judge_allowed=allow_self_judge,
+    )
+    opened = _opened(workspace)
+    [result] = run_each([resolve(opened.with_budget(budget_usd), options)])
+    return EvaluatedRun(opened, result.folder)
+
+
+def load_runs(
+    results: str | Path = "results", workspace: "Workspace | None" = None
+) -> EvaluatedRuns:
+    """The stored runs below a results folder; one run where `results` is a run's folder."""
+    from harness.storage.runs import RunFolder, run_folders
+
+    path = Path(results)
+    folders = [RunFolder(path)] if (path / "run.json").is_file() else run_folders(path)
+    if not path.is_dir():
+        raise SpecError(f"results folder {path}: no such folder; evaluate something first")
+    opened = _opened(workspace)
+    return EvaluatedRuns([EvaluatedRun(opened, folder) for folder in folders])
+
+
+def agreement(
+    ratings: str | Path,
+    results: str | Path = "results",
+    *,
+    judges: Sequence[str] = (),
+    level: "Scale" = "interval",
+    rater_kind: str = "crowd",
+    seed: int = 0,
+    draws: int = 1000,
+) -> ResultTable:
+    """How far each judge agrees with people's ratings: the columns of agreement.csv.
+
+    `ratings` is a CSV file with the columns task, sample_id, model, rater, value, scale. `level`
+    is nominal, ordinal or interval; `rater_kind` expert, skilled or crowd.
+    """
+    from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
+    from harness.analysis.panels import AgreementQuery, match_ratings
+    from harness.analysis.stored_runs import stored_runs
+    from harness.data.ratings import read_ratings
+    from harness.storage.runs import run_folders
+
+    if level not in LEVELS or rater_kind not in EPSILONS:
+        raise SpecError(
+            f"level {level!r}, rater_kind {rater_kind!r}: give one of {', '.join(LEVELS)}, and one "
+            f"of {', '.join(EPSILONS)}"
+        )
+    settings = AgreementSettings(seed, draws, level, EPSILONS[rater_kind])
+    query, rows = AgreementQuery(tuple(judges)), list[AgreementRow]()
+    given = sorted(read_ratings(Path(ratings)), key=lambda rating: rating.task)
+    for task, rated in groupby(given, key=lambda rating: rating.task):
+        runs = stored_runs(run_folders(Path(results)), task)
+        for panel in match_ratings(runs, list(rated), query):
+            rows += agreement_rows(panel, settings)
+    columns = tuple(field.name for field in fields(AgreementRow))
+    return ResultTable(
+        columns, tuple(tuple(getattr(row, name) for name in columns) for row in rows)
+    )
+
+
+def implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> ResultTable:
+    """How implicit each text is by the ImpScore metric: higher is more implicit.
+
+    `value` is None where a text has no score; `flag` says why, or what limits the score.
+    """
+    given = list(texts)
+    if isinstance(texts, str):
+        raise SpecError("implicitness takes a list of texts, not one text")
+    scored = _opened(None).registry.scorer(scorer).score(given)
+    rows = tuple(
+        (text, one.value, None if one.flag is None else str(one.flag))
+        for text, one in zip(given, scored, strict=True)
+    )
+    return ResultTable(("text", "value", "flag"), rows)
+
+
+def _opened(workspace: "Workspace | None") -> "Workspace":
+    from harness.workspace import Workspace
+
+    return workspace or Workspace.open()
+
+
+def _score_table(rows: "Iterable[ScoreRow]") -> ResultTable:
+    from harness.storage.score_table import COLUMNS, cells_of
+
+    return ResultTable(COLUMNS, tuple(tuple(cells_of(row)) for row in rows))

@@ -1,0 +1,139 @@
+"""Any Python callable as a model: messages in, a text or the scores of choices out.
+
+For models that run in the caller's own program, a notebook for example. Nothing here knows a task.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from math import isfinite
+from typing import Any
+
+from harness.core import Request, Response
+from harness.errors import ModelError, SpecError
+from harness.models.client.retry import Call, RetryPolicy, send_all
+from harness.parts import ChoiceScore, Mode, Reason
+from harness.specs.plugins import source_digest
+
+Reply = Callable[..., str | Awaitable[str | None] | None]
+Scores = Callable[..., Sequence[float] | Awaitable[Sequence[float]]]
+LONGEST_S = 24 * 3600.0
+"""A call of the user's own function is bounded by nothing shorter than a day."""
+
+
+class FunctionModel:
+    """A model that calls `reply(messages)` for texts and `score(messages, choices)` for choices.
+
+    `messages` is a list of dictionaries with `role` and `content`, as chat servers take them. A
+    function with a parameter named `decoding` also gets the Decoding (temperature, max_tokens,
+    seed). `reply` returns a text, or None where there is no answer; `score` returns one natural
+    log-probability for each choice. Both may be `async`. An exception is a failed call, with its
+    message, and does not end the run. `concurrency` is how many calls run at a time: one, in the
+    calling thread, unless more are allowed. Answers are stored under the digest of the functions'
+    source code and of `version`: change `version` when weights or data behind them change.
+    """
+
+    kind = "function"
+
+    def __init__(
+        self,
+        name: str,
+        reply: Reply | None = None,
+        *,
+        score: Scores | None = None,
+        concurrency: int = 1,
+        version: str = "",
+    ) -> None:
+        """Keep the functions; nothing is called yet."""
+        if reply is None and score is None:
+            raise SpecError(f"FunctionModel {name}: give a function `reply` or `score`")
+        if concurrency < 1:
+            raise SpecError(f"FunctionModel {name}: concurrency is at least 1, not {concurrency}")
+        self.name = name
+        self._reply, self._score, self._concurrency = reply, score, concurrency
+        digests = [source_digest(part)[:12] for part in (reply, score) if part is not None]
+        self.revision = "+".join([*digests, *([version] if version else [])])
+        self.identity = f"function:{name}@{self.revision}"
+
+    @property
+    def modes(self) -> frozenset[Mode]:
+        """GENERATE where there is `reply`, CHOOSE where there is `score`."""
+        able = {Mode.GENERATE: self._reply, Mode.CHOOSE: self._score}
+        return frozenset(mode for mode, function in able.items() if function is not None)
+
+    def resolve(self) -> None:
+        """Do nothing: the source code is known from the start."""
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request once; failed calls are Responses with a failure."""
+        is_async = any(map(inspect.iscoroutinefunction, (self._reply, self._score)))
+        if self._concurrency == 1 and not is_async:
+            yield from map(self._answer, requests)
+            return
+        policy = RetryPolicy(
+            concurrency=self._concurrency, attempts=1, timeout_s=LONGEST_S, total_s=LONGEST_S
+        )
+        yield from send_all(requests, self._connect, policy)
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[Call]:
+        async def call(request: Request) -> Response:
+            function, arguments = self._called(request)
+            if not inspect.iscoroutinefunction(function):
+                return await asyncio.to_thread(self._answer, request)
+            try:
+                return self._read(request, await function(**arguments))
+            except Exception as error:  # the user's own code may raise anything
+                return _failed(request, error)
+
+        yield call
+
+    def _answer(self, request: Request) -> Response:
+        function, arguments = self._called(request)
+        try:
+            return self._read(request, function(**arguments))
+        except Exception as error:  # the user's own code may raise anything
+            return _failed(request, error)
+
+    def _called(self, request: Request) -> tuple[Callable[..., Any], dict[str, object]]:
+        """The function a request is for, and its arguments by name."""
+        messages = [{"role": part.role, "content": part.content} for part in request.messages]
+        function = self._score if request.mode is Mode.CHOOSE else self._reply
+        if function is None or request.mode not in (Mode.GENERATE, Mode.CHOOSE):
+            raise ModelError(f"model {self.name}: has no function for {request.mode}")
+        names = [name for name in inspect.signature(function).parameters]
+        given: list[object] = [messages]
+        if request.mode is Mode.CHOOSE:
+            given.append(list(request.choices))
+        arguments = dict(zip(names, given, strict=False))
+        if "decoding" in names:
+            arguments["decoding"] = request.decoding
+        return function, arguments
+
+    def _read(self, request: Request, returned: object) -> Response:
+        """The response that a returned value is."""
+        if request.mode is Mode.CHOOSE:
+            return _scored(request, returned)
+        if returned is None or returned == "":
+            return Response.failed(request.key, Reason.EMPTY, "the function returned no text")
+        if not isinstance(returned, str):
+            raise TypeError(f"reply returns a text or None, not {type(returned).__name__}")
+        return Response(request.key, texts=(returned,))
+
+
+def _scored(request: Request, returned: object) -> Response:
+    values = [float(value) for value in returned]  # type: ignore[attr-defined]  # else a failed call
+    if len(values) != len(request.choices) or not all(map(isfinite, values)):
+        raise ValueError(
+            f"score returns a finite log-probability for each of {len(request.choices)} choices, "
+            f"not {values}"
+        )
+    pairs = zip(request.choices, values, strict=True)
+    scores = tuple(ChoiceScore(value, None, len(text.encode())) for text, value in pairs)
+    return Response(request.key, choice_scores=scores)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    message = f"{type(error).__name__}: {error}"
+    return Response.failed(request.key, Reason.FAILED, message)

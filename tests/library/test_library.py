@@ -1,0 +1,257 @@
+"""The library: the page runs as written, objects work as models and judges, names are few."""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+
+import harness as ph
+
+ROOT = Path(ph.__file__).parents[1]
+PAGE = (ROOT / "docs/python.md").read_text("utf-8")
+BLOCKS = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
+SNIPPET = """
+import harness as ph
+
+ph.tasks(), ph.models(), ph.judges()
+run = ph.evaluate("intent_resolution", model="local-server", judges=["minilm-cosine"], limit=4)
+scores = run.scores.to_pandas()
+samples = run.samples.to_pandas()
+run = run.judge(["gpt4-contextual"], budget_usd=5)
+
+class Exact(ph.Judge):
+    name, metric = "exact", "accuracy"
+    def read(self, cases):
+        return [
+            ph.Verdict(c.response.key, self.name, float(c.response.texts[0] == c.sample.gold))
+            for c in cases
+        ]
+
+mine = ph.FunctionModel("mine", reply=lambda messages: "four")
+own = ph.evaluate("my_task", model=mine, judges=[Exact()])
+board = ph.load_runs("results").leaderboard().to_pandas()
+rated = samples.query("variant == 'base' and decoding == 'T0.3' and judge == 'minilm-cosine'")
+rated.assign(rater="ann", value=1, scale="base").to_csv("ratings.csv")
+agreed = ph.agreement("ratings.csv", draws=20).to_pandas()
+implicit = ph.implicitness(["It is cold in here."]).to_pandas()
+"""
+FILES = {
+    "tasks/my_task.yaml": """
+about: Sums.
+data: {source: sums, reader: samples_jsonl, files: [], sample: samples/sums.jsonl}
+decodings: [{temperature: 0, max_tokens: 8}]
+default_variants: [base]
+variants:
+  base:
+    about: the question
+    steps: [{name: response, template: sums/base}]
+judges: [ngram-cosine]
+""",
+    "tasks/samples/sums.jsonl": "".join(
+        json.dumps(
+            {
+                "id": str(number),
+                "group": "sums",
+                "fields": {"sum": f"{number} + 1"},
+                "references": {"turn2_true": [total], "turn2_literal": ["none"]},
+                "gold": total,
+            }
+        )
+        + "\n"
+        for number, total in ((1, "two"), (2, "three"), (3, "four"))
+    ),
+    "prompts/sums/base.user.j2": "What is {{ sum }}? One word.",
+    "configs/models/gpt-4.yaml": """
+about: A stub in place of the judge's model.
+kind: openai
+model: gpt-4
+base_url: http://localhost:1/v1
+base_url_env: HARNESS_SERVER_URL
+key_env: null
+""",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, in an environment that names no data, key or server."""
+    for name in ("HARNESS_DATA", "HARNESS_SERVER_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a task and a model named gpt-4; a stub server answers all models."""
+    for path, text in FILES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, "utf-8")
+    with StubServer(Script(replies={"Option": ("1",)})) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        yield folder
+
+
+def ran(code: str) -> dict[str, Any]:
+    """The names that some code leaves; run as a notebook runs its cells."""
+    names: dict[str, Any] = {}
+    exec(compile(code, "<cell>", "exec"), names)
+    return names
+
+
+async def ran_in_a_loop(code: str) -> dict[str, Any]:
+    return ran(code)
+
+
+def test_the_snippet_runs_twice_in_one_process_and_inside_a_running_loop(served: Path) -> None:
+    first = ran(SNIPPET)
+    again = asyncio.run(ran_in_a_loop(SNIPPET))
+
+    assert first["run"].path == again["run"].path
+    assert first["run"].judges == ("gpt4-contextual", "minilm-cosine")
+    # The second time, the judge that came later has read the run as well.
+    same = again["scores"].query("judge == 'minilm-cosine'").reset_index(drop=True)
+    assert first["scores"].equals(same)
+    assert len(first["samples"]) == 4 * 8 * 2  # samples, variants, temperatures
+    assert first["own"].scores.to_pandas().value.tolist() == [1 / 3] * len(first["own"].scores)
+    assert set(first["board"].model) == {"stub-model", "mine"} or "mine" in set(
+        first["board"].model
+    )
+    assert set(first["agreed"].judge.dropna()) >= {"minilm-cosine"}
+    assert 0 < first["implicit"].value[0] < 2
+
+
+def test_the_page_runs_from_top_to_bottom_as_a_script(folder: Path) -> None:
+    names = ran("\n".join(BLOCKS))
+
+    assert len(BLOCKS) > 10
+    assert names["runs"].leaderboard("intent_resolution").to_pandas().model.nunique() >= 3
+    assert (folder / "results/runs").is_dir()
+
+
+@pytest.mark.slow
+def test_the_page_runs_as_a_notebook(folder: Path) -> None:
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    cells = [nbformat.v4.new_code_cell(block) for block in BLOCKS]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+
+    nbclient.NotebookClient(
+        notebook, timeout=300, resources={"metadata": {"path": folder}}
+    ).execute()
+
+    shown = [out for cell in notebook.cells for out in cell.outputs if "data" in out]
+    assert any("<table" in out["data"].get("text/html", "") for out in shown)
+    assert not [
+        out for cell in notebook.cells for out in cell.outputs if out.output_type == "error"
+    ]
+
+
+def test_what_is_public_is_on_the_page() -> None:
+    listed = re.findall(r"`(\w+)`", PAGE.split("## What is public")[1].split("`harness.")[0])
+
+    assert sorted(listed) == sorted(ph.__all__)
+    assert len(ph.__all__) <= 20
+    assert all(getattr(ph, name) is not None for name in ph.__all__)
+
+
+def test_packages_are_functions_too(folder: Path) -> None:
+    import harness.judges.gold
+    import harness.models.scripted
+
+    assert "gold" in ph.judges()  # type: ignore[operator]  # type checkers see the package
+    assert "oracle" in ph.models()  # type: ignore[operator]  # as above
+    assert harness.judges.gold.GoldJudge.metric == "accuracy"
+
+
+def failing(messages: list[dict[str, str]]) -> str:
+    raise ConnectionError("no line")
+
+
+async def waiting(messages: list[dict[str, str]], decoding: object) -> str:
+    await asyncio.sleep(0)
+    return f"{len(messages)} {decoding}"
+
+
+def silent(messages: list[dict[str, str]]) -> None:
+    return None
+
+
+def numbered(messages: list[dict[str, str]]) -> str:
+    return 7  # type: ignore[return-value]  # the mistake under test
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"), [(failing, "failed"), (silent, "empty"), (numbered, "failed")]
+)
+def test_what_a_function_does_wrong_is_missing_and_never_zero(
+    served: Path, reply: Callable[..., object], reason: str
+) -> None:
+    run = ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=reply))  # type: ignore[arg-type]  # mistakes
+
+    assert set(run.samples.to_pandas().reason) == {reason}
+    assert run.samples.to_pandas().value.isna().all()
+    assert run.missing.rows == (("", reason, 3),)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_function_may_be_async_and_see_how_to_decode(served: Path, concurrency: int) -> None:
+    model = ph.FunctionModel("mine", reply=waiting, concurrency=concurrency)
+
+    answers = ph.evaluate("my_task", model=model).samples.to_pandas().answer
+
+    assert len(answers) == 3
+    assert answers.str.startswith("1 Decoding(temperature=0.0").all()
+
+
+def test_other_code_or_another_version_is_another_model() -> None:
+    first = ph.FunctionModel("mine", reply=failing)
+
+    assert first.identity == ph.FunctionModel("mine", reply=failing).identity
+    assert first.identity != ph.FunctionModel("mine", reply=silent).identity
+    assert first.identity != ph.FunctionModel("mine", reply=failing, version="2").identity
+
+
+def test_text_of_a_model_is_escaped_in_a_notebook(served: Path) -> None:
+    run = ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=lambda messages: "<script>"))
+
+    html = run.samples._repr_html_()
+
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: ph.FunctionModel("mine"), "give a function"),
+        (lambda: ph.FunctionModel("mine", reply=silent, concurrency=0), "at least 1"),
+        (lambda: ph.load_runs("nowhere"), "no such folder"),
+        (lambda: ph.implicitness("one text"), "a list of texts"),  # type: ignore[operator]  # a package
+        (lambda: ph.agreement("ratings.csv", level="cardinal"), "nominal, ordinal, interval"),  # type: ignore[arg-type]  # the mistake
+        (lambda: ph.evaluate("intent_resolutoin", model="oracle"), "intent_resolution"),
+    ],
+)
+def test_a_mistake_is_told_with_its_remedy(
+    folder: Path, call: Callable[[], object], told: str
+) -> None:
+    with pytest.raises(ph.HarnessError, match=told):
+        call()
+
+
+def test_nothing_is_printed(
+    served: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=lambda messages: "two"))
+
+    assert capsys.readouterr() == ("", "")
