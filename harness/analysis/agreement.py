@@ -36,7 +36,7 @@ from harness.stats.correlation import (
 )
 from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance, complete, ratio
 from harness.stats.intervals import BootstrapSettings, EstimateCI, Resamples, bounds, mean_ci
-from harness.stats.ties import cross_fitted_acc_eq, cross_fitted_accuracies, tie_rate
+from harness.stats.ties import cross_fitted_acc_eq, tie_rate
 
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
 _PAIRS_AT_ONCE = 512
@@ -158,9 +158,8 @@ def _of_judge(
 def _acc_eq(analysis: _Analysis, values: Floats) -> tuple[EstimateCI, float | None]:
     """The cross-fitted accuracy, its folds' epsilons kept in every draw; and their mean."""
     human, clusters, seed = analysis.human, analysis.panel.clusters, analysis.seed
-    fit = cross_fitted_acc_eq(human, values, clusters, seed=seed)
-    shares, epsilons = cross_fitted_accuracies(human, values, clusters, seed=seed)
-    epsilon = float(np.mean(epsilons)) if fit.epsilons else None
+    fit, shares = cross_fitted_acc_eq(human, values, clusters, seed=seed)
+    epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
     return mean_ci(shares, fit.estimate, analysis.resamples), epsilon
 
 
@@ -189,7 +188,7 @@ def _pairwise_ci(ratings: Floats, judge: Floats | None, resamples: Resamples) ->
         estimate = percent_agreement(units)
     else:
         pairs = [(place, raters) for place in range(raters)]
-        estimate = against_each(units, judge.ravel(), percent_agreement).mean
+        estimate = against_each(units, judge.ravel(), percent_agreement)
         ratings = np.concatenate([ratings, judge[:, :, None]], axis=2)
     total, counted = np.zeros(resamples.draws), np.zeros(resamples.draws)
     for start in range(0, len(pairs) if estimate.value is not None else 0, _PAIRS_AT_ONCE):

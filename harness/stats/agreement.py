@@ -28,21 +28,12 @@ from harness.stats.correlation import (
 )
 from harness.stats.estimate import Estimate, Floats, Indices, NoValue, complete, ratio, table
 from harness.stats.intervals import EstimateCI, Resamples, bounds, drawn_means
-from harness.stats.ties import calibrated_acc_eq, document_accuracies
 
 Scale = Literal["nominal", "ordinal", "interval"]
 Measure = Callable[[Floats], Estimate]
 
 # The krippendorff package holds units x values x values numbers at once: 256 MiB of them here.
 _MOST_COINCIDENCES = 1 << 25
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The mean of a measure over raters and its standard deviation (of a sample, n - 1)."""
-
-    mean: Estimate
-    sd: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +79,22 @@ def alpha(ratings: ArrayLike, scale: Scale) -> Estimate:
     return Estimate(float(value), n=n, skipped=skipped)
 
 
-def alpha_with_judge(raters: ArrayLike, judge: ArrayLike, scale: Scale) -> Estimate:
-    """Krippendorff's alpha with the judge as one more rater of the same units."""
-    return alpha(_with_judge(raters, judge), scale)
-
-
-def against_each(raters: ArrayLike, judge: ArrayLike, measure: Measure) -> Spread:
-    """A measure of the judge with each rater alone: its mean over raters and its spread.
+def against_each(raters: ArrayLike, judge: ArrayLike, measure: Measure) -> Estimate:
+    """A measure of the judge with each rater alone: its mean over raters.
 
     `measure` takes a table of two columns, such as `percent_agreement`. `n` counts the raters
     that gave a value, `skipped` the others. None: "one rater" without raters, else the first
-    rater's reason where none gave a value; the spread of one value: "too few".
+    rater's reason where none gave a value.
     """
-    together = _with_judge(raters, judge)
-    results = [measure(together[:, [k, -1]]) for k in range(together.shape[1] - 1)]
+    rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
+    if len(rows) != len(column):
+        raise ValueError(f"the judge rates the raters' {len(rows)} units, not {len(column)}")
+    results = [measure(np.column_stack([rater, column])) for rater in rows.T]
     values = [result.value for result in results if result.value is not None]
-    n, skipped = len(values), len(results) - len(values)
-    if n == 0:
+    if not values:
         reason = results[0].reason if results else NoValue.ONE_RATER
-        none = Estimate(None, n=0, skipped=skipped, reason=reason)
-        return Spread(none, none)
-    mean = Estimate(float(np.mean(values)), n=n, skipped=skipped)
-    if n == 1:
-        return Spread(mean, Estimate(None, n=1, skipped=skipped, reason=NoValue.TOO_FEW))
-    return Spread(mean, Estimate(float(np.std(values, ddof=1)), n=n, skipped=skipped))
+        return Estimate(None, n=0, skipped=len(results), reason=reason)
+    return Estimate(float(np.mean(values)), n=len(values), skipped=len(results) - len(values))
 
 
 def percent_agreement(ratings: ArrayLike) -> Estimate:
@@ -252,27 +235,14 @@ def _why_no_alpha(rows: Floats, pairs: PairableRatings) -> NoValue | None:
     return NoValue.CONSTANT if len(pairs.domain) == 1 else None
 
 
-def _with_judge(raters: ArrayLike, judge: ArrayLike) -> Floats:
-    rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
-    if len(rows) != len(column):
-        raise ValueError(f"the judge rates the raters' {len(rows)} units, not {len(column)}")
-    return np.hstack([rows, column])
-
-
 @dataclass(frozen=True, slots=True)
 class AgreementStats:
-    """A judge's agreement with people at every level, from one set of resamples.
-
-    `epsilon` is the judge's tie threshold, fitted on all documents and kept in every draw; None
-    where `acc_eq` is.
-    """
+    """A judge's correlations with people at every level, from one set of resamples."""
 
     dataset_pearson: EstimateCI
     document_tau: EstimateCI
     system_spearman: EstimateCI
     system_pearson: EstimateCI
-    acc_eq: EstimateCI
-    epsilon: float | None
 
 
 def agreement_stats(
@@ -285,9 +255,6 @@ def agreement_stats(
     """
     rows, others = complete(human, judge)
     taus = document_taus(rows, others)
-    ties = calibrated_acc_eq(rows, others)
-    epsilon = ties.epsilons[0] if ties.epsilons else None
-    shares = document_accuracies(rows, others, epsilon=epsilon or 0.0)
     means = _drawn_system_means(rows, others, resamples)
 
     def with_ci(estimate: Estimate, values: Floats) -> EstimateCI:
@@ -298,8 +265,6 @@ def agreement_stats(
         with_ci(document_tau(rows, others), drawn_means(taus, resamples)),
         with_ci(system_spearman(rows, others), _of_systems(*means, "spearman")),
         with_ci(system_pearson(rows, others), _of_systems(*means, "pearson")),
-        with_ci(ties.estimate, drawn_means(shares, resamples)),
-        epsilon,
     )
 
 

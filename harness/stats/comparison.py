@@ -68,7 +68,9 @@ def permutation_test(
     """
     if draws < 1:
         raise ValueError(f"one draw or more, not {draws!r}")
-    rows, first, second = _complete_three(human, judges)
+    rows, first = complete(human, judges[0])
+    first, second = complete(first, judges[1])
+    rows = np.where(np.isnan(second), np.nan, rows)
     if reason := _why_not_standard(first) or _why_not_standard(second):
         return Significance(None, None, n=0, reason=reason)
     first, second = _standardised(first), _standardised(second)
@@ -95,21 +97,15 @@ def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
 
     None stays None and is not counted among the tests, which may depend on one another.
     """
-    order, values = _ascending(p)
-    factors = len(values) - np.arange(len(values))
-    return _back(p, order, np.maximum.accumulate(values * factors))
-
-
-def benjamini_yekutieli(p: Sequence[float | None]) -> tuple[float | None, ...]:
-    """The p-values as adjusted by Benjamini & Yekutieli (2001), for the false discovery rate.
-
-    It bounds the expected share of false alarms among the alarms, however the tests depend on
-    one another. None stays None and is not counted among the tests.
-    """
-    order, values = _ascending(p)
-    ranks = np.arange(1, len(values) + 1)
-    scaled = values * len(values) * (1 / ranks).sum() / ranks
-    return _back(p, order, np.minimum.accumulate(scaled[::-1])[::-1])
+    if bad := [value for value in p if value is not None and not 0 <= value <= 1]:
+        raise ValueError(f"p-values lie in 0..1, not {bad[0]!r}")
+    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
+    result: list[float | None] = [None] * len(p)
+    least = 0.0
+    for rank, (value, place) in enumerate(known):
+        least = max(least, value * (len(known) - rank))
+        result[place] = min(1.0, least)
+    return tuple(result)
 
 
 def soft_pairwise_accuracy(
@@ -148,14 +144,6 @@ def _flip_shares(differences: Floats, *, seed: str, draws: int) -> Floats:
     return reached / draws
 
 
-def _complete_three(
-    human: ArrayLike, judges: tuple[ArrayLike, ArrayLike]
-) -> tuple[Floats, Floats, Floats]:
-    rows, first = complete(human, judges[0])
-    first, second = complete(first, judges[1])
-    return np.where(np.isnan(second), np.nan, rows), first, second
-
-
 def _why_not_standard(ratings: Floats) -> NoValue | None:
     values = ratings[~np.isnan(ratings)]
     if len(values) < 2:
@@ -168,60 +156,20 @@ def _standardised(ratings: Floats) -> Floats:
     return np.asarray((ratings - np.nanmean(ratings)) / np.nanstd(ratings), dtype=np.float64)
 
 
-def _ascending(p: Sequence[float | None]) -> tuple[list[int], Floats]:
-    """The places of the p-values that are not None, least first, and those values."""
-    if bad := [value for value in p if value is not None and not 0 <= value <= 1]:
-        raise ValueError(f"p-values lie in 0..1, not {bad[0]!r}")
-    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
-    return [place for _, place in known], np.array([value for value, _ in known])
-
-
-def _back(
-    p: Sequence[float | None], order: list[int], adjusted: Floats
-) -> tuple[float | None, ...]:
-    """The adjusted values in their places, none above 1."""
-    result: list[float | None] = [None] * len(p)
-    for place, value in zip(order, adjusted, strict=True):
-        result[place] = min(1.0, float(value))
-    return tuple(result)
-
-
 Alignment = Literal["accuracy", "rmse"]
 _RATE = 0.05  # the false discovery rate of the paper
 
 
 @dataclass(frozen=True, slots=True)
-class RaterTrial:
-    """The judge against one rater, both measured by the other raters.
-
-    `advantage` is the share of the rater's `n` units where the judge is at least as near to
-    the others as the rater is. `p`, before correction, is of the hypothesis that the rater is
-    better by epsilon; `is_won` is whether that was rejected after correction.
-    """
-
-    rater: int
-    n: int
-    advantage: float
-    p: float
-    is_won: bool
-
-
-@dataclass(frozen=True, slots=True)
 class AnnotatorTest:
-    """The winning rate over raters, the mean advantage, and the trials behind them.
+    """The winning rate over raters, and the mean advantage.
 
-    The judge passes with a winning rate of one half or more.
+    The advantage over a rater is the share of the rater's units where the judge is at least as
+    near to the others as the rater is. The judge passes with a winning rate of one half or more.
     """
 
     winning_rate: Estimate
     advantage: Estimate
-    epsilon: float
-    trials: tuple[RaterTrial, ...]
-
-    @property
-    def is_passed(self) -> bool | None:
-        """None where no rater could be tried."""
-        return None if self.winning_rate.value is None else self.winning_rate.value >= 0.5
 
 
 def annotator_test(
@@ -258,17 +206,14 @@ def annotator_test(
     if len(places) == 0:
         reason = NoValue.TOO_FEW if has_two else NoValue.ONE_RATER
         none = Estimate(None, n=0, skipped=skipped, reason=reason)
-        return AnnotatorTest(none, none, epsilon, ())
+        return AnnotatorTest(none, none)
+    from scipy.stats import false_discovery_control
+
     wins = [_wins(rows, column, rater=place, alignment=alignment) for place in places]
     ps = [_p_below(human - machine, epsilon) for machine, human in wins]
-    is_won = [q is not None and q <= _RATE for q in benjamini_yekutieli(ps)]
-    trials = tuple(
-        RaterTrial(place, len(machine), float(machine.mean()), p, won)
-        for place, (machine, _), p, won in zip(places, wins, ps, is_won, strict=True)
-    )
-    means = np.mean(is_won), np.mean([trial.advantage for trial in trials])
-    rate, advantage = (Estimate(float(mean), n=len(trials), skipped=skipped) for mean in means)
-    return AnnotatorTest(rate, advantage, epsilon, trials)
+    is_won = false_discovery_control(ps, method="by") <= _RATE
+    means = np.mean(is_won), np.mean([machine.mean() for machine, _ in wins])
+    return AnnotatorTest(*(Estimate(float(mean), len(wins), skipped) for mean in means))
 
 
 def _wins(

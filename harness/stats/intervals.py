@@ -7,7 +7,7 @@ narrow, as every percentile bootstrap is. What is drawn depends on the seed's te
 of clusters alone, so neither the order of the rows nor the machine changes an interval.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import fsum, isfinite
@@ -116,11 +116,6 @@ class Resamples:
         blocks = (counts @ totals for counts in self.counts())
         return np.vstack([np.zeros((0, rows.shape[1])), *blocks])
 
-    def rows(self) -> Iterator[Indices]:
-        """The rows each draw takes, in order, a row as often as its cluster was drawn."""
-        everything = np.arange(len(self.places))
-        return (np.repeat(everything, counts.astype(np.intp)) for counts in self.weights())
-
     def weights(self) -> Iterator[Floats]:
         """How often each draw takes each row, one draw at a time."""
         return chain.from_iterable(self.row_counts())
@@ -148,19 +143,6 @@ def _drawn_clusters(count: int, width: int, *, seed: str, draws: int) -> Iterato
     numbers, step = generator(seed), max(1, _CELLS // max(1, width))
     for start in range(0, draws if count else 0, step):
         yield numbers.integers(0, count, size=(min(step, draws - start), count))
-
-
-def resampled(
-    statistic: Callable[[Indices], Estimate], resamples: Resamples, *, level: float = 0.95
-) -> EstimateCI:
-    """Any statistic of rows with its interval: it is called with the rows of each draw.
-
-    For what has no faster way: kappa, percent agreement, a difference of two judges.
-    """
-    estimate = statistic(np.arange(len(resamples.places)))
-    drawn = [statistic(rows).value for rows in resamples.rows()]
-    values = np.array([np.nan if value is None else value for value in drawn])
-    return EstimateCI(estimate, bounds(estimate, values, resamples, level=level))
 
 
 def mean_ci(values: Floats, estimate: Estimate, resamples: Resamples) -> EstimateCI:

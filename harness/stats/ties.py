@@ -53,15 +53,6 @@ class _Pairs:
     rounding: float
 
 
-def acc_eq(human: ArrayLike, judge: ArrayLike, *, epsilon: float = 0.0) -> Estimate:
-    """Pairwise accuracy with ties at a given epsilon, 0 to 1.
-
-    `n` counts the documents with a pair of complete cells, `skipped` the others. None: "one
-    system", or "too few" where no document has a pair. Constant ratings are ties, not missing.
-    """
-    return mean_estimate(document_accuracies(human, judge, epsilon=epsilon), _why_no_pair(human))
-
-
 def document_accuracies(human: ArrayLike, judge: ArrayLike, *, epsilon: float) -> Floats:
     """Each document's share of pairs ordered alike, NaN where it has no pair."""
     return _accuracies(_pairs(human, judge), epsilon)
@@ -71,7 +62,9 @@ def calibrated_acc_eq(human: ArrayLike, judge: ArrayLike) -> TieCalibration:
     """Pairwise accuracy at the epsilon that maximises it on these very data.
 
     Of several best epsilons the least. The fit gains on noise, so the accuracy is too high:
-    cross-fit it where that matters. `n`, `skipped` and None as for `acc_eq`.
+    cross-fit it where that matters. `n` counts the documents with a pair of complete cells,
+    `skipped` the others. None: "one system", or "too few" where no document has a pair. Constant
+    ratings are ties, not missing.
     """
     pairs = _pairs(human, judge)
     epsilon = _best_epsilon(pairs)
@@ -80,38 +73,14 @@ def calibrated_acc_eq(human: ArrayLike, judge: ArrayLike) -> TieCalibration:
 
 
 def cross_fitted_acc_eq(
-    human: ArrayLike,
-    judge: ArrayLike,
-    clusters: Sequence[str],
-    *,
-    seed: str,
-    folds: int = 5,
-) -> TieCalibration:
+    human: ArrayLike, judge: ArrayLike, clusters: Sequence[str], *, seed: str, folds: int = 5
+) -> tuple[TieCalibration, Floats]:
     """Pairwise accuracy of each fold of clusters at the epsilon that is best on the others.
 
-    Clusters (one a document) are dealt whole; there are at most as many folds as clusters.
-    `n` and `skipped` as for `acc_eq`. None: also "too few" with one cluster, or where the
-    documents outside a fold have no pair to fit on.
-    """
-    accuracies, epsilons = cross_fitted_accuracies(human, judge, clusters, seed=seed, folds=folds)
-    if not epsilons:
-        none = Estimate(None, n=0, skipped=len(accuracies), reason=NoValue.TOO_FEW)
-        return TieCalibration(none, ())
-    estimate = mean_estimate(accuracies, _why_no_pair(human))
-    return TieCalibration(estimate, () if estimate.value is None else epsilons)
-
-
-def cross_fitted_accuracies(
-    human: ArrayLike,
-    judge: ArrayLike,
-    clusters: Sequence[str],
-    *,
-    seed: str,
-    folds: int = 5,
-) -> tuple[Floats, tuple[float, ...]]:
-    """Each document's share at its fold's epsilon, NaN where it has no pair; and the epsilons.
-
-    No epsilons, and no shares, where the documents outside a fold have no pair to fit on.
+    Clusters (one a document) are dealt whole; there are at most as many folds as clusters. Also
+    returns each document's share at its fold's epsilon, NaN where it has no pair. `n`, `skipped`
+    and None as for `calibrated_acc_eq`; None also: "too few", and no shares, with one cluster, or
+    where the documents outside a fold have no pair to fit on.
     """
     rows, others = complete(human, judge)
     if len(clusters) != len(rows) or folds < 2:
@@ -125,10 +94,13 @@ def cross_fitted_accuracies(
         inside = places == fold
         training = _pairs(rows[~inside], others[~inside])
         if len(training.document) == 0:
-            return np.full(len(rows), np.nan), ()
+            none = Estimate(None, n=0, skipped=len(rows), reason=NoValue.TOO_FEW)
+            return TieCalibration(none, ()), np.full(len(rows), np.nan)
         epsilons.append(_best_epsilon(training))
         accuracies[inside] = _accuracies(_pairs(rows[inside], others[inside]), epsilons[-1])
-    return accuracies, tuple(epsilons)
+    estimate = mean_estimate(accuracies, _why_no_pair(human) if epsilons else NoValue.TOO_FEW)
+    fitted = () if estimate.value is None else tuple(epsilons)
+    return TieCalibration(estimate, fitted), accuracies
 
 
 def tie_rate(ratings: ArrayLike) -> Estimate:

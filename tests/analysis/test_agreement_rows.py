@@ -15,7 +15,7 @@ from harness.analysis.agreement import (
 )
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.data.ratings import Rating
-from harness.stats.agreement import agreement_stats, alpha, alpha_with_judge, percent_agreement
+from harness.stats.agreement import agreement_stats, alpha, percent_agreement
 from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
 from harness.stats.correlation import (
     dataset_pearson,
@@ -91,7 +91,7 @@ def test_correlations_of_few_systems_have_their_exact_p(coefficient: str) -> Non
 def test_acc_eq_is_cross_fitted_and_tells_its_epsilon() -> None:
     row = rows(panel(near=NEAR))["near", "acc_eq"]
 
-    found = cross_fitted_acc_eq(HUMAN, NEAR, CLUSTERS, seed="0")
+    found, _ = cross_fitted_acc_eq(HUMAN, NEAR, CLUSTERS, seed="0")
     assert row.value == found.estimate.value
     assert row.epsilon == pytest.approx(np.mean(found.epsilons))
 
@@ -100,7 +100,7 @@ def test_agreement_among_raters_and_with_the_judge() -> None:
     found = rows(panel(near=NEAR))
 
     assert found["near", "alpha_raters"].value == alpha(UNITS, "interval").value
-    both = alpha_with_judge(UNITS, np.ravel(NEAR), "interval").value
+    both = alpha(np.column_stack([UNITS, np.ravel(NEAR)]), "interval").value
     assert found["near", "alpha_judge_with_raters"].value == both
     assert found["near", "agreement_pairwise_raters"].value == percent_agreement(UNITS).value
     # ANN gives NEAR's value in 4 of 12 cells and BOB in 3: counted by hand.

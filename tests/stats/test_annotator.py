@@ -70,9 +70,6 @@ def test_a_judge_like_the_steady_rater_beats_the_other(alignment: Alignment) -> 
     # Without the first: judge and rater tie throughout, so no spread. Without the second: the
     # mean of W_human - W_judge is -.25 and t = -.45 / (.43853 / sqrt 40) = -6.490.
     assert (found.winning_rate, found.advantage) == (Estimate(1, n=2), Estimate(1, n=2))
-    assert found.trials[0].p == 0
-    assert found.trials[1].p == pytest.approx(stats.t.cdf(-6.490, 39), rel=1e-2)
-    assert found.is_passed is True
 
 
 def test_a_judge_that_says_the_opposite_wins_no_rater() -> None:
@@ -80,8 +77,6 @@ def test_a_judge_that_says_the_opposite_wins_no_rater() -> None:
 
     # Ten units of forty: there the second rater says 0 too, or all are equally wrong.
     assert (found.winning_rate, found.advantage) == (Estimate(0, n=2), Estimate(0.25, n=2))
-    assert [trial.n for trial in found.trials] == [40, 40]
-    assert found.is_passed is False
 
 
 def test_raters_with_few_units_are_skipped_and_counted() -> None:
@@ -90,7 +85,6 @@ def test_raters_with_few_units_are_skipped_and_counted() -> None:
     found = annotator_test(raters, np.ones(40), alignment="accuracy", epsilon=0.1)
 
     assert found.winning_rate == Estimate(1, n=2, skipped=1)
-    assert [trial.rater for trial in found.trials] == [0, 1]
 
 
 def test_units_with_one_rater_or_without_the_judge_do_not_count() -> None:
@@ -99,7 +93,9 @@ def test_units_with_one_rater_or_without_the_judge_do_not_count() -> None:
 
     found = annotator_test(raters, judge, alignment="accuracy", epsilon=0.1)
 
-    assert [trial.n for trial in found.trials] == [30, 30]
+    assert found.winning_rate == Estimate(1, n=2)
+    fewer = annotator_test(raters[1:], judge[1:], alignment="accuracy", epsilon=0.1)
+    assert fewer.winning_rate.reason == NoValue.TOO_FEW  # of 30 units a rater 29 are left
 
 
 @pytest.mark.parametrize(
@@ -115,7 +111,6 @@ def test_nobody_to_replace_is_no_pass(raters: Floats, reason: NoValue) -> None:
     found = annotator_test(raters, np.ones(len(raters)), alignment="rmse", epsilon=0.1)
 
     assert (found.winning_rate.reason, found.advantage.reason) == (reason, reason)
-    assert found.is_passed is None
 
 
 @pytest.mark.parametrize(("units", "epsilon"), [(3, 0.1), (4, -0.1), (4, 1.0)])

@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from support.rating_tables import drawn_rows
 
 from harness.stats.classification import ClassificationMetrics, classification_metrics, one_hot
 from harness.stats.estimate import NoValue
@@ -109,7 +110,7 @@ def test_an_interval_is_that_of_drawing_by_hand() -> None:
         .f1.bounds
     )
     f1s = []
-    for rows in clusters.rows():
+    for rows in drawn_rows(clusters):
         pairs = [(actual[at], chosen[at]) for at in rows]
         hits = sum(gold == said == 1 for gold, said in pairs)
         f1s.append(2 * hits / sum(gold + said for gold, said in pairs))

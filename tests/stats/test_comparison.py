@@ -6,11 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import stats
-from support.rating_tables import BARREN, NAN, table_pair
+from support.rating_tables import BARREN, NAN, acc_eq, table_pair
 
 from harness.stats.comparison import (
     Alternative,
-    benjamini_yekutieli,
     holm,
     permutation_test,
     soft_pairwise_accuracy,
@@ -18,7 +17,6 @@ from harness.stats.comparison import (
 )
 from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
 from harness.stats.estimate import Estimate, Floats, NoValue
-from harness.stats.ties import acc_eq
 
 Statistic = Callable[[Floats, Floats], Estimate]
 STATISTICS: list[Statistic] = [
@@ -149,22 +147,10 @@ def test_holms_values_are_those_done_by_hand() -> None:
     assert holm([0.9, 0.8]) == (1, 1)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_benjamini_and_yekutieli_are_scipys(seed: int) -> None:
-    p = (np.random.default_rng(seed).random(12) ** 3).tolist()
-
-    theirs = stats.false_discovery_control(p, method="by")
-
-    assert benjamini_yekutieli([*p, None]) == (*(pytest.approx(q) for q in theirs), None)
-
-
-@pytest.mark.parametrize("correct", [holm, benjamini_yekutieli])
-def test_no_tests_need_no_correction(
-    correct: Callable[[list[float | None]], tuple[float | None, ...]],
-) -> None:
-    assert (correct([]), correct([None])) == ((), (None,))
+def test_no_tests_need_no_correction() -> None:
+    assert (holm([]), holm([None])) == ((), (None,))
     with pytest.raises(ValueError, match=r"0\.\.1, not 1\.5"):
-        correct([1.5])
+        holm([1.5])
 
 
 def test_soft_pairwise_accuracy_nears_that_of_all_flips() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.rating_tables import drawn_rows
 
 from harness.stats.detection import (
     PUBLISHED_EDGES,
@@ -126,7 +127,8 @@ def test_a_drawn_area_is_that_of_the_rows_drawn() -> None:
     clusters = Resamples.of([f"{at // 2:03}" for at in range(40)], seed="s", draws=50)
 
     each = [
-        auc(scores[rows], truth[rows].tolist(), alone(len(rows), 1)) for rows in clusters.rows()
+        auc(scores[rows], truth[rows].tolist(), alone(len(rows), 1))
+        for rows in drawn_rows(clusters)
     ]
     found = auc(scores, truth.tolist(), clusters).bounds
 

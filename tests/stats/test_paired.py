@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from scipy import stats
+from support.rating_tables import drawn_rows
 
 from harness.stats.estimate import NoValue
 from harness.stats.intervals import Resamples
@@ -258,7 +259,8 @@ def test_the_interval_of_phi_is_that_of_draw_by_draw_correlations() -> None:
     found = phi(first.tolist(), second.tolist(), resamples(clusters, 400)).bounds
 
     each = [
-        np.corrcoef(first[rows], second[rows])[0, 1] for rows in resamples(clusters, 400).rows()
+        np.corrcoef(first[rows], second[rows])[0, 1]
+        for rows in drawn_rows(resamples(clusters, 400))
     ]
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(each, [0.025, 0.975])))
 

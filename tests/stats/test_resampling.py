@@ -6,7 +6,14 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from support.rating_tables import BARREN, documents_of, rater_table, table_pair
+from support.rating_tables import (
+    BARREN,
+    documents_of,
+    drawn_rows,
+    rater_table,
+    resampled,
+    table_pair,
+)
 
 from harness.stats.agreement import (
     AgreementStats,
@@ -14,12 +21,10 @@ from harness.stats.agreement import (
     agreement_stats,
     alpha,
     alpha_ci,
-    cohen_kappa,
 )
 from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
 from harness.stats.estimate import Estimate, Floats, NoValue
-from harness.stats.intervals import EstimateCI, Resamples, bounds, resampled
-from harness.stats.ties import acc_eq
+from harness.stats.intervals import EstimateCI, Resamples, bounds
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 BY_NAME: dict[str, Callable[[Floats, Floats], Estimate]] = {
@@ -54,22 +59,6 @@ def test_figures_are_those_of_a_loop_over_the_same_draws(seed: int, name: str) -
     assert_same(fast, resampled(lambda rows: statistic(human[rows], judge[rows]), resamples))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_accuracy_keeps_its_epsilon_in_every_draw(seed: int) -> None:
-    human, judge = table_pair(seed, documents=14)
-    human = np.round(human / 3)  # people tie much that the judge tells apart
-    resamples = drawn(documents_of(14, 6, seed))
-
-    fast = agreement_stats(human, judge, resamples)
-
-    epsilon = fast.epsilon or 0.0
-    assert epsilon > 0
-    slow = resampled(lambda rows: acc_eq(human[rows], judge[rows], epsilon=epsilon), resamples)
-    assert fast.acc_eq.estimate.value == pytest.approx(slow.estimate.value)
-    assert fast.acc_eq.bounds.low == pytest.approx(slow.bounds.low)
-    assert fast.acc_eq.bounds.high == pytest.approx(slow.bounds.high)
-
-
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("seed", range(5))
 def test_alphas_are_those_of_a_loop_over_the_same_draws(seed: int, scale: Scale) -> None:
@@ -93,7 +82,7 @@ def test_units_without_systems_may_be_resampled_too() -> None:
 def test_a_cluster_is_drawn_with_all_its_documents() -> None:
     resamples = drawn(["b", "a", "b", "c"])
 
-    for rows in resamples.rows():
+    for rows in drawn_rows(resamples):
         taken = np.bincount(rows, minlength=4)
         assert taken[0] == taken[2]
         assert taken[[0, 1, 3]].sum() == 3
@@ -102,10 +91,10 @@ def test_a_cluster_is_drawn_with_all_its_documents() -> None:
 def test_draws_are_the_same_in_pieces_and_each_time() -> None:
     resamples = drawn(documents_of(30, 11))
 
-    rows = [list(r.tolist()) for r in resamples.rows()]
+    rows = [list(r.tolist()) for r in drawn_rows(resamples)]
 
-    assert rows == [list(r.tolist()) for r in resamples.rows()]
-    assert rows != [list(r.tolist()) for r in drawn(documents_of(30, 11), seed="t").rows()]
+    assert rows == [list(r.tolist()) for r in drawn_rows(resamples)]
+    assert rows != [list(r.tolist()) for r in drawn_rows(drawn(documents_of(30, 11), seed="t"))]
 
 
 def many_rows(clusters: int, rows: int, draws: int = 60) -> Resamples:
@@ -193,7 +182,6 @@ def test_barren_tables_have_figures_without_values(name: str) -> None:
         figure: EstimateCI = getattr(found, correlation)
         assert figure.estimate.reason is not None
         assert figure.bounds.reason == figure.estimate.reason
-    assert (found.epsilon is None) == (found.acc_eq.estimate.value is None)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -204,15 +192,6 @@ def test_raters_without_agreement_have_an_alpha_without_value(name: str, scale: 
     figure = alpha_ci(rows, drawn(documents_of(len(rows), 3)), scale=scale)
 
     assert figure.bounds.reason == figure.estimate.reason is not None
-
-
-def test_any_other_statistic_is_resampled_by_rows() -> None:
-    ratings, resamples = rater_table(2, raters=2), drawn(documents_of(40, 20))
-
-    figure = resampled(lambda rows: cohen_kappa(ratings[rows]), resamples)
-
-    assert figure.estimate == cohen_kappa(ratings)
-    assert (figure.bounds.low or 0) < (figure.estimate.value or 0) < (figure.bounds.high or 0)
 
 
 def mismatched(resamples: Resamples) -> list[Callable[[], AgreementStats | EstimateCI]]:

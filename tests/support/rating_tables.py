@@ -1,8 +1,12 @@
 """Seeded tables of ratings with ties and gaps, and the tables no statistic can say much about."""
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
-from harness.stats.estimate import Floats
+from harness.stats.estimate import Estimate, Floats, Indices, NoValue, mean_estimate
+from harness.stats.intervals import EstimateCI, Resamples, bounds
+from harness.stats.ties import document_accuracies
 
 NAN = float("nan")
 
@@ -51,3 +55,22 @@ def documents_of(rows: int, clusters: int, seed: int = 0) -> list[str]:
     """A cluster's name for each row, every cluster used where rows allow."""
     extra = np.random.default_rng(seed).integers(0, clusters, max(0, rows - clusters))
     return [f"dialogue-{c}" for c in [*range(min(rows, clusters)), *extra.tolist()]]
+
+
+def acc_eq(human: Floats, judge: Floats, *, epsilon: float = 0.0) -> Estimate:
+    """Pairwise accuracy with ties at a given epsilon."""
+    return mean_estimate(document_accuracies(human, judge, epsilon=epsilon), NoValue.TOO_FEW)
+
+
+def drawn_rows(resamples: Resamples) -> Iterator[Indices]:
+    """The rows each draw takes, in order, a row as often as its cluster was drawn."""
+    for counts in resamples.weights():
+        yield np.repeat(np.arange(len(counts)), counts.astype(np.intp))
+
+
+def resampled(statistic: Callable[[Indices], Estimate], resamples: Resamples) -> EstimateCI:
+    """Any statistic of rows with its interval, the slow way: one call a draw."""
+    estimate = statistic(np.arange(len(resamples.places)))
+    drawn = [statistic(rows).value for rows in drawn_rows(resamples)]
+    values = np.array([np.nan if value is None else value for value in drawn])
+    return EstimateCI(estimate, bounds(estimate, values, resamples))
