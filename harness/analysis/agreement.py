@@ -28,15 +28,28 @@ from harness.stats.comparison import (
     williams_test,
 )
 from harness.stats.correlation import (
+    cross_fitted_acc_eq,
     dataset_pearson,
     pearson_against,
     permutation_p,
     system_means,
     tau_against,
+    tie_rate,
 )
-from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance, complete, ratio
-from harness.stats.intervals import BootstrapSettings, EstimateCI, Resamples, bounds, mean_ci
-from harness.stats.ties import cross_fitted_acc_eq, tie_rate
+from harness.stats.estimate import (
+    BootstrapSettings,
+    Bounds,
+    Estimate,
+    EstimateCI,
+    Floats,
+    NoValue,
+    Resamples,
+    Significance,
+    bounds,
+    complete,
+    mean_ci,
+    ratio,
+)
 
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
 _PAIRS_AT_ONCE = 512

@@ -12,12 +12,10 @@ from harness.analysis.pairings import Kind, PairedItem, Pairing, PairingQuery
 from harness.analysis.run_views import RIGHT_OR_WRONG
 from harness.parts import digest
 from harness.pipeline.score import ALL
-from harness.stats.comparison import holm
-from harness.stats.estimate import mean
-from harness.stats.intervals import BootstrapSettings, EstimateCI
-from harness.stats.paired import (
+from harness.stats.comparison import (
     Fourfold,
     fourfold,
+    holm,
     mcnemar_exact,
     mcnemar_mid_p,
     mean_difference,
@@ -25,6 +23,7 @@ from harness.stats.paired import (
     share_given,
     sign_flip_test,
 )
+from harness.stats.estimate import BootstrapSettings, EstimateCI, mean
 from harness.storage.runs import RunFile
 
 _V = TypeVar("_V", bool, float)

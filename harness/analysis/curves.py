@@ -19,9 +19,8 @@ from harness.pipeline.choice_scores import Read
 from harness.pipeline.detection_scores import Answered, Part
 from harness.pipeline.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec
-from harness.stats.detection import effective_n, isotonic_curve, logistic_curve
-from harness.stats.estimate import NoValue
-from harness.stats.intervals import mean_interval
+from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
+from harness.stats.estimate import NoValue, mean_interval
 from harness.storage.runs import JudgeEntry
 from harness.storage.signature import short_labels
 

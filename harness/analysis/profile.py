@@ -19,7 +19,7 @@ from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.models.encoders.encoders import Limited
 from harness.models.vectors import Progress
 from harness.specs.implicitness import Distance
-from harness.stats.intervals import generator
+from harness.stats.estimate import generator
 
 Numbers = NDArray[np.float64]
 ALL: Final = "all"

@@ -12,7 +12,7 @@ from harness.analysis.run_views import RIGHT_OR_WRONG, RunView, describe_run, vi
 from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
-from harness.stats.intervals import Interval, mean_interval
+from harness.stats.estimate import Interval, mean_interval
 from harness.storage.runs import JudgeEntry
 
 KEEPING: Final = "all that keep the meaning"

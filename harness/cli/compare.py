@@ -56,7 +56,7 @@ def compare(
     """
     from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
     from harness.analysis.pairings import PairingQuery, between, within
-    from harness.stats.intervals import BootstrapSettings
+    from harness.stats.estimate import BootstrapSettings
     from harness.storage.csv import records_csv
 
     runs = _stored([name for name in (sides.first, sides.second) if name is not None], results)

@@ -16,7 +16,7 @@ from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import DataError, SpecError
 from harness.implicitness.scorer import is_known, overlap_message
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
-from harness.stats.detection import PUBLISHED_EDGES
+from harness.stats.classification import PUBLISHED_EDGES
 from harness.storage.runs import DataEntry
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from harness.implicitness.items import Choice, Items, Ranking
 from harness.implicitness.scorer import Scorer
 from harness.models.vectors import Progress
 from harness.stats.correlation import document_taus, spearman
-from harness.stats.intervals import mean_interval
+from harness.stats.estimate import mean_interval
 
 Metric = Literal["tau", "rho", "ordered", "ends", "pairs", "closest"]
 

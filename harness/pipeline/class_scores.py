@@ -16,7 +16,7 @@ from harness.pipeline.choice_scores import Read
 from harness.pipeline.detection_scores import DRAWS, Number
 from harness.specs.tasks import ClassesSpec
 from harness.stats.classification import classification_metrics, one_hot
-from harness.stats.intervals import EstimateCI, Resamples
+from harness.stats.estimate import EstimateCI, Resamples
 
 PRECISION, RECALL, F1, MACRO = "precision_{}", "recall_{}", "f1_{}", "macro_f1"
 MISSED = "missed_{}"

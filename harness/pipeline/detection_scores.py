@@ -14,7 +14,7 @@ from harness.data.choices import LABELS
 from harness.judges.gold import LABELLED
 from harness.pipeline.choice_scores import Read
 from harness.specs.tasks import ImplicitnessSpec
-from harness.stats.detection import (
+from harness.stats.classification import (
     PUBLISHED_EDGES,
     auc,
     bin_of,
@@ -22,8 +22,7 @@ from harness.stats.detection import (
     equal_mass_edges,
     trend,
 )
-from harness.stats.estimate import Floats
-from harness.stats.intervals import Resamples
+from harness.stats.estimate import Floats, Resamples
 
 IMPLICITNESS = "implicitness"
 HITS, FALSE_ALARMS = "tpr", "fpr"

@@ -16,7 +16,7 @@ from harness.parts import Reason, digest
 from harness.pipeline import choice_scores, class_scores, detection_scores
 from harness.pipeline.records import answer_calls, cost_of, judge_calls, merged
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
-from harness.stats.intervals import mean_interval
+from harness.stats.estimate import mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
 from harness.storage.score_table import ScoreRow
 from harness.storage.signature import JudgeRecipe, Signature

@@ -26,8 +26,19 @@ from harness.stats.correlation import (
     system_pearson,
     system_spearman,
 )
-from harness.stats.estimate import Estimate, Floats, Indices, NoValue, complete, ratio, table
-from harness.stats.intervals import EstimateCI, Resamples, bounds, drawn_means
+from harness.stats.estimate import (
+    Estimate,
+    EstimateCI,
+    Floats,
+    Indices,
+    NoValue,
+    Resamples,
+    bounds,
+    complete,
+    drawn_means,
+    ratio,
+    table,
+)
 
 Scale = Literal["nominal", "ordinal", "interval"]
 Measure = Callable[[Floats], Estimate]

@@ -1,17 +1,26 @@
-"""A statistic's value and how many units are behind it, or the reason why it has no value.
+"""A statistic's value and its bootstrap interval, or the reason why it has none.
 
 A table of ratings is a float array, documents x systems, NaN where a rating is missing. No
 statistic of this package warns, crashes or returns zero where it has no value: it returns a
 `NoValue`. Tables that do not belong together are the caller's mistake: ValueError.
+
+A draw takes as many clusters as there are, with replacement, each with all its rows; an interval
+lies between two percentiles of the draws (Efron & Tibshirani 1993, chapter 13; Davison & Hinkley
+1997, section 3.8). Clusters are assumed to be independent; with few of them the interval is too
+narrow, as every percentile bootstrap is. What is drawn depends on the seed's text and the number
+of clusters alone, so neither the order of the rows nor the machine changes an interval.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from math import fsum, isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from harness.parts import digest
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -134,3 +143,235 @@ def pair_directions(rows: Floats) -> NDArray[np.int8]:
     first, second = np.triu_indices(rows.shape[1], 1)
     left, right = rows[:, first], rows[:, second]
     return (left > right).astype(np.int8) - (left < right).astype(np.int8)
+
+
+_CELLS = 1 << 20  # numbers in a block of draws: 8 MiB
+_SIGNS = 1 << 21  # signs drawn at a time: 16 MiB of numbers
+_LEAST_DEFINED = 0.95  # an interval of the draws that happen to have a value is another interval
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSettings:
+    """The seed and the number of draws of intervals and permutation tests."""
+
+    seed: int = 0
+    draws: int = 2000
+
+    def resamples(self, clusters: Sequence[str]) -> "Resamples":
+        """The draws of the clusters of some rows: one cluster's name a row."""
+        return Resamples.of(clusters, seed=str(self.seed), draws=self.draws)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean, the interval around it, and the number of values and clusters behind it.
+
+    `value` is None without values; `low` and `high` are None where no bound is known.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    clusters: int
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateCI:
+    """An estimate and its interval; the interval's `n` counts the draws that had a value.
+
+    Bounds are None with "too few" for a single cluster or where more than one draw in twenty
+    has no value, and with "constant" where all draws agree, which is no certainty.
+    """
+
+    estimate: Estimate
+    bounds: Bounds
+
+    @property
+    def why_no_interval(self) -> str | None:
+        """The reason in words where a value has no interval; None where it has, or no value."""
+        is_lacking = self.estimate.value is not None and self.bounds.low is None
+        return f"no interval: {self.bounds.reason}" if is_lacking else None
+
+    @classmethod
+    def missing(cls, reason: NoValue, n: int) -> "EstimateCI":
+        """No estimate of `n` units, and no interval, for one reason."""
+        return cls(Estimate(None, n, reason=reason), Bounds(None, None, n=0, reason=reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Resamples:
+    """Draws of clusters, the same ones each time they are asked for.
+
+    `places` holds the number of each row's cluster, in the alphabetical order of their names.
+    """
+
+    places: Indices
+    clusters: int
+    seed: str
+    draws: int
+
+    @classmethod
+    def of(cls, clusters: Sequence[str], *, seed: str, draws: int = 1000) -> "Resamples":
+        """Draws of the clusters of rows: one cluster's name a row."""
+        if draws < 1:
+            raise ValueError(f"one draw or more, not {draws!r}")
+        names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+        return cls(np.asarray(places, dtype=np.intp), len(names), seed, draws)
+
+    def row_counts(self) -> Iterator[Floats]:
+        """How often each draw takes each row, draws x rows, some draws at a time."""
+        return (counts[:, self.places] for counts in self.counts(len(self.places)))
+
+    def counts(self, width: int = 0) -> Iterator[Floats]:
+        """How often each draw takes each cluster, draws x clusters, some draws at a time.
+
+        A block has room for `width` columns, or for one a cluster.
+        """
+        columns = width or self.clusters
+        for drawn in _drawn_clusters(self.clusters, columns, seed=self.seed, draws=self.draws):
+            size = len(drawn)
+            drawn += np.arange(size)[:, None] * self.clusters
+            counts = np.bincount(drawn.ravel(), minlength=size * self.clusters)
+            yield counts.reshape(size, self.clusters).astype(np.float64)
+
+    def sums(self, rows: Floats) -> Floats:
+        """The sum of the rows' columns in each draw, draws x columns."""
+        if len(rows) != len(self.places):
+            raise ValueError(f"{len(self.places)} rows were resampled, not {len(rows)}")
+        totals = np.zeros((self.clusters, rows.shape[1]))
+        np.add.at(totals, self.places, rows)
+        blocks = (counts @ totals for counts in self.counts())
+        return np.vstack([np.zeros((0, rows.shape[1])), *blocks])
+
+    def weights(self) -> Iterator[Floats]:
+        """How often each draw takes each row, one draw at a time."""
+        return chain.from_iterable(self.row_counts())
+
+
+def generator(seed: str) -> np.random.Generator:
+    """The random numbers that a seed's text stands for, equal on every machine."""
+    return np.random.default_rng(int(digest(seed), 16))
+
+
+def random_signs(count: int, *, seed: str, draws: int) -> Iterator[Floats]:
+    """Draws of `count` signs, each 1 or -1: draws x signs, some draws at a time."""
+    numbers, step = generator(seed), max(1, _SIGNS // max(1, count))
+    for start in range(0, draws, step):
+        bits = numbers.integers(0, 2, size=(min(step, draws - start), count), dtype=np.int8)
+        yield np.asarray(bits * 2.0 - 1, dtype=np.float64)
+
+
+def _drawn_clusters(count: int, width: int, *, seed: str, draws: int) -> Iterator[Indices]:
+    """The clusters each draw takes, draws x clusters, as many draws as fit a block of `width`.
+
+    How many these are does not change what is drawn. Whole numbers are drawn, not multinomial
+    counts: the same resampling, eight times faster, and without floating point.
+    """
+    numbers, step = generator(seed), max(1, _CELLS // max(1, width))
+    for start in range(0, draws if count else 0, step):
+        yield numbers.integers(0, count, size=(min(step, draws - start), count))
+
+
+def mean_ci(values: Floats, estimate: Estimate, resamples: Resamples) -> EstimateCI:
+    """A mean of rows, NaN where a row has no value, with its interval."""
+    return EstimateCI(estimate, bounds(estimate, drawn_means(values, resamples), resamples))
+
+
+def drawn_means(values: Floats, resamples: Resamples) -> Floats:
+    """The mean of the rows' values in each draw, NaN where none has one."""
+    is_there = ~np.isnan(values)
+    sums = resamples.sums(np.column_stack([np.nan_to_num(values), is_there]))
+    return ratio(sums[:, 0], sums[:, 1])
+
+
+def bounds(
+    estimate: Estimate, values: Floats, resamples: Resamples, *, level: float = 0.95
+) -> Bounds:
+    """The percentile interval of an estimate: `values` are its draws, NaN where one has none.
+
+    None: the estimate's reason, or "too few" and "constant" as in `EstimateCI`.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"0 < level < 1, not {level!r}")
+    defined = values[~np.isnan(values)]
+    if estimate.value is None:
+        return Bounds(None, None, n=0, reason=estimate.reason)
+    if resamples.clusters < 2 or len(defined) < _LEAST_DEFINED * resamples.draws:
+        return Bounds(None, None, n=len(defined), reason=NoValue.TOO_FEW)
+    if np.ptp(defined) <= 1e-12:
+        return Bounds(None, None, n=len(defined), reason=NoValue.CONSTANT)
+    tail = (1 - level) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail])
+    return Bounds(float(low), float(high), n=len(defined))
+
+
+def mean_interval(
+    values: Sequence[float],
+    clusters: Sequence[str],
+    *,
+    seed: str,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> Interval:
+    """The mean of the values and its percentile bootstrap interval, clusters drawn whole.
+
+    Each draw divides the sum of its clusters' values by their number. A sample without spread
+    would be drawn as a point, which claims certainty nobody has: all ones or all zeros get the
+    exact interval of Clopper & Pearson (Biometrika 26, 1934) with a cluster as the trial, from
+    (alpha/2)^(1/clusters) to 1, and its mirror image. For another constant, a single cluster, or
+    clusters that differ in nothing but their size, no bound is known: low and high are None.
+    Values are finite; ValueError otherwise.
+    """
+    _check(values, clusters, draws=draws, level=level)
+    sums, sizes = _totals(values, clusters)
+    n, count = len(values), len(sums)
+    if n == 0:
+        return Interval(None, None, None, n=0, clusters=0)
+    value = fsum(values) / n
+    if count == 1:
+        return Interval(value, None, None, n=n, clusters=1)
+    if min(values) == max(values):
+        low, high = _constant_bounds(values[0], count, level=level)
+        return Interval(values[0], low, high, n=n, clusters=count)
+    if np.ptp(sums / sizes) == 0:
+        return Interval(value, None, None, n=n, clusters=count)
+    blocks = _drawn_clusters(count, count, seed=seed, draws=draws)
+    means = [sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1) for drawn in blocks]
+    tail = (1 - level) / 2
+    ends = np.quantile(np.concatenate(means), [tail, 1 - tail])
+    return Interval(value, float(ends[0]), float(ends[1]), n=n, clusters=count)
+
+
+def _check(values: Sequence[float], clusters: Sequence[str], *, draws: int, level: float) -> None:
+    if len(values) != len(clusters):
+        raise ValueError(f"one cluster a value: {len(values)} values, {len(clusters)} clusters")
+    if bad := [(c, v) for v, c in zip(values, clusters, strict=True) if not isfinite(v)]:
+        raise ValueError(
+            f"{len(bad)} of {len(values)} values are not finite, first {bad[0][1]!r} in cluster "
+            f"{bad[0][0]!r}; a missing value has a reason and is not handed in"
+        )
+    if draws < 1 or not 0 < level < 1:
+        raise ValueError(f"draws >= 1 and 0 < level < 1, not {draws!r} and {level!r}")
+
+
+def _totals(values: Sequence[float], clusters: Sequence[str]) -> tuple[Floats, Floats]:
+    """The sum and the number of values of each cluster, clusters in alphabetical order."""
+    members: dict[str, list[float]] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        members.setdefault(cluster, []).append(value)
+    ordered = [members[cluster] for cluster in sorted(members)]
+    sums = np.array([fsum(part) for part in ordered], dtype=np.float64)
+    return sums, np.array([len(part) for part in ordered], dtype=np.float64)
+
+
+def _constant_bounds(
+    value: float, clusters: int, *, level: float
+) -> tuple[float | None, float | None]:
+    """The exact interval of a share that was 0 or 1 in every cluster."""
+    reach = ((1 - level) / 2) ** (1 / clusters)
+    if value == 1:
+        return reach, 1.0
+    if value == 0:
+        return 0.0, 1 - reach
+    return None, None

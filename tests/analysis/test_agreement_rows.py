@@ -18,6 +18,7 @@ from harness.data.ratings import Rating
 from harness.stats.agreement import agreement_stats, alpha, percent_agreement
 from harness.stats.comparison import annotator_test, holm, permutation_test, williams_test
 from harness.stats.correlation import (
+    cross_fitted_acc_eq,
     dataset_pearson,
     document_tau,
     pearson,
@@ -25,9 +26,9 @@ from harness.stats.correlation import (
     system_means,
     system_pearson,
     system_spearman,
+    tie_rate,
 )
-from harness.stats.intervals import Resamples
-from harness.stats.ties import cross_fitted_acc_eq, tie_rate
+from harness.stats.estimate import Resamples
 from harness.storage.csv import records_csv
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2

@@ -7,8 +7,7 @@ import pytest
 from support.rating_tables import drawn_rows
 
 from harness.stats.classification import ClassificationMetrics, classification_metrics, one_hot
-from harness.stats.estimate import NoValue
-from harness.stats.intervals import Resamples
+from harness.stats.estimate import NoValue, Resamples
 
 RARE = 3
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.rating_tables import drawn_rows
 
-from harness.stats.detection import (
+from harness.stats.classification import (
     PUBLISHED_EDGES,
     Curve,
     auc,
@@ -16,8 +16,7 @@ from harness.stats.detection import (
     isotonic_curve,
     logistic_curve,
 )
-from harness.stats.estimate import Floats, NoValue
-from harness.stats.intervals import Resamples
+from harness.stats.estimate import Floats, NoValue, Resamples
 
 
 def alone(n: int, draws: int = 200) -> Resamples:

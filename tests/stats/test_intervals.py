@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from harness.stats.intervals import Interval, mean_interval
+from harness.stats.estimate import Interval, mean_interval
 
 
 def own_clusters(values: list[float]) -> list[str]:

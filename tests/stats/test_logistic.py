@@ -5,9 +5,8 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from harness.stats.detection import FLAT, LogisticLine, drawn_lines, line, lines, trend
-from harness.stats.estimate import Floats, NoValue
-from harness.stats.intervals import Resamples
+from harness.stats.classification import FLAT, LogisticLine, drawn_lines, line, lines, trend
+from harness.stats.estimate import Floats, NoValue, Resamples
 
 
 def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:

@@ -7,9 +7,7 @@ import pytest
 from scipy import stats
 from support.rating_tables import drawn_rows
 
-from harness.stats.estimate import NoValue
-from harness.stats.intervals import Resamples
-from harness.stats.paired import (
+from harness.stats.comparison import (
     Fourfold,
     fourfold,
     mcnemar_exact,
@@ -19,6 +17,7 @@ from harness.stats.paired import (
     share_given,
     sign_flip_test,
 )
+from harness.stats.estimate import NoValue, Resamples
 
 # Bentur et al. 2009 as in Fagerland et al. 2013, table 1: exact p .070, mid-p .039.
 AIRWAYS = Fourfold(1, 1, 7, 12)

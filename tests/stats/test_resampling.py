@@ -23,8 +23,7 @@ from harness.stats.agreement import (
     alpha_ci,
 )
 from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
-from harness.stats.estimate import Estimate, Floats, NoValue
-from harness.stats.intervals import EstimateCI, Resamples, bounds
+from harness.stats.estimate import Estimate, EstimateCI, Floats, NoValue, Resamples, bounds
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 BY_NAME: dict[str, Callable[[Floats, Floats], Estimate]] = {

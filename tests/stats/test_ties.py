@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from support.rating_tables import BARREN, NAN, acc_eq, documents_of, table_pair
 
-from harness.stats.estimate import Estimate, Floats, NoValue
-from harness.stats.ties import (
+from harness.stats.correlation import (
     calibrated_acc_eq,
     cross_fitted_acc_eq,
     document_accuracies,
     tie_rate,
 )
+from harness.stats.estimate import Estimate, Floats, NoValue
 
 
 def slow_accuracy(human: Floats, judge: Floats, epsilon: float) -> list[float]:

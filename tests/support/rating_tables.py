@@ -4,9 +4,17 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from harness.stats.estimate import Estimate, Floats, Indices, NoValue, mean_estimate
-from harness.stats.intervals import EstimateCI, Resamples, bounds
-from harness.stats.ties import document_accuracies
+from harness.stats.correlation import document_accuracies
+from harness.stats.estimate import (
+    Estimate,
+    EstimateCI,
+    Floats,
+    Indices,
+    NoValue,
+    Resamples,
+    bounds,
+    mean_estimate,
+)
 
 NAN = float("nan")
 

@@ -7,8 +7,7 @@ import numpy as np
 from harness.analysis.verify import FromInputs
 from harness.stats.agreement import alpha
 from harness.stats.comparison import williams_test
-from harness.stats.correlation import pearson
-from harness.stats.ties import calibrated_acc_eq
+from harness.stats.correlation import calibrated_acc_eq, pearson
 
 Inputs = Mapping[str, Sequence[float]]
 
