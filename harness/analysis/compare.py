@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from harness.analysis.pairings import Kind, PairedItem, Pairing, PairingQuery
-from harness.analysis.run_views import RIGHT_OR_WRONG
+from harness.analysis.pairings import RIGHT_OR_WRONG, Kind, PairedItem, Pairing, PairingQuery
 from harness.parts import digest
 from harness.pipeline.score import ALL
 from harness.stats.comparison import (

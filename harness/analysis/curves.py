@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.analysis.plots import Plot, Series, svg
-from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.implicitness.bins import COLUMN
 from harness.parts import digest
@@ -21,7 +20,7 @@ from harness.pipeline.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
 from harness.stats.estimate import NoValue, mean_interval
-from harness.storage.runs import JudgeEntry
+from harness.storage.runs import JudgeEntry, StoredRun
 from harness.storage.signature import short_labels
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"

@@ -11,14 +11,13 @@ from operator import itemgetter
 
 import numpy as np
 
-from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.parts import digest
 from harness.pipeline.score import headline_label
 from harness.stats.estimate import Floats, ratio
-from harness.storage.runs import RunFile, SampleRecord
+from harness.storage.runs import RunFile, SampleRecord, StoredRun
 from harness.storage.signature import JudgeRecipe, clean
 
 ALL_SYSTEMS = "all"

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.analysis.run_views import RIGHT_OR_WRONG, RunView, describe_run, views
-from harness.analysis.stored_runs import StoredRun
+from harness.analysis.pairings import RIGHT_OR_WRONG, RunView, describe_run, views
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
 from harness.stats.estimate import Interval, mean_interval
-from harness.storage.runs import JudgeEntry
+from harness.storage.runs import JudgeEntry, StoredRun
 
 KEEPING: Final = "all that keep the meaning"
 OTHERS: Final = "all that may not"

@@ -13,7 +13,7 @@ from harness.cli.output import cell, echo, echo_table, log, p_value, put_rows
 if TYPE_CHECKING:
     from harness.analysis.compare import ComparisonRow
     from harness.analysis.curves import CurveRow
-    from harness.analysis.stored_runs import StoredRun
+    from harness.storage.runs import StoredRun
 
 INTENTION = "intention_and_response"
 
@@ -122,8 +122,7 @@ def curve(
 
 
 def _stored(names: Sequence[str], results: Path) -> "list[StoredRun]":
-    from harness.analysis.stored_runs import StoredRun
-    from harness.storage.runs import find_run
+    from harness.storage.runs import StoredRun, find_run
 
     folders = [find_run(results, name) for name in names]
     return [StoredRun.read(folder) for folder in folders]

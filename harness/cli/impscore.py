@@ -221,7 +221,7 @@ def ablate(
     Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
     origin), and ablation.svg.
     """
-    from harness.analysis.ablation_plot import picture
+    from harness.analysis.plots import picture
     from harness.implicitness.training.ablation import COLUMNS, Origin, run_trials
     from harness.implicitness.training.examples import embed
     from harness.implicitness.training.splits import split

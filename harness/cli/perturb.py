@@ -118,11 +118,10 @@ def report(
     is_json: AsJson = False,
 ) -> int:
     """Count the verdicts and answers that each perturbation changes, with intervals by original."""
+    from harness.analysis.pairings import judge_named
     from harness.analysis.robustness import FlipRate, flip_rows
-    from harness.analysis.run_views import judge_named
-    from harness.analysis.stored_runs import StoredRun
     from harness.storage.csv import records_csv
-    from harness.storage.runs import find_run
+    from harness.storage.runs import StoredRun, find_run
 
     folder = find_run(results, run)
     stored = StoredRun.read(folder)

@@ -62,9 +62,8 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     """
     from harness.analysis.agreement import AgreementRow, agreement_rows
     from harness.analysis.panels import AgreementQuery, match_ratings, unmatched
-    from harness.analysis.stored_runs import stored_runs
     from harness.storage.csv import records_csv
-    from harness.storage.runs import run_folders
+    from harness.storage.runs import run_folders, stored_runs
 
     settings = choice.settings()
     wanted = options.names(choice.variant)

@@ -4,7 +4,7 @@ Everything here can be rebuilt from the calls ledger, and equal inputs give equa
 clock, no host, no order of arrival.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.core import Run, Sample
-from harness.errors import StoreError
+from harness.errors import StoreError, did_you_mean
 from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
@@ -265,3 +265,34 @@ def _decode(data: bytes, kind: type[_T], *, where: str) -> _T:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, ValueError) as error:
         raise StoreError(f"{where}: damaged ({error}); repeat the run to rebuild it") from error
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """What was run, and its records: one for each sample, variant and decoding."""
+
+    file: RunFile
+    rows: Sequence[SampleRecord]
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> "StoredRun":
+        """The run of a folder."""
+        return cls(folder.read(), folder.read_rows())
+
+    @property
+    def by_group(self) -> bool:
+        """Whether the samples' groups are the systems, which the run's model judges."""
+        return self.file.task.unit.system == "group"
+
+
+def stored_runs(folders: Iterable[RunFolder], task: str) -> list[StoredRun]:
+    """The runs of a task, in the order of their folders; StoreError without any."""
+    files = [(folder, folder.read()) for folder in folders]
+    runs = [StoredRun(file, folder.read_rows()) for folder, file in files if file.run.task == task]
+    if not runs:
+        known = sorted({file.run.task for _, file in files})
+        raise StoreError(
+            f"no run of task {task!r}{did_you_mean(task, known)}; "
+            "`harness run` makes one, or see --results"
+        )
+    return runs

@@ -15,12 +15,11 @@ from harness.analysis.compare import (
     comparison_rows,
 )
 from harness.analysis.pairings import PairingQuery, between, within
-from harness.analysis.stored_runs import StoredRun
 from harness.pipeline.score import score_rows
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.csv import records_csv
-from harness.storage.runs import JudgeEntry
+from harness.storage.runs import JudgeEntry, StoredRun
 
 QUICK = BootstrapSettings(draws=200)
 # Of eight items: know right in 0-5, and a tie at 7; act right in 0-1, a tie at 5, missing at 6.

@@ -7,12 +7,11 @@ import pytest
 from support.paired_runs import NEAR, sample, stored, words_task
 
 from harness.analysis.robustness import KEEPING, OTHERS, FlipRate, flip_rows
-from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
 from harness.storage.csv import records_csv
-from harness.storage.runs import JudgeEntry
+from harness.storage.runs import JudgeEntry, StoredRun
 
 RATING = JudgeEntry("near", "mean_rating", "near:00|minilm")
 

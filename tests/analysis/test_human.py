@@ -19,11 +19,10 @@ from support.rated_runs import (
 )
 
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
-from harness.analysis.stored_runs import StoredRun, stored_runs
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError
-from harness.storage.runs import ModelEntry
+from harness.storage.runs import ModelEntry, StoredRun, stored_runs
 
 BASE = AgreementQuery(variants=("base",))
 

@@ -18,12 +18,11 @@ from harness.analysis.curves import (
     picture,
     together,
 )
-from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
 from harness.storage.csv import records_csv
-from harness.storage.runs import DataEntry, SampleRecord
+from harness.storage.runs import DataEntry, SampleRecord, StoredRun
 
 PLANTED = planted()
 

@@ -17,10 +17,9 @@ from support.paired_runs import (
 )
 
 from harness.analysis.pairings import Pairing, PairingQuery, Pairings, between, within
-from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import HarnessError, SpecError, StoreError
-from harness.storage.runs import ModelEntry
+from harness.storage.runs import ModelEntry, StoredRun
 
 LEVELS: Readings = {
     (level, decoding, "near"): "10"

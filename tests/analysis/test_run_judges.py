@@ -3,7 +3,7 @@
 import pytest
 from support.paired_runs import NEAR, THOUGHT, stored, words_task
 
-from harness.analysis.run_views import (
+from harness.analysis.pairings import (
     closest_judge,
     intention_judges,
     judge_named,
@@ -11,9 +11,8 @@ from harness.analysis.run_views import (
     response_judges,
     right_or_wrong_judges,
 )
-from harness.analysis.stored_runs import StoredRun
 from harness.errors import SpecError
-from harness.storage.runs import JudgeEntry
+from harness.storage.runs import JudgeEntry, StoredRun
 
 FAR = JudgeEntry("far", "accuracy", "far:00|char-ngrams")
 ASKED = JudgeEntry("asked", "accuracy", "asked:00|both-orders", asks="gpt-4", identity="g@1")

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, stored, words_task
 
-from harness.analysis.run_views import RunView, views
-from harness.analysis.stored_runs import StoredRun
+from harness.analysis.pairings import RunView, views
 from harness.core import Score
 from harness.errors import StoreError
 from harness.pipeline.score import score_rows
+from harness.storage.runs import StoredRun
 
 TWO_WAYS = {("base", "T0.3", "near"): "10=.", ("base", "T0.5", "near"): "1111"}
 

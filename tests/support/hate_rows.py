@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import structs
 
-from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.parts import Reason
 from harness.specs.tasks import ChoiceSpec, ImplicitnessSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.runs import RunFile, SampleRecord, VerdictRecord
+from harness.storage.runs import RunFile, SampleRecord, StoredRun, VerdictRecord
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.sketches import row

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.parts import Reason
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
-from harness.storage.runs import JudgeEntry, ModelEntry, SampleRecord, VerdictRecord
+from harness.storage.runs import JudgeEntry, ModelEntry, SampleRecord, StoredRun, VerdictRecord
 from support.sketches import lost, right, row, run_file, task
 
 LETTERS: Mapping[str, VerdictRecord] = {

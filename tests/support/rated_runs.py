@@ -5,12 +5,11 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.parts import Reason
 from harness.specs.tasks import UnitSpec
-from harness.storage.runs import JudgeEntry, ModelEntry, VerdictRecord
+from harness.storage.runs import JudgeEntry, ModelEntry, StoredRun, VerdictRecord
 from support.sketches import lost, right, row, run_file
 
 # Samples by models; judge values by sample and model; two people's ratings of the same.

@@ -12,8 +12,7 @@ pytest.importorskip("torch")
 
 from msgspec import structs
 
-from harness.analysis.ablation_plot import DRAWN, picture
-from harness.analysis.plots import HEIGHT
+from harness.analysis.plots import DRAWN, HEIGHT, picture
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
 from harness.implicitness.head import Head
