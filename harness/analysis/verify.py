@@ -1,26 +1,23 @@
 """Published numbers and the data at hand to what our own code makes of them, cell by cell.
 
 Nothing is fetched, asked or printed. What was published is in configs/golden/ alone; what
-recomputes it is a function of a module of `published/`, one module a source.
+recomputes it is a function of `published/`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 
+from harness.analysis.published import FromFiles, FromInputs, Values, answers, datasets
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.specs.published import NOBODY, CellSpec, GoldenSpec, half_unit
 
-Values = Mapping[str, float | None]
 Locate = Callable[[str], Path | None]
 """The folder of a source, None where it is not at hand."""
 
 SOURCES = ("emphasized_talk", "intent_resolution", "topical_chat", "ludwig", "ishate", "hu2022")
-"""The sources of data: each is a folder of the data and a module of `published/`."""
-_MODULES = (*SOURCES, "statistics")
+"""The folders of the data that recomputations read."""
 _ROUNDING = 1e-9  # of half a unit, which is no exact binary number
 
 
@@ -54,21 +51,6 @@ class VerifiedCell:
 
 
 @dataclass(frozen=True, slots=True)
-class FromFiles:
-    """A recomputation from files of a source: `compute` takes the source's folder."""
-
-    files: tuple[str, ...]
-    compute: Callable[[Path], Values]
-
-
-@dataclass(frozen=True, slots=True)
-class FromInputs:
-    """A recomputation from numbers that are printed beside the cells."""
-
-    compute: Callable[[Mapping[str, Sequence[float]]], Values]
-
-
-@dataclass(frozen=True, slots=True)
 class _Result:
     """What a recomputation gave: values, or the status of all its cells and why."""
 
@@ -77,16 +59,10 @@ class _Result:
     reason: str | None = None
 
 
-@cache
-def recomputations() -> Mapping[str, tuple[str, FromFiles | FromInputs]]:
-    """Every recomputation by name, with the module of `published/` that it is in."""
-    return {
-        name: (module, recomputation)
-        for module in _MODULES
-        for name, recomputation in import_module(
-            f"harness.analysis.published.{module}"
-        ).RECOMPUTATIONS.items()
-    }
+RECOMPUTATIONS: Mapping[str, FromFiles | FromInputs] = {
+    **datasets.RECOMPUTATIONS,
+    **answers.RECOMPUTATIONS,
+}
 
 
 def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> list[VerifiedCell]:
@@ -101,12 +77,11 @@ def _of_paper(paper: str, spec: GoldenSpec, locate: Locate) -> list[VerifiedCell
 
 
 def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
-    known = recomputations()
-    if name not in known:
-        raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*known, NOBODY])}")
-    source, recomputation = known[name]
+    if name not in RECOMPUTATIONS:
+        raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*RECOMPUTATIONS, NOBODY])}")
+    recomputation = RECOMPUTATIONS[name]
     if isinstance(recomputation, FromFiles):
-        return _of_files(source, recomputation, locate(source))
+        return _of_files(recomputation, locate(recomputation.source))
     try:
         return _Result(recomputation.compute(spec.numbers))
     except KeyError as error:
@@ -116,12 +91,12 @@ def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
         ) from None
 
 
-def _of_files(source: str, recomputation: FromFiles, folder: Path | None) -> _Result:
+def _of_files(recomputation: FromFiles, folder: Path | None) -> _Result:
     """The values of files; where one cannot be read the cells differ, for something is amiss."""
     if folder is None:
-        return _Result({}, CellStatus.NO_DATA, f"no folder {source!r} in the data")
+        return _Result({}, CellStatus.NO_DATA, f"no folder {recomputation.source!r} in the data")
     if missing := [name for name in recomputation.files if not (folder / name).is_file()]:
-        return _Result({}, CellStatus.NO_DATA, f"no file {source}/{missing[0]}")
+        return _Result({}, CellStatus.NO_DATA, f"no file {recomputation.source}/{missing[0]}")
     try:
         return _Result(recomputation.compute(folder))
     except DataError as error:

@@ -14,15 +14,7 @@ from support.released_layouts import (
     write_stories,
 )
 
-from harness.analysis.published import (
-    emphasized_talk,
-    hu2022,
-    intent_resolution,
-    ishate,
-    ludwig,
-    statistics,
-    topical_chat,
-)
+from harness.analysis.published import answers, datasets
 from harness.errors import DataError
 from harness.stats.agreement import alpha
 
@@ -67,13 +59,13 @@ def by_name(found: Mapping[str, float | None], names: str) -> list[float | None]
 def test_dialogues_are_counted(tmp_path: Path, name: str, value: float) -> None:
     write_dialogues(tmp_path)
 
-    assert emphasized_talk.counts(tmp_path)[name] == pytest.approx(value)
+    assert datasets.emphasized_talk(tmp_path)[name] == pytest.approx(value)
 
 
 def test_ranks_are_those_of_the_printed_columns() -> None:
     people, other = [1.0, 2, 3, 4], [1.0, 2, 4, 3]  # rho 1 - 6 x 2 / (4 x 15) = .8
 
-    found = emphasized_talk.ranking(
+    found = answers.ranking(
         {"MOS": people, "BERTf1": people, "auto-gpt4-gt": other, "auto-gpt4": people[::-1]}
     )
 
@@ -96,7 +88,7 @@ def test_quotation_marks_are_counted_and_their_guesser_scored(tmp_path: Path) ->
         ],
     )
 
-    found = intent_resolution.counts(tmp_path)
+    found = datasets.intent_resolution(tmp_path)
 
     assert by_name(found, "items items_irony items_maxims items_metaphor") == [3, 2, 1, 0]
     assert by_name(found, "quoted_true quoted_literal quoted_true_only") == [1, 1, 1]
@@ -108,7 +100,7 @@ def test_quotation_marks_are_counted_and_their_guesser_scored(tmp_path: Path) ->
 def test_people_s_readings_are_scored_against_the_gold_answer(tmp_path: Path) -> None:
     write_people(tmp_path, ANSWERS)
 
-    found = ludwig.people(tmp_path)
+    found = datasets.ludwig(tmp_path)
 
     assert by_name(found, "items unanimous four_to_one three_to_two") == [4, 2, 1, 1]
     assert by_name(found, "majority_against_gold unanimous_against_gold") == [2, 1]
@@ -122,14 +114,14 @@ def test_an_answer_other_than_yes_and_no_is_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text("utf-8").replace("Yes", "Maybe", 1), "utf-8")
 
     with pytest.raises(DataError, match=r"151-300\.csv:2: Annotator 1 says 'Maybe'"):
-        ludwig.people(tmp_path)
+        datasets.ludwig(tmp_path)
 
 
 def test_kappa_and_alpha_of_a_round_are_those_by_hand(tmp_path: Path) -> None:
     # Implicit: 3 of 4 alike, chance 1/2 x 3/4 + 1/2 x 1/4 = 1/2, so kappa 1/2.
     write_rounds(tmp_path, [("I", "I"), ("I", "I"), ("E", "I"), ("E", "E")])
 
-    found = ishate.agreement(tmp_path)
+    found = datasets.ishate_rounds(tmp_path)
 
     assert by_name(found, "round_1_kappa_implicit round_3_kappa_implicit") == pytest.approx(
         [0.5] * 2
@@ -141,7 +133,7 @@ def test_kappa_and_alpha_of_a_round_are_those_by_hand(tmp_path: Path) -> None:
 def test_ordinal_alpha_takes_implicitness_for_more_than_subtlety(tmp_path: Path) -> None:
     write_rounds(tmp_path, [("I", "X"), ("E", "E"), ("S", "S"), ("X", "E")])
 
-    found = ishate.agreement(tmp_path)["round_1_alpha_ordinal"]
+    found = datasets.ishate_rounds(tmp_path)["round_1_alpha_ordinal"]
 
     assert found == alpha([[2, 1], [0, 0], [3, 3], [1, 0]], "ordinal").value
 
@@ -150,7 +142,7 @@ def test_a_round_has_two_annotators(tmp_path: Path) -> None:
     write_rounds(tmp_path, [("I", "I", "I"), ("E", "E", "E")])  # type: ignore[list-item]  # one too many
 
     with pytest.raises(DataError, match="3 annotators, not 2"):
-        ishate.agreement(tmp_path)
+        datasets.ishate_rounds(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +173,7 @@ def test_a_round_has_two_annotators(tmp_path: Path) -> None:
 def test_originals_and_augmented_rows_are_counted(tmp_path: Path, name: str, value: int) -> None:
     write_split(tmp_path, "train", TRAIN)
 
-    assert ishate.train_split(tmp_path)[name] == value
+    assert datasets.ishate_train(tmp_path)[name] == value
 
 
 def test_originals_are_counted_over_all_splits(tmp_path: Path) -> None:
@@ -189,11 +181,11 @@ def test_originals_are_counted_over_all_splits(tmp_path: Path) -> None:
     write_split(tmp_path, "dev", [("GO, away", "I", ""), ("leave now", "S", "")])
     write_split(tmp_path, "test", [("more words", "E", "")])
 
-    found = ishate.originals(tmp_path)
+    found = datasets.ishate_split(tmp_path, datasets.TRAIN, datasets.DEV, datasets.TEST)
 
     assert by_name(found, "rows explicit implicit subtle") == [6, 2, 3, 1]
-    assert ishate.test_split(tmp_path)["rows"] == 1
-    assert ishate.leakage(tmp_path)["dev_in_train"] == 1
+    assert datasets.ishate_split(tmp_path, datasets.TEST)["rows"] == 1
+    assert datasets.ishate_leakage(tmp_path)["dev_in_train"] == 1
 
 
 @pytest.mark.parametrize("content", [b"no parquet", b""])
@@ -201,7 +193,7 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path, content: bytes) ->
     (tmp_path / "ishate_dev.parquet.gzip").write_bytes(content)
 
     with pytest.raises(DataError, match="not a Parquet file"):
-        ishate.dev_split(tmp_path)
+        datasets.ishate_split(tmp_path, datasets.DEV)
 
 
 def rated(source: str, system: str, value: float) -> dict[str, object]:
@@ -221,7 +213,7 @@ def test_replies_are_correlated_with_people_where_they_can_be_read(tmp_path: Pat
     judged = [{**item, "all_responses": texts} for item, texts in zip(items, said, strict=True)]
     write_json(tmp_path / "replies.json", judged)
 
-    found = topical_chat.correlations(tmp_path, attribute="coherence", replies="replies.json")
+    found = answers.correlations(tmp_path, attribute="coherence", replies="replies.json")
 
     assert found["replies"] == 5
     assert found["tau_b"] == pytest.approx(0)  # of 1 and -1
@@ -233,44 +225,44 @@ def test_a_reply_to_nothing_rated_is_refused(tmp_path: Path) -> None:
     write_json(tmp_path / "replies.json", [{**rated("b", "x", 1), "all_responses": ["1"]}])
 
     with pytest.raises(DataError, match="does not hold"):
-        topical_chat.correlations(tmp_path, attribute="coherence", replies="replies.json")
+        answers.correlations(tmp_path, attribute="coherence", replies="replies.json")
 
 
 def write_hu(folder: Path) -> None:
     """Two items a phenomenon; people know the first, the model all first orders of the options."""
-    for name in hu2022.PHENOMENA.values():
+    for name in answers.PHENOMENA.values():
         people = [(1, 1, 1), (1, 2, 0), (2, 1, 1), (2, 2, 1)]
         columns = ("pKey", "itemNum", "Correct")
         write_csv(folder / f"human_data/fj/Human_{name}.csv", columns, people)
-    for path in hu2022.answer_files("toy"):
+    for path in answers.answer_files("toy"):
         seed = int(path.partition("_seed")[2][0])
         is_first, order = seed == 0, "[1, 2]" if seed == 0 else "[2, 1]"
         shares = "{'1': 0.9, '2': 0.1}" if is_first else "{'1': 0.5, '2': 0.5}"
         asked = (shares, order, 1 if is_first else 2)
         rows = [(1, seed, 1, is_first, 0.9, *asked), (2, seed, 2, is_first, 0.2, *asked)]
-        answers = ("item_id", "seed", "answer", "correct", "prob_true_answer", "distribution")
+        names = ("item_id", "seed", "answer", "correct", "prob_true_answer", "distribution")
         places = ("randomized_option_order", "randomized_true_answer")
-        write_csv(folder / path, (*answers, *places), rows)
-    for path in hu2022.prompt_files():
+        write_csv(folder / path, (*names, *places), rows)
+    for path in answers.prompt_files():
         write_csv(folder / path, ("item_id",), [(1,), (2,)])
 
 
 @pytest.mark.parametrize(
     ("compute", "values"),
     [
-        (hu2022.prompts, {"items": 14, "items_irony": 2, "rows_without_stories": 50}),
-        (hu2022.people, {"participants": 2, "answers": 28, "accuracy_irony": 0.75}),
+        (answers.prompts, {"items": 14, "items_irony": 2, "rows_without_stories": 50}),
+        (answers.people, {"participants": 2, "answers": 28, "accuracy_irony": 0.75}),
         (
-            lambda folder: hu2022.answers(folder, model="toy"),
+            lambda folder: answers.answers(folder, model="toy"),
             {"rows": 70, "accuracy": 0.2, "answers_of_one": 35, "accuracy_irony": 0.2},
         ),
         # One order of five is right; over all of them the right option has 2.9 of 5.
         (
-            lambda folder: hu2022.answers(folder, model="toy"),
+            lambda folder: answers.answers(folder, model="toy"),
             {"swing_irony": 100.0, "gain_irony": 80.0},
         ),
         (
-            lambda folder: hu2022.answers_and_people(folder, model="toy"),
+            lambda folder: answers.answers_and_people(folder, model="toy"),
             {"pearson_irony": 1.0, "largest": 1.0},
         ),
     ],
@@ -290,28 +282,28 @@ def test_stored_answers_are_counted_by_phenomenon(
 @pytest.mark.parametrize("cell", ["[1", "(1, 2)", "__import__('os')"])
 def test_a_stored_list_that_is_none_is_refused(tmp_path: Path, cell: str) -> None:
     write_hu(tmp_path)
-    path = tmp_path / hu2022.answer_files("toy")[0]
+    path = tmp_path / answers.answer_files("toy")[0]
     path.write_text(path.read_text("utf-8").replace("[1, 2]", cell), "utf-8")
 
     with pytest.raises(DataError, match="randomized_option_order holds no list"):
-        hu2022.answers(tmp_path, model="toy")
+        answers.answers(tmp_path, model="toy")
 
 
 @pytest.mark.parametrize("cell", ["nan", "much"])
 def test_a_stored_answer_that_is_no_number_is_refused(tmp_path: Path, cell: str) -> None:
     write_hu(tmp_path)
-    path = tmp_path / hu2022.PEOPLE[0]
+    path = tmp_path / answers.PEOPLE[0]
     write_csv(path, ("pKey", "itemNum", "Correct"), [(1, 1, cell)])
 
     with pytest.raises(DataError, match=f"Correct says '{cell}'"):
-        hu2022.people(tmp_path)
+        answers.people(tmp_path)
 
 
 def test_one_sided_and_two_sided_williams_are_of_their_own_inputs() -> None:
     vectors = {"gold": [1.0, 2, 3, 4], "first_metric": [1.0, 2, 3, 5]}
     vectors |= {"second_metric": [2.0, 1, 3, 4], "correlations": [0.5, 0.5, 0.1], "n": [50]}
 
-    found = statistics.williams(vectors)
+    found = answers.williams(vectors)
 
     assert by_name(found, "t_of_correlations p_of_correlations") == pytest.approx([0, 1])
     assert found["second_r"] == pytest.approx(0.8)

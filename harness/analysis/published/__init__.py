@@ -1,1 +1,44 @@
-"""One source of published numbers a module: its files to the values that `verify` compares."""
+"""Published numbers, recomputed: from released data (`datasets`), or from stored answers.
+
+A recomputation turns the files of one source, or numbers printed beside the cells, into named
+values, which `verify` compares with the published ones. Read `datasets` first. Nothing here knows
+what was published.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from harness.errors import DataError
+from harness.storage.tables import read_text
+
+_T = TypeVar("_T")
+Values = Mapping[str, float | None]
+Inputs = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class FromFiles:
+    """A recomputation from files of a source: `compute` takes the source's folder."""
+
+    source: str
+    files: tuple[str, ...]
+    compute: Callable[[Path], Values]
+
+
+@dataclass(frozen=True, slots=True)
+class FromInputs:
+    """A recomputation from numbers that are printed beside the cells."""
+
+    compute: Callable[[Inputs], Values]
+
+
+def read_json(path: Path, kind: type[_T]) -> _T:
+    """The content of a released JSON file; DataError where its layout is another."""
+    try:
+        return msgspec.json.decode(read_text(path), type=kind)
+    except msgspec.DecodeError as error:
+        raise DataError(f"{path}: not the released layout: {error}; fetch it again") from error

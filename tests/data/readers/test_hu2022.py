@@ -21,7 +21,7 @@ from support.posed_files import (
     write,
 )
 
-from harness.analysis.published.hu2022 import prompt_files
+from harness.analysis.published.answers import prompt_files
 from harness.core import Sample
 from harness.data.readers.hu2022 import COLUMNS, GROUPS, posed_item, read
 from harness.errors import DataError, SpecError
