@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from harness.stats.correlation import document_accuracies
 from harness.stats.estimate import (
@@ -65,7 +66,7 @@ def documents_of(rows: int, clusters: int, seed: int = 0) -> list[str]:
     return [f"dialogue-{c}" for c in [*range(min(rows, clusters)), *extra.tolist()]]
 
 
-def acc_eq(human: Floats, judge: Floats, *, epsilon: float = 0.0) -> Estimate:
+def acc_eq(human: ArrayLike, judge: ArrayLike, *, epsilon: float = 0.0) -> Estimate:
     """Pairwise accuracy with ties at a given epsilon."""
     return mean_estimate(document_accuracies(human, judge, epsilon=epsilon), NoValue.TOO_FEW)
 

@@ -296,7 +296,7 @@ def _topical_chat(attribute: str, replies: str) -> FromFiles:
     return FromFiles("topical_chat", (CHAT_PEOPLE, replies), compute)
 
 
-RECOMPUTATIONS = {
+RECOMPUTATIONS: dict[str, FromFiles | FromInputs] = {
     "hu2022_prompts": FromFiles("hu2022", prompt_files(), prompts),
     "hu2022_people": FromFiles("hu2022", PEOPLE, people),
     **{

@@ -223,8 +223,8 @@ def ishate_rounds(folder: Path) -> Values:
         name, both = f"round_{iteration + 1}", 2 * implicit + subtle
         if implicit.shape[1] != _CODERS:
             raise DataError(
-                f"{folder / ROUNDS}: round {iteration + 1} has {implicit.shape[1]} annotators, not {_CODERS}; "
-                "fetch it again"
+                f"{folder / ROUNDS}: round {iteration + 1} has {implicit.shape[1]} annotators, "
+                f"not {_CODERS}; fetch it again"
             )
         values |= {
             f"{name}_kappa_implicit": cohen_kappa(implicit).value,
