@@ -13,7 +13,6 @@ import numpy as np
 from harness.analysis.panels import ALL_SYSTEMS, JudgeTable, Panel
 from harness.stats.agreement import (
     Scale,
-    against_each,
     agreement_stats,
     alpha_ci,
     attainable_r,
@@ -195,14 +194,12 @@ def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]
 def _pairwise_ci(ratings: Floats, judge: Floats | None, resamples: Resamples) -> EstimateCI:
     """The share rated alike, over pairs of raters or of the judge with each, with its interval."""
     raters = ratings.shape[2]
-    units = ratings.reshape(-1, raters) if ratings.size else np.zeros((0, raters))
-    if judge is None:
-        pairs = list(combinations(range(raters), 2))
-        estimate = percent_agreement(units)
-    else:
+    pairs = list(combinations(range(raters), 2))
+    if judge is not None:
         pairs = [(place, raters) for place in range(raters)]
-        estimate = against_each(units, judge.ravel(), percent_agreement)
         ratings = np.concatenate([ratings, judge[:, :, None]], axis=2)
+    units = ratings.reshape(ratings.shape[0] * ratings.shape[1], ratings.shape[2])
+    estimate = percent_agreement(units, pairs)
     total, counted = np.zeros(resamples.draws), np.zeros(resamples.draws)
     for start in range(0, len(pairs) if estimate.value is not None else 0, _PAIRS_AT_ONCE):
         one, other = np.array(pairs[start : start + _PAIRS_AT_ONCE]).T

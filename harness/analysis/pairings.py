@@ -1,12 +1,14 @@
 """Two stored runs, or one, to pairings: the same items with two verdicts each.
 
-A task answered by choices against one answered in words; two runs of one task; variants of one
+A view has one judge's score of each sample, under one variant and decoding; the variants of a
+pool, which are orders of the same choices, are one more view together. What is paired:
+a task answered by choices against one answered in words; two runs of one task; variants of one
 run; the intention that a model spelled out against its response. Runs that may not be compared
 are refused. Nothing here computes a statistic.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.core import Sample
@@ -19,9 +21,7 @@ from harness.storage.runs import (
     JudgeEntry,
     ModelEntry,
     RunFile,
-    SampleRecord,
     StoredRun,
-    VerdictRecord,
 )
 from harness.storage.signature import JudgeRecipe
 
@@ -60,31 +60,47 @@ class RunView:
 
 def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
     """Every view of a run by a judge: its variants, then the pools that are whole."""
-    snapshots = _snapshots(run, judge)
-    scores: dict[tuple[str, str], dict[str, ItemScore]] = {}
-    for row, verdict in _read(run.rows, judge):
-        own = scores.setdefault((row.variant, row.decoding), {})
-        own[row.sample.id] = ItemScore(row.sample, verdict.value)
-    result = [RunView(run.file, judge, *key, own, snapshots) for key, own in scores.items()]
+    read = [(row, row.verdicts[judge.name]) for row in run.rows if judge.name in row.verdicts]
+    snapshots = _snapshots(run, judge, read)
+    known = dict.fromkeys((row.variant, row.decoding) for row, _ in read)
+    chosen = [(variant, decoding, (variant,), False) for variant, decoding in known]
     for average, members in averages(run.file.task).items():
-        for decoding in dict.fromkeys(label for name, label in scores if name in members):
-            if all((name, decoding) in scores for name in members):
-                own = _pooled(run.rows, judge, members=members, decoding=decoding)
-                result.append(RunView(run.file, judge, average, decoding, own, snapshots, True))
-    return result
+        for decoding in dict.fromkeys(label for name, label in known if name in members):
+            if all((name, decoding) in known for name in members):
+                chosen.append((average, decoding, members, True))
+    return [
+        RunView(run.file, judge, name, decoding, _scores(own, is_pool), snapshots, is_pool)
+        for name, decoding, members, is_pool in chosen
+        if (own := [p for p in read if p[0].variant in members and p[0].decoding == decoding])
+    ]
 
 
-def _read(
-    rows: Sequence[SampleRecord], judge: JudgeEntry
-) -> Iterator[tuple[SampleRecord, VerdictRecord]]:
-    return ((row, row.verdicts[judge.name]) for row in rows if judge.name in row.verdicts)
+def _scores(read: Sequence[choice_scores.Read], is_pool: bool) -> dict[str, ItemScore]:
+    """The score of each sample; of one shown in several orders, by its averaged probabilities.
+
+    Without probabilities, as of written answers, it is the mean of its verdicts. It is missing
+    where any of them is.
+    """
+    by_sample: dict[str, list[choice_scores.Read]] = {}
+    for row, verdict in read:
+        by_sample.setdefault(row.sample.id, []).append((row, verdict))
+    scores = {}
+    for name, orders in by_sample.items():
+        values = [verdict.value for _, verdict in orders if verdict.value is not None]
+        value = mean(values) if len(values) == len(orders) else None
+        if is_pool and value is not None and all(verdict.shares for _, verdict in orders):
+            value = choice_scores.permuted(orders)[0]
+        scores[name] = ItemScore(orders[0][0].sample, value)
+    return scores
 
 
-def _snapshots(run: StoredRun, judge: JudgeEntry) -> tuple[str, str]:
+def _snapshots(
+    run: StoredRun, judge: JudgeEntry, read: Sequence[choice_scores.Read]
+) -> tuple[str, str]:
     """The one pair of snapshots behind a judge's verdicts on a run; several are refused."""
     pairs = {
         (row.served or "", verdict.served or "")
-        for row, verdict in _read(run.rows, judge)
+        for row, verdict in read
         if verdict.value is not None
     }
     if len(pairs) > 1:
@@ -94,30 +110,6 @@ def _snapshots(run: StoredRun, judge: JudgeEntry) -> tuple[str, str]:
             f"({names}), which share no row; name one in the model's YAML and repeat the run"
         )
     return pairs.pop() if pairs else ("", "")
-
-
-def _pooled(
-    rows: Sequence[SampleRecord], judge: JudgeEntry, *, members: Sequence[str], decoding: str
-) -> dict[str, ItemScore]:
-    """Each sample over the variants of a pool; it is missing where any of them is."""
-    by_sample: dict[str, list[tuple[SampleRecord, VerdictRecord]]] = {}
-    for row, verdict in _read(rows, judge):
-        if row.variant in members and row.decoding == decoding:
-            by_sample.setdefault(row.sample.id, []).append((row, verdict))
-    return {name: ItemScore(own[0][0].sample, _together(own)) for name, own in by_sample.items()}
-
-
-def _together(orders: Sequence[tuple[SampleRecord, VerdictRecord]]) -> float | None:
-    """The score of a sample shown in several orders, by its averaged probabilities.
-
-    Without probabilities, as of written answers, it is the mean of its verdicts.
-    """
-    values = [verdict.value for _, verdict in orders if verdict.value is not None]
-    if len(values) < len(orders):
-        return None
-    if all(verdict.shares for _, verdict in orders):
-        return choice_scores.permuted(orders)[0]
-    return mean(values)
 
 
 def judge_named(run: StoredRun, name: str) -> JudgeEntry:
@@ -134,22 +126,15 @@ def judge_named(run: StoredRun, name: str) -> JudgeEntry:
 
 def response_judges(run: StoredRun) -> list[JudgeEntry]:
     """The judges whose verdict on a response is right or wrong, the task's own first."""
-    own = list(run.file.task.judges)
-
-    def place(entry: JudgeEntry) -> int:
-        plain = JudgeLabel.parse(entry.name).name
-        return own.index(plain) if plain in own else len(own)
-
+    order = {name: place for place, name in enumerate(run.file.task.judges)}
     judges = [
-        entry
-        for entry in run.file.judges
-        if entry.metric == RIGHT_OR_WRONG and not entry.step and not _is_swapped(entry)
+        entry for entry in _unswapped(run) if entry.metric == RIGHT_OR_WRONG and not entry.step
     ]
-    return sorted(judges, key=place)
+    return sorted(judges, key=lambda e: order.get(JudgeLabel.parse(e.name).name, len(order)))
 
 
-def _is_swapped(entry: JudgeEntry) -> bool:
-    return JudgeLabel.parse(entry.name).is_swapped
+def _unswapped(run: StoredRun) -> list[JudgeEntry]:
+    return [entry for entry in run.file.judges if not JudgeLabel.parse(entry.name).is_swapped]
 
 
 def closest_judge(judge: JudgeEntry, others: Sequence[JudgeEntry]) -> JudgeEntry | None:
@@ -190,8 +175,7 @@ def right_or_wrong_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
 def intention_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
     """The judges of a run that read an earlier step: the one named, or all."""
     if name is None:
-        own = run.file.judges
-        return [entry for entry in own if entry.step and not _is_swapped(entry)]
+        return [entry for entry in _unswapped(run) if entry.step]
     if (entry := judge_named(run, name)).step is None:
         raise SpecError(
             f"judge {name} reads responses, not what was spelled out before; name one that has a "
@@ -209,24 +193,20 @@ def judges_of_both(
         pairs = [(judge_named(runs[0], names[0]), judge_named(runs[1], names[1]))]
     else:
         theirs = {entry.name: entry for entry in runs[1].file.judges}
-        ours = [entry for entry in runs[0].file.judges if not _is_swapped(entry)]
+        ours = _unswapped(runs[0])
         pairs = [(entry, theirs[entry.name]) for entry in ours if entry.name in theirs]
-    alike = [(one, other) for one, other in pairs if _recipe(one) == _recipe(other)]
+    alike = [pair for pair in pairs if len({(e.recipe, e.identity, e.step) for e in pair}) == 1]
     notes = [
         f"recipes differ: {one.recipe} read {describe_run(runs[0].file)}, {other.recipe} read "
         f"{describe_run(runs[1].file)}"
         for one, other in pairs
-        if _recipe(one) != _recipe(other)
+        if (one, other) not in alike
     ]
     if not alike:
         read = [", ".join(entry.name for entry in run.file.judges) or "nobody" for run in runs]
         fact = notes[0] if notes else f"read by no judge alike: {read[0]}; {read[1]}"
         raise SpecError(f"{fact}; have one judge read both: harness judge RUN --judge NAME")
     return alike, notes
-
-
-def _recipe(judge: JudgeEntry) -> tuple[str | None, ...]:
-    return judge.recipe, judge.identity, judge.step
 
 
 class Kind(StrEnum):
@@ -365,7 +345,11 @@ def _of_one_task(
         _check_snapshots(pairs)
         pairings += _by_variant(Kind.RUNS, pairs)
     if not pairings:
-        ways = " and ".join(f"{describe_run(run.file)} has {_asked(run)}" for run in runs)
+        asked = [dict.fromkeys(f"{row.variant} ({row.decoding})" for row in r.rows) for r in runs]
+        ways = " and ".join(
+            f"{describe_run(run.file)} has {', '.join(own)}"
+            for run, own in zip(runs, asked, strict=True)
+        )
         raise StoreError(f"no variant was answered in both runs in one way: {ways}; run one anew")
     ours, theirs_too = (run.file.variants for run in runs)
     if differ := [name for name in ours if ours[name] != theirs_too.get(name, ours[name])]:
@@ -411,14 +395,10 @@ def _over_decodings(
     ]
     yield from each
     if len(each) > 1:
-        firsts, seconds = zip(*(pairing.decodings for pairing in each), strict=True)
-        labels = (_label(firsts), _label(seconds))
+        sides = zip(*(pairing.decodings for pairing in each), strict=True)
+        first, second = (headline_label(list(dict.fromkeys(labels))) for labels in sides)
         items = tuple(item for pairing in each for item in pairing.items)
-        yield Pairing(kind, name, each[0].first, each[0].second, labels, items, is_pooled=True)
-
-
-def _label(decodings: Iterable[str]) -> str:
-    return headline_label(list(dict.fromkeys(decodings)))
+        yield replace(each[0], decodings=(first, second), items=items, is_pooled=True)
 
 
 def _items(first: RunView, second: RunView) -> Iterator[PairedItem]:
@@ -474,8 +454,3 @@ def _other_models(one: ModelEntry, other: ModelEntry) -> Iterator[str]:
         )
     elif {one.kind, other.kind} != {"scripted"} and one.identity != other.identity:
         yield f"model {one.name} is not the same in both runs: {one.identity}; {other.identity}"
-
-
-def _asked(run: StoredRun) -> str:
-    ways = dict.fromkeys(f"{row.variant} ({row.decoding})" for row in run.rows)
-    return ", ".join(ways)

@@ -6,7 +6,7 @@ a judge and people together, with bootstrap intervals. Statistics that are made 
 documents are computed for all draws at once by one matrix product.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
@@ -41,7 +41,6 @@ from harness.stats.estimate import (
 )
 
 Scale = Literal["nominal", "ordinal", "interval"]
-Measure = Callable[[Floats], Estimate]
 
 # The krippendorff package holds units x values x values numbers at once: 256 MiB of them here.
 _MOST_COINCIDENCES = 1 << 25
@@ -90,32 +89,17 @@ def alpha(ratings: ArrayLike, scale: Scale) -> Estimate:
     return Estimate(float(value), n=n, skipped=skipped)
 
 
-def against_each(raters: ArrayLike, judge: ArrayLike, measure: Measure) -> Estimate:
-    """A measure of the judge with each rater alone: its mean over raters.
-
-    `measure` takes a table of two columns, such as `percent_agreement`. `n` counts the raters
-    that gave a value, `skipped` the others. None: "one rater" without raters, else the first
-    rater's reason where none gave a value.
-    """
-    rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
-    if len(rows) != len(column):
-        raise ValueError(f"the judge rates the raters' {len(rows)} units, not {len(column)}")
-    results = [measure(np.column_stack([rater, column])) for rater in rows.T]
-    values = [result.value for result in results if result.value is not None]
-    if not values:
-        reason = results[0].reason if results else NoValue.ONE_RATER
-        return Estimate(None, n=0, skipped=len(results), reason=reason)
-    return Estimate(float(np.mean(values)), n=len(values), skipped=len(results) - len(values))
-
-
-def percent_agreement(ratings: ArrayLike) -> Estimate:
+def percent_agreement(
+    ratings: ArrayLike, pairs: Sequence[tuple[int, int]] | None = None
+) -> Estimate:
     """The share of common units two raters rate alike, 0 to 1, averaged over pairs of raters.
 
+    The pairs are columns of the table, None for all pairs, such as those of a judge with each.
     `n` counts pairs of raters, `skipped` those without a common unit. None: "one rater", or
     "too few" where no two raters share a unit. It is not corrected for chance.
     """
     rows = table(ratings)
-    pairs = list(combinations(range(rows.shape[1]), 2))
+    pairs = list(combinations(range(rows.shape[1]), 2)) if pairs is None else pairs
     if len(pairs) == 0:
         return Estimate(None, n=0, reason=NoValue.ONE_RATER)
     both = [rows[~np.isnan(rows[:, pair]).any(axis=1)][:, pair] for pair in map(list, pairs)]

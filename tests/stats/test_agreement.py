@@ -11,7 +11,6 @@ from support.rating_tables import BARREN, NAN, rater_table
 
 from harness.stats.agreement import (
     Scale,
-    against_each,
     alpha,
     attainable_r,
     cohen_kappa,
@@ -79,7 +78,7 @@ def test_the_judge_meets_each_rater_alone() -> None:
     raters = np.array([[1, 1], [1, 1], [0, 0], [0, NAN], [NAN, NAN]], dtype=float)
     judge = np.array([1, 1, 0, 1, 1], dtype=float)
 
-    found = against_each(raters, judge, percent_agreement)
+    found = percent_agreement(np.column_stack([raters, judge]), [(0, 2), (1, 2)])
 
     assert found == Estimate((0.75 + 1) / 2, n=2)
 
@@ -93,14 +92,12 @@ def test_the_judge_meets_each_rater_alone() -> None:
     ],
 )
 def test_a_judge_without_raters_says_so(raters: Floats, reason: NoValue | None) -> None:
-    found = against_each(raters, np.array([1.0, 2.0, 3.0]), percent_agreement)
+    together = np.column_stack([raters, [1.0, 2.0, 3.0]])
+    last = raters.shape[1]
+
+    found = percent_agreement(together, [(rater, last) for rater in range(last)])
 
     assert found.reason == reason
-
-
-def test_a_judge_of_other_units_is_refused() -> None:
-    with pytest.raises(ValueError, match="raters' 3 units, not 2"):
-        against_each(np.ones((3, 2)), np.ones(2), percent_agreement)
 
 
 def test_percent_agreement_is_the_mean_over_pairs_of_raters() -> None:
