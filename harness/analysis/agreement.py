@@ -152,8 +152,12 @@ def _of_judge(
         ("pearson_system", stats.system_pearson, permutation_p(*means, "pearson").value),
     ):
         yield replace(_filled(analysis, blank, result), statistic=name, p=p)
-    result, epsilon = _acc_eq(analysis, values)
-    yield replace(_filled(analysis, blank, result), statistic="acc_eq", epsilon=epsilon)
+    # The folds' epsilons are kept in every draw.
+    clusters = analysis.panel.clusters
+    fit, shares = cross_fitted_acc_eq(analysis.human, values, clusters, seed=analysis.seed)
+    row = _filled(analysis, blank, mean_ci(shares, fit.estimate, resamples))
+    epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
+    yield replace(row, statistic="acc_eq", epsilon=epsilon)
     together = np.concatenate([ratings, values[:, :, None]], axis=2)
     for name, result in (
         *people,
@@ -165,14 +169,6 @@ def _of_judge(
         result = EstimateCI(estimate, Bounds(None, None, n=0, reason=NoValue.TOO_FEW))
         row = replace(_filled(analysis, blank, result), statistic=name, epsilon=settings.epsilon)
         yield row if estimate.value is None else replace(row, reason=None)
-
-
-def _acc_eq(analysis: _Analysis, values: Floats) -> tuple[EstimateCI, float | None]:
-    """The cross-fitted accuracy, its folds' epsilons kept in every draw; and their mean."""
-    human, clusters, seed = analysis.human, analysis.panel.clusters, analysis.seed
-    fit, shares = cross_fitted_acc_eq(human, values, clusters, seed=seed)
-    epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
-    return mean_ci(shares, fit.estimate, analysis.resamples), epsilon
 
 
 def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]]:

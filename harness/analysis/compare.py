@@ -6,7 +6,7 @@ has its reason. Nothing here reads or writes a file.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.analysis.pairings import RIGHT_OR_WRONG, Kind, PairedItem, Pairing, PairingQuery
 from harness.parts import digest
@@ -97,11 +97,6 @@ class _Group:
         return fourfold(first, second)
 
     @property
-    def is_clustered(self) -> bool:
-        """Whether two of the decided items share a cluster."""
-        return len({cluster for _, _, cluster in self.decided}) < len(self.decided)
-
-    @property
     def is_right_or_wrong(self) -> bool:
         views = self.pairing.first, self.pairing.second
         return all(view.judge.metric == RIGHT_OR_WRONG for view in views)
@@ -167,29 +162,22 @@ def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[Compariso
 
 def _blank(group: _Group) -> ComparisonRow:
     pairing, one, other = group.pairing, group.pairing.first, group.pairing.second
-    row = ComparisonRow(
-        comparison=pairing.name,
-        statistic="",
-        group=group.group,
-        task_a=one.file.run.task,
-        model_a=one.file.model.name,
-        variant_a=one.variant,
-        decoding_a=pairing.decodings[0],
-        judge_a=one.judge.name,
-        task_b=other.file.run.task,
-        model_b=other.file.model.name,
-        variant_b=other.variant,
-        decoding_b=pairing.decodings[1],
-        judge_b=other.judge.name,
-        items=len(group.items),
-        clusters=len({cluster for _, _, cluster in group.read}),
-        mean_a=mean([value for value, _, _ in group.read]),
-        mean_b=mean([value for _, value, _ in group.read]),
-        missing_a=sum(item.first is None for item in group.items),
-        missing_b=sum(item.second is None for item in group.items),
-        signature_a=one.signature(pairing.decodings[0]),
-        signature_b=other.signature(pairing.decodings[1]),
-    )
+    first, second, clusters = _columns(group.read)
+    columns: dict[str, Any] = {"items": len(group.items), "clusters": len(set(clusters))}
+    sides = (("a", one, first), ("b", other, second))
+    for place, (side, view, values) in enumerate(sides):
+        items = [item.second if place else item.first for item in group.items]
+        columns |= {
+            f"task_{side}": view.file.run.task,
+            f"model_{side}": view.file.model.name,
+            f"variant_{side}": view.variant,
+            f"decoding_{side}": pairing.decodings[place],
+            f"judge_{side}": view.judge.name,
+            f"mean_{side}": mean(values),
+            f"missing_{side}": items.count(None),
+            f"signature_{side}": view.signature(pairing.decodings[place]),
+        }
+    row = ComparisonRow(comparison=pairing.name, statistic="", group=group.group, **columns)
     if not group.is_right_or_wrong:
         return row
     table, ties = group.table, len(group.read) - len(group.decided)
@@ -218,7 +206,7 @@ def _why_not_exact(group: _Group) -> str | None:
         return "verdicts are not right or wrong"
     if group.pairing.is_pooled:
         return "decodings of one sample are not independent"
-    if group.is_clustered:
+    if len({cluster for _, _, cluster in group.decided}) < len(group.decided):
         return "samples of one cluster are not independent"
     return None if group.decided else "no sample is right or wrong in both"
 

@@ -5,7 +5,7 @@ edge of a bin moves, go with them. Verdicts of one signature make one set of bin
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -152,17 +152,12 @@ def _rows(
 def _bin(blank: CurveRow, part: Part, answers: Sequence[Answered], *, seed: str) -> CurveRow:
     counted = [one for one in answers if one.flagged is not None]
     values, clusters = [one.flagged or 0.0 for one in counted], [one.cluster for one in counted]
-    mean = mean_interval(values, clusters, seed=seed)
     return replace(
         blank,
         shape=EQUAL_MASS if part.is_equal_mass else PUBLISHED,
         at=part.low,
         to=part.high,
-        value=mean.value,
-        low=mean.low,
-        high=mean.high,
-        n=mean.n,
-        clusters=mean.clusters,
+        **asdict(mean_interval(values, clusters, seed=seed)),
         effective_n=effective_n(values, clusters),
     )
 

@@ -26,6 +26,10 @@ FEWEST_CLUSTERS, SMALLEST_GAP = 10, 0.5
 # The share of one place among the choices (of FEWEST_CLUSTERS samples or more: of a few, the right
 # ones may be at one place by chance), and of responses without a preference, that is an alarm.
 ALARMING, ALARMING_TIES = 0.9, 0.05
+# Originals of each of two kinds from which on rates are enough for an alarm, and the share of a
+# kind that is nearly all of it.
+FEWEST, NEARLY_ALL = 10, 0.95
+_RECALL, _OF_RATES = RECALL.format(""), (HITS, FALSE_ALARMS, AUC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +52,16 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRow:
-    """One model's rank by each judge of a matrix, None where a judge has not read it."""
-
-    model: str
-    ranks: tuple[Rank | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class JudgeMatrix:
     """Models by judges for one recipe without the judges' part.
 
-    `judges` are in the order of their names, the lines in that of the first judge's ranks.
+    `judges` are in the order of their names. A line is a model's name with its rank by each judge,
+    None where one has not read it; lines are in the order of the first judge's ranks.
     """
 
     recipe: str
     judges: tuple[str, ...]
-    lines: tuple[ModelRow, ...]
+    lines: tuple[tuple[str, tuple[Rank | None, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,9 @@ def headlines(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
         score = row.score
         if score.group != ALL or score.metric not in HEADLINE_METRICS:
             continue
-        key = (row.task, _tested(row), score.variant, score.judge, *_rest(row))
+        # All of a recipe but the temperatures of the decoding.
+        rest = replace(row.parsed, decoding="").without("variant", "model")
+        key = (row.task, _tested(row), score.variant, score.judge, rest)
         other = chosen.get(key)
         if other is None or score.decoding.count("+") > other.score.decoding.count("+"):
             chosen[key] = row
@@ -134,10 +133,9 @@ def ranked_tables(rows: Sequence[ScoreRow]) -> list[RankedTable]:
     grouped: dict[str, list[ScoreRow]] = {}
     for row in headlines(rows):
         grouped.setdefault(row.recipe, []).append(row)
-    return [
-        RankedTable(recipe, tuple(sorted(members, key=_rank)))
-        for recipe, members in grouped.items()
-    ]
+    for members in grouped.values():
+        members.sort(key=lambda r: (r.score.value is None, -(r.score.value or 0.0), r.model))
+    return [RankedTable(recipe, tuple(members)) for recipe, members in grouped.items()]
 
 
 def judge_matrices(rows: Sequence[ScoreRow]) -> list[JudgeMatrix]:
@@ -179,7 +177,7 @@ def _matrix(recipe: str, tables: Mapping[str, RankedTable]) -> JudgeMatrix:
             names.setdefault(tested, row.model)
             ranks[tested, judge] = rank_of(row, table)
     lines = (
-        ModelRow(name, tuple(ranks.get((tested, judge)) for judge in tables))
+        (name, tuple(ranks.get((tested, judge)) for judge in tables))
         for tested, name in names.items()
     )
     return JudgeMatrix(recipe, _names(list(tables)), tuple(lines))
@@ -245,7 +243,10 @@ def place_alarms(rows: Sequence[ScoreRow]) -> list[PlaceAlarm]:
     favourites = {r.signature: r.score.value for r in overall if r.score.metric == FAVOURITE}
     alike = {r.signature: r.score.value for r in overall if r.score.metric == "identical_scores"}
     widest = {_run(row): row for row in sorted(headlines(rows), key=lambda row: row.score.n)}
-    by_rates, alarms = has_rates(rows), []
+    # Of those that have rates or classes, places mean nothing.
+    rates = (HITS, FALSE_ALARMS, _RECALL)
+    by_rates = {row.signature for row in rows if row.score.metric.startswith(rates)}
+    alarms = []
     for row in widest.values():
         share, same = favourites.get(row.signature), alike.get(row.signature)
         is_stuck = row.score.clusters >= FEWEST_CLUSTERS and (share or 0.0) >= ALARMING
@@ -287,26 +288,10 @@ def _bounds(score: Score) -> tuple[float | None, float | None]:
     return (score.value, score.value) if is_constant else (score.low, score.high)
 
 
-def _rank(row: ScoreRow) -> tuple[bool, float, str]:
-    value = row.score.value
-    return value is None, -(value or 0.0), row.model
-
-
 def _place(row: ScoreRow) -> tuple[str, ...]:
     score = row.score
     overall = "" if score.group == ALL else score.group
     return (row.task, score.judge, score.variant, score.decoding, row.model, overall, score.metric)
-
-
-def _rest(row: ScoreRow) -> tuple[str, ...]:
-    """The rest of a recipe that separates rows: all but the temperatures of the decoding."""
-    return (replace(row.parsed, decoding="").without("variant", "model"),)
-
-
-FEWEST = 10
-"""Originals of each of two kinds from which on rates are enough for an alarm."""
-NEARLY_ALL = 0.95
-_RECALL, _OF_RATES = RECALL.format(""), (HITS, FALSE_ALARMS, AUC)
 
 
 class ConstantBaseline(StrEnum):
@@ -364,13 +349,6 @@ def constant_alarms(
         constant = _constant(kinds)
         alarms.append(ConstantBaselineAlarm(head, finding, constant, hits, false, area, label))
     return alarms
-
-
-def has_rates(rows: Sequence[ScoreRow]) -> frozenset[str]:
-    """The signatures of runs that have rates or classes: their places mean nothing."""
-    return frozenset(
-        row.signature for row in rows if row.score.metric.startswith((HITS, FALSE_ALARMS, _RECALL))
-    )
 
 
 def _constant_finding(

@@ -63,6 +63,7 @@ def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
     read = [(row, row.verdicts[judge.name]) for row in run.rows if judge.name in row.verdicts]
     snapshots = _snapshots(run, judge, read)
     known = dict.fromkeys((row.variant, row.decoding) for row, _ in read)
+    chosen: list[tuple[str, str, tuple[str, ...], bool]]
     chosen = [(variant, decoding, (variant,), False) for variant, decoding in known]
     for average, members in averages(run.file.task).items():
         for decoding in dict.fromkeys(label for name, label in known if name in members):

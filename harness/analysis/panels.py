@@ -6,7 +6,7 @@ each run rated the systems, and is a judge. Nothing here computes a statistic.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
@@ -22,6 +22,7 @@ from harness.storage.signature import JudgeRecipe, clean
 
 ALL_SYSTEMS = "all"
 Cell = tuple[str, str]
+_JudgeColumn = tuple[str, str, str, str]  # a judge's name, its model or "all", recipe and snapshot
 _Document = tuple[str, str]  # its name, and the decoding it is of, empty for all of them
 
 
@@ -68,16 +69,6 @@ class RatingTarget:
 
     rating: Rating
     decoding: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _JudgeColumn:
-    """A judge of one panel: its name, the model that it is or "all", its recipe and snapshot."""
-
-    judge: str
-    model: str
-    recipe: str
-    served: str
 
 
 def panel_of(
@@ -148,7 +139,7 @@ def _judge_tables(
                 continue
             verdict = row.verdicts[entry.name]
             model = tested.name if run.by_group else ALL_SYSTEMS
-            column = _JudgeColumn(entry.name, model, entry.recipe, verdict.served or "")
+            column = (entry.name, model, entry.recipe, verdict.served or "")
             version = f"{tested.name}:{tested.kind}@{tested.revision or 'unknown'}"
             models.setdefault(column, set()).add(version)
             if verdict.value is not None:
@@ -157,23 +148,21 @@ def _judge_tables(
                     ((document, label), system, "", verdict.value) for label in ("", row.decoding)
                 )
     # A judge that gave no value at all has no snapshot either, and gets a table all the same.
-    voiced = {replace(column, served="") for column in cells}
-    silent = [c for c in models if c not in cells and replace(c, served="") not in voiced]
-    for column in sorted([*cells, *silent], key=lambda c: (c.judge, c.model, c.recipe, c.served)):
+    voiced = {column[:3] for column in cells}
+    for column in sorted([*cells, *(silent for silent in models if silent[:3] not in voiced)]):
         values = _means(cells.get(column, []), (*axes, [""]))[:, :, 0]
-        yield JudgeTable(column.judge, column.model, _recipe(column, models[column], rows), values)
+        yield JudgeTable(*column[:2], _recipe(column, models[column], rows), values)
 
 
 def _recipe(
     column: _JudgeColumn, models: Iterable[str], rows: Sequence[tuple[StoredRun, SampleRecord]]
 ) -> str:
     """The part of a signature on models, decodings and judge."""
-    file = rows[0][0].file
-    if column.model != ALL_SYSTEMS:
-        file = next(run.file for run, _ in rows if run.file.model.name == column.model)
-    recipe = JudgeRecipe.parse(column.recipe)
-    judge = recipe.at(column.served)
-    return "|".join(map(clean, ("+".join(sorted(models)), _sampling(file), judge, recipe.way)))
+    _, model, parsed, served = column
+    named = (run.file for run, _ in rows if model in (ALL_SYSTEMS, run.file.model.name))
+    recipe = JudgeRecipe.parse(parsed)
+    parts = ("+".join(sorted(models)), _sampling(next(named)), recipe.at(served), recipe.way)
+    return "|".join(map(clean, parts))
 
 
 def _sampling(file: RunFile) -> str:

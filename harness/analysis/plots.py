@@ -7,7 +7,7 @@ text in a picture is escaped.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import floor, isfinite, log10
+from math import floor, isfinite, log10, nan
 from statistics import fmean
 from typing import Final, Literal
 
@@ -215,22 +215,26 @@ def _escaped(text: str) -> str:
     return escape("".join(char for char in text if char.isprintable() or char == " "))
 
 
-DRAWN: Final = ("implicitness", "pragmatics", "tau")
-NAMES: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
+ABLATION_METRICS: Final = ("implicitness", "pragmatics", "tau")
+_SYMBOLS: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
 _SHORT: Final = {"cosine": "cos", "euclidean": "euc"}
 
 
-def picture(rows: Sequence[AblationRow]) -> str:
-    """The forms, then each swept setting, as SVG: a point for each training, and lines of means."""
-    values = [value for row in rows for name in DRAWN if (value := _figure(row, name)) is not None]
-    low, high = min(values, default=0.0), max(values, default=1.0)
+def ablation_picture(rows: Sequence[AblationRow]) -> str:
+    """The trainings of an ablation as SVG: the forms, then each swept setting.
+
+    Each training is a point; lines join the means of the trainings of one value.
+    """
+    values = [getattr(row.figures, name) for row in rows for name in ABLATION_METRICS]
+    known = [value for value in values if value is not None]
+    low, high = min(known, default=0.0), max(known, default=1.0)
     room = 0.05 * (high - low) or 0.05
     plots = [_forms([row for row in rows if row.setting == "form"], (low - room, high + room))]
     for setting in SWEPT:
-        mine = [row for row in rows if row.setting == setting]
-        series = tuple(part for figure in DRAWN for part in _swept(mine, figure))
-        ends = (0.0, max(float(row.value) for row in mine) * 1.05)
-        title = f"{NAMES[setting]} ({setting})"
+        own = [row for row in rows if row.setting == setting]
+        series = tuple(part for metric in ABLATION_METRICS for part in _swept(own, metric))
+        ends = (0.0, max(float(row.value) for row in own) * 1.05)
+        title = f"{_SYMBOLS[setting]} ({setting})"
         plots.append(Plot(title, title, "on test pairs", series, ends, plots[0].y_range))
     return svg(
         plots, title="Held-out accuracy (implicitness, pragmatics) and tau, by form and setting"
@@ -238,33 +242,27 @@ def picture(rows: Sequence[AblationRow]) -> str:
 
 
 def _forms(rows: Sequence[AblationRow], y_range: tuple[float, float]) -> Plot:
-    forms = list(dict.fromkeys(row.value for row in rows))
-    series = []
-    for at, figure in enumerate(DRAWN):
-        found = [(forms.index(row.value) + 1, _figure(row, figure)) for row in rows]
-        places = [place + (at - 1) * 0.22 for place, _ in found]
-        values = [float("nan") if value is None else value for _, value in found]
-        if any(value is not None for _, value in found):
-            series.append(Series(figure, "points", places, values))
+    forms, series = list(dict.fromkeys(row.value for row in rows)), []
+    for at, metric in enumerate(ABLATION_METRICS):
+        places = [forms.index(row.value) + 1 + (at - 1) * 0.22 for row in rows]
+        values = [getattr(row.figures, metric) for row in rows]
+        if any(value is not None for value in values):
+            drawn = [nan if value is None else value for value in values]
+            series.append(Series(metric, "points", places, drawn))
     names = tuple(" ".join(_SHORT.get(word, word) for word in form.split()) for form in forms)
     title = "form: direction, distance of implicitness, pragmatic distance"
     ends = (0.4, len(forms) + 0.6)
     return Plot(title, "form", "on test pairs", tuple(series), ends, y_range, names)
 
 
-def _swept(rows: Sequence[AblationRow], figure: str) -> list[Series]:
-    found = [(float(row.value), _figure(row, figure)) for row in rows]
-    points = [(x, y) for x, y in found if y is not None]
-    if not points:
+def _swept(rows: Sequence[AblationRow], metric: str) -> list[Series]:
+    points = [(float(row.value), getattr(row.figures, metric)) for row in rows]
+    known: list[tuple[float, float]] = [(x, y) for x, y in points if y is not None]
+    if not known:
         return []
-    places = sorted({x for x, _ in points})
-    means = [fmean(y for x, y in points if x == place) for place in places]
+    places = sorted({x for x, _ in known})
+    means = [fmean(y for x, y in known if x == place) for place in places]
     return [
-        Series(figure, "line", places, means),
-        Series(figure, "points", [x for x, _ in points], [y for _, y in points]),
+        Series(metric, "line", places, means),
+        Series(metric, "points", [x for x, _ in known], [y for _, y in known]),
     ]
-
-
-def _figure(row: AblationRow, name: str) -> float | None:
-    value: float | None = getattr(row.figures, name)
-    return value

@@ -236,19 +236,20 @@ def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[Profil
     ends = [measured.embeddings[np.array(side, dtype=np.intp)] for side in sides]
     apart = measured.scorer.head.pragmatic_distance(ends[0], ends[1])
     inside = _bins(values, measured.scorer.head.form.implicitness)
+    (mean, sd), (distance_mean, distance_sd) = _moments(values), _moments(apart)
     row = ProfileRow(
         label=group.label,
         texts=len(texts) + missing.total(),
         n=len(texts),
         different=len(set(texts)),
-        mean=_mean(values),
-        sd=_sd(values),
+        mean=mean,
+        sd=sd,
         **_quantiles(values),  # type: ignore[arg-type]  # its keys are those of floats
         **{f"bin_{place}": count for place, count in enumerate(inside)},
         outside=len(values) - sum(inside),
         pairs=len(group.pairs),
-        distance_mean=_mean(apart),
-        distance_sd=_sd(apart),
+        distance_mean=distance_mean,
+        distance_sd=distance_sd,
         **{f"missing_{flag}": missing[flag] for flag in Flag if flag is not Flag.CUT},
         cut=sum(text in measured.cut for text in texts),
         trained_on=measured.scorer.overlap((text,) for text in texts),
@@ -288,9 +289,7 @@ def _quantiles(values: Numbers) -> dict[str, float | None]:
     return dict(zip(QUANTILES, np.quantile(values, [*QUANTILES.values()]).tolist(), strict=True))
 
 
-def _mean(values: Numbers) -> float | None:
-    return float(values.mean()) if len(values) else None
-
-
-def _sd(values: Numbers) -> float | None:
-    return float(values.std(ddof=1)) if len(values) > 1 else None
+def _moments(values: Numbers) -> tuple[float | None, float | None]:
+    """The mean and the standard deviation of a sample (n - 1)."""
+    mean = float(values.mean()) if len(values) else None
+    return mean, float(values.std(ddof=1)) if len(values) > 1 else None

@@ -5,7 +5,7 @@ key has the sample and model of each row.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from harness.errors import SpecError, did_you_mean
 from harness.parts import digest
 from harness.pipeline.plan import subsample
 from harness.storage.csv import csv_text
-from harness.storage.runs import RunFile, RunFolder, SampleRecord
+from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun
 from harness.storage.tables import read_rows
 
 ROW, ANSWER, RATING = "row", "answer", "rating"
@@ -57,17 +57,13 @@ def draw_sheet(
     SpecError for runs of several tasks, without answers, or with two answers of one model to one
     sample.
     """
-    runs = [(folder.read(), folder.read_rows()) for folder in folders]
-    if len(tasks := sorted({file.run.task for file, _ in runs})) > 1:
+    runs = [StoredRun.read(folder) for folder in folders]
+    if len(tasks := sorted({run.file.run.task for run in runs})) > 1:
         raise SpecError(f"runs of tasks {', '.join(tasks)}: make a sheet for each task")
-    samples = {row.sample.id: row.sample for _, rows in runs for row in rows}
+    samples = {row.sample.id: row.sample for run in runs for row in run.rows}
     kept = {sample.id for sample in subsample(tuple(samples.values()), limit, seed=seed)}
-    chosen = [
-        (file, row)
-        for file, rows in runs
-        for row in _of_variants(file, rows, variants)
-        if row.sample.id in kept
-    ]
+    rows = [(run.file, row) for run in runs for row in _of_variants(run, set(variants))]
+    chosen = [(file, row) for file, row in rows if row.sample.id in kept]
     entries = [
         _entry(file, row, answer=row.answer, seed=seed)
         for file, row in chosen
@@ -101,9 +97,8 @@ def sheet_text(sheet: Sheet) -> str:
 
 def key_text(sheet: Sheet) -> str:
     """The key of a sheet as CSV: the sample, model, variant and scale of each row."""
-    lines = [
-        (e.id, e.task, e.sample_id, e.model, e.variant, e.decoding, e.scale) for e in sheet.entries
-    ]
+    names = ("id", *KEY_COLUMNS[1:])
+    lines = [tuple(getattr(entry, name) for name in names) for entry in sheet.entries]
     return csv_text(KEY_COLUMNS, sorted(lines))
 
 
@@ -116,16 +111,13 @@ def read_key(path: Path) -> dict[str, Target]:
     return {r["row"]: Target(r["task"], r["sample_id"], r["model"], r["scale"]) for r in rows}
 
 
-def _of_variants(
-    file: RunFile, rows: Sequence[SampleRecord], names: Sequence[str]
-) -> Iterator[SampleRecord]:
-    wanted = set(names)
-    if unknown := sorted(wanted - set(file.run.variants) - {"all"}):
+def _of_variants(run: StoredRun, wanted: set[str]) -> list[SampleRecord]:
+    if unknown := sorted(wanted - set(run.file.run.variants) - {"all"}):
         raise SpecError(
-            f"run {file.digest[:12]} of {file.model.name} has no variant {unknown[0]!r}"
-            f"{did_you_mean(unknown[0], list(file.run.variants))}"
+            f"run {run.file.digest[:12]} of {run.file.model.name} has no variant {unknown[0]!r}"
+            f"{did_you_mean(unknown[0], list(run.file.run.variants))}"
         )
-    return (row for row in rows if not wanted or "all" in wanted or row.variant in wanted)
+    return [row for row in run.rows if not wanted or "all" in wanted or row.variant in wanted]
 
 
 def _entry(file: RunFile, row: SampleRecord, *, answer: str, seed: int) -> SheetEntry:

@@ -131,6 +131,8 @@ def _row(
     changes = [(pair.answers[0] != pair.answers[1], pair.cluster) for pair in chosen]
     flip, change = _share(flips, seed=seed), _share(changes, seed=seed)
     moved = mean_interval([after - before for before, after in verdicts], clusters, seed=seed)
+    reason = None if is_decided else "verdicts are not right or wrong: see the difference"
+    reason = reason if verdicts else "no pair with both verdicts"
     return FlipRate(
         task=view.file.run.task,
         model=view.file.model.name,
@@ -156,15 +158,9 @@ def _row(
         difference_high=moved.high,
         missing=matched - len(read),
         unmatched=len(pairs) - matched,
-        reason=_lack(verdicts, is_decided=is_decided),
+        reason=reason,
         signature=view.signature(view.decoding),
     )
-
-
-def _lack(verdicts: Sequence[tuple[float, float]], *, is_decided: bool) -> str | None:
-    if not verdicts:
-        return "no pair with both verdicts"
-    return None if is_decided else "verdicts are not right or wrong: see the difference"
 
 
 def _share(flags: Sequence[tuple[bool, str]], *, seed: str) -> Interval:

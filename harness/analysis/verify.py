@@ -67,13 +67,12 @@ RECOMPUTATIONS: Mapping[str, FromFiles | FromInputs] = {
 
 def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> list[VerifiedCell]:
     """Every cell of some papers, in their order; each recomputation is made once a paper."""
-    return [cell for name, spec in papers.items() for cell in _of_paper(name, spec, locate)]
-
-
-def _of_paper(paper: str, spec: GoldenSpec, locate: Locate) -> list[VerifiedCell]:
-    names = dict.fromkeys(cell.recompute for cell in spec.all_cells if cell.recompute != NOBODY)
-    results = {name: _result(name, spec, locate) for name in names}
-    return [_cell(paper, cell, results.get(cell.recompute)) for cell in spec.all_cells]
+    cells: list[VerifiedCell] = []
+    for paper, spec in papers.items():
+        names = dict.fromkeys(cell.recompute for cell in spec.all_cells if cell.recompute != NOBODY)
+        results = {name: _result(name, spec, locate) for name in names}
+        cells += [_cell(paper, cell, results.get(cell.recompute)) for cell in spec.all_cells]
+    return cells
 
 
 def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
@@ -105,41 +104,29 @@ def _of_files(recomputation: FromFiles, folder: Path | None) -> _Result:
 
 def _cell(paper: str, spec: CellSpec, result: _Result | None) -> VerifiedCell:
     result = result or _Result({}, CellStatus.LOST, spec.reason)
+    tolerance = half_unit(spec.published) if spec.tolerance is None else spec.tolerance
     recomputed, status, reason = None, result.status, result.reason
     if status == CellStatus.OK:
-        recomputed = _value(spec, result.values)
-        status, reason = _status(spec, recomputed)
-    return VerifiedCell(
-        paper=paper,
-        table=spec.table,
-        cell=spec.cell,
-        published=float(spec.published),
-        recomputed=recomputed,
-        tolerance=_tolerance(spec),
-        status=status,
-        reason=reason,
-    )
+        if spec.value is None or spec.value not in result.values:
+            raise SpecError(
+                f"recomputation {spec.recompute} has no value {spec.value!r}"
+                f"{did_you_mean(str(spec.value), list(result.values))}"
+            )
+        recomputed = result.values[spec.value]
+        status, reason = _status(spec, recomputed, tolerance)
+    published = float(spec.published)
+    names = (paper, spec.table, spec.cell)
+    return VerifiedCell(*names, published, recomputed, tolerance, status, reason)
 
 
-def _value(spec: CellSpec, values: Values) -> float | None:
-    if spec.value is None or spec.value not in values:
-        raise SpecError(
-            f"recomputation {spec.recompute} has no value {spec.value!r}"
-            f"{did_you_mean(str(spec.value), list(values))}"
-        )
-    return values[spec.value]
-
-
-def _status(spec: CellSpec, recomputed: float | None) -> tuple[CellStatus, str | None]:
+def _status(
+    spec: CellSpec, recomputed: float | None, tolerance: float
+) -> tuple[CellStatus, str | None]:
     """Whether a value is the published one, the one that a reason explains, or neither."""
     if recomputed is None:
         return CellStatus.DIFFERS, "the data at hand gives no value"
-    if abs(recomputed - float(spec.published)) <= _tolerance(spec) + _ROUNDING:
+    if abs(recomputed - float(spec.published)) <= tolerance + _ROUNDING:
         return CellStatus.OK, None
     if spec.found is not None and abs(recomputed - float(spec.found)) <= half_unit(spec.found):
         return CellStatus.KNOWN, spec.known_difference
     return CellStatus.DIFFERS, None
-
-
-def _tolerance(spec: CellSpec) -> float:
-    return half_unit(spec.published) if spec.tolerance is None else spec.tolerance

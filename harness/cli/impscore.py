@@ -221,7 +221,7 @@ def ablate(
     Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
     origin), and ablation.svg.
     """
-    from harness.analysis.plots import picture
+    from harness.analysis.plots import ablation_picture
     from harness.implicitness.training.ablation import COLUMNS, Origin, run_trials
     from harness.implicitness.training.examples import embed
     from harness.implicitness.training.splits import split
@@ -243,7 +243,7 @@ def ablate(
     origin = Origin.of(file.name, samples, recipe=(known, spec), encoder=encoder)
     table = delimited(COLUMNS, [row.cells(origin) for row in rows], separator=",")
     write_whole(out / "ablation.csv", table)
-    write_whole(out / "ablation.svg", picture(rows).encode())
+    write_whole(out / "ablation.svg", ablation_picture(rows).encode())
     if is_json:
         echo_json({"origin": origin, "trainings": rows})
         return ExitCode.DONE

@@ -129,10 +129,10 @@ def _put_side_by_side(tables: "Sequence[JudgeMatrix]") -> None:
             continue
         lines = [
             [
-                line.model,
-                *("" if s is None else f"{cell(s.value)} ({s.rank or '-'})" for s in line.ranks),
+                model,
+                *("" if s is None else f"{cell(s.value)} ({s.rank or '-'})" for s in ranks),
             ]
-            for line in table.lines
+            for model, ranks in table.lines
         ]
         echo_table(
             f"judges side by side, value (rank): {table.recipe}", ("model", *table.judges), lines

@@ -79,7 +79,10 @@ def alpha(ratings: ArrayLike, scale: Scale) -> Estimate:
     rows = table(ratings)
     pairs = pairable(rows)
     n, skipped = len(pairs.row), len(rows) - len(pairs.row)
-    if reason := _why_no_alpha(rows, pairs):
+    if (~np.isnan(rows)).any(axis=0).sum() < 2:
+        return Estimate(None, n=n, skipped=skipped, reason=NoValue.ONE_RATER)
+    if n == 0 or len(pairs.domain) == 1:
+        reason = NoValue.CONSTANT if n else NoValue.TOO_FEW
         return Estimate(None, n=n, skipped=skipped, reason=reason)
     if n * len(pairs.domain) ** 2 > _MOST_COINCIDENCES:
         return Estimate(weighted_alpha(pairs, np.ones(n), scale), n=n, skipped=skipped)
@@ -172,7 +175,12 @@ def pairable(ratings: ArrayLike) -> PairableRatings:
     is_there, sizes = ~np.isnan(rows[kept]), sizes[kept]
     domain, code = np.unique(rows[kept][is_there], return_inverse=True)
     unit = np.nonzero(is_there)[0]
-    return PairableRatings(kept, sizes, unit, code, domain, _unequal(unit, code, sizes))
+    # For each unit of m ratings, its ordered pairs of unequal ratings over m - 1.
+    span = int(code.max(initial=0)) + 1
+    cells, alike = np.unique(unit * span + code, return_counts=True)
+    squares = np.bincount(cells // span, alike**2, minlength=len(sizes))
+    unequal = np.asarray((sizes**2 - squares) / (sizes - 1), dtype=np.float64)
+    return PairableRatings(kept, sizes, unit, code, domain, unequal)
 
 
 def weighted_alpha(pairs: PairableRatings, weights: Floats, scale: Scale) -> float:
@@ -212,22 +220,6 @@ def alphas_of_sums(sums: Floats) -> Floats:
     # Rounding leaves a trace of a variance where there is none.
     varies = expected > 1e-12 * n * squares
     return 1 - ratio(disagreement * (n - 1), np.where(varies, expected, 0))
-
-
-def _unequal(unit: Indices, code: Indices, sizes: Indices) -> Floats:
-    """For each unit of m ratings, its ordered pairs of unequal ratings over m - 1."""
-    span = int(code.max(initial=0)) + 1
-    cells, alike = np.unique(unit * span + code, return_counts=True)
-    squares = np.bincount(cells // span, alike**2, minlength=len(sizes))
-    return np.asarray((sizes**2 - squares) / (sizes - 1), dtype=np.float64)
-
-
-def _why_no_alpha(rows: Floats, pairs: PairableRatings) -> NoValue | None:
-    if (~np.isnan(rows)).any(axis=0).sum() < 2:
-        return NoValue.ONE_RATER
-    if len(pairs.row) == 0:
-        return NoValue.TOO_FEW
-    return NoValue.CONSTANT if len(pairs.domain) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -408,7 +408,9 @@ def sign_flip_test(
     there = sums[np.abs(sums) > _ROUNDING * max(1.0, float(np.abs(values).max()))]
     least = abs(there.sum()) - _ROUNDING * np.abs(there).sum()
     if 2 ** len(there) <= draws:
-        p = float((np.abs(_all_signs(len(there)) @ there) >= least).mean())
+        bits = np.arange(2 ** len(there))[:, None] >> np.arange(len(there)) & 1
+        signs = 1.0 - 2.0 * bits  # every way to give so many numbers a sign, a row each
+        p = float((np.abs(signs @ there) >= least).mean())
     else:
         blocks = random_signs(len(there), seed=seed, draws=draws)
         reached = sum(int((np.abs(signs @ there) >= least).sum()) for signs in blocks)
@@ -421,9 +423,3 @@ def _phis(sums: Floats) -> Floats:
     both, first, second, n = sums.T
     margins = first * (n - first) * second * (n - second)
     return ratio(n * both - first * second, np.sqrt(margins))
-
-
-def _all_signs(count: int) -> Floats:
-    """Every way to give so many numbers a sign, a row each."""
-    bits = np.arange(2**count)[:, None] >> np.arange(count) & 1
-    return np.asarray(1.0 - 2.0 * bits, dtype=np.float64)

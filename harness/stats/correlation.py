@@ -79,7 +79,10 @@ def document_tau(human: ArrayLike, judge: ArrayLike) -> Estimate:
     "constant" where all that have are constant on a side.
     """
     rows, others = complete(human, judge)
-    return mean_estimate(document_taus(rows, others), _why_no_document(rows))
+    has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()
+    reason = NoValue.CONSTANT if has_pair else NoValue.TOO_FEW
+    reason = NoValue.ONE_SYSTEM if rows.shape[1] < 2 else reason
+    return mean_estimate(document_taus(rows, others), reason)
 
 
 def document_taus(human: ArrayLike, judge: ArrayLike) -> Floats:
@@ -211,13 +214,6 @@ def _ranks(rows: Floats) -> Floats:
     return ranks
 
 
-def _why_no_document(rows: Floats) -> NoValue:
-    if rows.shape[1] < 2:
-        return NoValue.ONE_SYSTEM
-    has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()
-    return NoValue.CONSTANT if has_pair else NoValue.TOO_FEW
-
-
 def pearson_against(human: ArrayLike) -> Statistic:
     """`dataset_pearson` of any judge with these people, faster: for many draws."""
     rows = table(human)
@@ -322,7 +318,9 @@ def cross_fitted_acc_eq(
             f"one cluster a document and two folds or more, not {len(clusters)} clusters for "
             f"{len(rows)} documents and {folds} folds"
         )
-    places = _folds(clusters, seed=seed, folds=folds)
+    # A cluster's fold depends on the seed and the names alone.
+    names, numbers = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    places = (generator(seed).permutation(len(names)) % folds)[numbers]
     accuracies, epsilons = np.full(len(rows), np.nan), list[float]()
     for fold in range(int(places.max(initial=-1)) + 1):
         inside = places == fold
@@ -392,13 +390,6 @@ def _best_epsilon(pairs: _Pairs) -> float:
     ends = np.append(np.diff(differences) > pairs.rounding, True)
     candidates = np.append(0.0, differences[ends])
     return float(candidates[np.argmax(np.round(np.append(0.0, gains[ends]), 9))])
-
-
-def _folds(clusters: Sequence[str], *, seed: str, folds: int) -> Indices:
-    """The fold of each document; a cluster's fold depends on the seed and the names alone."""
-    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    order = generator(seed).permutation(len(names))
-    return np.asarray((order % folds)[places], dtype=np.intp)
 
 
 def _why_no_pair(ratings: ArrayLike) -> NoValue:

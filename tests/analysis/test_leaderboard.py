@@ -244,8 +244,7 @@ def ranks(rows: list[ScoreRow]) -> list[tuple[str, list[tuple[float | None, int 
     """The lines of the only table, a judge that has not read a model left out."""
     [table] = judge_matrices(rows)
     return [
-        (line.model, [(part.value, part.rank) for part in line.ranks if part])
-        for line in table.lines
+        (model, [(part.value, part.rank) for part in ranks if part]) for model, ranks in table.lines
     ]
 
 
@@ -277,7 +276,7 @@ def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
     [table] = judge_matrices([by("far", "a"), by("near", "a"), by("near", "b", 0.9)])
 
     assert table.judges == ("far", "near")
-    found = {line.model: [part and part.rank for part in line.ranks] for line in table.lines}
+    found = {model: [part and part.rank for part in ranks] for model, ranks in table.lines}
     assert found == {"a": [1, 2], "b": [None, 1]}
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 from msgspec import structs
 
-from harness.analysis.plots import DRAWN, HEIGHT, picture
+from harness.analysis.plots import ABLATION_METRICS, HEIGHT, ablation_picture
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
 from harness.implicitness.head import Head
@@ -167,9 +167,9 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
     # The published form is among the twelve, and stands for its own value in each sweep.
     same = [row.figures for row in rows if row.value in ("p2s cosine euclidean", "0.5", "0.7")]
     assert len({repr(row) for row in same}) > 1
-    drawn = picture(rows)
+    drawn = ablation_picture(rows)
     assert all(f"({name})" in drawn for name in SWEPT)
-    assert drawn.count("<circle") == 2 * len(trials(QUICK)) * len(DRAWN)
+    assert drawn.count("<circle") == 2 * len(trials(QUICK)) * len(ABLATION_METRICS)
 
 
 def trial(setting: Setting, value: str, tau: float | None) -> AblationRow:
@@ -182,14 +182,16 @@ SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for va
 def test_the_forms_have_a_panel_of_their_own() -> None:
     forms = [trial("form", "p2s cosine euclidean", 0.4), trial("form", "third cosine cosine", 0.3)]
 
-    said = {e.text for e in ElementTree.fromstring(picture([*forms, *SWEEP])).iter()}
+    said = {e.text for e in ElementTree.fromstring(ablation_picture([*forms, *SWEEP])).iter()}
 
     assert {"p2s", "third", "cos", "euc"} <= said
     assert any((text or "").startswith("form: direction") for text in said)
 
 
 def test_a_tau_below_zero_stands_within_the_axes() -> None:
-    root = ElementTree.fromstring(picture([trial("form", "p2s cosine cosine", -0.8), *SWEEP]))
+    root = ElementTree.fromstring(
+        ablation_picture([trial("form", "p2s cosine cosine", -0.8), *SWEEP])
+    )
 
     heights = [float(e.get("cy") or 0) for e in root.iter() if e.tag.endswith("circle")]
 
@@ -199,7 +201,7 @@ def test_a_tau_below_zero_stands_within_the_axes() -> None:
 def test_a_figure_that_is_missing_is_not_drawn() -> None:
     missing = [replace(row, figures=HeadMetrics(0.9, None, None, None)) for row in SWEEP]
 
-    assert picture(missing).count("<circle") == len(SWEEP)
+    assert ablation_picture(missing).count("<circle") == len(SWEEP)
 
 
 @pytest.mark.parametrize(("tau", "is_named"), [(0.5, True), (None, False)])
@@ -207,7 +209,7 @@ def test_the_legend_names_what_is_drawn(tau: float | None, is_named: bool) -> No
     rows = [trial(row.setting, row.value, tau) for row in SWEEP]
     rows.append(trial("form", "p2s cosine cosine", tau))
 
-    assert (">tau</text>" in picture(rows)) == is_named
+    assert (">tau</text>" in ablation_picture(rows)) == is_named
 
 
 def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:
