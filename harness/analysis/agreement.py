@@ -109,10 +109,6 @@ class _Analysis:
     human: Floats
     resamples: Resamples
 
-    @property
-    def seed(self) -> str:
-        return str(self.settings.seed)
-
 
 def agreement_rows(panel: Panel, settings: AgreementSettings) -> list[AgreementRow]:
     """Every statistic of every judge of a panel, then the differences of its judges."""
@@ -154,7 +150,9 @@ def _of_judge(
         yield replace(_filled(analysis, blank, result), statistic=name, p=p)
     # The folds' epsilons are kept in every draw.
     clusters = analysis.panel.clusters
-    fit, shares = cross_fitted_acc_eq(analysis.human, values, clusters, seed=analysis.seed)
+    fit, shares = cross_fitted_acc_eq(
+        analysis.human, values, clusters, seed=str(analysis.settings.seed)
+    )
     row = _filled(analysis, blank, mean_ci(shares, fit.estimate, resamples))
     epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
     yield replace(row, statistic="acc_eq", epsilon=epsilon)
@@ -240,7 +238,7 @@ def _permuted(
 ) -> Significance:
     first, second = pair[0].values, pair[1].values
     shared = np.where(np.isnan(first) | np.isnan(second), np.nan, analysis.human)
-    seed, draws = analysis.seed, analysis.settings.draws
+    seed, draws = str(analysis.settings.seed), analysis.settings.draws
     return permutation_test(shared, (first, second), against(shared), seed=seed, draws=draws)
 
 

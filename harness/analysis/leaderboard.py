@@ -180,7 +180,11 @@ def _matrix(recipe: str, tables: Mapping[str, RankedTable]) -> JudgeMatrix:
         (name, tuple(ranks.get((tested, judge)) for judge in tables))
         for tested, name in names.items()
     )
-    return JudgeMatrix(recipe, _names(list(tables)), tuple(lines))
+    # Judges by name; by their whole recipe where two have one name.
+    judges = [judge.partition(":")[0] for judge in tables]
+    pairs = zip(judges, tables, strict=True)
+    unique = tuple(name if judges.count(name) == 1 else judge for name, judge in pairs)
+    return JudgeMatrix(recipe, unique, tuple(lines))
 
 
 def rank_of(row: ScoreRow, table: RankedTable) -> Rank:
@@ -190,15 +194,6 @@ def rank_of(row: ScoreRow, table: RankedTable) -> Rank:
         return Rank(None, None)
     values = (other.score.value for other in table.rows)
     return Rank(value, 1 + sum(other is not None and other > value for other in values))
-
-
-def _names(recipes: Sequence[str]) -> tuple[str, ...]:
-    """Judges by name; by their whole recipe where two have one name."""
-    names = [recipe.partition(":")[0] for recipe in recipes]
-    return tuple(
-        name if names.count(name) == 1 else recipe
-        for name, recipe in zip(names, recipes, strict=True)
-    )
 
 
 def _tested(row: ScoreRow) -> str:
@@ -242,7 +237,10 @@ def place_alarms(rows: Sequence[ScoreRow]) -> list[PlaceAlarm]:
     overall = [row for row in rows if row.score.group == ALL]
     favourites = {r.signature: r.score.value for r in overall if r.score.metric == FAVOURITE}
     alike = {r.signature: r.score.value for r in overall if r.score.metric == "identical_scores"}
-    widest = {_run(row): row for row in sorted(headlines(rows), key=lambda row: row.score.n)}
+    widest: dict[tuple[str, ...], ScoreRow] = {}
+    for row in sorted(headlines(rows), key=lambda row: row.score.n):
+        alike_in = [row.parsed.fields[name] for name in ("data", "model", "decoding", "judge")]
+        widest[row.task, *alike_in, row.score.variant.rpartition(":")[0]] = row
     # Of those that have rates or classes, places mean nothing.
     rates = (HITS, FALSE_ALARMS, _RECALL)
     by_rates = {row.signature for row in rows if row.score.metric.startswith(rates)}
@@ -255,13 +253,6 @@ def place_alarms(rows: Sequence[ScoreRow]) -> list[PlaceAlarm]:
         if is_stuck or is_alike:
             alarms.append(PlaceAlarm(row, share if is_stuck else None, same if is_alike else None))
     return alarms
-
-
-def _run(row: ScoreRow) -> tuple[str, ...]:
-    """The key of a model's run of a task by one judge, whatever the variant."""
-    fields = row.parsed.fields
-    alike = [fields[name] for name in ("data", "model", "decoding", "judge")]
-    return (row.task, *alike, row.score.variant.rpartition(":")[0])
 
 
 def _control_finding(

@@ -343,7 +343,13 @@ def _of_one_task(
             for view in views(runs[0], one)
             if (key := (view.variant, view.decoding)) in theirs
         ]
-        _check_snapshots(pairs)
+        for view, theirs_too in pairs:
+            if len(names := {view.snapshots[1], theirs_too.snapshots[1]} - {""}) > 1:
+                raise StoreError(
+                    f"judge {one.name} was two snapshots in the two runs "
+                    f"({', '.join(sorted(names))}); name one in its model's YAML and judge both "
+                    "anew"
+                )
         pairings += _by_variant(Kind.RUNS, pairs)
     if not pairings:
         asked = [dict.fromkeys(f"{row.variant} ({row.decoding})" for row in r.rows) for r in runs]
@@ -352,8 +358,8 @@ def _of_one_task(
             for run, own in zip(runs, asked, strict=True)
         )
         raise StoreError(f"no variant was answered in both runs in one way: {ways}; run one anew")
-    ours, theirs_too = (run.file.variants for run in runs)
-    if differ := [name for name in ours if ours[name] != theirs_too.get(name, ours[name])]:
+    ours, others = (run.file.variants for run in runs)
+    if differ := [name for name in ours if ours[name] != others.get(name, ours[name])]:
         notes.append(f"prompts or decoding differ between the runs: {', '.join(differ)}")
     return pairings, notes
 
@@ -434,17 +440,6 @@ def _check_samples(
             f"no sample in common: {note}; run both tasks on the same data and --data-mode"
         )
     return sum(counts), [note] if any(counts) else []
-
-
-def _check_snapshots(pairs: Sequence[tuple[RunView, RunView]]) -> None:
-    for one, other in pairs:
-        snapshots = {view.snapshots[1] for view in (one, other)} - {""}
-        if len(snapshots) > 1:
-            raise StoreError(
-                f"judge {one.judge.name} was two snapshots in the two runs "
-                f"({', '.join(sorted(snapshots))}); name one in its model's YAML and judge both "
-                "anew"
-            )
 
 
 def _other_models(one: ModelEntry, other: ModelEntry) -> Iterator[str]:

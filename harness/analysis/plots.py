@@ -1,7 +1,8 @@
 """Points, lines, bands and bars to a picture: SVG text, the same bytes for the same numbers.
 
-Plots are side by side and share one legend. Nothing here computes a statistic or writes a file;
-text in a picture is escaped.
+Plots are side by side and share one legend; text in a picture is escaped. Last: the plots of an
+ablation of the implicitness metric, which draw each form and each setting that was swept. Nothing
+here writes a file.
 """
 
 from collections.abc import Sequence
@@ -85,7 +86,11 @@ def svg(plots: Sequence[Plot], *, title: str) -> str:
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
     for at, plot in enumerate(plots):
-        lines += _plot(plot, left=at * WIDTH, colours=colours)
+        axes = _Axes(plot.x_range, plot.y_range or _range(plot.series), at * WIDTH)
+        lines.append(_text(axes.left + LEFT, TOP - 14, plot.title, more=' font-size="13"'))
+        lines += _frame(axes, plot)
+        for part in plot.series:
+            lines += _DRAWN[part.form](part, axes, colours[part.label])
     for at, label in enumerate(labels):
         y = HEIGHT + LEGEND * at
         lines.append(f'<rect x="{LEFT}" y="{y}" width="10" height="10" fill="{colours[label]}"/>')
@@ -102,15 +107,6 @@ def ticks(low: float, high: float) -> list[float]:
     first = floor(low / step + 0.999999)
     ticks = [round(step * at, 10) for at in range(first, first + 12)]
     return [value for value in ticks if value <= high + step * 1e-6]
-
-
-def _plot(plot: Plot, *, left: float, colours: dict[str, str]) -> list[str]:
-    axes = _Axes(plot.x_range, plot.y_range or _range(plot.series), left)
-    lines = [_text(left + LEFT, TOP - 14, plot.title, more=' font-size="13"')]
-    lines += _frame(axes, plot)
-    for part in plot.series:
-        lines += _DRAWN[part.form](part, axes, colours[part.label])
-    return lines
 
 
 def _range(series: Sequence[Series]) -> tuple[float, float]:

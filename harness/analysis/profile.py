@@ -237,6 +237,9 @@ def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[Profil
     apart = measured.scorer.head.pragmatic_distance(ends[0], ends[1])
     inside = _bins(values, measured.scorer.head.form.implicitness)
     (mean, sd), (distance_mean, distance_sd) = _moments(values), _moments(apart)
+    # Linear between values.
+    cuts = np.quantile(values, [*QUANTILES.values()]).tolist() if len(values) else None
+    quantiles = dict(zip(QUANTILES, cuts, strict=True)) if cuts else dict.fromkeys(QUANTILES)
     row = ProfileRow(
         label=group.label,
         texts=len(texts) + missing.total(),
@@ -244,7 +247,7 @@ def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[Profil
         different=len(set(texts)),
         mean=mean,
         sd=sd,
-        **_quantiles(values),  # type: ignore[arg-type]  # its keys are those of floats
+        **quantiles,
         **{f"bin_{place}": count for place, count in enumerate(inside)},
         outside=len(values) - sum(inside),
         pairs=len(group.pairs),
@@ -280,13 +283,6 @@ def _bins(values: Numbers, kind: Distance) -> list[int]:
     places = np.clip(np.floor(kept / WIDTH).astype(int), 0, BINS - 1)
     counts: list[int] = np.bincount(places, minlength=BINS).tolist()
     return counts
-
-
-def _quantiles(values: Numbers) -> dict[str, float | None]:
-    """The least value, quantiles (linear between values) and the greatest, by column."""
-    if not len(values):
-        return dict.fromkeys(QUANTILES)
-    return dict(zip(QUANTILES, np.quantile(values, [*QUANTILES.values()]).tolist(), strict=True))
 
 
 def _moments(values: Numbers) -> tuple[float | None, float | None]:

@@ -15,7 +15,7 @@ from harness.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from harness.analysis.robustness import FlipRate
+    from harness.analysis.compare import FlipRate
     from harness.core import Model, Sample
     from harness.pipeline.perturb import PerturbationCounts, PerturbationPlan
     from harness.registry import Registry
@@ -118,8 +118,8 @@ def report(
     is_json: AsJson = False,
 ) -> int:
     """Count the verdicts and answers that each perturbation changes, with intervals by original."""
+    from harness.analysis.compare import FlipRate, flip_rows
     from harness.analysis.pairings import judge_named
-    from harness.analysis.robustness import FlipRate, flip_rows
     from harness.storage.csv import records_csv
     from harness.storage.runs import StoredRun, find_run
 

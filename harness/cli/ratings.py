@@ -15,8 +15,7 @@ from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.analysis.agreement import AgreementRow, AgreementSettings
-    from harness.analysis.panels import Panel
-    from harness.analysis.rating_sheets import Sheet
+    from harness.analysis.panels import Panel, Sheet
     from harness.data.ratings import Conversion, Rating
 
 Level = Literal["nominal", "ordinal", "interval"]
@@ -100,7 +99,7 @@ class SheetChoice:
 
 def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
     """Write a blind sheet for people to rate, in random order; and its key, in a second file."""
-    from harness.analysis.rating_sheets import draw_sheet, key_text, sheet_text
+    from harness.analysis.panels import draw_sheet, key_text, sheet_text
     from harness.storage.files import write_new
     from harness.storage.runs import find_run
 
@@ -147,7 +146,7 @@ class ConvertChoice:
 
     def conversion(self) -> "Conversion":
         """How ratings are converted."""
-        from harness.analysis.rating_sheets import read_key
+        from harness.analysis.panels import read_key
         from harness.data.ratings import Conversion
 
         return Conversion(
@@ -241,7 +240,7 @@ def _put_ties(rows: "Sequence[AgreementRow]") -> None:
 
 
 def _write_label_studio(path: Path, sheet: "Sheet", *, low: int, high: int) -> None:
-    from harness.analysis.rating_sheets import ANSWER, column, shown
+    from harness.analysis.panels import ANSWER, column, shown
     from harness.data.label_studio import config_text, tasks_text
     from harness.storage.files import write_new
 

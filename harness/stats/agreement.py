@@ -62,11 +62,6 @@ class PairableRatings:
     domain: Floats
     unequal: Floats
 
-    @property
-    def values(self) -> Floats:
-        """The ratings themselves."""
-        return self.domain[self.code]
-
 
 def alpha(ratings: ArrayLike, scale: Scale) -> Estimate:
     """Krippendorff's alpha (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability").
@@ -200,7 +195,7 @@ def weighted_alpha(pairs: PairableRatings, weights: Floats, scale: Scale) -> flo
     if scale == "ordinal":
         points = (np.cumsum(counts) - (counts + counts.sum()) / 2)[pairs.code]
     else:
-        points = pairs.values - pairs.domain.mean()
+        points = pairs.domain[pairs.code] - pairs.domain.mean()
     return float(alphas_of_sums(weights @ interval_sums(pairs, points)))
 
 
@@ -272,7 +267,7 @@ def alpha_ci(
     if estimate.value is None:
         values = np.zeros(0)
     elif scale == "interval":
-        units = interval_sums(pairs, pairs.values - pairs.domain.mean())
+        units = interval_sums(pairs, pairs.domain[pairs.code] - pairs.domain.mean())
         documents = np.zeros((len(cells), units.shape[1]))
         np.add.at(documents, row, units)
         values = alphas_of_sums(resamples.sums(documents))

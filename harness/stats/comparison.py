@@ -279,11 +279,6 @@ class Fourfold:
     neither: int
 
     @property
-    def n(self) -> int:
-        """All items."""
-        return self.both + self.discordant + self.neither
-
-    @property
     def discordant(self) -> int:
         """The items that are right in one of the two alone."""
         return self.only_first + self.only_second
@@ -309,7 +304,7 @@ def mcnemar_exact(table: Fourfold) -> Significance:
     first alone less that of the second, `n` the discordant items. Without any p is 1: no other
     table is possible then. None: "too few" without an item.
     """
-    if table.n == 0:
+    if not table.both + table.discordant + table.neither:
         return Significance(None, None, n=0, reason=NoValue.TOO_FEW)
     n, least = table.discordant, min(table.only_first, table.only_second)
     tail, ways = 0, 1

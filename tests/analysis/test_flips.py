@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from support.paired_runs import NEAR, sample, stored, words_task
 
-from harness.analysis.robustness import KEEPING, OTHERS, FlipRate, flip_rows
+from harness.analysis.compare import KEEPING, OTHERS, FlipRate, flip_rows
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.sketches import HOSTILE, right, row, run_file
 
-from harness.analysis.rating_sheets import Sheet, draw_sheet, key_text, read_key, sheet_text
+from harness.analysis.panels import Sheet, draw_sheet, key_text, read_key, sheet_text
 from harness.core import Sample
 from harness.data.ratings import Conversion, from_wide
 from harness.errors import SpecError

@@ -12,7 +12,7 @@ from functools import partial
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from harness.analysis.published import FromFiles, FromInputs, Inputs, Values, read_json
 from harness.errors import DataError
 from harness.parts import Reason
-from harness.stats.agreement import alpha
+from harness.stats.agreement import Scale, alpha
 from harness.stats.comparison import williams_test
 from harness.stats.correlation import (
     calibrated_acc_eq,
@@ -284,11 +284,7 @@ def krippendorff(inputs: Inputs) -> Values:
     """Krippendorff's alpha of four observers, some of whose values are missing, by scale."""
     observers = ("observer_a", "observer_b", "observer_c", "observer_d")
     ratings = np.array([inputs[name] for name in observers]).T
-    return {
-        "nominal": alpha(ratings, "nominal").value,
-        "ordinal": alpha(ratings, "ordinal").value,
-        "interval": alpha(ratings, "interval").value,
-    }
+    return {scale: alpha(ratings, scale).value for scale in get_args(Scale)}
 
 
 def _topical_chat(attribute: str, replies: str) -> FromFiles:
