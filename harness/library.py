@@ -266,9 +266,8 @@ def agreement(
     """
     from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
     from harness.analysis.panels import AgreementQuery, match_ratings
-    from harness.analysis.stored_runs import stored_runs
     from harness.data.ratings import read_ratings
-    from harness.storage.runs import run_folders
+    from harness.storage.runs import run_folders, stored_runs
 
     if level not in LEVELS or rater_kind not in EPSILONS:
         raise SpecError(
