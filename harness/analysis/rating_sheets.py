@@ -13,7 +13,7 @@ from harness.data.ratings import Target, unguarded
 from harness.errors import SpecError, did_you_mean
 from harness.parts import digest
 from harness.pipeline.plan import subsample
-from harness.storage.csv import csv_text
+from harness.storage.cells import csv_text
 from harness.storage.runs import RunFile, RunFolder, SampleRecord
 from harness.storage.tables import read_rows
 

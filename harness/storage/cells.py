@@ -1,4 +1,4 @@
-"""Cells of a table to values and texts, and to the bytes of a file: delimited text, JSON, Parquet.
+"""Cells of a table to values and texts, and to a file: CSV, other delimited text, JSON, Parquet.
 
 None becomes an empty cell, or null in JSON and Parquet; floats keep full precision. Texts in
 delimited text are formula-safe. Nothing here reads a file.
@@ -7,16 +7,17 @@ delimited text are formula-safe. Nothing here reads a file.
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import DataError
-from harness.storage.csv import formula_safe
-from harness.text.controls import repair_surrogates
+from harness.text.cleanup import repair_surrogates
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
+
 
 Cells = Sequence[object]
 REPLACED = "\ufffd"
@@ -121,3 +122,36 @@ def _cell(value: object) -> str:
             return json_text(value)
         case _:
             return str(value)
+
+
+_R = TypeVar("_R")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as CSV: floats in full precision, None as an empty cell, texts formula-safe."""
+    return "".join(map(_line, (columns, *rows)))
+
+
+def records_csv(kind: type[_R], records: Iterable[_R]) -> str:
+    """Records of one dataclass as CSV: a column a field, a row a record."""
+    columns = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # any dataclass
+    return csv_text(columns, ([getattr(one, name) for name in columns] for one in records))
+
+
+def formula_safe(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: an apostrophe before =, +, - and the like."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _line(values: Iterable[object]) -> str:
+    # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
+    out = io.StringIO(newline="")
+    csv.writer(out).writerow([_csv_cell(value) for value in values])
+    return out.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _csv_cell(value: object) -> str:
+    if value is None:
+        return ""
+    return formula_safe(value) if isinstance(value, str) else repr(value)

@@ -1,10 +1,27 @@
 """Answers as models write them to the answers alone: no lead-ins, wrapping or template residue.
 
 Removes only the very beginning, marks around the whole answer and special tokens, never a word
-inside it. A lead-in that nothing follows is the answer, and stays.
+inside it. A lead-in that nothing follows is the answer, and stays. Also makes any text safe to show
+(no control characters) and to store (no lone surrogates).
 """
 
 import re
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def without_controls(text: str) -> str:
+    """The text without control characters; tabs and line feeds stay."""
+    return _CONTROL.sub("", text)
+
+
+def repair_surrogates(text: str) -> str:
+    """The text with U+FFFD for each lone half of a character, as of an emoji that was cut.
+
+    No encoding can write such a half, so no file, digest or server takes the text.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
 
 _ROLE = "(?:assistant|user|system|model)"
 # Special tokens of the chat templates in use; no real answer contains one.

@@ -23,7 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from harness.errors import SpecError
 from harness.parts import Message, digest
-from harness.text.controls import without_controls
+from harness.text.cleanup import without_controls
 
 Slot = str | tuple[str, ...]
 """The value of a slot: a text, or a list of texts for a "for" loop of the template."""

@@ -28,7 +28,7 @@ from harness.stats.correlation import (
 )
 from harness.stats.intervals import Resamples
 from harness.stats.ties import cross_fitted_acc_eq, tie_rate
-from harness.storage.csv import records_csv
+from harness.storage.cells import records_csv
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2
 UNITS = np.stack([ANN, BOB], axis=2).reshape(-1, 2)

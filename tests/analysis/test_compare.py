@@ -19,7 +19,7 @@ from harness.analysis.stored_runs import StoredRun
 from harness.pipeline.score import score_rows
 from harness.stats.comparison import holm
 from harness.stats.intervals import BootstrapSettings
-from harness.storage.csv import records_csv
+from harness.storage.cells import records_csv
 from harness.storage.runs import JudgeEntry
 
 QUICK = BootstrapSettings(draws=200)

@@ -11,7 +11,7 @@ from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
-from harness.storage.csv import records_csv
+from harness.storage.cells import records_csv
 from harness.storage.runs import JudgeEntry
 
 RATING = JudgeEntry("near", "mean_rating", "near:00|minilm")

@@ -21,7 +21,7 @@ from harness.parts import digest
 from harness.specs.tables import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text
 from harness.storage.tables import TypedRow, Value, read_columns
-from harness.text.controls import without_controls
+from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
 _log = logging.getLogger(__name__)

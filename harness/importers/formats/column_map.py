@@ -14,8 +14,7 @@ from harness.importers.answers import (
     scores_of_logprobs,
     scores_of_probabilities,
 )
-from harness.importers.lookup import SampleLookup
-from harness.importers.record import ImportedRecord, Match, distinct_sources, matches
+from harness.importers.record import ImportedRecord, Match, SampleLookup, distinct_sources, matches
 from harness.parts import Message, Option
 from harness.specs.imports import (
     AnswerSpec,

@@ -22,7 +22,7 @@ from harness.importers.answers import (
     numbers_by_option,
     scores_of_probabilities,
 )
-from harness.importers.lookup import SampleLookup
+from harness.importers.record import SampleLookup
 from harness.parts import Message
 from harness.specs.imports import MapSpec
 from harness.storage.tables import TableRow, read_rows

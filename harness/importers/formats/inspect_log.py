@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any
 from harness.core import Sample
 from harness.errors import DataError, ModelError
 from harness.importers.answers import FileAnswers, StoredAnswer
-from harness.importers.lookup import SampleLookup, prompt_text
-from harness.importers.record import ImportedRecord, Match, distinct_sources, matches
+from harness.importers.record import (
+    ImportedRecord,
+    Match,
+    SampleLookup,
+    distinct_sources,
+    matches,
+    prompt_text,
+)
 from harness.parts import Message
 from harness.specs.imports import MapSpec
 

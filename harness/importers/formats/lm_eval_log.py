@@ -14,8 +14,13 @@ import msgspec
 from harness.core import Sample
 from harness.errors import DataError
 from harness.importers.answers import FileAnswers, StoredAnswer, scores_of_logprobs
-from harness.importers.lookup import SampleLookup, prompt_text
-from harness.importers.record import ImportedRecord, distinct_sources, matches
+from harness.importers.record import (
+    ImportedRecord,
+    SampleLookup,
+    distinct_sources,
+    matches,
+    prompt_text,
+)
 from harness.parts import ChoiceScore, Message
 from harness.specs.imports import MapSpec
 
