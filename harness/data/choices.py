@@ -16,6 +16,7 @@ from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import Option, digest
 from harness.specs.tasks import ChoiceSpec, PairsSpec, ReferenceChoiceSpec
 
+_log = logging.getLogger(__name__)
 ORDER, LABELS = "order", "labels"
 MOST_LISTED = 6
 
@@ -51,27 +52,19 @@ def permutation(sample: Sample, number: int | None) -> tuple[int, ...]:
     count = len(sample.choices)
     if number is None:
         return tuple(range(count))
-    if given := sample.references.get(f"{ORDER}{number}"):
-        return _given(sample, given, name=f"{ORDER}{number}")
+    if given := sample.references.get(name := f"{ORDER}{number}"):
+        if sorted(given) != sorted(str(place) for place in range(1, count + 1)):
+            raise DataError(
+                f"sample {sample.id}: {name} is {', '.join(given)}, not an order of the places "
+                f"1 to {count}; correct it"
+            )
+        return tuple(int(place) - 1 for place in given)
     if count > MOST_LISTED:
         draw = Random(f"orders:{sample.id}:{number}")  # noqa: S311 - a reproducible draw, no secret
         return tuple(draw.sample(range(count), count))
     orders = list(permutations(range(count)))
     Random(f"orders:{sample.id}").shuffle(orders)  # noqa: S311 - a reproducible draw, no secret
     return orders[number % len(orders)]
-
-
-def _given(sample: Sample, places: Sequence[str], *, name: str) -> tuple[int, ...]:
-    expected = [str(place) for place in range(1, len(sample.choices) + 1)]
-    if sorted(places) != sorted(expected):
-        raise DataError(
-            f"sample {sample.id}: {name} is {', '.join(places)}, not an order of the places "
-            f"1 to {len(expected)}; correct it"
-        )
-    return tuple(int(place) - 1 for place in places)
-
-
-_log = logging.getLogger(__name__)
 
 
 def derive(samples: Sequence[Sample], spec: PairsSpec | ReferenceChoiceSpec) -> list[Sample]:
@@ -90,7 +83,7 @@ def _pairs(samples: Sequence[Sample], spec: PairsSpec) -> list[Sample]:
     """Two samples for every two of one cluster whose references share no text.
 
     Each has the fields of one of the two; the choices of both are the first one's reference, then
-    the second one's, in the order of the file.
+    the second one's, in the order of the file. The end of their ids names the pair.
     """
     _refuse_unknown([spec.reference], _references(samples), what="reference")
     with_text = [sample for sample in samples if _texts(sample, spec.reference)]
@@ -105,22 +98,19 @@ def _pairs(samples: Sequence[Sample], spec: PairsSpec) -> list[Sample]:
         "samples without a partner": len(with_text) - len(paired),
         "pairs that share a text": len(every) - len(usable),
     }
-    derived = [half for duo in usable for half in _halves(*duo, reference=spec.reference)]
+    derived = []
+    for duo in usable:
+        choices = tuple(_texts(sample, spec.reference)[0] for sample in duo)
+        pair = digest(tuple(sample.id for sample in duo))[:8]
+        derived += [
+            replace(sample, id=f"{sample.id}-{pair}", choices=choices, gold=own)
+            for sample, own in zip(duo, choices, strict=True)
+        ]
     return _log_left_out(derived, left_out, kind="minimal_pairs")
 
 
-def _halves(one: Sample, other: Sample, *, reference: str) -> list[Sample]:
-    """A sample for each of the two; the end of their ids names the pair."""
-    choices = tuple(_texts(sample, reference)[0] for sample in (one, other))
-    pair = digest((one.id, other.id))[:8]
-    return [
-        replace(sample, id=f"{sample.id}-{pair}", choices=choices, gold=own)
-        for sample, own in zip((one, other), choices, strict=True)
-    ]
-
-
 def _reference_choices(samples: Sequence[Sample], spec: ReferenceChoiceSpec) -> list[Sample]:
-    """Each sample with its right and its wrong text as choices; its id stays."""
+    """Each sample with its right text, its wrong one, their labels and the joined fields."""
     _refuse_unknown([spec.right, spec.wrong], _references(samples), what="reference")
     fields = {name for sample in samples for name in sample.fields}
     for name, parts in spec.join.items():
@@ -134,19 +124,17 @@ def _reference_choices(samples: Sequence[Sample], spec: ReferenceChoiceSpec) -> 
         f"samples without {spec.right!r} or {spec.wrong!r}": len(samples) - len(both),
         "samples whose two texts are one": len(both) - len(usable),
     }
-    derived = [_labelled(sample, choices[sample.id], spec) for sample in usable]
+    derived = [
+        replace(
+            sample,
+            fields={**sample.fields, **_joined(sample.fields, spec.join)},
+            references={**sample.references, LABELS: spec.labels},
+            choices=choices[sample.id],
+            gold=choices[sample.id][0],
+        )
+        for sample in usable
+    ]
     return _log_left_out(derived, left_out, kind="references")
-
-
-def _labelled(sample: Sample, choices: tuple[str, str], spec: ReferenceChoiceSpec) -> Sample:
-    """A sample with choices, the right one first, their labels, and the joined fields."""
-    return replace(
-        sample,
-        fields={**sample.fields, **_joined(sample.fields, spec.join)},
-        references={**sample.references, LABELS: spec.labels},
-        choices=choices,
-        gold=choices[0],
-    )
 
 
 def _joined(fields: Mapping[str, str], join: Mapping[str, Sequence[str]]) -> dict[str, str]:

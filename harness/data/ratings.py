@@ -70,7 +70,12 @@ class Conversion:
 
 def read_ratings(path: Path) -> list[Rating]:
     """The ratings of a long-form CSV file."""
-    return checked([_rating(row) for row in read_rows(path, COLUMNS)])
+    ratings = []
+    for row in read_rows(path, COLUMNS):
+        cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
+        value = number(cells.pop("value"), words={}, place=row.place)
+        ratings.append(Rating(**cells, value=value, place=row.place))
+    return checked(ratings)
 
 
 def checked(ratings: Sequence[Rating]) -> list[Rating]:
@@ -137,12 +142,6 @@ def unguarded(cell: str) -> str:
     return re.sub(r"\A'(?=[=+\-@\t\r])", "", cell)
 
 
-def _rating(row: TableRow) -> Rating:
-    cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
-    value = number(cells.pop("value"), words={}, place=row.place)
-    return Rating(**cells, value=value, place=row.place)
-
-
 def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
     name, rater = column
     place = f"{row.place}, column {name!r}"
@@ -206,7 +205,11 @@ def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
             f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "
             "JSON_MIN, when exporting"
         ) from error
-    ratings = [one for at, task in enumerate(tasks, 1) for one in _ratings(path, at, task, how)]
+    ratings = [
+        one
+        for at, task in enumerate(tasks, 1)
+        for one in _ratings(f"{path}, task {task.id or at}", task, how)
+    ]
     if not ratings:
         raise DataError(f"{path}: no ratings in its {len(tasks)} tasks; export annotated tasks")
     return checked(ratings)
@@ -233,11 +236,10 @@ def config_text(fields: Sequence[str], *, answer: str, low: int, high: int) -> s
     return f"<View>\n{''.join(parts)}{rated}{choices}  </Choices>\n</View>\n"
 
 
-def _ratings(path: Path, number_of_task: int, task: _Task, how: Conversion) -> Iterator[Rating]:
+def _ratings(place: str, task: _Task, how: Conversion) -> Iterator[Rating]:
     for annotation in task.annotations:
         if annotation.was_cancelled:
             continue
-        place = f"{path}, task {task.id or number_of_task}"
         rater = _rater(annotation.completed_by, place)
         for result in annotation.result:
             if result.type in _KINDS and how.control in ("", result.from_name):

@@ -29,16 +29,8 @@ def delimited(names: Cells, rows: Sequence[Cells], *, separator: str, as_is: int
 
     The first `as_is` cells of each row are texts of such a file, and are not changed.
     """
-    out = io.StringIO(newline="")
-    # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
-    writer = csv.writer(out, delimiter=separator)
-    lines = []
-    for row in (names, *rows):
-        writer.writerow([*row[:as_is], *map(_cell, row[as_is:])])
-        lines.append(out.getvalue().removesuffix("\r\n"))
-        out.seek(0)
-        out.truncate()
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+    lines = ((*row[:as_is], *map(_cell, row[as_is:])) for row in (names, *rows))
+    return _written(lines, separator).encode("utf-8", "replace")
 
 
 def json_text(value: object) -> str:
@@ -130,7 +122,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """A table as CSV: floats in full precision, None as an empty cell, texts formula-safe."""
-    return "".join(map(_line, (columns, *rows)))
+    return _written(map(_csv_cell, row) for row in (columns, *rows))
 
 
 def records_csv(kind: type[_R], records: Iterable[_R]) -> str:
@@ -144,11 +136,16 @@ def formula_safe(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _line(values: Iterable[object]) -> str:
+def _written(rows: Iterable[Iterable[object]], separator: str = ",") -> str:
     # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
     out = io.StringIO(newline="")
-    csv.writer(out).writerow([_csv_cell(value) for value in values])
-    return out.getvalue().removesuffix("\r\n") + "\n"
+    writer, lines = csv.writer(out, delimiter=separator), []
+    for row in rows:
+        writer.writerow(row)
+        lines.append(out.getvalue().removesuffix("\r\n") + "\n")
+        out.seek(0)
+        out.truncate()
+    return "".join(lines)
 
 
 def _csv_cell(value: object) -> str:

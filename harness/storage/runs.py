@@ -232,9 +232,7 @@ def read_table(path: Path) -> list[ScoreRow]:
                 raise ValueError(f"no column {absent[0]!r}")
             return [_row(cells) for cells in table]
     except (OSError, ValueError, TypeError, csv.Error) as error:
-        raise StoreError(
-            f"{path}: not a table of scores ({error}); repeat the run to rebuild it"
-        ) from error
+        raise _refused(f"{path}: not a table of scores ({error})") from error
 
 
 def cells_of(row: ScoreRow) -> list[object]:
@@ -250,26 +248,13 @@ def cells_of(row: ScoreRow) -> list[object]:
 
 def _row(cells: dict[str, str]) -> ScoreRow:
     score = Score(
-        judge=cells["judge"],
-        variant=cells["variant"],
-        decoding=cells["decoding"],
-        group=cells["group"],
-        metric=cells["metric"],
-        value=_number(cells["value"]),
-        low=_number(cells["low"]),
-        high=_number(cells["high"]),
-        n=int(cells["n"]),
-        clusters=int(cells["clusters"]),
+        *(cells["judge"], cells["variant"], cells["decoding"], cells["group"], cells["metric"]),
+        *(_number(cells["value"]), _number(cells["low"]), _number(cells["high"])),
+        *(int(cells["n"]), int(cells["clusters"])),
         missing={reason: int(cells[f"missing_{reason}"]) for reason in Reason},
     )
-    return ScoreRow(
-        task=cells["task"],
-        model=cells["model"],
-        score=score,
-        chance=_number(cells["chance"]),
-        cost_usd=_number(cells["cost_usd"]),
-        signature=cells["signature"],
-    )
+    chance, cost = _number(cells["chance"]), _number(cells["cost_usd"])
+    return ScoreRow(cells["task"], cells["model"], score, chance, cost, cells["signature"])
 
 
 def _number(cell: str) -> float | None:
@@ -297,7 +282,8 @@ class RunFolder:
 
     def read(self) -> RunFile:
         """What was run."""
-        return _decoded(self.path / "run.json", RunFile)
+        path = self.path / "run.json"
+        return _decode(_bytes(path), RunFile, where=str(path))
 
     def read_rows(self) -> list[SampleRecord]:
         """What was asked, answered and judged, in the order of the plan."""
@@ -306,10 +292,7 @@ class RunFolder:
         return [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
 
     def write(
-        self,
-        run: RunFile,
-        rows: Sequence[SampleRecord],
-        scores: Sequence[ScoreRow] | None = None,
+        self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
     ) -> None:
         """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
         lines = b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
@@ -344,17 +327,15 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise StoreError(
-            f"{path}: cannot be read ({error.strerror}); repeat the run to rebuild it"
-        ) from error
-
-
-def _decoded(path: Path, kind: type[_T]) -> _T:
-    return _decode(_bytes(path), kind, where=str(path))
+        raise _refused(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _decode(data: bytes, kind: type[_T], *, where: str) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, ValueError) as error:
-        raise StoreError(f"{where}: damaged ({error}); repeat the run to rebuild it") from error
+        raise _refused(f"{where}: damaged ({error})") from error
+
+
+def _refused(fact: str) -> StoreError:
+    return StoreError(f"{fact}; repeat the run to rebuild it")

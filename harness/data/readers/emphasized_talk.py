@@ -44,11 +44,8 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     found: list[Sample] = []
     for path in files:
         dialogues: Mapping[str, _Dialogue] = read_json(path, dict[str, _Dialogue], _LAYOUT)
-        found += [
-            sample
-            for context, dialogue in dialogues.items()
-            for sample in _samples(path, context, dialogue)
-        ]
+        for context, dialogue in dialogues.items():
+            found += _samples(path, context, dialogue)
         if skipped := sum(not dialogue.emphasis for dialogue in dialogues.values()):
             _log.warning("%s: dialogues without a stressed fragment, skipped: %d", path, skipped)
     return found
@@ -96,10 +93,10 @@ def _sample(
             f"{cluster}: the fragment {fragment!r} is not in {turn!r}, or has no "
             "implication; fetch the file again"
         )
-    parts = turn[: span.start], turn[span.start : span.end], turn[span.end :]
+    before, emphasis, after = turn[: span.start], turn[span.start : span.end], turn[span.end :]
     return Sample(
         id=f"emphasis-{digest((cluster, turn, fragment, span.start))[:10]}",
-        fields={**shown, **dict(zip(("before", "emphasis", "after"), parts, strict=True))},
+        fields={**shown, "before": before, "emphasis": emphasis, "after": after},
         references={"implication": tuple(implications)},
         cluster=cluster,
         flags=span.flags,
