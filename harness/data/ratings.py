@@ -205,11 +205,9 @@ def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
             f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "
             "JSON_MIN, when exporting"
         ) from error
-    ratings = [
-        one
-        for at, task in enumerate(tasks, 1)
-        for one in _ratings(f"{path}, task {task.id or at}", task, how)
-    ]
+    ratings = []
+    for at, task in enumerate(tasks, 1):
+        ratings += _ratings(f"{path}, task {task.id or at}", task, how)
     if not ratings:
         raise DataError(f"{path}: no ratings in its {len(tasks)} tasks; export annotated tasks")
     return checked(ratings)

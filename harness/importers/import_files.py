@@ -5,18 +5,20 @@ count as missing. Files that come one by one make the same run as all at once.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import msgspec
 
 from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError
 from harness.importers import run as replay_run
-from harness.importers.answers import FileAnswers, FileNote, StoredAnswer
+from harness.importers.answers import FileNote, StoredAnswer
 from harness.importers.formats.inspect_log import ZIPPED
 from harness.importers.record import SampleLookup
 from harness.importers.run import KIND, Cells, ImportJob
@@ -80,20 +82,6 @@ class GroupCounted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """A file, its text and the layout it is in."""
-
-    path: Path
-    text: str
-    layout: ModuleType
-
-    def read(self, lookup: SampleLookup, spec: MapSpec | None) -> FileAnswers:
-        """Its answers."""
-        found: FileAnswers = self.layout.read(self.path, self.text, lookup, spec)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
 class Imported:
     """The result of an import: a judged run, counts of answers, notes about the files.
 
@@ -127,7 +115,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
     prompts = space.registry.prompts
     lookup = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
-    read = [source.read(lookup, spec) for source in sources]
+    read = [layout.read(path, text, lookup, spec) for path, text, layout in sources]
     answers = [answer for part in read for answer in part.answers]
     _refuse_two_models(answers, task)
     temperature = spec.temperature if spec else None
@@ -158,7 +146,13 @@ def _stored(
     folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
     _write(folder, replay_run.file_of(job, run, found), records)
     done = judge(resolve_stored(space, folder, job.task.judges))
-    gone = _superseded(earlier, found, judges=job.task.judges)
+    gone = [
+        run.folder
+        for run in earlier
+        if len(run.cells) < len(found)
+        and _is_within(run.cells, found)
+        and run.judges <= set(job.task.judges)
+    ]
     for old in gone:
         _remove(old)
     return done, found, tuple(old.path for old in gone)
@@ -185,12 +179,17 @@ def _layout(name: str, *, task: str) -> ModuleType:
     return module
 
 
-def _source(path: Path, layouts: Mapping[str, ModuleType]) -> _Source:
+def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, Any]:
+    """A file, its text and the layout it is in."""
     text = _text(path)
     for layout in layouts.values():
         if layout.recognises(text):
-            return _Source(path, text, layout)
-    raise DataError(f"{path}: {_why_unknown(text)}; layouts known: {_described(layouts)}")
+            return path, text, layout
+    known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
+    raise DataError(
+        f"{path}: {_why_unknown(text)}; layouts known: {known}; for others, say with --map which "
+        "column is what"
+    )
 
 
 def _text(path: Path) -> str:
@@ -204,13 +203,7 @@ def _text(path: Path) -> str:
     return read_text(path)
 
 
-def _described(layouts: Mapping[str, ModuleType]) -> str:
-    known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
-    return f"{known}; for others, say with --map which column is what"
-
-
 def _why_unknown(text: str) -> str:
-    """What keeps a file from being in any layout, as far as can be told."""
     if not text.lstrip().startswith(("[", "{")):
         return "of no layout known here"
     try:
@@ -243,13 +236,12 @@ def _group_counts(job: ImportJob, found: Cells) -> tuple[GroupCounted, ...]:
 
 def _counts(groups: Sequence[GroupCounted]) -> tuple[Counted, ...]:
     """The counts of each variant: the sums of its groups."""
-    by_variant: dict[str, list[GroupCounted]] = {}
+    found: Counter[str] = Counter()
+    samples: Counter[str] = Counter()
     for group in groups:
-        by_variant.setdefault(group.variant, []).append(group)
-    return tuple(
-        Counted(variant, sum(one.found for one in own), sum(one.samples for one in own))
-        for variant, own in by_variant.items()
-    )
+        found[group.variant] += group.found
+        samples[group.variant] += group.samples
+    return tuple(Counted(variant, found[variant], count) for variant, count in samples.items())
 
 
 def _write(folder: RunFolder, file: RunFile, rows: Sequence[SampleRecord]) -> None:
@@ -269,10 +261,9 @@ def _write_ratings(path: Path, job: ImportJob) -> Path | None:
         for scale in job.task.rated
         for value in sample.references.get(scale, ())
     ]
-    if not ratings:
-        return None
-    write_whole(path, ratings_text(ratings).encode())
-    return path
+    if ratings:
+        write_whole(path, ratings_text(ratings).encode())
+    return path if ratings else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,20 +271,21 @@ class _EarlierRun:
     """A run of earlier imports: its folder, the names of its judges, its answers."""
 
     folder: RunFolder
-    judges: frozenset[str]
+    judges: Set[str]
     cells: Cells
 
 
 def _earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[_EarlierRun]:
     """The runs of earlier imports with the same data, answer mode and decodings."""
-    folders = sorted((results / "runs" / job.name / job.model).glob("*/run.json"))
-    runs = []
-    for folder in (RunFolder(path.parent) for path in folders):
-        file = folder.read()
-        cells = _stored_cells(folder, ledger) if _has_same_settings(file, job) else None
+    runs, task = [], job.task
+    for path in sorted((results / "runs" / job.name / job.model).glob("*/run.json")):
+        file = (folder := RunFolder(path.parent)).read()
+        here = (KIND, job.data.label, task.mode, task.decodings)
+        there = (file.model.kind, file.data.label, file.task.mode, file.task.decodings)
+        is_like = here == there and set(file.run.variants) <= set(task.variants)
+        cells = _stored_cells(folder, ledger) if is_like else None
         if cells is not None:
-            judges = frozenset(entry.name for entry in file.judges)
-            runs.append(_EarlierRun(folder, judges, cells))
+            runs.append(_EarlierRun(folder, {entry.name for entry in file.judges}, cells))
     return runs
 
 
@@ -314,19 +306,6 @@ def _joined(new: Cells, earlier: Sequence[_EarlierRun]) -> Cells:
     return {**fitting[0].cells, **new} if len(fitting) == 1 else new
 
 
-def _superseded(
-    earlier: Sequence[_EarlierRun], found: Cells, *, judges: Sequence[str]
-) -> list[RunFolder]:
-    """The folders of runs whose answers and judges are all in the later run."""
-    return [
-        run.folder
-        for run in earlier
-        if len(run.cells) < len(found)
-        and _is_within(run.cells, found)
-        and run.judges <= set(judges)
-    ]
-
-
 def _remove(folder: RunFolder) -> None:
     """Remove the files of a run; other files in its folder stay."""
     for name in ("samples.jsonl", "scores.csv", "run.json"):
@@ -335,17 +314,8 @@ def _remove(folder: RunFolder) -> None:
         folder.path.rmdir()
 
 
-def _has_same_settings(file: RunFile, job: ImportJob) -> bool:
-    here = (KIND, job.data.label, job.task.mode, job.task.decodings)
-    there = (file.model.kind, file.data.label, file.task.mode, file.task.decodings)
-    return here == there and set(file.run.variants) <= set(job.task.variants)
-
-
 def _is_within(cells: Cells, others: Cells) -> bool:
-    return all(
-        place in others and others[place].question == answer.question
-        for place, answer in cells.items()
-    )
+    return cells.keys() <= others.keys() and not _has_other_questions(cells, others)
 
 
 def _has_other_questions(cells: Cells, others: Cells) -> bool:

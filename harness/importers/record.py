@@ -3,8 +3,7 @@
 A column is a name or, for nested content, a path such as `doc.id`.
 """
 
-import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from harness.parts import Message, Option
 from harness.pipeline.plan import Plan, PlannedResponse, applicable, options, request
 from harness.specs.imports import MapSpec, SampleColumns, VariantColumn
 from harness.specs.tasks import TaskSpec
+from harness.storage.cells import cell_text, filled
 from harness.text.prompts import Prompts
 
 Names = tuple[str, ...]
@@ -31,7 +31,7 @@ class SampleLookup:
         self.task = task
         self.samples = tuple(samples)
         self._name, self._data, self._prompts = name, data, prompts
-        self._indices: dict[Names, dict[Names, list[Sample]]] = {}
+        self._indices: dict[Names, defaultdict[Names, list[Sample]]] = {}
 
     @cached_property
     def by_id(self) -> Mapping[str, Sample]:
@@ -42,11 +42,10 @@ class SampleLookup:
         """The samples of a group, by default of all, with exactly these texts in these fields."""
         names = tuple(sorted(fields))
         if names not in self._indices:
-            index: dict[Names, list[Sample]] = {}
+            index = self._indices[names] = defaultdict(list)
             for sample in self.samples:
                 if sample.fields.keys() >= set(names):
-                    index.setdefault(tuple(sample.fields[n] for n in names), []).append(sample)
-            self._indices[names] = index
+                    index[tuple(sample.fields[n] for n in names)].append(sample)
         matching = self._indices[names].get(tuple(fields[name] for name in names), [])
         return [sample for sample in matching if group in (None, sample.group)]
 
@@ -120,12 +119,8 @@ class ImportedRecord:
     def text(self, column: str) -> str:
         """The value in a column as a text: "" for None, "1" for 1.0; a list or object raises."""
         value = self.value(column)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, float) and value.is_integer():
-            return str(int(value))
-        if value is None or isinstance(value, int | float):
-            return "" if value is None else str(value)
+        if value is None or isinstance(value, str | int | float):
+            return value if isinstance(value, str) else cell_text(value)
         raise DataError(f"{self.place}: {column} holds {type(value).__name__}, not a text")
 
     def number(self, column: str) -> float:
@@ -138,9 +133,7 @@ class ImportedRecord:
 
     def has(self, column: str) -> bool:
         """Whether a column has a value other than None, NaN and white space."""
-        value = self.value(column)
-        is_nan = isinstance(value, float) and math.isnan(value)
-        return not (value is None or is_nan or (isinstance(value, str) and not value.strip()))
+        return filled(self.value(column)) is not None
 
     def optional_text(self, column: str) -> str | None:
         """The text in a column; None where it is empty or there is no such column."""
@@ -171,8 +164,8 @@ def matches(
     if columns is not None and columns.prompt:
         prompts = (record.text(columns.prompt),)
     asked = next((pairs for text in prompts if (pairs := lookup.asked(text))), [])
-    sample = _sample(record, lookup, columns=columns)
-    variant = _variant(record, lookup, spec=spec)
+    sample = _sample(record, lookup, columns)
+    variant = _variant(record, lookup, spec)
     if sample is None and not asked:
         raise lookup.unknown(record.place, "neither its prompt nor its id is of a sample")
     if not asked and sample is not None:
@@ -187,7 +180,12 @@ def matches(
             f"{record.place}: said to be {claimed}, while its prompt is that of {own} of sample "
             f"{other.id}; correct the file, or the map"
         )
-    return _refuse_inapplicable(record, lookup, of_variant or of_sample)
+    for own, other in of_variant or of_sample:
+        if not applicable(lookup.task.variants[own], [other]):
+            raise DataError(
+                f"{record.place}: sample {other.id} is not asked under {own}; correct the variant"
+            )
+    return of_variant or of_sample
 
 
 def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
@@ -210,7 +208,7 @@ def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
 
 
 def _sample(
-    record: ImportedRecord, lookup: SampleLookup, *, columns: SampleColumns | None
+    record: ImportedRecord, lookup: SampleLookup, columns: SampleColumns | None
 ) -> Sample | None:
     """The sample that a record names; None where its prompt has to decide."""
     if columns is None:
@@ -241,7 +239,7 @@ def _sample(
     return same[0]
 
 
-def _variant(record: ImportedRecord, lookup: SampleLookup, *, spec: MapSpec | None) -> str | None:
+def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:
     """The variant that a map or a log names; None where neither does."""
     if spec is None or spec.variant is None:
         named = (record.optional_text(f"{part}.variant") for part in ("doc", "metadata"))
@@ -270,22 +268,9 @@ def _only_variant(
     return next(iter(lookup.task.variants))
 
 
-def _refuse_inapplicable(
-    record: ImportedRecord, lookup: SampleLookup, pairs: list[Match]
-) -> list[Match]:
-    for variant, sample in pairs:
-        if not applicable(lookup.task.variants[variant], [sample]):
-            raise DataError(
-                f"{record.place}: sample {sample.id} is not asked under {variant}; correct the "
-                "variant"
-            )
-    return pairs
-
-
 def _paths(content: Mapping[str, Any], depth: int = 3) -> list[str]:
     paths = []
     for name, value in content.items():
-        paths.append(name)
-        if isinstance(value, Mapping) and depth > 1:
-            paths += [f"{name}.{inner}" for inner in _paths(value, depth - 1)]
+        inner = _paths(value, depth - 1) if isinstance(value, Mapping) and depth > 1 else []
+        paths += [name, *(f"{name}.{part}" for part in inner)]
     return paths

@@ -158,7 +158,13 @@ def records(ledger: Ledger, job: ImportJob, found: Cells) -> list[SampleRecord]:
             for request in asked
             if request.key not in stored
         ]
-        _add(ledger, new)
+        if new:
+            ledger.check()
+        try:
+            for request, response in new:
+                ledger.add(request, response)
+        finally:
+            ledger.close()
         return {**stored, **{response.key: response for _, response in new}}
 
     calls = walk(job.task, cells, ask=ask, answer=answer)
@@ -178,18 +184,6 @@ def _words(job: ImportJob, found: Cells) -> dict[str, str]:
         asked[name][sample] = answer.question
     fixed = (job.task.mode, job.task.postprocess, job.decoding)
     return {name: digest((fixed, part)) for name, part in asked.items()}
-
-
-def _add(ledger: Ledger, calls: Sequence[tuple[Request, Response]]) -> None:
-    """Bring to disk what is not stored yet."""
-    if not calls:
-        return
-    ledger.check()
-    try:
-        for request, response in calls:
-            ledger.add(request, response)
-    finally:
-        ledger.close()
 
 
 def _request(job: ImportJob, variant: str, sample: str, *, answer: StoredAnswer | None) -> Request:

@@ -79,26 +79,17 @@ def without_lead_in(text: str) -> str:
     """The answer without lead-ins, marks around it and special tokens of a chat template."""
     before, text = None, text.strip()
     while text != before:
-        before, text = text, _RESIDUE.sub(" ", text).strip()
-        text = _without_one_lead_in(_unwrapped(text))
+        before, text = text, _unwrapped(_RESIDUE.sub(" ", text).strip())
+        lead_in = _LEAD_IN.match(text)
+        text = text[lead_in.end() :] if lead_in else text
     return text
-
-
-def _without_one_lead_in(text: str) -> str:
-    lead_in = _LEAD_IN.match(text)
-    return text[lead_in.end() :] if lead_in else text
 
 
 def _unwrapped(text: str) -> str:
-    """The answer without one pair of marks around the whole of it."""
+    """The answer without one pair of marks around the whole of it; apostrophes are no marks."""
     for opening, closing in _WRAPS:
         inner = text[len(opening) : -len(closing)]
-        if f"{opening}{inner}{closing}" == text and inner.strip() and _is_one_pair(inner, closing):
+        words = re.sub(r"(?<=\w)['\u2019](?=\w)", "", inner)
+        if f"{opening}{inner}{closing}" == text and inner.strip() and closing not in words:
             return inner.strip()
     return text
-
-
-def _is_one_pair(inner: str, mark: str) -> bool:
-    """Whether the pair of marks around these words is one pair; apostrophes are no marks."""
-    words = re.sub(r"(?<=\w)['\u2019](?=\w)", "", inner)
-    return mark not in words

@@ -5,7 +5,7 @@ positions that a list allows for its words; nothing here reads a file or asks a 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -43,6 +43,11 @@ class Piece:
         return self.word[0].isalnum()
 
     @property
+    def is_shouted(self) -> bool:
+        """Whether it is a word of several letters, all of them capitals."""
+        return len(self.word) > 1 and self.word.isupper()
+
+    @property
     def plain(self) -> str:
         """The word without capitals and with straight apostrophes."""
         return self.word.casefold().replace("\u2019", "'")
@@ -73,8 +78,7 @@ def fix_article(pieces: Sequence[Piece], at: int) -> list[Piece]:
         return fitted
     article = "an" if takes_an(fitted[at].word) else "a"
     if fitted[at - 1].word[0].isupper():
-        is_shouted = len(fitted[at].word) > 1 and fitted[at].word.isupper()
-        article = article.upper() if is_shouted else article.capitalize()
+        article = article.upper() if fitted[at].is_shouted else article.capitalize()
     fitted[at - 1] = replace(fitted[at - 1], word=article)
     return fitted
 
@@ -153,9 +157,7 @@ def edit_text(text: str, spec: LocalSpec, draw: Random, *, wordnet: Synonyms) ->
             edited = _edit_at_random(pieces, spec, draw)
         case WordNetSpec():
             edited = _replace_by_wordnet(pieces, wordnet, draw)
-    if edited is None:
-        return None
-    made = join_pieces(edited, end)
+    made = join_pieces(edited, end) if edited is not None else text
     return None if normal(made) == normal(text) else made
 
 
@@ -214,23 +216,19 @@ def _change_degree(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[
     ]
     if spans:
         return _replace_span(pieces, draw.choice(spans), draw)
-    behind = [at for at in sorted(before) if at and _takes_modifier(pieces, at, spec)]
+    # An adjective follows a word of the list, or is between an article and a word.
+    behind = [
+        at
+        for at in sorted(before - {0})
+        if (word := pieces[at - 1].plain) in spec.behind
+        or (word in _ARTICLES and at + 1 < len(pieces) and pieces[at + 1].is_word)
+    ]
     if not behind:
         return None
     at = draw.choice(behind)
     modifier = draw.choice(spec.groups[0])
-    modifier = modifier.upper() if _is_shouted(pieces[at]) else modifier
+    modifier = modifier.upper() if pieces[at].is_shouted else modifier
     return fix_article([*pieces[:at], Piece(" ", modifier), *pieces[at:]], at)
-
-
-def _takes_modifier(pieces: Sequence[Piece], at: int, spec: DegreeSpec) -> bool:
-    """Whether an adjective follows a word of the list, or is between an article and a word."""
-    before, is_followed = pieces[at - 1].plain, at + 1 < len(pieces) and pieces[at + 1].is_word
-    return before in spec.behind or (before in _ARTICLES and is_followed)
-
-
-def _is_shouted(piece: Piece) -> bool:
-    return len(piece.word) > 1 and piece.word.isupper()
 
 
 def _swap_expression(pieces: list[Piece], spec: SwapSpec, draw: Random) -> list[Piece] | None:
@@ -264,7 +262,7 @@ def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]
     at, end, others = span
     old, new = pieces[at], draw.choice(others)
     like = old.word
-    if _is_shouted(old) and not all(_is_shouted(piece) for piece in pieces[at:end]):
+    if old.is_shouted and not all(piece.is_shouted for piece in pieces[at:end]):
         like = old.word[0]
     word = new if old.plain == "i" else match_case(new, like)
     return fix_article([*pieces[:at], Piece(old.space, word), *pieces[end:]], at)
@@ -272,8 +270,7 @@ def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]
 
 def _replace_name(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Piece] | None:
     """Replaces every occurrence of one name by an invented name of its kind."""
-    named = list(_names(pieces, spec))
-    if not named:
+    if not (named := list(_names(pieces, spec))):
         return None
     name, pool = draw.choice(named)
     there = {piece.word for piece in pieces}
@@ -311,8 +308,8 @@ def _names(pieces: Sequence[Piece], spec: NamesSpec) -> Iterator[tuple[_Names, _
 
 def _is_capitalised(piece: Piece, spec: NamesSpec) -> bool:
     word = _base(piece)
-    is_title = word[0].isupper() and (word[1:].islower() or len(word) == 1)
-    return piece.is_word and is_title and word.casefold() not in spec.not_names and len(word) > 1
+    is_title = word[0].isupper() and word[1:].islower()
+    return piece.is_word and is_title and word.casefold() not in spec.not_names
 
 
 def _invented_names(
@@ -354,10 +351,9 @@ def _edit_at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list
             edited = list(pieces)
             for _ in range(count):
                 one, other = draw.sample(words, 2)
-                edited[one], edited[other] = (
-                    replace(edited[one], word=edited[other].word),
-                    replace(edited[other], word=edited[one].word),
-                )
+                first, second = edited[one], edited[other]
+                edited[one] = replace(first, word=second.word)
+                edited[other] = replace(second, word=first.word)
             return edited
         case _:
             return _with_synonyms(pieces, spec, draw, count=count)
@@ -383,12 +379,8 @@ def _with_synonyms(
 
 
 def _replace_by_wordnet(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> list[Piece] | None:
-    known: Mapping[int, Sequence[str]] = {
-        at: others
-        for at, piece in enumerate(pieces)
-        if piece.is_word and (others := wordnet(piece.plain))
-    }
-    if not known:
+    others = {at: tuple(wordnet(p.plain)) for at, p in enumerate(pieces) if p.is_word}
+    if not (known := [at for at, words in others.items() if words]):
         return None
-    at = draw.choice(sorted(known))
-    return _replace_span(pieces, (at, at + 1, tuple(known[at])), draw)
+    at = draw.choice(known)
+    return _replace_span(pieces, (at, at + 1, others[at]), draw)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,7 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
 
 def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
     if spec.format == "csv":
-        rows = read_rows(path, ())
-        return [ImportedRecord(row.place, row.cells) for row in rows]
+        return [ImportedRecord(row.place, row.cells) for row in read_rows(path, ())]
     objects = json_objects(str(path), text)
     return [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
 
@@ -79,25 +79,22 @@ def _answer(
     variant, sample = match
     options = lookup.options(variant, sample)
     messages = (Message("user", prompt),) if prompt else ()
+    answer = partial(StoredAnswer, record.place, sample.id, variant, messages)
     if isinstance(spec, TextSpec):
-        return StoredAnswer(
-            record.place, sample.id, variant, messages, texts=_texts(record, spec.column)
-        )
+        return answer(texts=_texts(record, spec.column))
     if not options:
         raise DataError(
             f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
         )
     if isinstance(spec, ChosenSpec):
-        text = _chosen(record, spec, options=options, sample=sample)
-        return StoredAnswer(record.place, sample.id, variant, messages, texts=(text,))
+        return answer(texts=(_chosen(record, spec, options=options, sample=sample),))
     choices = tuple(option.answer for option in options)
     convert = scores_of_probabilities if isinstance(spec, ProbabilitiesSpec) else scores_of_logprobs
     try:
-        values = _values(record, spec, options=options, sample=sample)
-        scores = convert(values, choices)
+        scores = convert(_values(record, spec, options=options, sample=sample), choices)
     except ValueError as error:
         raise DataError(f"{record.place}: {error}; correct the file, or the map") from error
-    return StoredAnswer(record.place, sample.id, variant, messages, choices=choices, scores=scores)
+    return answer(choices=choices, scores=scores)
 
 
 def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
@@ -110,7 +107,6 @@ def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
 def _chosen(
     record: ImportedRecord, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample
 ) -> str:
-    """The answer of the option that a number or a text names."""
     chosen = record.text(spec.column).strip()
     by_text = {sample.choices[option.index].strip(): option for option in options}
     if chosen in by_text:
@@ -149,7 +145,6 @@ def _values(
 
 
 def _content(record: ImportedRecord, column: str, *, count: int) -> dict[str, Any] | list[Any]:
-    """The list or object in a column, nested or written as JSON."""
     value = record.value(column)
     if isinstance(value, str):
         try:
