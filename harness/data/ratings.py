@@ -7,7 +7,7 @@ model, so none becomes markup. Nothing here knows a run or computes anything.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -129,12 +129,18 @@ def number(text: str, *, words: Mapping[str, float], place: str) -> float | None
     return value
 
 
-def target(row_id: str, *, how: Conversion, place: str) -> Target:
-    """The answer in a row of a blind sheet, by the key of the sheet."""
-    if row_id not in how.keys:
-        raise DataError(f"{place}: row {row_id!r} is not in the key; give the key of this sheet")
-    answer = how.keys[row_id]
-    return Target(answer.task, answer.sample_id, answer.model, how.scale or answer.scale)
+def _target(cells: Mapping[str, str], *, how: Conversion, place: str, control: str = "") -> Target:
+    """The answer that a row or task names; that of a blind sheet is in the key of the sheet."""
+    if how.keys:
+        if (row := cells.get("row", "")) not in how.keys:
+            raise DataError(f"{place}: row {row!r} is not in the key; give the key of this sheet")
+        return replace(how.keys[row], scale=how.scale or how.keys[row].scale)
+    return Target(
+        task=cells.get("task") or how.task,
+        sample_id=cells.get("sample_id", ""),
+        model=cells.get("model", ""),
+        scale=how.scale or cells.get("scale") or control,
+    )
 
 
 def unguarded(cell: str) -> str:
@@ -146,16 +152,8 @@ def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
     name, rater = column
     place = f"{row.place}, column {name!r}"
     cells = {key: unguarded(cell).strip() for key, cell in row.cells.items()}
-    if how.keys:
-        what = target(cells["row"], how=how, place=place)
-    else:
-        what = Target(
-            task=cells.get("task") or how.task,
-            sample_id=cells["sample_id"],
-            model=cells.get("model", ""),
-            scale=how.scale or cells.get("scale", ""),
-        )
-    return what.rated(rater, number(cells[name], words=how.words, place=place), place)
+    value = number(cells[name], words=how.words, place=place)
+    return _target(cells, how=how, place=place).rated(rater, value, place)
 
 
 def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:
@@ -205,7 +203,7 @@ def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
             f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "
             "JSON_MIN, when exporting"
         ) from error
-    ratings = []
+    ratings: list[Rating] = []
     for at, task in enumerate(tasks, 1):
         ratings += _ratings(f"{path}, task {task.id or at}", task, how)
     if not ratings:
@@ -235,14 +233,15 @@ def config_text(fields: Sequence[str], *, answer: str, low: int, high: int) -> s
 
 
 def _ratings(place: str, task: _Task, how: Conversion) -> Iterator[Rating]:
+    cells = {name: value for name, value in task.data.items() if isinstance(value, str)}
     for annotation in task.annotations:
         if annotation.was_cancelled:
             continue
         rater = _rater(annotation.completed_by, place)
         for result in annotation.result:
             if result.type in _KINDS and how.control in ("", result.from_name):
-                value = _value(result, how=how, place=place)
-                yield _target(task, result, how=how, place=place).rated(rater, value, place)
+                target = _target(cells, how=how, place=place, control=result.from_name)
+                yield target.rated(rater, _value(result, how=how, place=place), place)
 
 
 def _rater(completed_by: object, place: str) -> str:
@@ -252,18 +251,6 @@ def _rater(completed_by: object, place: str) -> str:
     if completed_by is None or isinstance(completed_by, bool | list | dict):
         raise DataError(f"{place}: completed_by names nobody; export with annotators")
     return str(completed_by)
-
-
-def _target(task: _Task, result: _Result, *, how: Conversion, place: str) -> Target:
-    data = {name: value for name, value in task.data.items() if isinstance(value, str)}
-    if how.keys:
-        return target(data.get("row", ""), how=how, place=place)
-    return Target(
-        task=data.get("task") or how.task,
-        sample_id=data.get("sample_id", ""),
-        model=data.get("model", ""),
-        scale=how.scale or data.get("scale") or result.from_name,
-    )
 
 
 def _value(result: _Result, *, how: Conversion, place: str) -> float | None:

@@ -18,9 +18,8 @@ import msgspec
 from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError
 from harness.importers import run as replay_run
-from harness.importers.answers import FileNote, StoredAnswer
 from harness.importers.formats.inspect_log import ZIPPED
-from harness.importers.record import SampleLookup
+from harness.importers.record import FileNote, SampleLookup, StoredAnswer
 from harness.importers.run import KIND, Cells, ImportJob
 from harness.pipeline.execute import RunResult, judge
 from harness.pipeline.records import step_keys

@@ -12,7 +12,7 @@ from msgspec import structs
 from harness import __version__
 from harness.core import Request, Response, Run, Sample
 from harness.errors import DataError
-from harness.importers.answers import StoredAnswer
+from harness.importers.record import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
 from harness.pipeline.plan import SCORING, PlannedResponse, applicable, options
 from harness.pipeline.walk import sample_record, walk

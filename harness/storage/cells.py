@@ -7,7 +7,7 @@ delimited text are formula-safe. Nothing here reads a file.
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,7 +35,7 @@ def delimited(names: Cells, rows: Sequence[Cells], *, separator: str, as_is: int
 
 def json_text(value: object) -> str:
     """A value as JSON: null for NaN and the infinities, `str(value)` for a date and the like."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=str)
+    return json.dumps(_mapped(value, _finite), ensure_ascii=False, allow_nan=False, default=str)
 
 
 def filled(cell: object) -> object:
@@ -46,15 +46,7 @@ def filled(cell: object) -> object:
 
 def repair_json(value: object) -> object:
     """A JSON value with U+FFFD for each lone half of a character in its texts."""
-    match value:
-        case str():
-            return repair_surrogates(value)
-        case list():
-            return [repair_json(part) for part in value]
-        case dict():
-            return {repair_json(key): repair_json(part) for key, part in value.items()}
-        case _:
-            return value
+    return _mapped(value, lambda one: repair_surrogates(one) if isinstance(one, str) else one)
 
 
 def cell_text(cell: object) -> str:
@@ -90,16 +82,19 @@ def arrow_column(name: str, cells: Cells, kind: str | None = None) -> Any:  # no
 
 
 def _finite(value: object) -> object:
-    """A value with None for each number in it that JSON cannot hold."""
+    """None for a number that JSON cannot hold."""
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _mapped(value: object, change: Callable[[object], object]) -> object:
+    """A JSON value with each key, text, number, true, false and null in it changed."""
     match value:
-        case float():
-            return value if isfinite(value) else None
         case list() | tuple():
-            return [_finite(part) for part in value]
+            return [_mapped(part, change) for part in value]
         case dict():
-            return {key: _finite(part) for key, part in value.items()}
+            return {change(key): _mapped(part, change) for key, part in value.items()}
         case _:
-            return value
+            return change(value)
 
 
 def _cell(value: object) -> str:

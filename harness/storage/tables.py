@@ -118,7 +118,6 @@ class Table:
     arrow: "ArrowTable | None" = None
 
     def __len__(self) -> int:
-        """The number of rows."""
         return len(self.lines)
 
 

@@ -7,7 +7,7 @@ evaluates text or guesses; a reply that does not follow the grammar is UNPARSED.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 from unicodedata import normalize
 
 from harness.parts import Reason
@@ -54,11 +54,8 @@ _NO_BUT_REFUSED = re.compile(
 _NO_I = re.compile(r"no (?:i|i'm|i am|sorry|but i)\Z")
 
 
-class Grammar(Protocol):
-    """A way of reading a rating on a scale."""
-
-    def __call__(self, text: str, *, low: int, high: int) -> float | Reason:
-        """The rating, a whole number from `low` to `high`."""
+Grammar = Callable[..., float | Reason]
+"""A way of reading a rating on a scale from `low` to `high`: a whole number."""
 
 
 def option_number(text: str, count: int) -> int | Reason:

@@ -8,14 +8,18 @@ from typing import Any
 
 from harness.core import Sample
 from harness.errors import DataError
-from harness.importers.answers import (
+from harness.importers.record import (
     FileAnswers,
+    ImportedRecord,
+    Match,
+    SampleLookup,
     StoredAnswer,
+    distinct_sources,
+    matches,
     numbers_by_option,
     scores_of_logprobs,
     scores_of_probabilities,
 )
-from harness.importers.record import ImportedRecord, Match, SampleLookup, distinct_sources, matches
 from harness.parts import Message, Option
 from harness.specs.imports import (
     AnswerSpec,
@@ -132,16 +136,16 @@ def _values(
     """The numbers of the options, in the order they are shown in."""
     if spec.column is None:
         # Samples have more or fewer choices: the last columns may be empty.
-        listed = [record.number(column) for column in spec.columns if record.has(column)]
+        listed: list[Any] = [record.number(name) for name in spec.columns if record.has(name)]
     else:
         content = _content(record, spec.column, count=len(options))
         if isinstance(content, dict):
             return _keyed(content, spec, options=options, sample=sample)
-        listed = [_number(value) for value in content]
+        listed = content
     if len(listed) != len(options):
         raise ValueError(f"{len(listed)} numbers for {len(options)} choices")
-    by_index = dict(zip([o.index for o in _ordered(options, spec.order)], listed, strict=True))
-    return [by_index[option.index] for option in options]
+    numbered = {str(at): value for at, value in enumerate(listed, spec.counted_from)}
+    return _keyed(numbered, spec, options=options, sample=sample)
 
 
 def _content(record: ImportedRecord, column: str, *, count: int) -> dict[str, Any] | list[Any]:

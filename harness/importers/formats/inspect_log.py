@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import Sample
 from harness.errors import DataError, ModelError
-from harness.importers.answers import FileAnswers, StoredAnswer
 from harness.importers.record import (
+    FileAnswers,
     ImportedRecord,
     Match,
     SampleLookup,
+    StoredAnswer,
     distinct_sources,
     matches,
     prompt_text,
@@ -48,7 +49,11 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     by_id: dict[str, list[EvalSample]] = {}
     for sample in sorted(answered, key=lambda sample: sample.epoch):
         by_id.setdefault(str(sample.id), []).append(sample)
-    matched = [_matches(epochs[0], path, lookup=lookup, spec=spec) for epochs in by_id.values()]
+    matched = []
+    for first in (epochs[0] for epochs in by_id.values()):
+        record = _record(first, path)
+        prompts = (prompt_text(_asked(first, place=record.place)), str(record.content["input"]))
+        matched.append(matches(record, lookup, spec=spec, prompts=[*filter(None, prompts)]))
     answers = [
         _answer(epochs, path, lookup=lookup, match=match, model=log.eval.model)
         for epochs, match in zip(by_id.values(), distinct_sources(matched), strict=True)
@@ -82,14 +87,6 @@ def _record(part: "EvalSample", path: Path) -> ImportedRecord:
     return ImportedRecord(
         f"{path}, sample {part.id}", {**content, "input": written, "target": part.target}
     )
-
-
-def _matches(
-    part: "EvalSample", path: Path, *, lookup: SampleLookup, spec: MapSpec | None
-) -> list[Match]:
-    record = _record(part, path)
-    prompts = [prompt_text(_asked(part, place=record.place)), str(record.content["input"])]
-    return matches(record, lookup, spec=spec, prompts=[text for text in prompts if text])
 
 
 def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
@@ -126,7 +123,6 @@ def _answer(
 def _letters(
     part: "EvalSample", lookup: SampleLookup, *, variant: str, sample: Sample
 ) -> dict[str, str]:
-    """The variant's answer for each letter of Inspect's multiple choice."""
     answers = {sample.choices[o.index]: o.answer.strip() for o in lookup.options(variant, sample)}
     choices = part.choices or []
     if not choices or sorted(choices) != sorted(answers):
