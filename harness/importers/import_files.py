@@ -140,10 +140,9 @@ def _stored(
     replay_run.refuse_others(ledger, job, new)
     earlier = _earlier_runs(space.results, job, ledger)
     found = _joined(new, earlier)
-    run = replay_run.run_of(job, found)
-    records = replay_run.records(ledger, job, found)
-    folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
-    _write(folder, replay_run.file_of(job, run, found), records)
+    file, records = replay_run.file_of(job, found), replay_run.records(ledger, job, found)
+    folder = RunFolder(space.results / "runs" / job.name / job.model / file.digest[:16])
+    _write(folder, file, records)
     done = judge(resolve_stored(space, folder, job.task.judges))
     gone = [
         run.folder

@@ -100,10 +100,10 @@ def planned(job: ImportJob, found: Cells) -> list[tuple[str, Sample]]:
     ]
 
 
-def run_of(job: ImportJob, found: Cells) -> Run:
-    """The run that the answers make up: its digest covers the prompts stored with them."""
+def file_of(job: ImportJob, found: Cells) -> RunFile:
+    """run.json of the answers; the run's digest covers the prompts stored with them."""
     most = max(len(answer.texts) for answer in found.values())
-    return Run(
+    run = Run(
         task=job.name,
         variants=tuple(dict.fromkeys(variant for variant, _ in planned(job, found))),
         model=job.identity,
@@ -113,10 +113,6 @@ def run_of(job: ImportJob, found: Cells) -> Run:
         prompts=digest(_words(job, found)),
         data=job.data.label,
     )
-
-
-def file_of(job: ImportJob, run: Run, found: Cells) -> RunFile:
-    """run.json of the answers."""
     return RunFile(
         digest=run.digest,
         run=run,

@@ -148,7 +148,9 @@ class Ledger:
                 raise self._sync_error
             if self._file is None:
                 self._file = self._begin()
-            _write_all(self._file, line)
+            rest = line
+            while rest:  # a write may be short
+                rest = rest[os.write(self._file, rest) :]
         except OSError as error:
             if self._file is not None:
                 with suppress(OSError):  # where even this fails, readers drop the torn line
@@ -193,11 +195,6 @@ def _encoded(record: CallRecord) -> bytes:
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
         return repair_surrogates(text).encode() + b"\n"
-
-
-def _write_all(file: int, data: bytes) -> None:
-    while data:  # a write may be short
-        data = data[os.write(file, data) :]
 
 
 def _valid_response(stored: list[_Stored]) -> Response:

@@ -9,19 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
+from itertools import groupby
 from random import Random
 from typing import Final, Literal
 
 from harness.errors import SpecError
-from harness.specs.transforms import (
-    DegreeSpec,
-    InsertSpec,
-    LocalSpec,
-    NamesSpec,
-    RandomSpec,
-    SwapSpec,
-    WordNetSpec,
-)
+from harness.specs import transforms
 from harness.text.dedup import normal
 
 _PIECE = re.compile(r"(\s*)([@#]?\w+(?:['\u2019\-]\w+)*|[^\w\s])")
@@ -135,38 +128,45 @@ def synonyms(part: PartOfSpeech) -> Callable[[str], tuple[str, ...]]:
 
 Synonyms = Callable[[str], Sequence[str]]
 _Names = tuple[str, ...]
+_Edited = list[Piece] | None
 _Span = tuple[int, int, tuple[str, ...]]
 """The start and the end of some pieces, and the expressions that may replace them."""
 _ARTICLES = ("a", "an")
 _ASKING = ("what", "why", "how", "where", "when", "who", "which", "whose")
 
 
-def edit_text(text: str, spec: LocalSpec, draw: Random, *, wordnet: Synonyms) -> str | None:
+def edit_text(
+    text: str, spec: transforms.LocalSpec, draw: Random, *, wordnet: Synonyms
+) -> str | None:
     """The text as a perturbation changes it; None where nothing in it can be changed."""
     pieces, end = split_pieces(text)
     match spec:
-        case InsertSpec():
+        case transforms.InsertSpec():
             edited = _insert_adverb(pieces, spec, draw)
-        case DegreeSpec():
+        case transforms.DegreeSpec():
             edited = _change_degree(pieces, spec, draw)
-        case SwapSpec():
+        case transforms.SwapSpec():
             edited = _swap_expression(pieces, spec, draw)
-        case NamesSpec():
+        case transforms.NamesSpec():
             edited = _replace_name(pieces, spec, draw)
-        case RandomSpec():
+        case transforms.RandomSpec():
             edited = _edit_at_random(pieces, spec, draw)
-        case WordNetSpec():
+        case transforms.WordNetSpec():
             edited = _replace_by_wordnet(pieces, wordnet, draw)
     made = join_pieces(edited, end) if edited is not None else text
     return None if normal(made) == normal(text) else made
 
 
-def _insert_adverb(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[Piece] | None:
+def _insert_adverb(pieces: list[Piece], spec: transforms.InsertSpec, draw: Random) -> _Edited:
     """Adds one adverb at the start, after an auxiliary or at the end, where the lists allow it."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
     middle = list(_after_auxiliaries(pieces, spec))
     known = {*spec.start, *spec.middle, *spec.end}
-    ways = ["middle"] * bool(middle) + ["start"] * _can_open(pieces, spec)
+    ways = ["middle"] * bool(middle)
+    if pieces and (first := pieces[0]).is_word and first.plain not in spec.start:
+        # The first word must need no capital after the adverb.
+        is_settled = first.word[0].islower() or first.plain.split("'")[0] == "i"
+        ways += ["start"] * (is_settled or first.plain in spec.small)
     ways += ["end"] * bool(words and pieces[words[-1]].plain not in known)
     if not ways:
         return None
@@ -187,16 +187,7 @@ def _insert_adverb(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[
             return [*pieces[:at], *added, *pieces[at:]]
 
 
-def _can_open(pieces: Sequence[Piece], spec: InsertSpec) -> bool:
-    """Whether an adverb can open the text: its first word needs no capital after the adverb."""
-    if not pieces or not pieces[0].is_word:
-        return False
-    first = pieces[0]
-    is_settled = first.word[0].islower() or first.plain.split("'")[0] == "i"
-    return (is_settled or first.plain in spec.small) and first.plain not in spec.start
-
-
-def _after_auxiliaries(pieces: Sequence[Piece], spec: InsertSpec) -> Iterator[int]:
+def _after_auxiliaries(pieces: Sequence[Piece], spec: transforms.InsertSpec) -> Iterator[int]:
     """The indices after auxiliaries where an adverb can stand; a question has none."""
     for at in range(1, len(pieces) - 1):
         follower = pieces[at + 1]
@@ -206,7 +197,7 @@ def _after_auxiliaries(pieces: Sequence[Piece], spec: InsertSpec) -> Iterator[in
             yield at + 1
 
 
-def _change_degree(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[Piece] | None:
+def _change_degree(pieces: list[Piece], spec: transforms.DegreeSpec, draw: Random) -> _Edited:
     """Replaces one degree modifier by another one; without any, adds one before an adjective."""
     before = {at for at, piece in enumerate(pieces) if piece.plain in spec.adjectives}
     spans = [
@@ -231,7 +222,7 @@ def _change_degree(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[
     return fix_article([*pieces[:at], Piece(" ", modifier), *pieces[at:]], at)
 
 
-def _swap_expression(pieces: list[Piece], spec: SwapSpec, draw: Random) -> list[Piece] | None:
+def _swap_expression(pieces: list[Piece], spec: transforms.SwapSpec, draw: Random) -> _Edited:
     spans = [
         span
         for span in _expressions(pieces, spec.groups)
@@ -268,7 +259,7 @@ def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]
     return fix_article([*pieces[:at], Piece(old.space, word), *pieces[end:]], at)
 
 
-def _replace_name(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Piece] | None:
+def _replace_name(pieces: list[Piece], spec: transforms.NamesSpec, draw: Random) -> _Edited:
     """Replaces every occurrence of one name by an invented name of its kind."""
     if not (named := list(_names(pieces, spec))):
         return None
@@ -288,32 +279,25 @@ def _replace_name(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Pi
     return edited
 
 
-def _names(pieces: Sequence[Piece], spec: NamesSpec) -> Iterator[tuple[_Names, _Names]]:
+def _names(pieces: Sequence[Piece], spec: transforms.NamesSpec) -> Iterator[tuple[_Names, _Names]]:
     """The names whose kind the context shows, each with the invented names of that kind."""
-    at = 0
-    while at < len(pieces):
-        end = at
-        while end < len(pieces) and _is_capitalised(pieces[end], spec):
-            end += 1
-        if end == at:
-            at += 1
-            continue
+    runs = groupby(range(len(pieces)), key=lambda at: _is_capitalised(pieces[at], spec))
+    for at, end in [(at, at + len([*rest]) + 1) for is_name, (at, *rest) in runs if is_name]:
         follower = pieces[end].plain if end < len(pieces) else ""
         pool = _invented_names(pieces, at, end, spec=spec)
         if pool and follower not in spec.not_before:
             start = at + (_base(pieces[at]).casefold() in spec.titles)
             yield tuple(_base(piece) for piece in pieces[start:end]), pool
-        at = end
 
 
-def _is_capitalised(piece: Piece, spec: NamesSpec) -> bool:
+def _is_capitalised(piece: Piece, spec: transforms.NamesSpec) -> bool:
     word = _base(piece)
     is_title = word[0].isupper() and word[1:].islower()
     return piece.is_word and is_title and word.casefold() not in spec.not_names
 
 
 def _invented_names(
-    pieces: Sequence[Piece], at: int, end: int, *, spec: NamesSpec
+    pieces: Sequence[Piece], at: int, end: int, *, spec: transforms.NamesSpec
 ) -> _Names | None:
     """The invented names of the kind that a run of capitalised words is, by its context."""
     words = [_base(piece).casefold() for piece in pieces[at:end]]
@@ -335,7 +319,7 @@ def _base(piece: Piece) -> str:
     return piece.word[:-2] if piece.plain.endswith("'s") and len(piece.word) > 2 else piece.word
 
 
-def _edit_at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list[Piece] | None:
+def _edit_at_random(pieces: list[Piece], spec: transforms.RandomSpec, draw: Random) -> _Edited:
     """Applies one operation of EDA (Wei and Zou 2019) to a share of the words."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
     if len(words) < 2:
@@ -360,8 +344,8 @@ def _edit_at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list
 
 
 def _with_synonyms(
-    pieces: list[Piece], spec: RandomSpec, draw: Random, *, count: int
-) -> list[Piece] | None:
+    pieces: list[Piece], spec: transforms.RandomSpec, draw: Random, *, count: int
+) -> _Edited:
     """Replaces some words by synonyms, or inserts the synonyms anywhere."""
     spans = [span for span in _expressions(pieces, spec.groups) if span[1] == span[0] + 1]
     chosen = sorted(draw.sample(spans, min(count, len(spans))), reverse=True)
@@ -378,7 +362,7 @@ def _with_synonyms(
     return edited
 
 
-def _replace_by_wordnet(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> list[Piece] | None:
+def _replace_by_wordnet(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> _Edited:
     others = {at: tuple(wordnet(p.plain)) for at, p in enumerate(pieces) if p.is_word}
     if not (known := [at for at, words in others.items() if words]):
         return None

@@ -212,18 +212,13 @@ def _whole_on_scale(digits: str, low: int, high: int) -> float | Reason:
 STATED: Mapping[str, Grammar] = {"strict": stated_rating, "first_digit": first_digit}
 
 
-def whole(text: str) -> str:
-    """The answer without outer white space."""
-    return text.strip()
-
-
 def first_paragraph(text: str) -> str:
     """The answer up to its first blank line, not counting blank lines before it."""
     return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
 
 
 POSTPROCESSORS: Mapping[str, Callable[[str], str]] = {
-    "none": whole,
+    "none": str.strip,
     "blank_line": first_paragraph,
     "lead_in": without_lead_in,
 }

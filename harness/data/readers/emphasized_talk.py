@@ -45,7 +45,7 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     for path in files:
         dialogues: Mapping[str, _Dialogue] = read_json(path, dict[str, _Dialogue], _LAYOUT)
         for context, dialogue in dialogues.items():
-            found += _samples(path, context, dialogue)
+            found += _samples(path, context, dialogue) if dialogue.emphasis else []
         if skipped := sum(not dialogue.emphasis for dialogue in dialogues.values()):
             _log.warning("%s: dialogues without a stressed fragment, skipped: %d", path, skipped)
     return found
@@ -68,8 +68,6 @@ def find_span(turn: str, fragment: str) -> Span | None:
 
 
 def _samples(path: Path, context: str, dialogue: _Dialogue) -> list[Sample]:
-    if not dialogue.emphasis:
-        return []
     turn = _TURN.fullmatch(dialogue.current)
     if turn is None:
         raise DataError(
@@ -89,10 +87,8 @@ def _sample(
     fragment, implications = stress
     span = find_span(turn, fragment)
     if span is None or not implications:
-        raise DataError(
-            f"{cluster}: the fragment {fragment!r} is not in {turn!r}, or has no "
-            "implication; fetch the file again"
-        )
+        fact = f"the fragment {fragment!r} is not in {turn!r}, or has no implication"
+        raise DataError(f"{cluster}: {fact}; fetch the file again")
     before, emphasis, after = turn[: span.start], turn[span.start : span.end], turn[span.end :]
     return Sample(
         id=f"emphasis-{digest((cluster, turn, fragment, span.start))[:10]}",

@@ -83,10 +83,8 @@ def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need n
 
 def _record(part: "EvalSample", path: Path) -> ImportedRecord:
     content = {"id": part.id, "epoch": part.epoch, "metadata": part.metadata}
-    written = part.input if isinstance(part.input, str) else ""
-    return ImportedRecord(
-        f"{path}, sample {part.id}", {**content, "input": written, "target": part.target}
-    )
+    content |= {"input": part.input if isinstance(part.input, str) else "", "target": part.target}
+    return ImportedRecord(f"{path}, sample {part.id}", content)
 
 
 def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
