@@ -5,7 +5,6 @@ count as missing. Files that come one by one make the same run as all at once.
 """
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -29,7 +28,7 @@ from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
-from harness.storage.runs import RunFile, RunFolder, SampleRecord
+from harness.storage.runs import RunFolder
 from harness.storage.tables import read_text
 from harness.workspace import Workspace
 
@@ -121,9 +120,14 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     task = replay_run.as_answered(task, answers, temperature)
     job = ImportJob(options.task, task, samples, data, options.model)
     done, found, replaced = _stored(space, job, replay_run.cells(answers))
+    groups = _group_counts(job, found)
+    totals = {group.variant: [0, 0] for group in groups}
+    for group in groups:
+        totals[group.variant][0] += group.found
+        totals[group.variant][1] += group.samples
     return Imported(
         done=done,
-        counts=_counts(groups := _group_counts(job, found)),
+        counts=tuple(Counted(variant, *total) for variant, total in totals.items()),
         groups=groups,
         ratings=_write_ratings(space.results / "ratings" / f"{job.name}.csv", job),
         notes=tuple(note for part in read for note in part.notes),
@@ -142,18 +146,25 @@ def _stored(
     found = _joined(new, earlier)
     file, records = replay_run.file_of(job, found), replay_run.records(ledger, job, found)
     folder = RunFolder(space.results / "runs" / job.name / job.model / file.digest[:16])
-    _write(folder, file, records)
+    if (folder.path / "run.json").is_file():  # judges that have read it before keep their verdicts
+        file = replace(file, judges=folder.read().judges)
+        pairs = zip(records, folder.read_rows(), strict=True)
+        records = [replace(row, verdicts=old.verdicts) for row, old in pairs]
+    folder.write(file, records)
     done = judge(resolve_stored(space, folder, job.task.judges))
     gone = [
-        run.folder
+        run.folder.path
         for run in earlier
         if len(run.cells) < len(found)
         and _is_within(run.cells, found)
         and run.judges <= set(job.task.judges)
     ]
-    for old in gone:
-        _remove(old)
-    return done, found, tuple(old.path for old in gone)
+    for old in gone:  # other files in its folder stay
+        for name in ("samples.jsonl", "scores.csv", "run.json"):
+            (old / name).unlink(missing_ok=True)
+        if not any(old.iterdir()):
+            old.rmdir()
+    return done, found, tuple(gone)
 
 
 def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, ModuleType]:
@@ -232,25 +243,6 @@ def _group_counts(job: ImportJob, found: Cells) -> tuple[GroupCounted, ...]:
     return tuple(GroupCounted(*key, sum(flags), len(flags)) for key, flags in answered.items())
 
 
-def _counts(groups: Sequence[GroupCounted]) -> tuple[Counted, ...]:
-    """The counts of each variant: the sums of its groups."""
-    found: Counter[str] = Counter()
-    samples: Counter[str] = Counter()
-    for group in groups:
-        found[group.variant] += group.found
-        samples[group.variant] += group.samples
-    return tuple(Counted(variant, found[variant], count) for variant, count in samples.items())
-
-
-def _write(folder: RunFolder, file: RunFile, rows: Sequence[SampleRecord]) -> None:
-    """Write the run folder, keeping the verdicts of judges that have read it before."""
-    if (folder.path / "run.json").is_file():
-        file = replace(file, judges=folder.read().judges)
-        pairs = zip(rows, folder.read_rows(), strict=True)
-        rows = [replace(row, verdicts=old.verdicts) for row, old in pairs]
-    folder.write(file, rows)
-
-
 def _write_ratings(path: Path, job: ImportJob) -> Path | None:
     """Write people's ratings of a task's samples as CSV; None where it has none."""
     ratings = [
@@ -302,14 +294,6 @@ def _joined(new: Cells, earlier: Sequence[_EarlierRun]) -> Cells:
     ]
     fitting = [run for run in whole if not _has_other_questions(new, run.cells)]
     return {**fitting[0].cells, **new} if len(fitting) == 1 else new
-
-
-def _remove(folder: RunFolder) -> None:
-    """Remove the files of a run; other files in its folder stay."""
-    for name in ("samples.jsonl", "scores.csv", "run.json"):
-        (folder.path / name).unlink(missing_ok=True)
-    if not any(folder.path.iterdir()):
-        folder.path.rmdir()
 
 
 def _is_within(cells: Cells, others: Cells) -> bool:

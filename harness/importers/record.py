@@ -289,7 +289,13 @@ def matches(
     if sample is None and not asked:
         raise lookup.unknown(record.place, "neither its prompt nor its id is of a sample")
     if not asked and sample is not None:
-        asked = [(_only_variant(variant, record, lookup, sample=sample), sample)]
+        if variant is None and len(lookup.task.variants) > 1:
+            raise DataError(
+                f"{record.place}: its prompt is not this program's, and nothing else names the "
+                f"variant of sample {sample.id}; say it in a map (`variant: NAME`, or a column), "
+                "with --map"
+            )
+        asked = [(variant or next(iter(lookup.task.variants)), sample)]
     of_sample = [pair for pair in asked if sample is None or sample.id == pair[1].id]
     of_variant = [pair for pair in of_sample if pair[0] == variant]
     is_variant_mapped = spec is not None and spec.variant is not None
@@ -362,8 +368,7 @@ def _sample(
 def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:
     """The variant that a map or a log names; None where neither does."""
     if spec is None or spec.variant is None:
-        named = (record.optional_text(f"{part}.variant") for part in ("doc", "metadata"))
-        own = next((name for name in named if name), None)
+        own = record.optional_text("doc.variant") or record.optional_text("metadata.variant")
         return own if own in lookup.task.variants else None
     if not isinstance(spec.variant, VariantColumn):
         return lookup.variant(spec.variant, place=record.place)
@@ -372,20 +377,6 @@ def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None)
         known = did_you_mean(name, list(spec.variant.values))
         raise DataError(f"{record.place}: {name!r} is not among the map's `values`{known}")
     return lookup.variant(spec.variant.values.get(name, name), place=record.place)
-
-
-def _only_variant(
-    variant: str | None, record: ImportedRecord, lookup: SampleLookup, *, sample: Sample
-) -> str:
-    """The variant if it is known, else the task's only one."""
-    if variant is not None:
-        return variant
-    if len(lookup.task.variants) > 1:
-        raise DataError(
-            f"{record.place}: its prompt is not this program's, and nothing else names the variant "
-            f"of sample {sample.id}; say it in a map (`variant: NAME`, or a column), with --map"
-        )
-    return next(iter(lookup.task.variants))
 
 
 def _paths(content: Mapping[str, Any], depth: int = 3) -> list[str]:

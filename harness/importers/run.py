@@ -149,19 +149,16 @@ def records(ledger: Ledger, job: ImportJob, found: Cells) -> list[SampleRecord]:
 
     def answer(asked: Sequence[Request], wave: int) -> dict[str, Response]:
         stored = ledger.find([request.key for request in asked])
-        new = [
-            (request, _response(request, found.get((request.variant, request.sample_id))))
-            for request in asked
-            if request.key not in stored
-        ]
+        new = {request.key: request for request in asked if request.key not in stored}
         if new:
             ledger.check()
         try:
-            for request, response in new:
-                ledger.add(request, response)
+            for key, request in new.items():
+                stored[key] = _response(request, found.get((request.variant, request.sample_id)))
+                ledger.add(request, stored[key])
         finally:
             ledger.close()
-        return {**stored, **{response.key: response for _, response in new}}
+        return stored
 
     calls = walk(job.task, cells, ask=ask, answer=answer)
     return [sample_record(cell, part, job.task) for cell, part in zip(cells, calls, strict=True)]
@@ -183,9 +180,7 @@ def _words(job: ImportJob, found: Cells) -> dict[str, str]:
 
 
 def _request(job: ImportJob, variant: str, sample: str, *, answer: StoredAnswer | None) -> Request:
-    """What was asked; the sample is part of the model's name, since equal prompts may have been
-    answered differently.
-    """
+    # The sample is part of the model's name: equal prompts may have been answered differently.
     asked = f"{job.identity}#{variant}/{sample}"
     return Request(
         sample_id=sample,

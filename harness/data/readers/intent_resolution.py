@@ -49,7 +49,12 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     repaired = _repaired(rows, overlay.repairs if overlay else ())
     samples = [_sample(row, old) for row, old in zip(repaired, rows, strict=True)]
     refuse_repeats((row.place, sample.id) for row, sample in zip(rows, samples, strict=True))
-    return [_single_spaced(sample) for sample in samples] if overlay else samples
+    for at, sample in enumerate(samples) if overlay else ():
+        fields = {name: re.sub(" {2,}", " ", text) for name, text in sample.fields.items()}
+        if fields["prefix"].endswith(" "):
+            fields["utterance"] = fields["utterance"].lstrip(" ")
+        samples[at] = replace(sample, fields=fields)
+    return samples
 
 
 def _sample(row: TableRow, released: TableRow) -> Sample:
@@ -69,13 +74,6 @@ def _sample(row: TableRow, released: TableRow) -> Sample:
         references={name: (_text(row, column),) for name, column in REFERENCES.items()},
         group=GROUPS[task],
     )
-
-
-def _single_spaced(sample: Sample) -> Sample:
-    fields = {name: re.sub(" {2,}", " ", text) for name, text in sample.fields.items()}
-    if fields["prefix"].endswith(" "):
-        fields["utterance"] = fields["utterance"].lstrip(" ")
-    return replace(sample, fields=fields)
 
 
 def _text(row: TableRow, column: str) -> str:
@@ -114,20 +112,15 @@ def _with_repair(row: TableRow, repair: Repair, *, released: TableRow) -> TableR
         cells[column] = unnamed[number - 1]
     for column, texts in repair.swap.items():
         for old, new in zip(texts[::2], texts[1::2], strict=True):
-            _refuse_unless_once(old, column, cells=(released.cells[column], cells[column]))
+            both = (released.cells[column], cells[column])
+            counts = [sum(cell.startswith(old, at) for at in range(len(cell))) for cell in both]
+            if wrong := [count for count in counts if count != 1]:
+                raise ValueError(
+                    f"swaps {old!r}, which occurs {wrong[0]} times in column {column!r}; give a "
+                    "fragment that occurs there once and in no other swap"
+                )
             cells[column] = cells[column].replace(old, new)
     return replace(row, cells=cells)
-
-
-def _refuse_unless_once(fragment: str, column: str, *, cells: Sequence[str]) -> None:
-    """Refuse a fragment that is not exactly once in the cell, as released and as repaired."""
-    for cell in cells:
-        count = sum(cell.startswith(fragment, start) for start in range(len(cell)))
-        if count != 1:
-            raise ValueError(
-                f"swaps {fragment!r}, which occurs {count} times in column {column!r}; give a "
-                "fragment that occurs there once and in no other swap"
-            )
 
 
 def _index(rows: Sequence[TableRow], repair: Repair) -> int:

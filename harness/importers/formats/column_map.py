@@ -21,11 +21,18 @@ from harness.importers.record import (
     scores_of_probabilities,
 )
 from harness.parts import Message, Option
-from harness.specs import imports as maps
+from harness.specs.imports import (
+    AnswerSpec,
+    ChosenSpec,
+    LogprobsSpec,
+    MapSpec,
+    ProbabilitiesSpec,
+    TextSpec,
+)
 from harness.storage.tables import json_objects, read_rows
 
 LOOKS_FOR = "a CSV file or JSON lines, with --map"
-_Scored = maps.ProbabilitiesSpec | maps.LogprobsSpec
+_Scored = ProbabilitiesSpec | LogprobsSpec
 
 
 def recognises(text: str) -> bool:
@@ -33,9 +40,7 @@ def recognises(text: str) -> bool:
     return True
 
 
-def read(
-    path: Path, text: str, lookup: SampleLookup, spec: maps.MapSpec | None = None
-) -> FileAnswers:
+def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a file; a row without one counts as missing."""
     if spec is None or spec.answer is None:
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
@@ -59,43 +64,36 @@ def read(
     return FileAnswers.of(path, answers, counts)
 
 
-def _records(path: Path, text: str, spec: maps.MapSpec) -> list[ImportedRecord]:
+def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
     if spec.format == "csv":
         return [ImportedRecord(row.place, row.cells) for row in read_rows(path, ())]
     objects = json_objects(str(path), text)
     return [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
 
 
-def _columns(spec: maps.AnswerSpec) -> tuple[str, ...]:
-    if isinstance(spec, maps.TextSpec | maps.ChosenSpec):
+def _columns(spec: AnswerSpec) -> tuple[str, ...]:
+    if isinstance(spec, TextSpec | ChosenSpec):
         return (spec.column,)
     return spec.columns or (spec.column or "",)
 
 
 def _answer(
-    record: ImportedRecord,
-    lookup: SampleLookup,
-    *,
-    spec: maps.AnswerSpec,
-    match: Match,
-    prompt: str,
+    record: ImportedRecord, lookup: SampleLookup, *, spec: AnswerSpec, match: Match, prompt: str
 ) -> StoredAnswer:
     variant, sample = match
     options = lookup.options(variant, sample)
     messages = (Message("user", prompt),) if prompt else ()
     answer = partial(StoredAnswer, record.place, sample.id, variant, messages)
-    if isinstance(spec, maps.TextSpec):
+    if isinstance(spec, TextSpec):
         return answer(texts=_texts(record, spec.column))
     if not options:
         raise DataError(
             f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
         )
-    if isinstance(spec, maps.ChosenSpec):
+    if isinstance(spec, ChosenSpec):
         return answer(texts=(_chosen(record, spec, options=options, sample=sample),))
     choices = tuple(option.answer for option in options)
-    convert = (
-        scores_of_probabilities if isinstance(spec, maps.ProbabilitiesSpec) else scores_of_logprobs
-    )
+    convert = scores_of_probabilities if isinstance(spec, ProbabilitiesSpec) else scores_of_logprobs
     try:
         scores = convert(_values(record, spec, options=options, sample=sample), choices)
     except ValueError as error:
@@ -111,7 +109,7 @@ def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
 
 
 def _chosen(
-    record: ImportedRecord, spec: maps.ChosenSpec, *, options: Sequence[Option], sample: Sample
+    record: ImportedRecord, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample
 ) -> str:
     chosen = record.text(spec.column).strip()
     by_text = {sample.choices[option.index].strip(): option for option in options}

@@ -74,7 +74,6 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
 
 
 def _line(row: TableRow, lookup: SampleLookup) -> _Line:
-    """A row with the sample of its group, content and options."""
     item = posed_item(row)
     same = [
         sample

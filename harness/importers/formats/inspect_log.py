@@ -108,12 +108,15 @@ def _answer(
         raise DataError(f"{where}: asked differently in its epochs; import them apart")
     texts = [choice.message.text for part in parts for choice in part.output.choices]
     letters = _letters(parts[0], lookup, variant=variant, sample=sample)
+    # The last line names an option by its letter in Inspect's form; else the whole text counts.
+    last = [_LETTER.fullmatch(text.strip().rpartition("\n")[2].strip()) for text in texts]
+    pairs = zip(texts, last, strict=True)
     return StoredAnswer(
         place=where,
         sample_id=sample.id,
         variant=variant,
         messages=asked[0],
-        texts=tuple(_option(text, letters) for text in texts),
+        texts=tuple(letters.get(match[1], text) if match else text for text, match in pairs),
         model=model,
     )
 
@@ -126,9 +129,3 @@ def _letters(
     if not choices or sorted(choices) != sorted(answers):
         return {}
     return {chr(ord("A") + at): answers[choice] for at, choice in enumerate(choices)}
-
-
-def _option(text: str, letters: dict[str, str]) -> str:
-    """The option whose letter is the text's last line, in Inspect's form; else the whole text."""
-    letter = _LETTER.fullmatch(text.strip().rpartition("\n")[2].strip())
-    return letters.get(letter[1], text) if letter else text
