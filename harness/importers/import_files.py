@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -190,7 +191,12 @@ def _layout(name: str, *, task: str) -> ModuleType:
 
 def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, Any]:
     """A file, its text and the layout it is in."""
-    text = _text(path)
+    if path.is_dir():
+        raise DataError(f"{path}: a folder; name the files in it")
+    with path.open("rb") if path.is_file() else BytesIO() as file:
+        is_zipped = file.read(len(ZIPPED)) == ZIPPED.encode("latin-1")
+    # A zipped log is read by its own library.
+    text = ZIPPED if is_zipped else read_text(path)
     for layout in layouts.values():
         if layout.recognises(text):
             return path, text, layout
@@ -199,17 +205,6 @@ def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, A
         f"{path}: {_why_unknown(text)}; layouts known: {known}; for others, say with --map which "
         "column is what"
     )
-
-
-def _text(path: Path) -> str:
-    """The text of a file; of a zipped log, which its own library reads, how it begins."""
-    if path.is_dir():
-        raise DataError(f"{path}: a folder; name the files in it")
-    if path.is_file():
-        with path.open("rb") as file:
-            if file.read(len(ZIPPED)) == ZIPPED.encode("latin-1"):
-                return ZIPPED
-    return read_text(path)
 
 
 def _why_unknown(text: str) -> str:

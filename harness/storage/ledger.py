@@ -48,14 +48,6 @@ class _Head(msgspec.Struct):
     time: float
 
 
-class _Answer(msgspec.Struct):
-    response: Response
-
-
-class _Question(msgspec.Struct):
-    request: Request
-
-
 class Ledger:
     """Finished calls of one model, found by key and added one by one."""
 
@@ -113,7 +105,7 @@ class Ledger:
         for at, line in self._lines() if wanted else ():
             head = _decode(line, _Head, at)
             if head.key in wanted:
-                response = _decode(line, _Answer, at).response
+                response = _decode(line, CallRecord, at).response
                 found.setdefault(head.key, []).append(((head.time, at[0].name, at[1]), response))
         return {key: _valid_response(stored) for key, stored in found.items()}
 
@@ -123,12 +115,12 @@ class Ledger:
         for at, line in self._lines():
             key = _decode(line, _Head, at).key
             if key in wanted and key not in requests:
-                requests[key] = _decode(line, _Question, at).request
+                requests[key] = _decode(line, CallRecord, at).request
         return requests
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
-        return {_decode(line, _Question, at).request.model for at, line in self._lines()}
+        return {_decode(line, CallRecord, at).request.model for at, line in self._lines()}
 
     def _lines(self) -> Iterator[tuple[_Place, bytes]]:
         """The lines of all segments; an incomplete last line is dropped, with a warning."""
@@ -147,7 +139,10 @@ class Ledger:
             if self._sync_error is not None:
                 raise self._sync_error
             if self._file is None:
-                self._file = self._begin()
+                self._folder.mkdir(parents=True, exist_ok=True)
+                name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+                self._file = os.open(self._folder / name, flags, 0o666)
             rest = line
             while rest:  # a write may be short
                 rest = rest[os.write(self._file, rest) :]
@@ -160,12 +155,6 @@ class Ledger:
         if self._timer is None:
             self._timer = Timer(_SYNC_S, self._sync_on_time)
             self._timer.start()
-
-    def _begin(self) -> int:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        return os.open(self._folder / name, flags, 0o666)
 
     def _sync_on_time(self) -> None:
         # Reset first: a call that is added while the disk works starts another timer.

@@ -260,7 +260,6 @@ def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]
 
 
 def _replace_name(pieces: list[Piece], spec: transforms.NamesSpec, draw: Random) -> _Edited:
-    """Replaces every occurrence of one name by an invented name of its kind."""
     if not (named := list(_names(pieces, spec))):
         return None
     name, pool = draw.choice(named)
@@ -346,7 +345,6 @@ def _edit_at_random(pieces: list[Piece], spec: transforms.RandomSpec, draw: Rand
 def _with_synonyms(
     pieces: list[Piece], spec: transforms.RandomSpec, draw: Random, *, count: int
 ) -> _Edited:
-    """Replaces some words by synonyms, or inserts the synonyms anywhere."""
     spans = [span for span in _expressions(pieces, spec.groups) if span[1] == span[0] + 1]
     chosen = sorted(draw.sample(spans, min(count, len(spans))), reverse=True)
     if not chosen:

@@ -175,7 +175,6 @@ def _listed(row: TableRow, column: str, form: re.Pattern[str]) -> tuple[str, ...
 
 
 def _options(row: TableRow, count: int) -> list[str]:
-    """The options at the end of a prompt, in its order; no two are equal."""
     tail = re.split(r"\r?\n", row.cells["prompt"].strip())[-count - 2 :]
     lines = [line.strip() for line in tail]
     if len(lines) < count + 2 or lines[0] not in _HEADINGS or lines[-1] != _END:

@@ -189,7 +189,6 @@ def _linked(
 
 
 def _rated(items: Sequence[LabelledItem], spec: TableSpec) -> list[LabelledItem]:
-    """One item for each text, labelled by the mean of its ratings or by most of its raters."""
     by_text: defaultdict[str, list[LabelledItem]] = defaultdict(list)
     for item in items:
         by_text[normal(item.text)].append(item)
@@ -199,11 +198,10 @@ def _rated(items: Sequence[LabelledItem], spec: TableSpec) -> list[LabelledItem]
 
 
 def _merged_ratings(items: Sequence[LabelledItem], spec: LabelSpec) -> LabelledItem | None:
-    """One item for all ratings of a text; None where two labels have equally many raters."""
+    """One item, labelled by the mean of its ratings or by most of its raters; None for a tie."""
     first = items[0]
     if spec.at_least is not None:
-        numbers = [_number(item, spec.column) for item in items]
-        mean = fsum(n for n in numbers if n is not None) / len(numbers)
+        mean = fsum(_number(item, spec.column) or 0.0 for item in items) / len(items)
         return replace(first, label=POSITIVE if mean >= spec.at_least else NEGATIVE)
     (label, most), *others = Counter(item.label for item in items).most_common(2)
     return None if others and others[0][1] == most else replace(first, label=label)

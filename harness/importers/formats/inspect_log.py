@@ -88,7 +88,6 @@ def _record(part: "EvalSample", path: Path) -> ImportedRecord:
 
 
 def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
-    """The messages before the model's last one."""
     turns = list(part.messages)
     last = max(
         (at for at, turn in enumerate(turns) if turn.role == "assistant"), default=len(turns)

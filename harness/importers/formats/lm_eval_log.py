@@ -111,7 +111,6 @@ def _request(pair: object, replies: list[Any], *, place: str) -> _Asked:
 
 
 def _messages(context: object, *, place: str) -> tuple[Message, ...]:
-    """The messages of a context: those of a chat in JSON, else one user message."""
     if isinstance(context, list) and len(context) == 1:
         context = context[0]
     if not isinstance(context, str):
@@ -146,7 +145,6 @@ def _answer(
 def _in_order(
     asked: Sequence[_Asked], lookup: SampleLookup, *, place: str, variant: str, sample: Sample
 ) -> list[_Asked]:
-    """The scored continuations in the order in which the variant shows its options."""
     wanted = [option.answer.strip() for option in lookup.options(variant, sample)]
     scored = {(part.continuation or "").strip(): part for part in asked}
     if sorted(scored) != sorted(wanted) or len(asked) != len(wanted):
