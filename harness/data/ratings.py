@@ -109,7 +109,14 @@ def from_wide(path: Path, how: Conversion) -> list[Rating]:
     """
     rows = read_rows(path, ["row"] if how.keys else ["sample_id"])
     columns = _rater_columns(rows[0], how)
-    return checked([_wide(row, column, how=how) for row in rows for column in columns.items()])
+    ratings = []
+    for row in rows:
+        cells = {name: unguarded(cell).strip() for name, cell in row.cells.items()}
+        for name, rater in columns.items():
+            place = f"{row.place}, column {name!r}"
+            value = number(cells[name], words=how.words, place=place)
+            ratings.append(_target(cells, how=how, place=place).rated(rater, value, place))
+    return checked(ratings)
 
 
 def number(text: str, *, words: Mapping[str, float], place: str) -> float | None:
@@ -146,14 +153,6 @@ def _target(cells: Mapping[str, str], *, how: Conversion, place: str, control: s
 def unguarded(cell: str) -> str:
     """The text of a formula-safe cell."""
     return re.sub(r"\A'(?=[=+\-@\t\r])", "", cell)
-
-
-def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
-    name, rater = column
-    place = f"{row.place}, column {name!r}"
-    cells = {key: unguarded(cell).strip() for key, cell in row.cells.items()}
-    value = number(cells[name], words=how.words, place=place)
-    return _target(cells, how=how, place=place).rated(rater, value, place)
 
 
 def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:

@@ -167,7 +167,14 @@ def read_rows(path: Path, required: Sequence[str]) -> list[TableRow]:
     """
     text = read_text(path)
     (_, header), *records = _records(str(path), text, FileFormat.CSV)
-    _check_header(path, header, required)
+    named = [name for name in header if name]
+    if missing := [name for name in required if name not in named]:
+        hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
+        if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
+            hints += "; separate columns by commas, not by semicolons, tabs or bars"
+        raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
+    if repeated := sorted({name for name in required if named.count(name) > 1}):
+        raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
     if not records:
         raise DataError(f"{path}: no rows below the column names; fetch it again, or add rows")
     return [_row(path, header, line=line, record=record) for line, record in records]
@@ -368,17 +375,6 @@ def _records(
 
 def _quotes_hint(quotes: Quotes | None) -> str:
     return ", or say `quotes: none` where its marks quote nothing" if quotes else ""
-
-
-def _check_header(path: Path, header: Sequence[str], required: Sequence[str]) -> None:
-    named = [name for name in header if name]
-    if missing := [name for name in required if name not in named]:
-        hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
-        if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
-            hints += "; separate columns by commas, not by semicolons, tabs or bars"
-        raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
-    if repeated := sorted({name for name in required if named.count(name) > 1}):
-        raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
 
 
 def _row(path: Path, header: Sequence[str], *, line: int, record: Sequence[str]) -> TableRow:

@@ -57,7 +57,12 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
         for split, rows in splits
         for pair, row in rows.items()
     ]
-    _refuse_unmatched(people, samples)
+    asked = {(sample.fields["utterance"], sample.fields["response"]) for sample in samples}
+    for pair in (pair for pair in people if pair not in asked):
+        raise DataError(
+            f"{people[pair].place}: people answered {' / '.join(pair)!r}, which is in none of the "
+            f"splits given; name {next(iter(SPLITS))} too, or fetch both files again"
+        )
     return samples
 
 
@@ -132,13 +137,3 @@ def _answer(row: TableRow, column: str) -> str:
     if answer not in CHOICES:
         raise damaged(row, f"{column} says {row.cells[column]!r}, not Yes or No")
     return answer
-
-
-def _refuse_unmatched(people: ByPair, samples: Sequence[Sample]) -> None:
-    asked = {(sample.fields["utterance"], sample.fields["response"]) for sample in samples}
-    for pair, row in people.items():
-        if pair not in asked:
-            raise DataError(
-                f"{row.place}: people answered {' / '.join(pair)!r}, which is in none of the "
-                f"splits given; name {next(iter(SPLITS))} too, or fetch both files again"
-            )
