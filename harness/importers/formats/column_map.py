@@ -1,7 +1,7 @@
 """CSV files and JSON lines to answers, by a column map that names the meaning of each column."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,11 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     if spec is None or spec.answer is None:
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
     answer = spec.answer
-    records = _records(path, text, spec)
+    if spec.format == "csv":
+        records = [ImportedRecord(row.place, row.cells) for row in read_rows(path, ())]
+    else:
+        objects = json_objects(str(path), text)
+        records = [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
     selected = [record for record in records if record.is_selected(spec)]
     answered = [r for r in selected if any([r.has(name) for name in _columns(answer)])]
     counts = {
@@ -62,13 +66,6 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         for record, match, prompt in zip(answered, distinct_sources(matched), prompts, strict=True)
     )
     return FileAnswers.of(path, answers, counts)
-
-
-def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
-    if spec.format == "csv":
-        return [ImportedRecord(row.place, row.cells) for row in read_rows(path, ())]
-    objects = json_objects(str(path), text)
-    return [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
 
 
 def _columns(spec: AnswerSpec) -> tuple[str, ...]:
@@ -133,41 +130,29 @@ def _ordered(options: Sequence[Option], order: str) -> list[Option]:
 def _values(
     record: ImportedRecord, spec: _Scored, *, options: Sequence[Option], sample: Sample
 ) -> list[float]:
-    """The numbers of the options, in the order they are shown in."""
+    """The numbers of the options, in the order they are shown in.
+
+    An object, nested or written as JSON, has the numbers or the texts of the choices as keys.
+    """
+    content: Any
     if spec.column is None:
         # Samples have more or fewer choices: the last columns may be empty.
-        listed: list[Any] = [record.number(name) for name in spec.columns if record.has(name)]
-    else:
-        content = _content(record, spec.column, count=len(options))
-        if isinstance(content, dict):
-            return _keyed(content, spec, options=options, sample=sample)
-        listed = content
-    if len(listed) != len(options):
-        raise ValueError(f"{len(listed)} numbers for {len(options)} choices")
-    numbered = {str(at): value for at, value in enumerate(listed, spec.counted_from)}
-    return _keyed(numbered, spec, options=options, sample=sample)
-
-
-def _content(record: ImportedRecord, column: str, *, count: int) -> dict[str, Any] | list[Any]:
-    value = record.value(column)
-    if isinstance(value, str):
+        content = [record.number(name) for name in spec.columns if record.has(name)]
+    elif isinstance(content := record.value(spec.column), str):
         try:
-            value = json.loads(value)
+            content = json.loads(content)
         except (ValueError, RecursionError):
-            value = {str(at): part for at, part in enumerate(numbers_by_option(value, count), 1)}
-    if not isinstance(value, dict | list):
-        raise ValueError(f"{column} holds neither a JSON list nor an object")
-    return value
-
-
-def _keyed(
-    content: Mapping[str, Any], spec: _Scored, *, options: Sequence[Option], sample: Sample
-) -> list[float]:
-    """The numbers of an object whose keys are the numbers or the texts of the choices."""
+            content = dict(enumerate(numbers_by_option(content, len(options)), 1))
+    if isinstance(content, list):
+        if len(content) != len(options):
+            raise ValueError(f"{len(content)} numbers for {len(options)} choices")
+        content = dict(enumerate(content, spec.counted_from))
+    if not isinstance(content, dict):
+        raise ValueError(f"{spec.column} holds neither a JSON list nor an object")
     ordered = _ordered(options, spec.order)
     by_number = {str(at): option for at, option in enumerate(ordered, spec.counted_from)}
     by_text = {sample.choices[option.index].strip(): option for option in options}
-    given = {key.strip(): _number(value) for key, value in content.items()}
+    given = {str(key).strip(): _number(value) for key, value in content.items()}
     named = by_number if given.keys() == by_number.keys() else by_text
     if given.keys() != named.keys():
         raise ValueError(
