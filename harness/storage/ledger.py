@@ -48,6 +48,10 @@ class _Head(msgspec.Struct):
     time: float
 
 
+class _Question(msgspec.Struct):  # without the response, whose vectors may be long
+    request: Request
+
+
 class Ledger:
     """Finished calls of one model, found by key and added one by one."""
 
@@ -115,12 +119,12 @@ class Ledger:
         for at, line in self._lines():
             key = _decode(line, _Head, at).key
             if key in wanted and key not in requests:
-                requests[key] = _decode(line, CallRecord, at).request
+                requests[key] = _decode(line, _Question, at).request
         return requests
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
-        return {_decode(line, CallRecord, at).request.model for at, line in self._lines()}
+        return {_decode(line, _Question, at).request.model for at, line in self._lines()}
 
     def _lines(self) -> Iterator[tuple[_Place, bytes]]:
         """The lines of all segments; an incomplete last line is dropped, with a warning."""
