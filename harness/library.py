@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
     from harness.stats.agreement import Scale
-    from harness.storage.runs import RunFile, RunFolder, SampleRecord
-    from harness.storage.score_table import ScoreRow
+    from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow
     from harness.workspace import Workspace
 
 MOST_SHOWN = 60
@@ -98,7 +97,7 @@ class EvaluatedRun:
     @property
     def scores(self) -> ResultTable:
         """One row a score, with the columns of scores.csv."""
-        from harness.storage.score_table import read_table
+        from harness.storage.runs import read_table
 
         return _score_table(read_table(self._folder.scores))
 
@@ -310,6 +309,6 @@ def _opened(workspace: "Workspace | None") -> "Workspace":
 
 
 def _score_table(rows: "Iterable[ScoreRow]") -> ResultTable:
-    from harness.storage.score_table import COLUMNS, cells_of
+    from harness.storage.runs import COLUMNS, cells_of
 
     return ResultTable(COLUMNS, tuple(tuple(cells_of(row)) for row in rows))

@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import structs
 
 from harness.core import Model, Sample
-from harness.data.derive import derive
+from harness.data.choices import derive
 from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table
 from harness.errors import DataError, SpecError

@@ -15,8 +15,7 @@ from harness.pipeline.choice_scores import FAVOURITE
 from harness.pipeline.class_scores import RECALL
 from harness.pipeline.detection_scores import AUC, FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
-from harness.storage.runs import RunFolder
-from harness.storage.score_table import ScoreRow, read_table
+from harness.storage.runs import RunFolder, ScoreRow, read_table
 
 HEADLINE_METRICS = frozenset({"accuracy", "mean_rating", "mean_f1"})
 CEILING, FLOOR = "oracle", "literal"

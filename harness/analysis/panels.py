@@ -21,7 +21,7 @@ from harness.parts import digest
 from harness.pipeline.plan import subsample
 from harness.pipeline.score import headline_label
 from harness.stats.estimate import Floats, ratio
-from harness.storage.csv import csv_text
+from harness.storage.cells import csv_text
 from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun
 from harness.storage.signature import JudgeRecipe, clean
 from harness.storage.tables import read_rows

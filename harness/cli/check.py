@@ -150,7 +150,7 @@ def _report(findings: "Iterable[Finding]") -> int:
 
 def _trials(registry: "Registry", task: str | None, *, prefers: str | None) -> Iterator[_Trial]:
     """The tasks to try something on: the one named, else those first that name a judge."""
-    from harness.data.derive import derive
+    from harness.data.choices import derive
 
     names = [task] if task else registry.names("tasks")
     tasks = {name: registry.load("tasks", name) for name in names}

@@ -57,7 +57,7 @@ def compare(
     from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
     from harness.analysis.pairings import PairingQuery, between, within
     from harness.stats.estimate import BootstrapSettings
-    from harness.storage.csv import records_csv
+    from harness.storage.cells import records_csv
 
     runs = _stored([name for name in (sides.first, sides.second) if name is not None], results)
     query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
@@ -94,7 +94,7 @@ def curve(
     from harness.analysis.curves import CurveRow, curve_name, curve_rows, picture, together
     from harness.errors import StoreError
     from harness.implicitness.bins import overlap_line
-    from harness.storage.csv import records_csv
+    from harness.storage.cells import records_csv
     from harness.storage.files import refuse_file
 
     if choice.out is not None:

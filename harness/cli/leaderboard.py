@@ -12,7 +12,7 @@ from harness.cli.run_summary import usd
 if TYPE_CHECKING:
     from harness.analysis.leaderboard import JudgeMatrix, JudgeWarning, PairSensitivity, RankedTable
     from harness.core import Score
-    from harness.storage.score_table import ScoreRow
+    from harness.storage.runs import ScoreRow
 
 HEAD = ("rank", "model", "value", "95% interval", "n", "missing")
 
@@ -37,8 +37,7 @@ def leaderboard(
     )
     from harness.errors import StoreError
     from harness.storage.files import write_whole
-    from harness.storage.runs import run_folders
-    from harness.storage.score_table import table_text
+    from harness.storage.runs import run_folders, table_text
 
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.text.controls import without_controls
+from harness.text.cleanup import without_controls
 
 Cell = str | int | float | tuple[float | None, float | None] | None
 

@@ -120,7 +120,7 @@ def report(
     """Count the verdicts and answers that each perturbation changes, with intervals by original."""
     from harness.analysis.compare import FlipRate, flip_rows
     from harness.analysis.pairings import judge_named
-    from harness.storage.csv import records_csv
+    from harness.storage.cells import records_csv
     from harness.storage.runs import StoredRun, find_run
 
     folder = find_run(results, run)
@@ -160,12 +160,12 @@ def _without_model(
 ) -> "Mapping[str, PerturbationSpec]":
     """The perturbations that need no model, and no WordNet where none is installed."""
     from harness.specs.transforms import AskedSpec, WordNetSpec
-    from harness.text.words import is_installed
+    from harness.text.edits import is_wordnet_installed
 
     specs = {name: registry.load("configs/perturbations", name) for name in known}
     found = {name: spec for name, spec in specs.items() if not isinstance(spec, AskedSpec)}
     absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
-    if absent and not is_installed():
+    if absent and not is_wordnet_installed():
         log(f"left out: {', '.join(absent)}, because no WordNet is installed")
         return {name: spec for name, spec in found.items() if name not in absent}
     return found

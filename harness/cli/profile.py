@@ -41,7 +41,7 @@ def profile(
     """
     from harness.analysis.profile import ProfileRow, Sampling, picture
     from harness.analysis.profile import profile as profile_of
-    from harness.storage.csv import records_csv
+    from harness.storage.cells import records_csv
     from harness.storage.files import refuse_file
     from harness.storage.tables import column_of
 

@@ -61,7 +61,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     """
     from harness.analysis.agreement import AgreementRow, agreement_rows
     from harness.analysis.panels import AgreementQuery, match_ratings, unmatched
-    from harness.storage.csv import records_csv
+    from harness.storage.cells import records_csv
     from harness.storage.runs import run_folders, stored_runs
 
     settings = choice.settings()
@@ -161,8 +161,7 @@ class ConvertChoice:
 
 def import_ratings(choice: ConvertChoice) -> int:
     """Convert ratings to long form; with --key, those of a blind sheet."""
-    from harness.data.label_studio import from_label_studio
-    from harness.data.ratings import from_wide, ratings_text
+    from harness.data.ratings import from_label_studio, from_wide, ratings_text
     from harness.storage.files import refuse_source, write_whole
 
     file, out = choice.file, choice.out
@@ -241,7 +240,7 @@ def _put_ties(rows: "Sequence[AgreementRow]") -> None:
 
 def _write_label_studio(path: Path, sheet: "Sheet", *, low: int, high: int) -> None:
     from harness.analysis.panels import ANSWER, column, shown
-    from harness.data.label_studio import config_text, tasks_text
+    from harness.data.ratings import config_text, tasks_text
     from harness.storage.files import write_new
 
     names = [column(name) for name in sheet.fields]

@@ -8,7 +8,7 @@ from harness.cli.output import Cell, cell, echo, echo_table, log, p_value
 
 if TYPE_CHECKING:
     from harness.core import Score
-    from harness.storage.score_table import ScoreRow
+    from harness.storage.runs import ScoreRow
 
 CHOSEN, LABELLED = "chosen_", "prob_label_"
 RATES = ("precision_", "recall_", "f1_")

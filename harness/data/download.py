@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.specs.data import FileSpec, SourceSpec
+from harness.specs.data import SourceSpec
 
 State = Literal["ok", "missing", "differs"]
 
@@ -38,7 +38,13 @@ def sha256(path: Path) -> str:
 
 def check(name: str, spec: SourceSpec, folder: Path) -> list[Checked]:
     """The state of each file of a source below a data folder."""
-    return [_checked(name, file, folder / name / file.name) for file in spec.files]
+    results = []
+    for file in spec.files:
+        path = folder / name / file.name
+        found = sha256(path) if path.is_file() else None
+        state: State = "missing" if found is None else "ok" if found == file.sha256 else "differs"
+        results.append(Checked(name, path, state, found))
+    return results
 
 
 def is_complete(name: str, spec: SourceSpec, folder: Path) -> bool:
@@ -65,10 +71,3 @@ def fetch(name: str, spec: SourceSpec, folder: Path) -> list[Path]:
             ) from error
         paths.append(Path(path))
     return paths
-
-
-def _checked(name: str, file: FileSpec, path: Path) -> Checked:
-    if not path.is_file():
-        return Checked(name, path, "missing", None)
-    found = sha256(path)
-    return Checked(name, path, "ok" if found == file.sha256 else "differs", found)

@@ -1,18 +1,22 @@
-"""People's ratings: CSV files in long or wide form to ratings, and ratings to the long form.
+"""People's ratings: CSV files or Label Studio's exports to ratings, and ratings to a CSV file.
 
 The long form has one rating in each row: task, sample_id, model, rater, value, scale. A blank value
-is a missing rating, never zero. Nothing here knows a run or computes anything.
+is a missing rating, never zero. For Label Studio, JSON and XML escape every text of a sample or
+model, so none becomes markup. Nothing here knows a run or computes anything.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import msgspec
 
 from harness.errors import DataError
-from harness.storage.csv import csv_text
-from harness.storage.tables import TableRow, read_rows
+from harness.storage.cells import csv_text
+from harness.storage.tables import TableRow, read_rows, read_text
 
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
 
@@ -66,7 +70,12 @@ class Conversion:
 
 def read_ratings(path: Path) -> list[Rating]:
     """The ratings of a long-form CSV file."""
-    return checked([_rating(row) for row in read_rows(path, COLUMNS)])
+    ratings = []
+    for row in read_rows(path, COLUMNS):
+        cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
+        value = number(cells.pop("value"), words={}, place=row.place)
+        ratings.append(Rating(**cells, value=value, place=row.place))
+    return checked(ratings)
 
 
 def checked(ratings: Sequence[Rating]) -> list[Rating]:
@@ -100,7 +109,14 @@ def from_wide(path: Path, how: Conversion) -> list[Rating]:
     """
     rows = read_rows(path, ["row"] if how.keys else ["sample_id"])
     columns = _rater_columns(rows[0], how)
-    return checked([_wide(row, column, how=how) for row in rows for column in columns.items()])
+    ratings = []
+    for row in rows:
+        cells = {name: unguarded(cell).strip() for name, cell in row.cells.items()}
+        for name, rater in columns.items():
+            place = f"{row.place}, column {name!r}"
+            value = number(cells[name], words=how.words, place=place)
+            ratings.append(_target(cells, how=how, place=place).rated(rater, value, place))
+    return checked(ratings)
 
 
 def number(text: str, *, words: Mapping[str, float], place: str) -> float | None:
@@ -120,39 +136,23 @@ def number(text: str, *, words: Mapping[str, float], place: str) -> float | None
     return value
 
 
-def target(row_id: str, *, how: Conversion, place: str) -> Target:
-    """The answer in a row of a blind sheet, by the key of the sheet."""
-    if row_id not in how.keys:
-        raise DataError(f"{place}: row {row_id!r} is not in the key; give the key of this sheet")
-    answer = how.keys[row_id]
-    return Target(answer.task, answer.sample_id, answer.model, how.scale or answer.scale)
+def _target(cells: Mapping[str, str], *, how: Conversion, place: str, control: str = "") -> Target:
+    """The answer that a row or task names; that of a blind sheet is in the key of the sheet."""
+    if how.keys:
+        if (row := cells.get("row", "")) not in how.keys:
+            raise DataError(f"{place}: row {row!r} is not in the key; give the key of this sheet")
+        return replace(how.keys[row], scale=how.scale or how.keys[row].scale)
+    return Target(
+        task=cells.get("task") or how.task,
+        sample_id=cells.get("sample_id", ""),
+        model=cells.get("model", ""),
+        scale=how.scale or cells.get("scale") or control,
+    )
 
 
 def unguarded(cell: str) -> str:
     """The text of a formula-safe cell."""
     return re.sub(r"\A'(?=[=+\-@\t\r])", "", cell)
-
-
-def _rating(row: TableRow) -> Rating:
-    cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
-    value = number(cells.pop("value"), words={}, place=row.place)
-    return Rating(**cells, value=value, place=row.place)
-
-
-def _wide(row: TableRow, column: tuple[str, str], *, how: Conversion) -> Rating:
-    name, rater = column
-    place = f"{row.place}, column {name!r}"
-    cells = {key: unguarded(cell).strip() for key, cell in row.cells.items()}
-    if how.keys:
-        what = target(cells["row"], how=how, place=place)
-    else:
-        what = Target(
-            task=cells.get("task") or how.task,
-            sample_id=cells["sample_id"],
-            model=cells.get("model", ""),
-            scale=how.scale or cells.get("scale", ""),
-        )
-    return what.rated(rater, number(cells[name], words=how.words, place=place), place)
 
 
 def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:
@@ -170,3 +170,94 @@ def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:
     if not raters:
         raise DataError(f"{row.path}: no column of a rater; add one, or name it with --raters")
     return {name: name for name in raters}
+
+
+_KINDS = ("rating", "number", "choices")
+
+
+class _Result(msgspec.Struct):
+    type: str
+    value: dict[str, object]
+    from_name: str = ""
+
+
+class _Annotation(msgspec.Struct):
+    completed_by: object = None
+    result: list[_Result] = []
+    was_cancelled: bool = False
+
+
+class _Task(msgspec.Struct):
+    data: dict[str, object]
+    annotations: list[_Annotation]
+    id: object = None
+
+
+def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
+    """The ratings of an export in Label Studio's JSON format; skipped tasks are left out."""
+    try:
+        tasks = msgspec.json.decode(read_text(path), type=list[_Task])
+    except msgspec.DecodeError as error:
+        raise DataError(
+            f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "
+            "JSON_MIN, when exporting"
+        ) from error
+    ratings: list[Rating] = []
+    for at, task in enumerate(tasks, 1):
+        ratings += _ratings(f"{path}, task {task.id or at}", task, how)
+    if not ratings:
+        raise DataError(f"{path}: no ratings in its {len(tasks)} tasks; export annotated tasks")
+    return checked(ratings)
+
+
+def tasks_text(rows: Sequence[Mapping[str, str]]) -> bytes:
+    """Rows of a sheet as tasks to import, with every markup character escaped."""
+    text = msgspec.json.format(msgspec.json.encode([{"data": row} for row in rows]), indent=1)
+    for mark in (b"<", b">", b"&"):
+        text = text.replace(mark, b"\\u%04x" % ord(mark))
+    return text + b"\n"
+
+
+def config_text(fields: Sequence[str], *, answer: str, low: int, high: int) -> str:
+    """The labelling config: the fields, the answer, and one choice for each whole number."""
+    shown = [*fields, answer]
+    parts = [
+        f"  <Header value={quoteattr(name)}/>\n"
+        f'  <Text name="text{place}" value={quoteattr("$" + name)}/>\n'
+        for place, name in enumerate(shown, 1)
+    ]
+    choices = "".join(f'    <Choice value="{value}"/>\n' for value in range(low, high + 1))
+    rated = f'  <Choices name="rating" toName="text{len(shown)}" choice="single" required="true">\n'
+    return f"<View>\n{''.join(parts)}{rated}{choices}  </Choices>\n</View>\n"
+
+
+def _ratings(place: str, task: _Task, how: Conversion) -> Iterator[Rating]:
+    cells = {name: value for name, value in task.data.items() if isinstance(value, str)}
+    for annotation in task.annotations:
+        if annotation.was_cancelled:
+            continue
+        rater = _rater(annotation.completed_by, place)
+        for result in annotation.result:
+            if result.type in _KINDS and how.control in ("", result.from_name):
+                target = _target(cells, how=how, place=place, control=result.from_name)
+                yield target.rated(rater, _value(result, how=how, place=place), place)
+
+
+def _rater(completed_by: object, place: str) -> str:
+    """The annotator's id; `completed_by` is one, or an object with an e-mail address or an id."""
+    if isinstance(completed_by, dict):
+        completed_by = completed_by.get("email") or completed_by.get("id")
+    if completed_by is None or isinstance(completed_by, bool | list | dict):
+        raise DataError(f"{place}: completed_by names nobody; export with annotators")
+    return str(completed_by)
+
+
+def _value(result: _Result, *, how: Conversion, place: str) -> float | None:
+    value = result.value.get(result.type)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is None or value == []:
+        return None
+    if isinstance(value, bool | list | dict):
+        raise DataError(f"{place}: {result.type} {value!r} is not one rating; have one chosen")
+    return number(str(value), words=how.words, place=place)

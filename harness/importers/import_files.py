@@ -5,20 +5,21 @@ count as missing. Files that come one by one make the same run as all at once.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import msgspec
 
 from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError
 from harness.importers import run as replay_run
-from harness.importers.answers import FileAnswers, FileNote, StoredAnswer
 from harness.importers.formats.inspect_log import ZIPPED
-from harness.importers.lookup import SampleLookup
+from harness.importers.record import FileNote, SampleLookup, StoredAnswer
 from harness.importers.run import KIND, Cells, ImportJob
 from harness.pipeline.execute import RunResult, judge
 from harness.pipeline.records import step_keys
@@ -28,7 +29,7 @@ from harness.specs.imports import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
-from harness.storage.runs import RunFile, RunFolder, SampleRecord
+from harness.storage.runs import RunFolder
 from harness.storage.tables import read_text
 from harness.workspace import Workspace
 
@@ -80,20 +81,6 @@ class GroupCounted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """A file, its text and the layout it is in."""
-
-    path: Path
-    text: str
-    layout: ModuleType
-
-    def read(self, lookup: SampleLookup, spec: MapSpec | None) -> FileAnswers:
-        """Its answers."""
-        found: FileAnswers = self.layout.read(self.path, self.text, lookup, spec)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
 class Imported:
     """The result of an import: a judged run, counts of answers, notes about the files.
 
@@ -127,16 +114,21 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
     prompts = space.registry.prompts
     lookup = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
-    read = [source.read(lookup, spec) for source in sources]
+    read = [layout.read(path, text, lookup, spec) for path, text, layout in sources]
     answers = [answer for part in read for answer in part.answers]
     _refuse_two_models(answers, task)
     temperature = spec.temperature if spec else None
     task = replay_run.as_answered(task, answers, temperature)
     job = ImportJob(options.task, task, samples, data, options.model)
     done, found, replaced = _stored(space, job, replay_run.cells(answers))
+    groups = _group_counts(job, found)
+    totals = {group.variant: [0, 0] for group in groups}
+    for group in groups:
+        totals[group.variant][0] += group.found
+        totals[group.variant][1] += group.samples
     return Imported(
         done=done,
-        counts=_counts(groups := _group_counts(job, found)),
+        counts=tuple(Counted(variant, *total) for variant, total in totals.items()),
         groups=groups,
         ratings=_write_ratings(space.results / "ratings" / f"{job.name}.csv", job),
         notes=tuple(note for part in read for note in part.notes),
@@ -153,15 +145,27 @@ def _stored(
     replay_run.refuse_others(ledger, job, new)
     earlier = _earlier_runs(space.results, job, ledger)
     found = _joined(new, earlier)
-    run = replay_run.run_of(job, found)
-    records = replay_run.records(ledger, job, found)
-    folder = RunFolder(space.results / "runs" / job.name / job.model / run.digest[:16])
-    _write(folder, replay_run.file_of(job, run, found), records)
+    file, records = replay_run.file_of(job, found), replay_run.records(ledger, job, found)
+    folder = RunFolder(space.results / "runs" / job.name / job.model / file.digest[:16])
+    if (folder.path / "run.json").is_file():  # judges that have read it before keep their verdicts
+        file = replace(file, judges=folder.read().judges)
+        pairs = zip(records, folder.read_rows(), strict=True)
+        records = [replace(row, verdicts=old.verdicts) for row, old in pairs]
+    folder.write(file, records)
     done = judge(resolve_stored(space, folder, job.task.judges))
-    gone = _superseded(earlier, found, judges=job.task.judges)
-    for old in gone:
-        _remove(old)
-    return done, found, tuple(old.path for old in gone)
+    gone = [
+        run.folder.path
+        for run in earlier
+        if len(run.cells) < len(found)
+        and _is_within(run.cells, found)
+        and run.judges <= set(job.task.judges)
+    ]
+    for old in gone:  # other files in its folder stay
+        for name in ("samples.jsonl", "scores.csv", "run.json"):
+            (old / name).unlink(missing_ok=True)
+        if not any(old.iterdir()):
+            old.rmdir()
+    return done, found, tuple(gone)
 
 
 def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, ModuleType]:
@@ -185,32 +189,25 @@ def _layout(name: str, *, task: str) -> ModuleType:
     return module
 
 
-def _source(path: Path, layouts: Mapping[str, ModuleType]) -> _Source:
-    text = _text(path)
-    for layout in layouts.values():
-        if layout.recognises(text):
-            return _Source(path, text, layout)
-    raise DataError(f"{path}: {_why_unknown(text)}; layouts known: {_described(layouts)}")
-
-
-def _text(path: Path) -> str:
-    """The text of a file; of a zipped log, which its own library reads, how it begins."""
+def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, Any]:
+    """A file, its text and the layout it is in."""
     if path.is_dir():
         raise DataError(f"{path}: a folder; name the files in it")
-    if path.is_file():
-        with path.open("rb") as file:
-            if file.read(len(ZIPPED)) == ZIPPED.encode("latin-1"):
-                return ZIPPED
-    return read_text(path)
-
-
-def _described(layouts: Mapping[str, ModuleType]) -> str:
+    with path.open("rb") if path.is_file() else BytesIO() as file:
+        is_zipped = file.read(len(ZIPPED)) == ZIPPED.encode("latin-1")
+    # A zipped log is read by its own library.
+    text = ZIPPED if is_zipped else read_text(path)
+    for layout in layouts.values():
+        if layout.recognises(text):
+            return path, text, layout
     known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
-    return f"{known}; for others, say with --map which column is what"
+    raise DataError(
+        f"{path}: {_why_unknown(text)}; layouts known: {known}; for others, say with --map which "
+        "column is what"
+    )
 
 
 def _why_unknown(text: str) -> str:
-    """What keeps a file from being in any layout, as far as can be told."""
     if not text.lstrip().startswith(("[", "{")):
         return "of no layout known here"
     try:
@@ -241,26 +238,6 @@ def _group_counts(job: ImportJob, found: Cells) -> tuple[GroupCounted, ...]:
     return tuple(GroupCounted(*key, sum(flags), len(flags)) for key, flags in answered.items())
 
 
-def _counts(groups: Sequence[GroupCounted]) -> tuple[Counted, ...]:
-    """The counts of each variant: the sums of its groups."""
-    by_variant: dict[str, list[GroupCounted]] = {}
-    for group in groups:
-        by_variant.setdefault(group.variant, []).append(group)
-    return tuple(
-        Counted(variant, sum(one.found for one in own), sum(one.samples for one in own))
-        for variant, own in by_variant.items()
-    )
-
-
-def _write(folder: RunFolder, file: RunFile, rows: Sequence[SampleRecord]) -> None:
-    """Write the run folder, keeping the verdicts of judges that have read it before."""
-    if (folder.path / "run.json").is_file():
-        file = replace(file, judges=folder.read().judges)
-        pairs = zip(rows, folder.read_rows(), strict=True)
-        rows = [replace(row, verdicts=old.verdicts) for row, old in pairs]
-    folder.write(file, rows)
-
-
 def _write_ratings(path: Path, job: ImportJob) -> Path | None:
     """Write people's ratings of a task's samples as CSV; None where it has none."""
     ratings = [
@@ -269,10 +246,9 @@ def _write_ratings(path: Path, job: ImportJob) -> Path | None:
         for scale in job.task.rated
         for value in sample.references.get(scale, ())
     ]
-    if not ratings:
-        return None
-    write_whole(path, ratings_text(ratings).encode())
-    return path
+    if ratings:
+        write_whole(path, ratings_text(ratings).encode())
+    return path if ratings else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,20 +256,21 @@ class _EarlierRun:
     """A run of earlier imports: its folder, the names of its judges, its answers."""
 
     folder: RunFolder
-    judges: frozenset[str]
+    judges: Set[str]
     cells: Cells
 
 
 def _earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[_EarlierRun]:
     """The runs of earlier imports with the same data, answer mode and decodings."""
-    folders = sorted((results / "runs" / job.name / job.model).glob("*/run.json"))
-    runs = []
-    for folder in (RunFolder(path.parent) for path in folders):
-        file = folder.read()
-        cells = _stored_cells(folder, ledger) if _has_same_settings(file, job) else None
+    runs, task = [], job.task
+    for path in sorted((results / "runs" / job.name / job.model).glob("*/run.json")):
+        file = (folder := RunFolder(path.parent)).read()
+        here = (KIND, job.data.label, task.mode, task.decodings)
+        there = (file.model.kind, file.data.label, file.task.mode, file.task.decodings)
+        is_like = here == there and set(file.run.variants) <= set(task.variants)
+        cells = _stored_cells(folder, ledger) if is_like else None
         if cells is not None:
-            judges = frozenset(entry.name for entry in file.judges)
-            runs.append(_EarlierRun(folder, judges, cells))
+            runs.append(_EarlierRun(folder, {entry.name for entry in file.judges}, cells))
     return runs
 
 
@@ -314,38 +291,8 @@ def _joined(new: Cells, earlier: Sequence[_EarlierRun]) -> Cells:
     return {**fitting[0].cells, **new} if len(fitting) == 1 else new
 
 
-def _superseded(
-    earlier: Sequence[_EarlierRun], found: Cells, *, judges: Sequence[str]
-) -> list[RunFolder]:
-    """The folders of runs whose answers and judges are all in the later run."""
-    return [
-        run.folder
-        for run in earlier
-        if len(run.cells) < len(found)
-        and _is_within(run.cells, found)
-        and run.judges <= set(judges)
-    ]
-
-
-def _remove(folder: RunFolder) -> None:
-    """Remove the files of a run; other files in its folder stay."""
-    for name in ("samples.jsonl", "scores.csv", "run.json"):
-        (folder.path / name).unlink(missing_ok=True)
-    if not any(folder.path.iterdir()):
-        folder.path.rmdir()
-
-
-def _has_same_settings(file: RunFile, job: ImportJob) -> bool:
-    here = (KIND, job.data.label, job.task.mode, job.task.decodings)
-    there = (file.model.kind, file.data.label, file.task.mode, file.task.decodings)
-    return here == there and set(file.run.variants) <= set(job.task.variants)
-
-
 def _is_within(cells: Cells, others: Cells) -> bool:
-    return all(
-        place in others and others[place].question == answer.question
-        for place, answer in cells.items()
-    )
+    return cells.keys() <= others.keys() and not _has_other_questions(cells, others)
 
 
 def _has_other_questions(cells: Cells, others: Cells) -> bool:

@@ -3,17 +3,215 @@
 A column is a name or, for nested content, a path such as `doc.id`.
 """
 
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf, log
+from pathlib import Path
 from typing import Any
 
-from harness.core import Sample
+from harness.core import Run, Sample
 from harness.errors import DataError, did_you_mean
-from harness.importers.lookup import SampleLookup
-from harness.pipeline.plan import applicable
+from harness.parts import ChoiceScore, Message, Option
+from harness.pipeline.plan import Plan, PlannedResponse, applicable, options, request
 from harness.specs.imports import MapSpec, SampleColumns, VariantColumn
+from harness.specs.tasks import TaskSpec
+from harness.storage.cells import cell_text, filled
+from harness.text.prompts import Prompts
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """The texts that answer one prompt, or a score for each of its choices.
+
+    `choices` are the scored strings, in the order in which the variant shows its options. `place`
+    is the file and item, as errors name it; `model` the model's name, where the file has it. No
+    messages means that the prompt is unknown.
+    """
+
+    place: str
+    sample_id: str
+    variant: str
+    messages: tuple[Message, ...] = ()
+    texts: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    scores: tuple[ChoiceScore, ...] = ()
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.texts) == bool(self.scores) or len(self.choices) != len(self.scores):
+            raise ValueError(f"{self.place}: give texts or one score for each of the choices")
+
+    @property
+    def question(self) -> tuple[object, ...]:
+        """The prompt, the number of replies and the choices."""
+        return self.messages, len(self.texts), self.choices
+
+    @property
+    def answer(self) -> tuple[object, ...]:
+        """The texts and scores."""
+        return self.texts, self.scores
+
+
+@dataclass(frozen=True, slots=True)
+class FileNote:
+    """A note for the user about some rows of a file, such as those that were left out."""
+
+    path: Path
+    what: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileAnswers:
+    """All answers that a format reads from one file, and notes about its rows."""
+
+    answers: tuple[StoredAnswer, ...]
+    notes: tuple[FileNote, ...] = ()
+
+    @classmethod
+    def of(
+        cls, path: Path, answers: Iterable[StoredAnswer], counts: Mapping[str, int]
+    ) -> "FileAnswers":
+        """The answers of a file, with a note for each count of rows above 0."""
+        notes = (FileNote(path, what, rows) for what, rows in counts.items() if rows)
+        return cls(tuple(answers), tuple(notes))
+
+
+LEAST = log(5e-324)
+"""The log-probability of a choice whose probability is printed as 0: about -744.44 nats."""
+# The most that rounding may add to a probability or a sum of them.
+_SLACK = 1e-3
+_LONGEST = 10_000
+_NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_ENTRY = rf"""(?:'[0-9]+'|"[0-9]+"|[0-9]+)\s*:\s*{_NUMBER}"""
+_PLACES = re.compile(rf"\{{\s*{_ENTRY}(?:\s*,\s*{_ENTRY})*(?:\s*,)?\s*\}}")
+_SPLIT = re.compile(rf"""([0-9]+)['"]?\s*:\s*({_NUMBER})""")
+
+
+def numbers_by_option(text: str, count: int) -> list[float]:
+    """The numbers of options 1 to `count` in a mapping, in the notation of Python or JSON.
+
+    The keys are the options' numbers, with or without quotes. Raises ValueError for other text.
+    """
+    if len(text) > _LONGEST:
+        raise ValueError(f"{len(text)} characters, more than {_LONGEST}")
+    if not _PLACES.fullmatch(text.strip()):
+        raise ValueError(f"{text[:80]!r} is no mapping of places to numbers")
+    pairs = [(int(found[1]), float(found[2])) for found in _SPLIT.finditer(text)]
+    if sorted(place for place, _ in pairs) != list(range(1, count + 1)):
+        named = ", ".join(str(place) for place, _ in pairs)
+        raise ValueError(f"it has numbers for places {named}, not for 1 to {count}")
+    return [value for _, value in sorted(pairs)]
+
+
+def scores_of_probabilities(
+    values: Sequence[float], choices: Sequence[str]
+) -> tuple[ChoiceScore, ...]:
+    """The scores of choices from their probabilities; raises ValueError for other numbers."""
+    for value in values:
+        if not 0 <= value <= 1 + _SLACK:
+            raise ValueError(f"{value} is no probability")
+    if values and not any(values):
+        raise ValueError("the probability of every choice is 0, which is no answer")
+    if sum(values) > 1 + _SLACK:
+        raise ValueError(f"the probabilities {list(values)} add up to {sum(values):.4g}")
+    return _scores([log(value) if value else LEAST for value in values], choices)
+
+
+def scores_of_logprobs(values: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
+    """The scores of choices from log-probabilities in nats; raises ValueError for other numbers."""
+    for value in values:
+        if not value <= _SLACK:
+            raise ValueError(f"{value} is no log-probability in nats")
+    return _scores([LEAST if value == -inf else value for value in values], choices)
+
+
+def _scores(values: Sequence[float], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
+    if len(values) != len(choices):
+        raise ValueError(f"{len(values)} numbers for {len(choices)} choices")
+    return tuple(
+        ChoiceScore(value, None, len(choice.encode()))
+        for value, choice in zip(values, choices, strict=True)
+    )
+
+
+Names = tuple[str, ...]
+
+
+class SampleLookup:
+    """The samples of a task, and the prompt of each under each variant."""
+
+    def __init__(
+        self, name: str, task: TaskSpec, *, samples: Sequence[Sample], prompts: Prompts, data: str
+    ) -> None:
+        """Look up the samples of task `name`; errors describe their data as `data`."""
+        self.task = task
+        self.samples = tuple(samples)
+        self._name, self._data, self._prompts = name, data, prompts
+        self._indices: dict[Names, defaultdict[Names, list[Sample]]] = {}
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Sample]:
+        """The samples by id."""
+        return {sample.id: sample for sample in self.samples}
+
+    def having(self, fields: Mapping[str, str], group: str | None = None) -> list[Sample]:
+        """The samples of a group, by default of all, with exactly these texts in these fields."""
+        names = tuple(sorted(fields))
+        if names not in self._indices:
+            index = self._indices[names] = defaultdict(list)
+            for sample in self.samples:
+                if sample.fields.keys() >= set(names):
+                    index[tuple(sample.fields[n] for n in names)].append(sample)
+        matching = self._indices[names].get(tuple(fields[name] for name in names), [])
+        return [sample for sample in matching if group in (None, sample.group)]
+
+    def asked(self, text: str) -> list[tuple[str, Sample]]:
+        """The variants and samples with this prompt, ignoring outer white space."""
+        return self._prompted.get(text.strip(), [])
+
+    def options(self, variant: str, sample: Sample) -> tuple[Option, ...]:
+        """A sample's choices as a variant shows them."""
+        return options(self.task, variant, sample)
+
+    def variant(self, name: str, *, place: str) -> str:
+        """The name of a variant; raises DataError where the task has no such variant."""
+        if name not in self.task.variants:
+            known = did_you_mean(name, list(self.task.variants))
+            raise DataError(f"{place}: no variant {name!r} in task {self._name}{known}")
+        return name
+
+    def unknown(self, place: str, what: str) -> DataError:
+        """The error for an answer to something that is no sample of the task."""
+        return DataError(
+            f"{place}: {what}, not among the {len(self.samples)} samples of task {self._name} "
+            f"({self._data} data); name the data it belongs to with --data"
+        )
+
+    @cached_property
+    def _prompted(self) -> Mapping[str, list[tuple[str, Sample]]]:
+        """Variants and samples by prompt, without variants of several steps."""
+        prompted: dict[str, list[tuple[str, Sample]]] = {}
+        run = Run(self._name, (), "", (), seed=0, limit=None, prompts="", data="")
+        plan = Plan(run, self.task, self.samples, self._prompts, "")
+        for variant, spec in self.task.variants.items():
+            steps = [step for step in spec.steps if not step.is_unconditional]
+            if len(steps) > 1:
+                continue
+            for sample in applicable(spec, self.samples):
+                cell = PlannedResponse(sample, variant, self.task.decodings[0])
+                asked = request(plan, cell, step=steps[0], earlier={})
+                prompted.setdefault(prompt_text(asked.messages), []).append((variant, sample))
+        return prompted
+
+
+def prompt_text(messages: Sequence[Message]) -> str:
+    """The text of a prompt: its messages joined by line breaks, without outer white space."""
+    return "\n".join(message.content for message in messages).strip()
+
 
 Match = tuple[str, Sample]
 """The variant and the sample that an answer belongs to."""
@@ -41,12 +239,8 @@ class ImportedRecord:
     def text(self, column: str) -> str:
         """The value in a column as a text: "" for None, "1" for 1.0; a list or object raises."""
         value = self.value(column)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, float) and value.is_integer():
-            return str(int(value))
-        if value is None or isinstance(value, int | float):
-            return "" if value is None else str(value)
+        if value is None or isinstance(value, str | int | float):
+            return value if isinstance(value, str) else cell_text(value)
         raise DataError(f"{self.place}: {column} holds {type(value).__name__}, not a text")
 
     def number(self, column: str) -> float:
@@ -59,9 +253,7 @@ class ImportedRecord:
 
     def has(self, column: str) -> bool:
         """Whether a column has a value other than None, NaN and white space."""
-        value = self.value(column)
-        is_nan = isinstance(value, float) and math.isnan(value)
-        return not (value is None or is_nan or (isinstance(value, str) and not value.strip()))
+        return filled(self.value(column)) is not None
 
     def optional_text(self, column: str) -> str | None:
         """The text in a column; None where it is empty or there is no such column."""
@@ -92,12 +284,18 @@ def matches(
     if columns is not None and columns.prompt:
         prompts = (record.text(columns.prompt),)
     asked = next((pairs for text in prompts if (pairs := lookup.asked(text))), [])
-    sample = _sample(record, lookup, columns=columns)
-    variant = _variant(record, lookup, spec=spec)
+    sample = _sample(record, lookup, columns)
+    variant = _variant(record, lookup, spec)
     if sample is None and not asked:
         raise lookup.unknown(record.place, "neither its prompt nor its id is of a sample")
     if not asked and sample is not None:
-        asked = [(_only_variant(variant, record, lookup, sample=sample), sample)]
+        if variant is None and len(lookup.task.variants) > 1:
+            raise DataError(
+                f"{record.place}: its prompt is not this program's, and nothing else names the "
+                f"variant of sample {sample.id}; say it in a map (`variant: NAME`, or a column), "
+                "with --map"
+            )
+        asked = [(variant or next(iter(lookup.task.variants)), sample)]
     of_sample = [pair for pair in asked if sample is None or sample.id == pair[1].id]
     of_variant = [pair for pair in of_sample if pair[0] == variant]
     is_variant_mapped = spec is not None and spec.variant is not None
@@ -108,7 +306,12 @@ def matches(
             f"{record.place}: said to be {claimed}, while its prompt is that of {own} of sample "
             f"{other.id}; correct the file, or the map"
         )
-    return _refuse_inapplicable(record, lookup, of_variant or of_sample)
+    for own, other in of_variant or of_sample:
+        if not applicable(lookup.task.variants[own], [other]):
+            raise DataError(
+                f"{record.place}: sample {other.id} is not asked under {own}; correct the variant"
+            )
+    return of_variant or of_sample
 
 
 def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
@@ -131,7 +334,7 @@ def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
 
 
 def _sample(
-    record: ImportedRecord, lookup: SampleLookup, *, columns: SampleColumns | None
+    record: ImportedRecord, lookup: SampleLookup, columns: SampleColumns | None
 ) -> Sample | None:
     """The sample that a record names; None where its prompt has to decide."""
     if columns is None:
@@ -162,11 +365,10 @@ def _sample(
     return same[0]
 
 
-def _variant(record: ImportedRecord, lookup: SampleLookup, *, spec: MapSpec | None) -> str | None:
+def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:
     """The variant that a map or a log names; None where neither does."""
     if spec is None or spec.variant is None:
-        named = (record.optional_text(f"{part}.variant") for part in ("doc", "metadata"))
-        own = next((name for name in named if name), None)
+        own = record.optional_text("doc.variant") or record.optional_text("metadata.variant")
         return own if own in lookup.task.variants else None
     if not isinstance(spec.variant, VariantColumn):
         return lookup.variant(spec.variant, place=record.place)
@@ -177,36 +379,9 @@ def _variant(record: ImportedRecord, lookup: SampleLookup, *, spec: MapSpec | No
     return lookup.variant(spec.variant.values.get(name, name), place=record.place)
 
 
-def _only_variant(
-    variant: str | None, record: ImportedRecord, lookup: SampleLookup, *, sample: Sample
-) -> str:
-    """The variant if it is known, else the task's only one."""
-    if variant is not None:
-        return variant
-    if len(lookup.task.variants) > 1:
-        raise DataError(
-            f"{record.place}: its prompt is not this program's, and nothing else names the variant "
-            f"of sample {sample.id}; say it in a map (`variant: NAME`, or a column), with --map"
-        )
-    return next(iter(lookup.task.variants))
-
-
-def _refuse_inapplicable(
-    record: ImportedRecord, lookup: SampleLookup, pairs: list[Match]
-) -> list[Match]:
-    for variant, sample in pairs:
-        if not applicable(lookup.task.variants[variant], [sample]):
-            raise DataError(
-                f"{record.place}: sample {sample.id} is not asked under {variant}; correct the "
-                "variant"
-            )
-    return pairs
-
-
 def _paths(content: Mapping[str, Any], depth: int = 3) -> list[str]:
     paths = []
     for name, value in content.items():
-        paths.append(name)
-        if isinstance(value, Mapping) and depth > 1:
-            paths += [f"{name}.{inner}" for inner in _paths(value, depth - 1)]
+        inner = _paths(value, depth - 1) if isinstance(value, Mapping) and depth > 1 else []
+        paths += [name, *(f"{name}.{part}" for part in inner)]
     return paths

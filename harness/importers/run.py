@@ -12,7 +12,7 @@ from msgspec import structs
 from harness import __version__
 from harness.core import Request, Response, Run, Sample
 from harness.errors import DataError
-from harness.importers.answers import StoredAnswer
+from harness.importers.record import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
 from harness.pipeline.plan import SCORING, PlannedResponse, applicable, options
 from harness.pipeline.walk import sample_record, walk
@@ -100,10 +100,10 @@ def planned(job: ImportJob, found: Cells) -> list[tuple[str, Sample]]:
     ]
 
 
-def run_of(job: ImportJob, found: Cells) -> Run:
-    """The run that the answers make up: its digest covers the prompts stored with them."""
+def file_of(job: ImportJob, found: Cells) -> RunFile:
+    """run.json of the answers; the run's digest covers the prompts stored with them."""
     most = max(len(answer.texts) for answer in found.values())
-    return Run(
+    run = Run(
         task=job.name,
         variants=tuple(dict.fromkeys(variant for variant, _ in planned(job, found))),
         model=job.identity,
@@ -113,10 +113,6 @@ def run_of(job: ImportJob, found: Cells) -> Run:
         prompts=digest(_words(job, found)),
         data=job.data.label,
     )
-
-
-def file_of(job: ImportJob, run: Run, found: Cells) -> RunFile:
-    """run.json of the answers."""
     return RunFile(
         digest=run.digest,
         run=run,
@@ -153,13 +149,16 @@ def records(ledger: Ledger, job: ImportJob, found: Cells) -> list[SampleRecord]:
 
     def answer(asked: Sequence[Request], wave: int) -> dict[str, Response]:
         stored = ledger.find([request.key for request in asked])
-        new = [
-            (request, _response(request, found.get((request.variant, request.sample_id))))
-            for request in asked
-            if request.key not in stored
-        ]
-        _add(ledger, new)
-        return {**stored, **{response.key: response for _, response in new}}
+        new = {request.key: request for request in asked if request.key not in stored}
+        if new:
+            ledger.check()
+        try:
+            for key, request in new.items():
+                stored[key] = _response(request, found.get((request.variant, request.sample_id)))
+                ledger.add(request, stored[key])
+        finally:
+            ledger.close()
+        return stored
 
     calls = walk(job.task, cells, ask=ask, answer=answer)
     return [sample_record(cell, part, job.task) for cell, part in zip(cells, calls, strict=True)]
@@ -180,22 +179,8 @@ def _words(job: ImportJob, found: Cells) -> dict[str, str]:
     return {name: digest((fixed, part)) for name, part in asked.items()}
 
 
-def _add(ledger: Ledger, calls: Sequence[tuple[Request, Response]]) -> None:
-    """Bring to disk what is not stored yet."""
-    if not calls:
-        return
-    ledger.check()
-    try:
-        for request, response in calls:
-            ledger.add(request, response)
-    finally:
-        ledger.close()
-
-
 def _request(job: ImportJob, variant: str, sample: str, *, answer: StoredAnswer | None) -> Request:
-    """What was asked; the sample is part of the model's name, since equal prompts may have been
-    answered differently.
-    """
+    # The sample is part of the model's name: equal prompts may have been answered differently.
     asked = f"{job.identity}#{variant}/{sample}"
     return Request(
         sample_id=sample,

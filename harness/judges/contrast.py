@@ -11,7 +11,7 @@ from itertools import combinations
 from math import fsum
 
 from harness.core import Case, Verdict
-from harness.data.derive import share_a_text
+from harness.data.choices import share_a_text
 from harness.judges.custom import ComputedJudge, JudgeContext
 from harness.judges.similarity import (
     Compared,

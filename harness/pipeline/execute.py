@@ -29,8 +29,7 @@ from harness.pipeline.records import (
 from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.score import score_rows
 from harness.pipeline.walk import cases_of, questions, rebuild, sample_record, walk
-from harness.storage.runs import RunFile, RunFolder, SampleRecord, VerdictRecord
-from harness.storage.score_table import ScoreRow
+from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow, VerdictRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,9 @@ from harness.specs.transforms import (
     WordNetSpec,
 )
 from harness.text.dedup import normal
-from harness.text.edits import edit_text
+from harness.text.edits import edit_text, synonyms
 from harness.text.parsers import is_refusal
 from harness.text.prompts import Prompts
-from harness.text.words import synonyms
 
 FROM, BY, KEEPS = "perturbed_from", "perturbed_by", "keeps_meaning"
 ORIGINAL: Final = "original"

@@ -21,7 +21,7 @@ from harness.storage.runs import (
     SampleRecord,
     VerdictRecord,
 )
-from harness.text.controls import without_controls
+from harness.text.cleanup import without_controls
 
 FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 """Reasons whose notes are a server's words or ours, not a model's."""

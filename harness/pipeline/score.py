@@ -17,8 +17,7 @@ from harness.pipeline import choice_scores, class_scores, detection_scores
 from harness.pipeline.records import answer_calls, cost_of, judge_calls, merged
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
 from harness.stats.estimate import mean_interval
-from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
-from harness.storage.score_table import ScoreRow
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, VerdictRecord
 from harness.storage.signature import JudgeRecipe, Signature
 
 ALL = "all"

@@ -1,4 +1,4 @@
-"""Cells of a table to values and texts, and to the bytes of a file: delimited text, JSON, Parquet.
+"""Cells of a table to values and texts, and to a file: CSV, other delimited text, JSON, Parquet.
 
 None becomes an empty cell, or null in JSON and Parquet; floats keep full precision. Texts in
 delimited text are formula-safe. Nothing here reads a file.
@@ -7,16 +7,17 @@ delimited text are formula-safe. Nothing here reads a file.
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import DataError
-from harness.storage.csv import formula_safe
-from harness.text.controls import repair_surrogates
+from harness.text.cleanup import repair_surrogates
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
+
 
 Cells = Sequence[object]
 REPLACED = "\ufffd"
@@ -28,21 +29,13 @@ def delimited(names: Cells, rows: Sequence[Cells], *, separator: str, as_is: int
 
     The first `as_is` cells of each row are texts of such a file, and are not changed.
     """
-    out = io.StringIO(newline="")
-    # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
-    writer = csv.writer(out, delimiter=separator)
-    lines = []
-    for row in (names, *rows):
-        writer.writerow([*row[:as_is], *map(_cell, row[as_is:])])
-        lines.append(out.getvalue().removesuffix("\r\n"))
-        out.seek(0)
-        out.truncate()
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+    lines = ((*row[:as_is], *map(_cell, row[as_is:])) for row in (names, *rows))
+    return _written(lines, separator).encode("utf-8", "replace")
 
 
 def json_text(value: object) -> str:
     """A value as JSON: null for NaN and the infinities, `str(value)` for a date and the like."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=str)
+    return json.dumps(_mapped(value, _finite), ensure_ascii=False, allow_nan=False, default=str)
 
 
 def filled(cell: object) -> object:
@@ -53,15 +46,7 @@ def filled(cell: object) -> object:
 
 def repair_json(value: object) -> object:
     """A JSON value with U+FFFD for each lone half of a character in its texts."""
-    match value:
-        case str():
-            return repair_surrogates(value)
-        case list():
-            return [repair_json(part) for part in value]
-        case dict():
-            return {repair_json(key): repair_json(part) for key, part in value.items()}
-        case _:
-            return value
+    return _mapped(value, lambda one: repair_surrogates(one) if isinstance(one, str) else one)
 
 
 def cell_text(cell: object) -> str:
@@ -97,16 +82,19 @@ def arrow_column(name: str, cells: Cells, kind: str | None = None) -> Any:  # no
 
 
 def _finite(value: object) -> object:
-    """A value with None for each number in it that JSON cannot hold."""
+    """None for a number that JSON cannot hold."""
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _mapped(value: object, change: Callable[[object], object]) -> object:
+    """A JSON value with each key, text, number, true, false and null in it changed."""
     match value:
-        case float():
-            return value if isfinite(value) else None
         case list() | tuple():
-            return [_finite(part) for part in value]
+            return [_mapped(part, change) for part in value]
         case dict():
-            return {key: _finite(part) for key, part in value.items()}
+            return {change(key): _mapped(part, change) for key, part in value.items()}
         case _:
-            return value
+            return change(value)
 
 
 def _cell(value: object) -> str:
@@ -121,3 +109,41 @@ def _cell(value: object) -> str:
             return json_text(value)
         case _:
             return str(value)
+
+
+_R = TypeVar("_R")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as CSV: floats in full precision, None as an empty cell, texts formula-safe."""
+    return _written(map(_csv_cell, row) for row in (columns, *rows))
+
+
+def records_csv(kind: type[_R], records: Iterable[_R]) -> str:
+    """Records of one dataclass as CSV: a column a field, a row a record."""
+    columns = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # any dataclass
+    return csv_text(columns, ([getattr(one, name) for name in columns] for one in records))
+
+
+def formula_safe(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: an apostrophe before =, +, - and the like."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _written(rows: Iterable[Iterable[object]], separator: str = ",") -> str:
+    # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
+    out = io.StringIO(newline="")
+    writer, lines = csv.writer(out, delimiter=separator), []
+    for row in rows:
+        writer.writerow(row)
+        lines.append(out.getvalue().removesuffix("\r\n") + "\n")
+        out.seek(0)
+        out.truncate()
+    return "".join(lines)
+
+
+def _csv_cell(value: object) -> str:
+    if value is None:
+        return ""
+    return formula_safe(value) if isinstance(value, str) else repr(value)

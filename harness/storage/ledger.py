@@ -21,12 +21,14 @@ import msgspec
 from harness.core import Request, Response
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Superseded
-from harness.text.controls import repair_surrogates
+from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
 _IDLE_S = 600.0
 _T = TypeVar("_T")
+_Place = tuple[Path, int]
+"""A segment and the number of a line in it, from 1."""
 _Stored = tuple[tuple[float, str, int], Response]
 """A response after the time, the segment and the line that it was stored at."""
 
@@ -46,11 +48,7 @@ class _Head(msgspec.Struct):
     time: float
 
 
-class _Answer(msgspec.Struct):
-    response: Response
-
-
-class _Question(msgspec.Struct):
+class _Question(msgspec.Struct):  # without the response, whose vectors may be long
     request: Request
 
 
@@ -108,33 +106,35 @@ class Ledger:
         answer the latest reply counts, and without a reply the latest failure.
         """
         wanted, found = set(keys), dict[str, list[_Stored]]()
-        for path, number, line in self._lines() if wanted else ():
-            head = _decode(line, _Head, where=(path, number))
+        for at, line in self._lines() if wanted else ():
+            head = _decode(line, _Head, at)
             if head.key in wanted:
-                response = _decode(line, _Answer, where=(path, number)).response
-                found.setdefault(head.key, []).append(((head.time, path.name, number), response))
+                response = _decode(line, CallRecord, at).response
+                found.setdefault(head.key, []).append(((head.time, at[0].name, at[1]), response))
         return {key: _valid_response(stored) for key, stored in found.items()}
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys."""
         wanted, requests = set(keys), dict[str, Request]()
-        for path, number, line in self._lines():
-            key = _decode(line, _Head, where=(path, number)).key
+        for at, line in self._lines():
+            key = _decode(line, _Head, at).key
             if key in wanted and key not in requests:
-                requests[key] = _decode(line, _Question, where=(path, number)).request
+                requests[key] = _decode(line, _Question, at).request
         return requests
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
-        return {
-            _decode(line, _Question, where=(path, number)).request.model
-            for path, number, line in self._lines()
-        }
+        return {_decode(line, _Question, at).request.model for at, line in self._lines()}
 
-    def _lines(self) -> Iterator[tuple[Path, int, bytes]]:
+    def _lines(self) -> Iterator[tuple[_Place, bytes]]:
+        """The lines of all segments; an incomplete last line is dropped, with a warning."""
         for path in _segments(self._folder):
-            for number, line in _lines(path):
-                yield path, number, line
+            for number, line in enumerate(_raw_lines(path), 1):
+                if line.endswith(b"\n"):
+                    yield (path, number), line
+                else:
+                    log = "%s:%d: torn last line dropped; that call is asked again"
+                    _log.warning(log, path, number)
 
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; it is synced to disk at most 0.1 seconds later."""
@@ -143,8 +143,13 @@ class Ledger:
             if self._sync_error is not None:
                 raise self._sync_error
             if self._file is None:
-                self._file = self._begin()
-            _write_all(self._file, line)
+                self._folder.mkdir(parents=True, exist_ok=True)
+                name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+                self._file = os.open(self._folder / name, flags, 0o666)
+            rest = line
+            while rest:  # a write may be short
+                rest = rest[os.write(self._file, rest) :]
         except OSError as error:
             if self._file is not None:
                 with suppress(OSError):  # where even this fails, readers drop the torn line
@@ -154,12 +159,6 @@ class Ledger:
         if self._timer is None:
             self._timer = Timer(_SYNC_S, self._sync_on_time)
             self._timer.start()
-
-    def _begin(self) -> int:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        return os.open(self._folder / name, flags, 0o666)
 
     def _sync_on_time(self) -> None:
         # Reset first: a call that is added while the disk works starts another timer.
@@ -189,12 +188,6 @@ def _encoded(record: CallRecord) -> bytes:
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
         return repair_surrogates(text).encode() + b"\n"
-
-
-def _write_all(file: int, data: bytes) -> None:
-    """Write all bytes, or raise; a short write is tried to its end."""
-    while data:
-        data = data[os.write(file, data) :]
 
 
 def _valid_response(stored: list[_Stored]) -> Response:
@@ -238,15 +231,6 @@ def _segments(folder: Path) -> list[Path]:
         raise _unreadable(folder, error) from error
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The numbered lines of a segment; an incomplete last line is dropped, with a warning."""
-    for number, line in enumerate(_raw_lines(path), 1):
-        if line.endswith(b"\n"):
-            yield number, line
-        else:
-            _log.warning("%s:%d: torn last line dropped; that call is asked again", path, number)
-
-
 def _raw_lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
@@ -262,11 +246,11 @@ def _unreadable(path: Path, error: OSError) -> StoreError:
     )
 
 
-def _decode(line: bytes, kind: type[_T], *, where: tuple[Path, int]) -> _T:
+def _decode(line: bytes, kind: type[_T], at: _Place) -> _T:
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.DecodeError, ValueError) as error:
         raise StoreError(
-            f"{where[0]}:{where[1]}: damaged record ({error}); restore the file from a copy, or "
-            "delete that line to have its call asked again"
+            f"{at[0]}:{at[1]}: damaged record ({error}); restore the file from a copy, or delete "
+            "that line to have its call asked again"
         ) from error

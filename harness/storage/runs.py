@@ -4,6 +4,7 @@ Everything here can be rebuilt from the calls ledger, and equal inputs give equa
 clock, no host, no order of arrival.
 """
 
+import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.core import Run, Sample
+from harness.core import Run, Sample, Score
 from harness.errors import StoreError, did_you_mean
 from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
+from harness.storage.cells import csv_text
 from harness.storage.files import write_whole
-from harness.storage.score_table import ScoreRow, table_text
+from harness.storage.signature import Signature
 
 _T = TypeVar("_T")
 
@@ -183,6 +185,82 @@ class SampleRecord:
     verdicts: Mapping[str, VerdictRecord] = field(default_factory=dict)
 
 
+COLUMNS = (
+    *("task", "model", "variant", "decoding", "group", "judge", "metric"),
+    *("value", "low", "high", "n", "clusters"),
+    *(f"missing_{reason}" for reason in Reason),
+    *("chance", "cost_usd", "signature"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """A score, the signature of how it was made, and the cost of the calls behind it.
+
+    `cost_usd` counts each call once; it is None where the cost of one of them is unknown.
+    """
+
+    task: str
+    model: str
+    score: Score
+    chance: float | None
+    cost_usd: float | None
+    signature: str
+
+    @property
+    def recipe(self) -> str:
+        """The signature without the model: only rows of one recipe are ranked together."""
+        return self.parsed.without("model")
+
+    @property
+    def parsed(self) -> Signature:
+        """The signature by its fields."""
+        return Signature.parse(self.signature)
+
+
+def table_text(rows: Iterable[ScoreRow]) -> str:
+    """Rows as CSV, with floats in full precision and None as an empty cell."""
+    return csv_text(COLUMNS, map(cells_of, rows))
+
+
+def read_table(path: Path) -> list[ScoreRow]:
+    """The rows of a table that `table_text` wrote."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
+                raise ValueError(f"no column {absent[0]!r}")
+            return [_row(cells) for cells in table]
+    except (OSError, ValueError, TypeError, csv.Error) as error:
+        raise _refused(f"{path}: not a table of scores ({error})") from error
+
+
+def cells_of(row: ScoreRow) -> list[object]:
+    """The cells of a row, in the order of COLUMNS."""
+    score = row.score
+    return [
+        *(row.task, row.model, score.variant, score.decoding, score.group),
+        *(score.judge, score.metric, score.value, score.low, score.high),
+        *(score.n, score.clusters, *(score.missing.get(reason, 0) for reason in Reason)),
+        *(row.chance, row.cost_usd, row.signature),
+    ]
+
+
+def _row(cells: dict[str, str]) -> ScoreRow:
+    score = Score(
+        *(cells["judge"], cells["variant"], cells["decoding"], cells["group"], cells["metric"]),
+        *(_number(cells["value"]), _number(cells["low"]), _number(cells["high"])),
+        *(int(cells["n"]), int(cells["clusters"])),
+        missing={reason: int(cells[f"missing_{reason}"]) for reason in Reason},
+    )
+    chance, cost = _number(cells["chance"]), _number(cells["cost_usd"])
+    return ScoreRow(cells["task"], cells["model"], score, chance, cost, cells["signature"])
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None
+
+
 class RunFolder:
     """The three files of one run."""
 
@@ -204,7 +282,8 @@ class RunFolder:
 
     def read(self) -> RunFile:
         """What was run."""
-        return _decoded(self.path / "run.json", RunFile)
+        path = self.path / "run.json"
+        return _decode(_bytes(path), RunFile, where=str(path))
 
     def read_rows(self) -> list[SampleRecord]:
         """What was asked, answered and judged, in the order of the plan."""
@@ -213,10 +292,7 @@ class RunFolder:
         return [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
 
     def write(
-        self,
-        run: RunFile,
-        rows: Sequence[SampleRecord],
-        scores: Sequence[ScoreRow] | None = None,
+        self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
     ) -> None:
         """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
         lines = b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
@@ -251,20 +327,18 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise StoreError(
-            f"{path}: cannot be read ({error.strerror}); repeat the run to rebuild it"
-        ) from error
-
-
-def _decoded(path: Path, kind: type[_T]) -> _T:
-    return _decode(_bytes(path), kind, where=str(path))
+        raise _refused(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _decode(data: bytes, kind: type[_T], *, where: str) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, ValueError) as error:
-        raise StoreError(f"{where}: damaged ({error}); repeat the run to rebuild it") from error
+        raise _refused(f"{where}: damaged ({error})") from error
+
+
+def _refused(fact: str) -> StoreError:
+    return StoreError(f"{fact}; repeat the run to rebuild it")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ class JudgeRecipe:
         return f"{self.judge}@{snapshot}" if snapshot else self.judge
 
     def __str__(self) -> str:
-        """The recipe as run.json has it."""
         return f"{self.judge}|{self.way}"
 
 
@@ -103,7 +102,6 @@ class Signature:
         return "|".join(field for name, field in self.fields.items() if name not in names)
 
     def __str__(self) -> str:
-        """The signature in one line."""
         return self.without()
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 TEXT: Final = "text"
 """The column that texts are read from by default."""
-PARQUET_MARK: Final = b"PAR1"
 BOM: Final = "\ufeff"
 Quotes = Literal["standard", "none"]
 Value = Any  # a cell: None, a text, a number, true or false, or a list of these
@@ -101,34 +100,25 @@ class Column:
     cells: Cells
     is_number: bool
 
-    @property
-    def arrow_type(self) -> str:
-        """Its type in Parquet, also where every cell is None."""
-        return "float64" if self.is_number else "string"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """The rows of a file by column; a column name may occur twice.
 
-    `lines` has the line, from 1, that each row starts on (in Parquet the row's number).
+    `lines` has the line, from 1, that each row starts on (in Parquet the row's number); `cells`
+    returns the column at an index from 0, one cell a row, None where a row has none.
     `json_lines` or `arrow` is what the file holds, to write it back unchanged.
     """
 
     file_format: FileFormat
     columns: tuple[str, ...]
     lines: Sequence[int]
-    column_cells: Callable[[int], list[object]]
+    cells: Callable[[int], list[object]]
     json_lines: tuple[str, ...] = ()
     arrow: "ArrowTable | None" = None
 
     def __len__(self) -> int:
-        """The number of rows."""
         return len(self.lines)
-
-    def cells(self, index: int) -> list[object]:
-        """The cells of the column at an index from 0, one a row; None where a row has none."""
-        return self.column_cells(index)
 
 
 def format_by_name(name: str) -> FileFormat | None:
@@ -142,7 +132,7 @@ def detect_format(name: str, data: bytes, *, has_column: bool) -> FileFormat:
     JSON lines begin with a brace. Other text is CSV where a column is asked for, else plain lines.
     Raises DataError for text that begins like a JSON list, which is neither.
     """
-    if data.startswith(PARQUET_MARK):
+    if data.startswith(b"PAR1"):
         return FileFormat.PARQUET
     if (named := format_by_name(name)) is not None:
         return named
@@ -177,7 +167,14 @@ def read_rows(path: Path, required: Sequence[str]) -> list[TableRow]:
     """
     text = read_text(path)
     (_, header), *records = _records(str(path), text, FileFormat.CSV)
-    _check_header(path, header, required)
+    named = [name for name in header if name]
+    if missing := [name for name in required if name not in named]:
+        hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
+        if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
+            hints += "; separate columns by commas, not by semicolons, tabs or bars"
+        raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
+    if repeated := sorted({name for name in required if named.count(name) > 1}):
+        raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
     if not records:
         raise DataError(f"{path}: no rows below the column names; fetch it again, or add rows")
     return [_row(path, header, line=line, record=record) for line, record in records]
@@ -249,7 +246,7 @@ def read_table(
         case FileFormat.LINES:
             lines = text.removesuffix("\n").split("\n")
             records = [(at, (line.removesuffix("\r"),)) for at, line in enumerate(lines, 1)]
-            return _text_table(file_format, (TEXT,), records)
+            return _text_table(FileFormat.LINES, (TEXT,), records)
         case _:
             return _read_delimited(name, text, file_format, quotes=quotes)
 
@@ -325,7 +322,8 @@ def _extended_json(lines: Sequence[str], added: Sequence[Column]) -> bytes:
 
 def _extended_arrow(table: "ArrowTable", added: Sequence[Column]) -> bytes:
     for column in added:
-        cells = arrow_column(column.name, column.cells, column.arrow_type)
+        kind = "float64" if column.is_number else "string"  # also where every cell is None
+        cells = arrow_column(column.name, column.cells, kind)
         table = table.append_column(column.name, cells)
     return parquet_bytes(table)
 
@@ -379,17 +377,6 @@ def _quotes_hint(quotes: Quotes | None) -> str:
     return ", or say `quotes: none` where its marks quote nothing" if quotes else ""
 
 
-def _check_header(path: Path, header: Sequence[str], required: Sequence[str]) -> None:
-    named = [name for name in header if name]
-    if missing := [name for name in required if name not in named]:
-        hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
-        if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
-            hints += "; separate columns by commas, not by semicolons, tabs or bars"
-        raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
-    if repeated := sorted({name for name in required if named.count(name) > 1}):
-        raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")
-
-
 def _row(path: Path, header: Sequence[str], *, line: int, record: Sequence[str]) -> TableRow:
     if absent := [name for name in header[len(record) :] if name]:
         raise DataError(
@@ -406,40 +393,26 @@ def _row(path: Path, header: Sequence[str], *, line: int, record: Sequence[str])
     return TableRow(path, line, cells, (*overflow, *record[len(header) :]))
 
 
-def _read_delimited(
-    name: str, text: str, file_format: FileFormat, *, quotes: Quotes | None
-) -> Table:
-    """The rows of a CSV or TSV file; each must have a cell for every column name."""
-    records = list(_records(name, text, file_format, quotes=quotes))
+def _read_delimited(name: str, text: str, kind: FileFormat, *, quotes: Quotes | None) -> Table:
+    records = list(_records(name, text, kind, quotes=quotes))
     if len(records) < 2:
         raise DataError(f"{name}: no rows below the column names; give a file that has some")
     header = records[0][1]
     for line, record in records[1:]:
         if len(record) != len(header):
+            remedy = "quote the row's separators and line ends"
+            if len(record) < len(header):
+                remedy = "write the cells that are missing, or quote a line end within a cell"
             raise DataError(
                 f"{name}:{line}: {len(record)} cells under {len(header)} column names; "
-                f"{_ragged_remedy(header, record)}{_quotes_hint(quotes)}"
+                f"{_USE_COMMAS if _has_semicolons(header) else remedy}{_quotes_hint(quotes)}"
             )
-    return _text_table(file_format, header, records[1:])
+    return _text_table(kind, header, records[1:])
 
 
-def _text_table(
-    file_format: FileFormat, columns: tuple[str, ...], records: Sequence[_Record]
-) -> Table:
-    return Table(
-        file_format,
-        columns,
-        [line for line, _ in records],
-        lambda index: [record[index] for _, record in records],
-    )
-
-
-def _ragged_remedy(header: Sequence[str], record: Sequence[str]) -> str:
-    if _has_semicolons(header):
-        return _USE_COMMAS
-    if len(record) < len(header):
-        return "write the cells that are missing, or quote a line end within a cell"
-    return "quote the row's separators and line ends"
+def _text_table(kind: FileFormat, columns: tuple[str, ...], records: Sequence[_Record]) -> Table:
+    lines = [line for line, _ in records]
+    return Table(kind, columns, lines, lambda index: [record[index] for _, record in records])
 
 
 def _has_semicolons(header: Sequence[str]) -> bool:

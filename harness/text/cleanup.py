@@ -1,10 +1,27 @@
 """Answers as models write them to the answers alone: no lead-ins, wrapping or template residue.
 
 Removes only the very beginning, marks around the whole answer and special tokens, never a word
-inside it. A lead-in that nothing follows is the answer, and stays.
+inside it. A lead-in that nothing follows is the answer, and stays. Also makes any text safe to show
+(no control characters) and to store (no lone surrogates).
 """
 
 import re
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def without_controls(text: str) -> str:
+    """The text without control characters; tabs and line feeds stay."""
+    return _CONTROL.sub("", text)
+
+
+def repair_surrogates(text: str) -> str:
+    """The text with U+FFFD for each lone half of a character, as of an emoji that was cut.
+
+    No encoding can write such a half, so no file, digest or server takes the text.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
 
 _ROLE = "(?:assistant|user|system|model)"
 # Special tokens of the chat templates in use; no real answer contains one.
@@ -62,26 +79,17 @@ def without_lead_in(text: str) -> str:
     """The answer without lead-ins, marks around it and special tokens of a chat template."""
     before, text = None, text.strip()
     while text != before:
-        before, text = text, _RESIDUE.sub(" ", text).strip()
-        text = _without_one_lead_in(_unwrapped(text))
+        before, text = text, _unwrapped(_RESIDUE.sub(" ", text).strip())
+        lead_in = _LEAD_IN.match(text)
+        text = text[lead_in.end() :] if lead_in else text
     return text
-
-
-def _without_one_lead_in(text: str) -> str:
-    lead_in = _LEAD_IN.match(text)
-    return text[lead_in.end() :] if lead_in else text
 
 
 def _unwrapped(text: str) -> str:
-    """The answer without one pair of marks around the whole of it."""
+    """The answer without one pair of marks around the whole of it; apostrophes are no marks."""
     for opening, closing in _WRAPS:
         inner = text[len(opening) : -len(closing)]
-        if f"{opening}{inner}{closing}" == text and inner.strip() and _is_one_pair(inner, closing):
+        words = re.sub(r"(?<=\w)['\u2019](?=\w)", "", inner)
+        if f"{opening}{inner}{closing}" == text and inner.strip() and closing not in words:
             return inner.strip()
     return text
-
-
-def _is_one_pair(inner: str, mark: str) -> bool:
-    """Whether the pair of marks around these words is one pair; apostrophes are no marks."""
-    words = re.sub(r"(?<=\w)['\u2019](?=\w)", "", inner)
-    return mark not in words

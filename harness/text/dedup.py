@@ -88,7 +88,6 @@ def _alike(sets: Sequence[Words]) -> Iterator[tuple[int, int]]:
 def _compared(
     every: "csr_array", sizes: NDArray[np.int64], one: NDArray[np.int64], other: NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
-    """Those pairs of indices whose whole sets reach LIKENESS."""
     for start in range(0, len(one), step := 1 << 16):
         mine, theirs = one[start : start + step], other[start : start + step]
         shared = every[mine].multiply(every[theirs]).sum(axis=1)
@@ -102,7 +101,6 @@ def _prefix(size: int) -> int:
 
 
 def _presence(ranks: Sequence[Sequence[int]], width: int) -> "csr_array":
-    """A matrix, sets x words: 1 where a set has a word."""
     from scipy.sparse import csr_array
 
     columns = np.array([rank for row in ranks for rank in row], dtype=np.int64)
@@ -133,15 +131,7 @@ def nearest_originals(
         shared = (part @ transposed).toarray()
         # At least 1: two texts without a word are alike in nothing.
         either = np.maximum(part.sum(axis=1)[:, None] + sizes[None, :] - shared, 1)
-        found += _best(shared / either, likeness)
+        alike = shared / either
+        best = zip(alike.argmax(axis=1).tolist(), alike.max(axis=1).tolist(), strict=True)
+        found += [index if value >= likeness - 1e-12 else None for index, value in best]
     return found
-
-
-def _best(alike: NDArray[np.float64], least: float) -> list[int | None]:
-    """The index of the greatest value of each row; None where it is below `least`."""
-    places = alike.argmax(axis=1)
-    values = alike[np.arange(len(alike)), places]
-    return [
-        int(place) if value >= least - 1e-12 else None
-        for place, value in zip(places, values, strict=True)
-    ]

@@ -4,65 +4,169 @@ Only the random generator decides what is drawn. Grammar covers capitals, "a" or
 positions that a list allows for its words; nothing here reads a file or asks a model.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from itertools import groupby
 from random import Random
+from typing import Final, Literal
 
-from harness.specs.transforms import (
-    DegreeSpec,
-    InsertSpec,
-    LocalSpec,
-    NamesSpec,
-    RandomSpec,
-    SwapSpec,
-    WordNetSpec,
-)
+from harness.errors import SpecError
+from harness.specs import transforms
 from harness.text.dedup import normal
-from harness.text.words import (
-    Piece,
-    fix_article,
-    join_pieces,
-    match_case,
-    split_pieces,
-    starts_sentence,
+
+_PIECE = re.compile(r"(\s*)([@#]?\w+(?:['\u2019\-]\w+)*|[^\w\s])")
+_VOWELS: Final = "aeiou"
+_AN_BEFORE = re.compile(r"honou?r|honest|hour|heir", re.IGNORECASE)
+_A_BEFORE = re.compile(r"one(?!r)|once|u(?:ni(?!n|m)|s[eu]|til|top|ran|kr)|eu|ew", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A word or a mark, with the white space before it."""
+
+    space: str
+    word: str
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is a word: no punctuation mark, and no @name or #tag."""
+        return self.word[0].isalnum()
+
+    @property
+    def is_shouted(self) -> bool:
+        """Whether it is a word of several letters, all of them capitals."""
+        return len(self.word) > 1 and self.word.isupper()
+
+    @property
+    def plain(self) -> str:
+        """The word without capitals and with straight apostrophes."""
+        return self.word.casefold().replace("\u2019", "'")
+
+
+def split_pieces(text: str) -> tuple[list[Piece], str]:
+    """The pieces of a text, and the white space after the last one."""
+    pieces = [Piece(*match.groups()) for match in _PIECE.finditer(text)]
+    return pieces, text[len(join_pieces(pieces)) :]
+
+
+def join_pieces(pieces: Sequence[Piece], end: str = "") -> str:
+    """The text of pieces, with the white space after the last one."""
+    return "".join(piece.space + piece.word for piece in pieces) + end
+
+
+def match_case(word: str, like: str) -> str:
+    """A word with the capitals of another one: all letters, the first letter, or unchanged."""
+    if len(like) > 1 and like.isupper():
+        return word.upper()
+    return word[0].upper() + word[1:] if like[0].isupper() else word
+
+
+def fix_article(pieces: Sequence[Piece], at: int) -> list[Piece]:
+    """The pieces with "a" or "an" before the piece at an index, as that piece needs it."""
+    fitted = list(pieces)
+    if not 0 < at < len(fitted) or fitted[at - 1].plain not in ("a", "an"):
+        return fitted
+    article = "an" if takes_an(fitted[at].word) else "a"
+    if fitted[at - 1].word[0].isupper():
+        article = article.upper() if fitted[at].is_shouted else article.capitalize()
+    fitted[at - 1] = replace(fitted[at - 1], word=article)
+    return fitted
+
+
+def takes_an(word: str) -> bool:
+    """Whether "an" goes before a word: by its first letter, with the commonest exceptions."""
+    if _AN_BEFORE.match(word):
+        return True
+    return word[:1].casefold() in _VOWELS and not _A_BEFORE.match(word)
+
+
+def starts_sentence(pieces: Sequence[Piece], at: int) -> bool:
+    """Whether a piece is the first word of the text or of a sentence in it."""
+    before = [piece.word for piece in pieces[:at]]
+    while before and before[-1] in "\"'\u201c\u2018([*":
+        before.pop()
+    return not before or before[-1] in ".!?:;\u2026"
+
+
+PartOfSpeech = Literal["adjective", "adverb", "noun", "verb"]
+_TAGS: Final = {"adjective": ("a", "s"), "adverb": ("r",), "noun": ("n",), "verb": ("v",)}
+_REMEDY: Final = (
+    "`pip install wn`, then `python -m wn download oewn:2024`, or leave the perturbation out"
 )
+
+
+def is_wordnet_installed() -> bool:
+    """Whether the package wn, which reads WordNet, is installed; its data may still be missing."""
+    return find_spec("wn") is not None
+
+
+def synonyms(part: PartOfSpeech) -> Callable[[str], tuple[str, ...]]:
+    """A function from a word to its synonyms as this part of speech, sorted, without the word.
+
+    Looks them up in the English lexicons of wn. Raises SpecError where wn or its data is missing.
+    """
+    if not is_wordnet_installed():
+        raise SpecError(f"no WordNet is installed; {_REMEDY}")
+    import wn
+
+    try:
+        lexicons = wn.Wordnet(lang="en")
+    except wn.Error as error:
+        raise SpecError(f"wn is installed without an English WordNet; {_REMEDY}") from error
+
+    @cache
+    def look_up(word: str) -> tuple[str, ...]:
+        synsets = [found for tag in _TAGS[part] for found in lexicons.synsets(word, pos=tag)]
+        lemmas = {lemma.replace("_", " ") for synset in synsets for lemma in synset.lemmas()}
+        return tuple(sorted(lemma for lemma in lemmas if lemma.casefold() != word.casefold()))
+
+    return look_up
+
 
 Synonyms = Callable[[str], Sequence[str]]
 _Names = tuple[str, ...]
+_Edited = list[Piece] | None
 _Span = tuple[int, int, tuple[str, ...]]
 """The start and the end of some pieces, and the expressions that may replace them."""
 _ARTICLES = ("a", "an")
 _ASKING = ("what", "why", "how", "where", "when", "who", "which", "whose")
 
 
-def edit_text(text: str, spec: LocalSpec, draw: Random, *, wordnet: Synonyms) -> str | None:
+def edit_text(
+    text: str, spec: transforms.LocalSpec, draw: Random, *, wordnet: Synonyms
+) -> str | None:
     """The text as a perturbation changes it; None where nothing in it can be changed."""
     pieces, end = split_pieces(text)
     match spec:
-        case InsertSpec():
+        case transforms.InsertSpec():
             edited = _insert_adverb(pieces, spec, draw)
-        case DegreeSpec():
+        case transforms.DegreeSpec():
             edited = _change_degree(pieces, spec, draw)
-        case SwapSpec():
+        case transforms.SwapSpec():
             edited = _swap_expression(pieces, spec, draw)
-        case NamesSpec():
+        case transforms.NamesSpec():
             edited = _replace_name(pieces, spec, draw)
-        case RandomSpec():
+        case transforms.RandomSpec():
             edited = _edit_at_random(pieces, spec, draw)
-        case WordNetSpec():
+        case transforms.WordNetSpec():
             edited = _replace_by_wordnet(pieces, wordnet, draw)
-    if edited is None:
-        return None
-    made = join_pieces(edited, end)
+    made = join_pieces(edited, end) if edited is not None else text
     return None if normal(made) == normal(text) else made
 
 
-def _insert_adverb(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[Piece] | None:
+def _insert_adverb(pieces: list[Piece], spec: transforms.InsertSpec, draw: Random) -> _Edited:
     """Adds one adverb at the start, after an auxiliary or at the end, where the lists allow it."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
     middle = list(_after_auxiliaries(pieces, spec))
     known = {*spec.start, *spec.middle, *spec.end}
-    ways = ["middle"] * bool(middle) + ["start"] * _can_open(pieces, spec)
+    ways = ["middle"] * bool(middle)
+    if pieces and (first := pieces[0]).is_word and first.plain not in spec.start:
+        # The first word must need no capital after the adverb.
+        is_settled = first.word[0].islower() or first.plain.split("'")[0] == "i"
+        ways += ["start"] * (is_settled or first.plain in spec.small)
     ways += ["end"] * bool(words and pieces[words[-1]].plain not in known)
     if not ways:
         return None
@@ -83,16 +187,7 @@ def _insert_adverb(pieces: list[Piece], spec: InsertSpec, draw: Random) -> list[
             return [*pieces[:at], *added, *pieces[at:]]
 
 
-def _can_open(pieces: Sequence[Piece], spec: InsertSpec) -> bool:
-    """Whether an adverb can open the text: its first word needs no capital after the adverb."""
-    if not pieces or not pieces[0].is_word:
-        return False
-    first = pieces[0]
-    is_settled = first.word[0].islower() or first.plain.split("'")[0] == "i"
-    return (is_settled or first.plain in spec.small) and first.plain not in spec.start
-
-
-def _after_auxiliaries(pieces: Sequence[Piece], spec: InsertSpec) -> Iterator[int]:
+def _after_auxiliaries(pieces: Sequence[Piece], spec: transforms.InsertSpec) -> Iterator[int]:
     """The indices after auxiliaries where an adverb can stand; a question has none."""
     for at in range(1, len(pieces) - 1):
         follower = pieces[at + 1]
@@ -102,7 +197,7 @@ def _after_auxiliaries(pieces: Sequence[Piece], spec: InsertSpec) -> Iterator[in
             yield at + 1
 
 
-def _change_degree(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[Piece] | None:
+def _change_degree(pieces: list[Piece], spec: transforms.DegreeSpec, draw: Random) -> _Edited:
     """Replaces one degree modifier by another one; without any, adds one before an adjective."""
     before = {at for at, piece in enumerate(pieces) if piece.plain in spec.adjectives}
     spans = [
@@ -112,26 +207,22 @@ def _change_degree(pieces: list[Piece], spec: DegreeSpec, draw: Random) -> list[
     ]
     if spans:
         return _replace_span(pieces, draw.choice(spans), draw)
-    behind = [at for at in sorted(before) if at and _takes_modifier(pieces, at, spec)]
+    # An adjective follows a word of the list, or is between an article and a word.
+    behind = [
+        at
+        for at in sorted(before - {0})
+        if (word := pieces[at - 1].plain) in spec.behind
+        or (word in _ARTICLES and at + 1 < len(pieces) and pieces[at + 1].is_word)
+    ]
     if not behind:
         return None
     at = draw.choice(behind)
     modifier = draw.choice(spec.groups[0])
-    modifier = modifier.upper() if _is_shouted(pieces[at]) else modifier
+    modifier = modifier.upper() if pieces[at].is_shouted else modifier
     return fix_article([*pieces[:at], Piece(" ", modifier), *pieces[at:]], at)
 
 
-def _takes_modifier(pieces: Sequence[Piece], at: int, spec: DegreeSpec) -> bool:
-    """Whether an adjective follows a word of the list, or is between an article and a word."""
-    before, is_followed = pieces[at - 1].plain, at + 1 < len(pieces) and pieces[at + 1].is_word
-    return before in spec.behind or (before in _ARTICLES and is_followed)
-
-
-def _is_shouted(piece: Piece) -> bool:
-    return len(piece.word) > 1 and piece.word.isupper()
-
-
-def _swap_expression(pieces: list[Piece], spec: SwapSpec, draw: Random) -> list[Piece] | None:
+def _swap_expression(pieces: list[Piece], spec: transforms.SwapSpec, draw: Random) -> _Edited:
     spans = [
         span
         for span in _expressions(pieces, spec.groups)
@@ -162,16 +253,14 @@ def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]
     at, end, others = span
     old, new = pieces[at], draw.choice(others)
     like = old.word
-    if _is_shouted(old) and not all(_is_shouted(piece) for piece in pieces[at:end]):
+    if old.is_shouted and not all(piece.is_shouted for piece in pieces[at:end]):
         like = old.word[0]
     word = new if old.plain == "i" else match_case(new, like)
     return fix_article([*pieces[:at], Piece(old.space, word), *pieces[end:]], at)
 
 
-def _replace_name(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Piece] | None:
-    """Replaces every occurrence of one name by an invented name of its kind."""
-    named = list(_names(pieces, spec))
-    if not named:
+def _replace_name(pieces: list[Piece], spec: transforms.NamesSpec, draw: Random) -> _Edited:
+    if not (named := list(_names(pieces, spec))):
         return None
     name, pool = draw.choice(named)
     there = {piece.word for piece in pieces}
@@ -189,32 +278,25 @@ def _replace_name(pieces: list[Piece], spec: NamesSpec, draw: Random) -> list[Pi
     return edited
 
 
-def _names(pieces: Sequence[Piece], spec: NamesSpec) -> Iterator[tuple[_Names, _Names]]:
+def _names(pieces: Sequence[Piece], spec: transforms.NamesSpec) -> Iterator[tuple[_Names, _Names]]:
     """The names whose kind the context shows, each with the invented names of that kind."""
-    at = 0
-    while at < len(pieces):
-        end = at
-        while end < len(pieces) and _is_capitalised(pieces[end], spec):
-            end += 1
-        if end == at:
-            at += 1
-            continue
+    runs = groupby(range(len(pieces)), key=lambda at: _is_capitalised(pieces[at], spec))
+    for at, end in [(at, at + len([*rest]) + 1) for is_name, (at, *rest) in runs if is_name]:
         follower = pieces[end].plain if end < len(pieces) else ""
         pool = _invented_names(pieces, at, end, spec=spec)
         if pool and follower not in spec.not_before:
             start = at + (_base(pieces[at]).casefold() in spec.titles)
             yield tuple(_base(piece) for piece in pieces[start:end]), pool
-        at = end
 
 
-def _is_capitalised(piece: Piece, spec: NamesSpec) -> bool:
+def _is_capitalised(piece: Piece, spec: transforms.NamesSpec) -> bool:
     word = _base(piece)
-    is_title = word[0].isupper() and (word[1:].islower() or len(word) == 1)
-    return piece.is_word and is_title and word.casefold() not in spec.not_names and len(word) > 1
+    is_title = word[0].isupper() and word[1:].islower()
+    return piece.is_word and is_title and word.casefold() not in spec.not_names
 
 
 def _invented_names(
-    pieces: Sequence[Piece], at: int, end: int, *, spec: NamesSpec
+    pieces: Sequence[Piece], at: int, end: int, *, spec: transforms.NamesSpec
 ) -> _Names | None:
     """The invented names of the kind that a run of capitalised words is, by its context."""
     words = [_base(piece).casefold() for piece in pieces[at:end]]
@@ -236,7 +318,7 @@ def _base(piece: Piece) -> str:
     return piece.word[:-2] if piece.plain.endswith("'s") and len(piece.word) > 2 else piece.word
 
 
-def _edit_at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list[Piece] | None:
+def _edit_at_random(pieces: list[Piece], spec: transforms.RandomSpec, draw: Random) -> _Edited:
     """Applies one operation of EDA (Wei and Zou 2019) to a share of the words."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
     if len(words) < 2:
@@ -252,19 +334,17 @@ def _edit_at_random(pieces: list[Piece], spec: RandomSpec, draw: Random) -> list
             edited = list(pieces)
             for _ in range(count):
                 one, other = draw.sample(words, 2)
-                edited[one], edited[other] = (
-                    replace(edited[one], word=edited[other].word),
-                    replace(edited[other], word=edited[one].word),
-                )
+                first, second = edited[one], edited[other]
+                edited[one] = replace(first, word=second.word)
+                edited[other] = replace(second, word=first.word)
             return edited
         case _:
             return _with_synonyms(pieces, spec, draw, count=count)
 
 
 def _with_synonyms(
-    pieces: list[Piece], spec: RandomSpec, draw: Random, *, count: int
-) -> list[Piece] | None:
-    """Replaces some words by synonyms, or inserts the synonyms anywhere."""
+    pieces: list[Piece], spec: transforms.RandomSpec, draw: Random, *, count: int
+) -> _Edited:
     spans = [span for span in _expressions(pieces, spec.groups) if span[1] == span[0] + 1]
     chosen = sorted(draw.sample(spans, min(count, len(spans))), reverse=True)
     if not chosen:
@@ -280,13 +360,9 @@ def _with_synonyms(
     return edited
 
 
-def _replace_by_wordnet(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> list[Piece] | None:
-    known: Mapping[int, Sequence[str]] = {
-        at: others
-        for at, piece in enumerate(pieces)
-        if piece.is_word and (others := wordnet(piece.plain))
-    }
-    if not known:
+def _replace_by_wordnet(pieces: list[Piece], wordnet: Synonyms, draw: Random) -> _Edited:
+    others = {at: tuple(wordnet(p.plain)) for at, p in enumerate(pieces) if p.is_word}
+    if not (known := [at for at, words in others.items() if words]):
         return None
-    at = draw.choice(sorted(known))
-    return _replace_span(pieces, (at, at + 1, tuple(known[at])), draw)
+    at = draw.choice(known)
+    return _replace_span(pieces, (at, at + 1, others[at]), draw)

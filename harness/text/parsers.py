@@ -7,7 +7,7 @@ evaluates text or guesses; a reply that does not follow the grammar is UNPARSED.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 from unicodedata import normalize
 
 from harness.parts import Reason
@@ -54,11 +54,8 @@ _NO_BUT_REFUSED = re.compile(
 _NO_I = re.compile(r"no (?:i|i'm|i am|sorry|but i)\Z")
 
 
-class Grammar(Protocol):
-    """A way of reading a rating on a scale."""
-
-    def __call__(self, text: str, *, low: int, high: int) -> float | Reason:
-        """The rating, a whole number from `low` to `high`."""
+Grammar = Callable[..., float | Reason]
+"""A way of reading a rating on a scale from `low` to `high`: a whole number."""
 
 
 def option_number(text: str, count: int) -> int | Reason:
@@ -215,18 +212,13 @@ def _whole_on_scale(digits: str, low: int, high: int) -> float | Reason:
 STATED: Mapping[str, Grammar] = {"strict": stated_rating, "first_digit": first_digit}
 
 
-def whole(text: str) -> str:
-    """The answer without outer white space."""
-    return text.strip()
-
-
 def first_paragraph(text: str) -> str:
     """The answer up to its first blank line, not counting blank lines before it."""
     return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
 
 
 POSTPROCESSORS: Mapping[str, Callable[[str], str]] = {
-    "none": whole,
+    "none": str.strip,
     "blank_line": first_paragraph,
     "lead_in": without_lead_in,
 }

@@ -9,21 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jinja2 import (
-    FileSystemLoader,
-    StrictUndefined,
-    TemplateError,
-    TemplateNotFound,
-    TemplateRuntimeError,
-    TemplateSyntaxError,
-    meta,
-    nodes,
-)
+import jinja2
+from jinja2 import TemplateNotFound, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from harness.errors import SpecError
 from harness.parts import Message, digest
-from harness.text.controls import without_controls
+from harness.text.cleanup import without_controls
 
 Slot = str | tuple[str, ...]
 """The value of a slot: a text, or a list of texts for a "for" loop of the template."""
@@ -49,7 +41,7 @@ def _as_data(value: Slot) -> Slot:
 
 def _refuse_list(value: object) -> object:
     if isinstance(value, tuple):
-        raise TemplateRuntimeError('a list is shown as if it were a text; use "for" on it')
+        raise jinja2.TemplateRuntimeError('a list is shown as if it were a text; use "for" on it')
     return value
 
 
@@ -65,8 +57,8 @@ class Prompts:
         self._folders = tuple(folders)
         self._variables: dict[str, frozenset[str]] = {}
         self._environment = ImmutableSandboxedEnvironment(
-            loader=FileSystemLoader([str(folder) for folder in folders]),
-            undefined=StrictUndefined,
+            loader=jinja2.FileSystemLoader([str(folder) for folder in folders]),
+            undefined=jinja2.StrictUndefined,
             autoescape=False,
             trim_blocks=True,
             finalize=_refuse_list,
@@ -87,7 +79,7 @@ class Prompts:
             return compiled.render({name: _as_data(value) for name, value in slots.items()})
         except TemplateNotFound as error:
             raise self._not_found(str(error.name or file)) from error
-        except TemplateError as error:
+        except jinja2.TemplateError as error:
             where = getattr(error, "filename", None) or self._find(file)
             raise SpecError(
                 f"{where}: {error.message}; slots here: {', '.join(sorted(slots))}"
@@ -130,12 +122,12 @@ class Prompts:
                 files += [name] if name not in files else []
         return files
 
-    def _tree(self, file: str) -> nodes.Template:
+    def _tree(self, file: str) -> jinja2.nodes.Template:
         source = self._source(file)
         try:
             self._environment.compile(source, raw=True)  # finds unknown filters, as parse does not
             return self._environment.parse(source)
-        except TemplateSyntaxError as error:
+        except jinja2.TemplateSyntaxError as error:
             raise SpecError(
                 f"{self._find(file)}, line {error.lineno}: {error.message}; correct the template"
             ) from error

@@ -29,7 +29,7 @@ from harness.stats.correlation import (
     tie_rate,
 )
 from harness.stats.estimate import Resamples
-from harness.storage.csv import records_csv
+from harness.storage.cells import records_csv
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2
 UNITS = np.stack([ANN, BOB], axis=2).reshape(-1, 2)

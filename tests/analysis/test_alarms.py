@@ -11,8 +11,7 @@ from support.choice_cases import choice_run, chosen, lost, sample, shared, task,
 from harness.analysis.leaderboard import PlaceAlarm, place_alarms
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import TaskSpec
-from harness.storage.runs import SampleRecord, VerdictRecord
-from harness.storage.score_table import ScoreRow
+from harness.storage.runs import SampleRecord, ScoreRow, VerdictRecord
 
 PAIR = ("yes", "no")
 TASK = task()

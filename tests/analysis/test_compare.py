@@ -18,7 +18,7 @@ from harness.analysis.pairings import PairingQuery, between, within
 from harness.pipeline.score import score_rows
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
-from harness.storage.csv import records_csv
+from harness.storage.cells import records_csv
 from harness.storage.runs import JudgeEntry, StoredRun
 
 QUICK = BootstrapSettings(draws=200)

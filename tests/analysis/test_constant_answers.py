@@ -19,8 +19,7 @@ from harness.analysis.leaderboard import (
 from harness.core import Sample
 from harness.pipeline.score import score_rows
 from harness.specs.tasks import ClassesSpec
-from harness.storage.runs import SampleRecord, VerdictRecord
-from harness.storage.score_table import ScoreRow
+from harness.storage.runs import SampleRecord, ScoreRow, VerdictRecord
 
 
 def table(rows: Sequence[SampleRecord]) -> list[ScoreRow]:

@@ -10,7 +10,7 @@ from harness.analysis.compare import KEEPING, OTHERS, FlipRate, flip_rows
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.pipeline.perturb import BY, FROM, KEEPS
-from harness.storage.csv import records_csv
+from harness.storage.cells import records_csv
 from harness.storage.runs import JudgeEntry, StoredRun
 
 RATING = JudgeEntry("near", "mean_rating", "near:00|minilm")

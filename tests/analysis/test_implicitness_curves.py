@@ -21,7 +21,7 @@ from harness.analysis.curves import (
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
-from harness.storage.csv import records_csv
+from harness.storage.cells import records_csv
 from harness.storage.runs import DataEntry, SampleRecord, StoredRun
 
 PLANTED = planted()

@@ -17,8 +17,7 @@ from harness.analysis.leaderboard import (
 from harness.core import Score
 from harness.parts import Reason
 from harness.storage.files import write_whole
-from harness.storage.runs import RunFolder
-from harness.storage.score_table import ScoreRow, table_text
+from harness.storage.runs import RunFolder, ScoreRow, table_text
 
 FIELDS = "toy:9f31|data:d1f3,all|base|{model}:scripted@a1|{decoding},n1,s0|near:00|minilm|v0.1.0"
 

@@ -20,7 +20,7 @@ from harness.analysis.profile import (
 from harness.errors import DataError
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import Distance, Form
-from harness.storage.csv import records_csv
+from harness.storage.cells import records_csv
 
 SCORER = random_scorer()
 TEXTS = [f"The {word} ferry waits for tea {at}." for at, word in enumerate("abcdefghij")]

@@ -8,7 +8,7 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, SAMPLES, Toy
 
-from harness.storage.score_table import read_table
+from harness.storage.runs import read_table
 
 KEY = "sk-ant-nobody-sees"
 CLAUDE = """

@@ -9,8 +9,7 @@ from support.stub_server import StubServer
 from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
 
 from harness.cli import main
-from harness.storage.runs import RunFolder, SampleRecord
-from harness.storage.score_table import ScoreRow, read_table
+from harness.storage.runs import RunFolder, SampleRecord, ScoreRow, read_table
 
 PLANNED = QUIZ_SAMPLES * QUIZ_ORDERS
 

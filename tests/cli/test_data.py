@@ -13,7 +13,7 @@ from support.stub_server import StubServer
 from support.toy import Toy, lines
 
 from harness.cli import main
-from harness.storage.score_table import read_table
+from harness.storage.runs import read_table
 
 CONTENT = "\n".join(lines(4)).encode()
 SOURCE = """

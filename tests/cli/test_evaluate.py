@@ -11,7 +11,7 @@ from support.stub_server import StubServer
 from support.toy import DECODINGS, MODEL, SAMPLES, Toy
 
 from harness.cli import main
-from harness.storage.score_table import read_table
+from harness.storage.runs import read_table
 
 ANSWERS = SAMPLES * DECODINGS  # of one step
 BOTH_ORDERS = 2

@@ -12,8 +12,7 @@ from support.toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
 from harness.cli import main
 from harness.cli.run_summary import cost_line, usd
 from harness.parts import Usage
-from harness.storage.runs import Cost, Costs
-from harness.storage.score_table import ScoreRow, read_table
+from harness.storage.runs import Cost, Costs, ScoreRow, read_table
 
 ANSWERS = SAMPLES * DECODINGS
 JUDGED = ("--variant", "base", "--judge", "choice", "--judge", "near")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.core import Sample
-from harness.data.derive import derive, share_a_text
+from harness.data.choices import derive, share_a_text
 from harness.data.readers import emphasized_talk, intent_resolution
 from harness.errors import DataError, SpecError
 from harness.specs.schema import load_spec

@@ -7,8 +7,14 @@ from xml.etree import ElementTree
 import pytest
 from support.sketches import HOSTILE
 
-from harness.data.label_studio import config_text, from_label_studio, tasks_text
-from harness.data.ratings import Conversion, Rating, Target
+from harness.data.ratings import (
+    Conversion,
+    Rating,
+    Target,
+    config_text,
+    from_label_studio,
+    tasks_text,
+)
 from harness.errors import DataError
 
 DATA = {"sample_id": "s1", "model": "ant", "task": "toy"}

@@ -4,7 +4,7 @@ from math import inf, log, nan
 
 import pytest
 
-from harness.importers.answers import (
+from harness.importers.record import (
     LEAST,
     numbers_by_option,
     scores_of_logprobs,

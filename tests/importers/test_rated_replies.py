@@ -11,9 +11,8 @@ from support.rated_files import answered
 from harness.core import Sample
 from harness.data.readers.topical_chat import shown
 from harness.errors import DataError
-from harness.importers.answers import StoredAnswer
 from harness.importers.formats.topical_chat import read, recognises
-from harness.importers.lookup import SampleLookup
+from harness.importers.record import SampleLookup, StoredAnswer
 from harness.registry import Registry, shipped_home
 from harness.text.prompts import Prompts
 

@@ -8,8 +8,7 @@ from support import quiz as quiz_module
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError
-from harness.importers.lookup import SampleLookup
-from harness.importers.record import ImportedRecord, distinct_sources, matches
+from harness.importers.record import ImportedRecord, SampleLookup, distinct_sources, matches
 from harness.registry import Registry
 
 ONE, TWO = Sample("one", {}), Sample("two", {})

@@ -17,7 +17,7 @@ from support.quiz import Quiz, value
 
 from harness.core import Run, Sample
 from harness.data.readers.samples_jsonl import read
-from harness.importers.lookup import prompt_text
+from harness.importers.record import prompt_text
 from harness.pipeline.plan import Plan, PlannedResponse, options, request
 from harness.registry import Registry
 

@@ -9,8 +9,7 @@ from support.sketches import JUDGE, right, row, run_file
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
 from harness.pipeline.records import answer_calls, cost_of, judge_calls, run_costs
 from harness.pipeline.score import score_rows
-from harness.storage.runs import SampleRecord, StepRecord, VerdictRecord
-from harness.storage.score_table import ScoreRow
+from harness.storage.runs import SampleRecord, ScoreRow, StepRecord, VerdictRecord
 
 ASKING = replace(JUDGE, asks="judge-m")
 CENT, TWO, UNKNOWN_USAGE = Usage(10, 5, 0.01), Usage(20, 6, 0.02), Usage(30, None, None)

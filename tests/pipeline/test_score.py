@@ -10,8 +10,7 @@ from support.sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
 from harness.pipeline.score import headline_label, score_rows
-from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, VerdictRecord
-from harness.storage.score_table import ScoreRow
+from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, VerdictRecord
 
 EMPTY, REFUSED = Reason.EMPTY, Reason.REFUSED
 

@@ -10,8 +10,8 @@ import pytest
 from harness.core import Score
 from harness.errors import StoreError
 from harness.parts import Reason
-from harness.storage.csv import formula_safe
-from harness.storage.score_table import COLUMNS, ScoreRow, read_table, table_text
+from harness.storage.cells import formula_safe
+from harness.storage.runs import COLUMNS, ScoreRow, read_table, table_text
 
 SIGNATURE = "toy:9f31c2ab|data:d1f3,all|base|small:scripted@a1|T0.3,n1,s0|near:00|minilm|v0.1.0"
 

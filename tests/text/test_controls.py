@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.text.controls import repair_surrogates
+from harness.text.cleanup import repair_surrogates
 
 
 @pytest.mark.parametrize(("text", "kept"), [("a\ud83d", "a\ufffd"), ("\U0001f600", "\U0001f600")])

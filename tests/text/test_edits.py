@@ -16,8 +16,7 @@ from harness.specs.transforms import (
     RandomSpec,
     SwapSpec,
 )
-from harness.text.edits import edit_text
-from harness.text.words import takes_an
+from harness.text.edits import edit_text, takes_an
 
 FILES = sorted((shipped_home() / "configs/perturbations").glob("*.yaml"))
 SEEDS = range(30)

@@ -15,7 +15,6 @@ from harness.text.parsers import (
     option_number,
     rating,
     stated_rating,
-    whole,
 )
 
 U, E = Reason.UNPARSED, Reason.EMPTY
@@ -228,7 +227,7 @@ def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: s
 
 
 def test_the_whole_answer_keeps_its_blank_lines() -> None:
-    assert whole("\n Sure.\n\nNote \n") == "Sure.\n\nNote"
+    assert POSTPROCESSORS["none"]("\n Sure.\n\nNote \n") == "Sure.\n\nNote"
 
 
 @pytest.mark.parametrize("cut", POSTPROCESSORS.values())

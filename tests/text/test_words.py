@@ -3,10 +3,10 @@
 import pytest
 
 from harness.errors import SpecError
-from harness.text.words import (
+from harness.text.edits import (
     Piece,
     fix_article,
-    is_installed,
+    is_wordnet_installed,
     join_pieces,
     match_case,
     split_pieces,
@@ -79,13 +79,13 @@ def test_tags_and_names_of_a_network_are_no_words() -> None:
     ] * 3
 
 
-@pytest.mark.skipif(is_installed(), reason="a WordNet package is installed")
+@pytest.mark.skipif(is_wordnet_installed(), reason="a WordNet package is installed")
 def test_without_a_wordnet_the_error_says_what_to_install() -> None:
     with pytest.raises(SpecError, match="no WordNet is installed; `pip install wn`"):
         synonyms("adjective")
 
 
-@pytest.mark.skipif(not is_installed(), reason="no WordNet is installed")
+@pytest.mark.skipif(not is_wordnet_installed(), reason="no WordNet is installed")
 def test_a_word_is_no_synonym_of_its_own() -> None:
     try:
         lookup = synonyms("adjective")

@@ -44,11 +44,8 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     found: list[Sample] = []
     for path in files:
         dialogues: Mapping[str, _Dialogue] = read_json(path, dict[str, _Dialogue], _LAYOUT)
-        found += [
-            sample
-            for context, dialogue in dialogues.items()
-            for sample in _samples(path, context, dialogue)
-        ]
+        for context, dialogue in dialogues.items():
+            found += _samples(path, context, dialogue) if dialogue.emphasis else []
         if skipped := sum(not dialogue.emphasis for dialogue in dialogues.values()):
             _log.warning("%s: dialogues without a stressed fragment, skipped: %d", path, skipped)
     return found
@@ -71,8 +68,6 @@ def find_span(turn: str, fragment: str) -> Span | None:
 
 
 def _samples(path: Path, context: str, dialogue: _Dialogue) -> list[Sample]:
-    if not dialogue.emphasis:
-        return []
     turn = _TURN.fullmatch(dialogue.current)
     if turn is None:
         raise DataError(
@@ -82,25 +77,20 @@ def _samples(path: Path, context: str, dialogue: _Dialogue) -> list[Sample]:
     speaker, words = turn.groups()
     lines = "\n".join(part.strip() for part in context.split("<br>"))
     shown = {"context": lines, "speaker": speaker}
-    cluster = f"dialogue-{digest(context)[:10]}"
-    return [_sample(shown, words, cluster, stress) for stress in dialogue.emphasis.items()]
-
-
-def _sample(
-    shown: Mapping[str, str], turn: str, cluster: str, stress: tuple[str, list[str]]
-) -> Sample:
-    fragment, implications = stress
-    span = find_span(turn, fragment)
-    if span is None or not implications:
-        raise DataError(
-            f"{cluster}: the fragment {fragment!r} is not in {turn!r}, or has no "
-            "implication; fetch the file again"
+    cluster, samples = f"dialogue-{digest(context)[:10]}", []
+    for fragment, implications in dialogue.emphasis.items():
+        span = find_span(words, fragment)
+        if span is None or not implications:
+            fact = f"the fragment {fragment!r} is not in {words!r}, or has no implication"
+            raise DataError(f"{cluster}: {fact}; fetch the file again")
+        start, end = span.start, span.end
+        stress = {"before": words[:start], "emphasis": words[start:end], "after": words[end:]}
+        sample = Sample(
+            id=f"emphasis-{digest((cluster, words, fragment, start))[:10]}",
+            fields={**shown, **stress},
+            references={"implication": tuple(implications)},
+            cluster=cluster,
+            flags=span.flags,
         )
-    parts = turn[: span.start], turn[span.start : span.end], turn[span.end :]
-    return Sample(
-        id=f"emphasis-{digest((cluster, turn, fragment, span.start))[:10]}",
-        fields={**shown, **dict(zip(("before", "emphasis", "after"), parts, strict=True))},
-        references={"implication": tuple(implications)},
-        cluster=cluster,
-        flags=span.flags,
-    )
+        samples.append(sample)
+    return samples

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import Sample
-from harness.data.readers.released import refuse_overlay
+from harness.data.readers.released import damaged, refuse_overlay
 from harness.errors import DataError, did_you_mean
 from harness.specs.data import OverlaySpec
 from harness.storage.tables import TableRow, read_rows
@@ -25,15 +25,8 @@ GROUPS = {
     "CIV": "coherence_inference",
 }
 COLUMNS = (
-    "phenomenon",
-    "item_id",
-    "content",
-    "randomized_option_order",
-    "randomized_labels_complex",
-    "randomized_true_answer",
-    "original_labels_complex",
-    "prompt",
-    "seed",
+    *("phenomenon", "item_id", "content", "randomized_option_order", "randomized_labels_complex"),
+    *("randomized_true_answer", "original_labels_complex", "prompt", "seed"),
 )
 SEEDS = range(5)
 WITHOUT_STORY = "_no-story_"
@@ -43,6 +36,7 @@ _RIGHT = "Correct"
 _OPTIONS = ("options", "labels", "right")
 _PLACES = re.compile(r"\[[0-9]+(?:, [0-9]+)*\]")
 _LABELS = re.compile(r"\['\w+'(?:, '\w+')*\]")
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +90,20 @@ def posed_item(row: TableRow) -> PosedItem:
     order = tuple(map(int, _listed(row, "randomized_option_order", _PLACES)))
     labels = _listed(row, "original_labels_complex", _LABELS)
     if sorted(order) != list(range(1, len(labels) + 1)):
-        raise DataError(
-            f"{row.place}: randomized_option_order says {list(order)}, not an order of "
-            f"{len(labels)} options; fetch the file again"
-        )
+        fact = f"randomized_option_order says {list(order)}, not an order of {len(labels)} options"
+        raise damaged(row, fact)
     laid_out = _options(row, len(order))
     options = tuple(laid_out[order.index(number)] for number in range(1, len(order) + 1))
     content = row.cells["content"]
     if not content.strip() or content.strip() not in row.cells["prompt"]:
-        raise DataError(f"{row.place}: the prompt does not hold the content; fetch the file again")
+        raise damaged(row, "the prompt does not hold the content")
+    if (code := row.cells["phenomenon"].strip()) not in GROUPS:
+        raise damaged(row, f"unknown phenomenon {code!r}{did_you_mean(code, list(GROUPS))}")
     return PosedItem(
         place=row.place,
-        group=_group(row),
-        number=_number(row, "item_id"),
-        seed=int(_number(row, "seed")),
+        group=GROUPS[code],
+        number=_matched(row, "item_id", _NUMBER, "a number"),
+        seed=int(_matched(row, "seed", _NUMBER, "a number")),
         order=order,
         options=options,
         labels=labels,
@@ -119,29 +113,25 @@ def posed_item(row: TableRow) -> PosedItem:
 
 
 def _by_item(paths: Sequence[Path]) -> Mapping[str, tuple[PosedItem, ...]]:
+    """The rows of each item, in the order of the seeds; refused where they differ."""
     found: dict[str, dict[int, PosedItem]] = {}
     for item in (posed_item(row) for path in paths for row in read_rows(path, COLUMNS)):
         orders = found.setdefault(item.id, {})
-        if first := orders.get(item.seed):
+        if (first := orders.setdefault(item.seed, item)) is not item:
             raise DataError(
                 f"{item.place}: {item.id} with seed {item.seed} is in {first.place} too; "
                 "remove one of them"
             )
-        orders[item.seed] = item
-    return {name: _agreed(orders) for name, orders in found.items()}
-
-
-def _agreed(orders: Mapping[int, PosedItem]) -> tuple[PosedItem, ...]:
-    """The rows of one item, in the order of the seeds; refused where they differ."""
-    first = next(iter(orders.values()))
-    if orders.keys() != set(SEEDS):
-        raise DataError(
-            f"{first.place}: {first.id} is here with seeds {sorted(orders)}, not "
-            f"{list(SEEDS)}; name the files of all five"
-        )
-    for other in orders.values():
-        _refuse_difference(first, other, {*_OPTIONS, "scenario"})
-    return tuple(orders[seed] for seed in SEEDS)
+    for orders in found.values():
+        first = next(iter(orders.values()))
+        if orders.keys() != set(SEEDS):
+            raise DataError(
+                f"{first.place}: {first.id} is here with seeds {sorted(orders)}, not "
+                f"{list(SEEDS)}; name the files of all five"
+            )
+        for other in orders.values():
+            _refuse_difference(first, other, {*_OPTIONS, "scenario"})
+    return {name: tuple(orders[seed] for seed in SEEDS) for name, orders in found.items()}
 
 
 def _refuse_difference(one: PosedItem, other: PosedItem, names: Set[str]) -> None:
@@ -162,81 +152,58 @@ def _sample(orders: Sequence[PosedItem], control: Sequence[PosedItem] | None) ->
     fields = {"scenario": item.scenario}
     if control is not None and control[0].content != item.content:
         fields["without_story"] = control[0].scenario
+    places = {f"order{one.seed}": tuple(map(str, one.order)) for one in orders}
     return Sample(
         id=item.id,
         fields=fields,
-        references={
-            "labels": item.labels,
-            **{f"order{one.seed}": tuple(map(str, one.order)) for one in orders},
-        },
+        references={"labels": item.labels, **places},
         choices=item.options,
         gold=item.right,
         group=item.group,
     )
 
 
-def _listed(row: TableRow, column: str, form: re.Pattern[str]) -> tuple[str, ...]:
+def _matched(row: TableRow, column: str, form: re.Pattern[str], kind: str) -> str:
     text = row.cells[column].strip()
     if not form.fullmatch(text):
-        raise DataError(f"{row.place}: {column} says {text!r}, not a list; fetch the file again")
-    return tuple(re.findall(r"\w+", text))
+        raise damaged(row, f"{column} says {text!r}, not {kind}")
+    return text
+
+
+def _listed(row: TableRow, column: str, form: re.Pattern[str]) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", _matched(row, column, form, "a list")))
 
 
 def _options(row: TableRow, count: int) -> list[str]:
-    """The options at the end of a prompt, in its order; no two are equal."""
     tail = re.split(r"\r?\n", row.cells["prompt"].strip())[-count - 2 :]
     lines = [line.strip() for line in tail]
     if len(lines) < count + 2 or lines[0] not in _HEADINGS or lines[-1] != _END:
-        raise DataError(
-            f"{row.place}: the prompt does not end with {' or '.join(_HEADINGS)}, {count} options "
-            f"of a line each and {_END} (its last line is {lines[-1]!r}); fetch the file again"
+        raise damaged(
+            row,
+            f"the prompt does not end with {' or '.join(_HEADINGS)}, {count} options of a line "
+            f"each and {_END} (its last line is {lines[-1]!r})",
         )
-    texts = [_numbered(row, line, place) for place, line in enumerate(lines[1:-1], 1)]
-    if repeated := [text for text in texts if texts.count(text) > 1]:
-        raise DataError(f"{row.place}: option {repeated[0]!r} occurs twice; make them differ")
+    texts: list[str] = []
+    for place, line in enumerate(lines[1:-1], 1):
+        text = line.removeprefix(f"{place})").strip()
+        if text in ("", line):
+            fact = f"the prompt's option {place} reads {line!r}, not '{place}) ' and a text"
+            raise damaged(row, fact)
+        if text in texts:
+            raise DataError(f"{row.place}: option {text!r} occurs twice; make them differ")
+        texts.append(text)
     return texts
-
-
-def _numbered(row: TableRow, line: str, place: int) -> str:
-    text = line.removeprefix(f"{place})").strip()
-    if not text or text == line:
-        raise DataError(
-            f"{row.place}: the prompt's option {place} reads {line!r}, not '{place}) ' and a "
-            "text; fetch the file again"
-        )
-    return text
 
 
 def _right(row: TableRow, order: Sequence[int], *, labels: Sequence[str]) -> int:
     """The index of the right option in the item's order; its number and its label must agree."""
     shown = _listed(row, "randomized_labels_complex", _LABELS)
     if shown != tuple(labels[number - 1] for number in order):
-        raise DataError(
-            f"{row.place}: randomized_labels_complex is not original_labels_complex in the order "
-            f"{list(order)}; fetch the file again"
-        )
-    answer = int(_number(row, "randomized_true_answer"))
+        fact = f"randomized_labels_complex is not original_labels_complex in order {list(order)}"
+        raise damaged(row, fact)
+    answer = int(_matched(row, "randomized_true_answer", _NUMBER, "a number"))
     right = [place for place, label in enumerate(shown, 1) if label.startswith(_RIGHT)]
     if right != [answer]:
-        raise DataError(
-            f"{row.place}: randomized_true_answer is {answer}, while {_RIGHT}... labels are at "
-            f"{right}; fetch the file again"
-        )
+        fact = f"randomized_true_answer is {answer}, while {_RIGHT}... labels are at {right}"
+        raise damaged(row, fact)
     return order[answer - 1] - 1
-
-
-def _number(row: TableRow, column: str) -> str:
-    text = row.cells[column].strip()
-    if not re.fullmatch(r"0|[1-9][0-9]*", text):
-        raise DataError(f"{row.place}: {column} says {text!r}, not a number; fetch the file again")
-    return text
-
-
-def _group(row: TableRow) -> str:
-    code = row.cells["phenomenon"].strip()
-    if code not in GROUPS:
-        raise DataError(
-            f"{row.place}: unknown phenomenon {code!r}{did_you_mean(code, list(GROUPS))}; "
-            "fetch the file again"
-        )
-    return GROUPS[code]

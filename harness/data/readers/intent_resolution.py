@@ -6,7 +6,7 @@ overlay, runs of blanks in the story become one.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,12 +49,19 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     repaired = _repaired(rows, overlay.repairs if overlay else ())
     samples = [_sample(row, old) for row, old in zip(repaired, rows, strict=True)]
     refuse_repeats((row.place, sample.id) for row, sample in zip(rows, samples, strict=True))
-    return [_single_spaced(sample) for sample in samples] if overlay else samples
+    for at, sample in enumerate(samples) if overlay else ():
+        fields = {name: re.sub(" {2,}", " ", text) for name, text in sample.fields.items()}
+        if fields["prefix"].endswith(" "):
+            fields["utterance"] = fields["utterance"].lstrip(" ")
+        samples[at] = replace(sample, fields=fields)
+    return samples
 
 
 def _sample(row: TableRow, released: TableRow) -> Sample:
     """The sample of a row; its id comes from the released row."""
-    group = _group(released)
+    if (task := released.cells["task"].strip()) not in GROUPS:
+        hint = did_you_mean(task, list(GROUPS))
+        raise DataError(f"{row.place}: unknown task {task!r}{hint}; correct the cell")
     if blank := [name for name in COLUMNS if name not in MAY_BE_BLANK and not _text(row, name)]:
         raise DataError(
             f"{row.place}: nothing in {', '.join(blank)}; fetch the file again, or state the "
@@ -62,19 +69,11 @@ def _sample(row: TableRow, released: TableRow) -> Sample:
         )
     story = [_text(released, FIELDS[name]) for name in ("context", "prefix", "utterance")]
     return Sample(
-        id=f"{group}-{_text(released, 'item_id')}-{digest(story)[:8]}",
+        id=f"{GROUPS[task]}-{_text(released, 'item_id')}-{digest(story)[:8]}",
         fields={name: _text(row, column) for name, column in FIELDS.items()},
         references={name: (_text(row, column),) for name, column in REFERENCES.items()},
-        group=group,
+        group=GROUPS[task],
     )
-
-
-def _single_spaced(sample: Sample) -> Sample:
-    """The sample without runs of blanks, also where prefix and utterance meet."""
-    fields = {name: re.sub(" {2,}", " ", text) for name, text in sample.fields.items()}
-    if fields["prefix"].endswith(" "):
-        fields["utterance"] = fields["utterance"].lstrip(" ")
-    return replace(sample, fields=fields)
 
 
 def _text(row: TableRow, column: str) -> str:
@@ -85,88 +84,57 @@ def _text(row: TableRow, column: str) -> str:
     return text.rstrip() if column == FIELDS["utterance"] else text.strip()
 
 
-def _group(row: TableRow) -> str:
-    task = row.cells["task"].strip()
-    if task not in GROUPS:
-        raise DataError(
-            f"{row.place}: unknown task {task!r}{did_you_mean(task, list(GROUPS))}; "
-            "correct the cell"
-        )
-    return GROUPS[task]
-
-
 def _repaired(rows: Sequence[TableRow], repairs: Sequence[Repair]) -> list[TableRow]:
     """The rows with each repair applied to the one released row that it names."""
     result = list(rows)
     for repair in repairs:
-        _refuse_unknown_columns(rows, repair)
-        index = _index(rows, repair)
         try:
+            index = _index(rows, repair)
             result[index] = _with_repair(result[index], repair, released=rows[index])
         except ValueError as error:
-            raise DataError(f"{_described(rows, repair)} {error}") from None
+            paths = ", ".join(sorted({str(row.path) for row in rows}))
+            row = ", ".join(f"{column} {value!r}" for column, value in repair.row.items())
+            raise DataError(
+                f"{paths}: the overlay's repair of row {row or 'without a name'} "
+                f"({repair.defect}) {error}"
+            ) from None
     return result
 
 
 def _with_repair(row: TableRow, repair: Repair, *, released: TableRow) -> TableRow:
-    cells = {**row.cells, **repair.set}
+    cells, unnamed = {**row.cells, **repair.set}, released.overflow
     for column, number in repair.take.items():
-        cells[column] = _unnamed(released, number)
+        if number > len(unnamed):
+            raise ValueError(
+                f"takes unnamed cell {number} of {row.place}, which has {len(unnamed)}; "
+                "correct the number"
+            )
+        cells[column] = unnamed[number - 1]
     for column, texts in repair.swap.items():
         for old, new in zip(texts[::2], texts[1::2], strict=True):
-            _refuse_unless_once(old, column, cells=(released.cells[column], cells[column]))
+            both = (released.cells[column], cells[column])
+            counts = [sum(cell.startswith(old, at) for at in range(len(cell))) for cell in both]
+            if wrong := [count for count in counts if count != 1]:
+                raise ValueError(
+                    f"swaps {old!r}, which occurs {wrong[0]} times in column {column!r}; give a "
+                    "fragment that occurs there once and in no other swap"
+                )
             cells[column] = cells[column].replace(old, new)
     return replace(row, cells=cells)
 
 
-def _unnamed(row: TableRow, number: int) -> str:
-    """The cell of this number, from 1, among those without a column name."""
-    if number > len(row.overflow):
-        raise ValueError(
-            f"takes unnamed cell {number} of {row.place}, which has {len(row.overflow)}; "
-            "correct the number"
-        )
-    return row.overflow[number - 1]
-
-
-def _refuse_unless_once(fragment: str, column: str, *, cells: Sequence[str]) -> None:
-    """Refuse a fragment that is not exactly once in the cell, as released and as repaired."""
-    for cell in cells:
-        count = sum(cell.startswith(fragment, start) for start in range(len(cell)))
-        if count != 1:
-            raise ValueError(
-                f"swaps {fragment!r}, which occurs {count} times in column {column!r}; give a "
-                "fragment that occurs there once and in no other swap"
-            )
-
-
 def _index(rows: Sequence[TableRow], repair: Repair) -> int:
-    matches = [i for i, row in enumerate(rows) if _is_named(row, repair.row)]
-    if len(matches) != 1:
-        places = f" ({', '.join(rows[i].place for i in matches)})" if matches else ""
-        raise DataError(
-            f"{_described(rows, repair)} matches {len(matches)} rows{places}; name exactly one "
-            "row there"
-        )
-    return matches[0]
-
-
-def _is_named(row: TableRow, names: Mapping[str, str]) -> bool:
-    return all(_text(row, column) == value for column, value in names.items())
-
-
-def _refuse_unknown_columns(rows: Sequence[TableRow], repair: Repair) -> None:
-    """Refuse columns that cannot name a row, and new text that no sample would contain."""
+    """The index of the row that a repair is for; its columns must be those of samples."""
     for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
         if unknown := [name for name in names if name not in known]:
-            raise DataError(
-                f"{_described(rows, repair)} names unknown column "
-                f"{unknown[0]!r}{did_you_mean(unknown[0], list(known))}; correct the overlay"
-            )
-
-
-def _described(rows: Sequence[TableRow], repair: Repair) -> str:
-    """A repair and the files it is for, as errors name them."""
-    paths = ", ".join(sorted({str(row.path) for row in rows}))
-    row = ", ".join(f"{column} {value!r}" for column, value in repair.row.items())
-    return f"{paths}: the overlay's repair of row {row or 'without a name'} ({repair.defect})"
+            hint = did_you_mean(unknown[0], list(known))
+            raise ValueError(f"names unknown column {unknown[0]!r}{hint}; correct the overlay")
+    matches = [
+        at
+        for at, row in enumerate(rows)
+        if all(_text(row, column) == value for column, value in repair.row.items())
+    ]
+    if len(matches) != 1:
+        places = f" ({', '.join(rows[i].place for i in matches)})" if matches else ""
+        raise ValueError(f"matches {len(matches)} rows{places}; name exactly one row there")
+    return matches[0]

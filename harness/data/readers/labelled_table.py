@@ -21,7 +21,7 @@ from harness.parts import digest
 from harness.specs.tables import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text
 from harness.storage.tables import TypedRow, Value, read_columns
-from harness.text.controls import without_controls
+from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
 _log = logging.getLogger(__name__)
@@ -82,15 +82,17 @@ def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
             "%s: no column %s: each text counts as independent of the others", path, spec.cluster
         )
     rows = _log_left_out(rows, [row for row in rows if _text(row, spec)], "no text", of=path)
-    asked = [row for row in rows if not _is_left_out(row, spec.label)]
+    column, left_out = spec.label.column, spec.label.left_out
+    asked = [r for r in rows if not any(_is_same(cell_text(r.cells[column]), o) for o in left_out)]
     rows = _log_left_out(rows, asked, "a label that the map's `left_out` names", of=path)
-    labelled = [(row, _label_of(row, spec)) for row in rows]
-    kept = [(row, label) for row, label in labelled if label is not None]
-    _log_left_out(rows, kept, "no label", of=path)
-    items = [
-        LabelledItem(_text(row, spec), label, row.place, row.cells, _cluster(row, spec))
-        for row, label in kept
-    ]
+    labelled = [(row, _label(row, spec.label, spec.originals)) for row in rows]
+    items = []
+    for row, label in labelled:
+        if label is not None:
+            named = cell_text(row.cells.get(spec.cluster)) if spec.cluster else ""
+            cluster = f"{spec.source}-{named or fingerprint(_text(row, spec))}"
+            items.append(LabelledItem(_text(row, spec), label, row.place, row.cells, cluster))
+    _log_left_out(rows, items, "no label", of=path)
     return _linked(items, spec, spec.originals, path=path) if spec.originals else items
 
 
@@ -105,25 +107,19 @@ def _text(row: TypedRow, spec: TableSpec) -> str:
     return value if value and without_controls(value).strip() else ""
 
 
-def _label_of(row: TypedRow, spec: TableSpec) -> str | None:
-    """The label of a row; None also for an edited text with an empty cell."""
-    rule = spec.originals
-    is_edited = rule is not None and not _is_original(row.cells, rule)
-    if is_edited and not cell_text(row.cells[spec.label.column]):
-        return None
-    return _label(row, spec.label)
-
-
 def _is_original(cells: Mapping[str, Value], rule: OriginalsSpec) -> bool:
     """Whether a row is an original; without the column all rows are."""
     return rule.column not in cells or cell_text(cells[rule.column]) == rule.value
 
 
-def _label(row: TypedRow, spec: LabelSpec) -> str | None:
+def _label(row: TypedRow, spec: LabelSpec, rule: OriginalsSpec | None) -> str | None:
+    """The label of a row; None also for an edited text with an empty cell."""
+    value = cell_text(row.cells[spec.column])
+    if rule is not None and not _is_original(row.cells, rule) and not value:
+        return None
     if spec.at_least is not None:
         number = _number(row, spec.column)
         return None if number is None else (POSITIVE if number >= spec.at_least else NEGATIVE)
-    value = cell_text(row.cells[spec.column])
     for name, values in spec.classes.items():
         if any(_is_same(value, other) for other in values):
             return name
@@ -134,11 +130,6 @@ def _label(row: TypedRow, spec: LabelSpec) -> str | None:
         f"{row.place}: column {spec.column!r} says {value!r}, which `label` in the column map does "
         f"not name{did_you_mean(value, known)}"
     )
-
-
-def _is_left_out(row: TypedRow, spec: LabelSpec) -> bool:
-    value = cell_text(row.cells[spec.column]) if spec.left_out else ""
-    return any(_is_same(value, other) for other in spec.left_out)
 
 
 def _is_same(value: str, other: str) -> bool:
@@ -166,18 +157,12 @@ def _number(row: TypedRow | LabelledItem, column: str) -> float | None:
     return number
 
 
-def _cluster(row: TypedRow, spec: TableSpec) -> str:
-    """The cluster of a row: the cell of the map's `cluster`, else a hash of the text's words."""
-    named = cell_text(row.cells.get(spec.cluster)) if spec.cluster else ""
-    return f"{spec.source}-{named or fingerprint(_text(row, spec))}"
-
-
 def _linked(
     items: Sequence[LabelledItem], spec: TableSpec, rule: OriginalsSpec, *, path: Path
 ) -> list[LabelledItem]:
     """The originals and, with `with_made`, the edited texts in the clusters of their originals."""
     is_original = [_is_original(item.cells, rule) for item in items]
-    originals = [item for item, is_one in zip(items, is_original, strict=True) if is_one]
+    originals = [items[at] for at, is_one in enumerate(is_original) if is_one]
     if not rule.with_made:
         why = "made of others (`with_made: true` takes them in)"
         return _log_left_out(items, originals, why, of=path)
@@ -204,7 +189,6 @@ def _linked(
 
 
 def _rated(items: Sequence[LabelledItem], spec: TableSpec) -> list[LabelledItem]:
-    """One item for each text, labelled by the mean of its ratings or by most of its raters."""
     by_text: defaultdict[str, list[LabelledItem]] = defaultdict(list)
     for item in items:
         by_text[normal(item.text)].append(item)
@@ -214,16 +198,13 @@ def _rated(items: Sequence[LabelledItem], spec: TableSpec) -> list[LabelledItem]
 
 
 def _merged_ratings(items: Sequence[LabelledItem], spec: LabelSpec) -> LabelledItem | None:
-    """One item for all ratings of a text; None where two labels have equally many raters."""
+    """One item, labelled by the mean of its ratings or by most of its raters; None for a tie."""
     first = items[0]
     if spec.at_least is not None:
-        numbers = [_number(item, spec.column) for item in items]
-        mean = fsum(n for n in numbers if n is not None) / len(numbers)
+        mean = fsum(_number(item, spec.column) or 0.0 for item in items) / len(items)
         return replace(first, label=POSITIVE if mean >= spec.at_least else NEGATIVE)
-    counts = Counter(item.label for item in items).most_common(2)
-    if len(counts) > 1 and counts[0][1] == counts[1][1]:
-        return None
-    return replace(first, label=counts[0][0])
+    (label, most), *others = Counter(item.label for item in items).most_common(2)
+    return None if others and others[0][1] == most else replace(first, label=label)
 
 
 def _distinct(items: Sequence[LabelledItem]) -> list[LabelledItem]:
@@ -248,13 +229,11 @@ def _sample(
     seen[words] += 1
     group = cell_text(item.cells.get(spec.group)) if spec.group else ""
     number = _number(item, spec.implicitness) if spec.implicitness is not None else None
+    kept = {"subtlety": spec.subtlety, "properties": spec.properties, "origin": spec.origin}
     references = {
         LABEL: (item.label,),
         LABELS: tuple(choices),
-        "subtlety": _texts(item.cells, spec.subtlety),
-        "properties": _texts(item.cells, spec.properties),
-        "origin": _texts(item.cells, spec.origin),
-        **{name: _texts(item.cells, column) for name, column in spec.keep.items()},
+        **{name: _texts(item.cells, column) for name, column in (kept | {**spec.keep}).items()},
         IMPLICITNESS: () if number is None else (repr(number),),
     }
     return Sample(
@@ -282,7 +261,6 @@ def _texts(cells: Mapping[str, Value], column: str | None) -> tuple[str, ...]:
 
 
 def _flags(text: str) -> Iterable[str]:
-    """Flags of what may keep a model or a metric from reading all of a text."""
     if without_controls(text) != text:
         yield CONTROLS
     if REPLACED in text:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.core import Sample
-from harness.data.readers.released import refuse_overlay
+from harness.data.readers.released import damaged, refuse_overlay
 from harness.errors import DataError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
@@ -39,7 +39,10 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     A type whose question and reply are in no split, as one in the release, is left out.
     """
     refuse_overlay("ludwig", overlay)
-    _refuse_unknown_files(files)
+    known = [*SPLITS, *PEOPLE, TYPES]
+    if unknown := [path for path in files if path.name not in known]:
+        hint = did_you_mean(unknown[0].name, known)
+        raise DataError(f"{unknown[0]}: not a file of this source{hint}")
     splits = [
         (SPLITS[path.name], _by_pair(read_rows(path, (*ITEM, "Implicature")), ITEM))
         for path in files
@@ -54,7 +57,12 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
         for split, rows in splits
         for pair, row in rows.items()
     ]
-    _refuse_unmatched(people, samples)
+    asked = {(sample.fields["utterance"], sample.fields["response"]) for sample in samples}
+    for pair in (pair for pair in people if pair not in asked):
+        raise DataError(
+            f"{people[pair].place}: people answered {' / '.join(pair)!r}, which is in none of the "
+            f"splits given; name {next(iter(SPLITS))} too, or fetch both files again"
+        )
     return samples
 
 
@@ -81,7 +89,6 @@ def _sample(row: TableRow, split: str, *, kind: str, people: TableRow | None) ->
 
 
 def _by_pair(rows: Sequence[TableRow], columns: Sequence[str]) -> ByPair:
-    """The rows by question and reply; a repeated one is refused."""
     by_pair: dict[Pair, TableRow] = {}
     for row in rows:
         if first := by_pair.get(pair := _pair(row, columns)):
@@ -93,7 +100,6 @@ def _by_pair(rows: Sequence[TableRow], columns: Sequence[str]) -> ByPair:
 
 
 def _types(paths: Sequence[Path]) -> Mapping[Pair, str]:
-    """The type of each labelled question and reply; two labels of one must agree."""
     types: dict[Pair, str] = {}
     for row in (row for path in paths for row in read_rows(path, (*PAIR, "Type"))):
         kind = "_".join(_text(row, "Type").lower().split())
@@ -112,7 +118,7 @@ def _pair(row: TableRow, columns: Sequence[str]) -> Pair:
 def _text(row: TableRow, column: str) -> str:
     """A cell, with runs of white space made one blank."""
     if not (text := " ".join(row.cells[column].split())):
-        raise DataError(f"{row.place}: nothing in {column}; fetch the file again")
+        raise damaged(row, f"nothing in {column}")
     return text
 
 
@@ -120,10 +126,8 @@ def _opening(row: TableRow, column: str) -> str:
     word = re.match(r"\w+", _text(row, column))
     answer = _OPENINGS.get(word[0].lower()) if word else None
     if answer is None:
-        raise DataError(
-            f"{row.place}: {column} says {row.cells[column]!r}, which begins with neither Yes nor "
-            "No; fetch the file again"
-        )
+        fact = f"{column} says {row.cells[column]!r}, which begins with neither Yes nor No"
+        raise damaged(row, fact)
     return answer
 
 
@@ -131,25 +135,5 @@ def _answer(row: TableRow, column: str) -> str:
     """One person's yes or no; a full stop may follow it, but nothing else."""
     answer = _text(row, column).rstrip(".").lower()
     if answer not in CHOICES:
-        raise DataError(
-            f"{row.place}: {column} says {row.cells[column]!r}, not Yes or No; fetch the file again"
-        )
+        raise damaged(row, f"{column} says {row.cells[column]!r}, not Yes or No")
     return answer
-
-
-def _refuse_unknown_files(files: Sequence[Path]) -> None:
-    known = [*SPLITS, *PEOPLE, TYPES]
-    for path in files:
-        if path.name not in known:
-            raise DataError(f"{path}: not a file of this source{did_you_mean(path.name, known)}")
-
-
-def _refuse_unmatched(people: ByPair, samples: Sequence[Sample]) -> None:
-    """Refuse people's answers to a question and reply that are in no split."""
-    asked = {(sample.fields["utterance"], sample.fields["response"]) for sample in samples}
-    for pair, row in people.items():
-        if pair not in asked:
-            raise DataError(
-                f"{row.place}: people answered {' / '.join(pair)!r}, which is in none of the "
-                f"splits given; name {next(iter(SPLITS))} too, or fetch both files again"
-            )

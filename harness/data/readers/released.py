@@ -8,7 +8,7 @@ import msgspec
 
 from harness.errors import DataError, SpecError
 from harness.specs.data import OverlaySpec
-from harness.storage.tables import read_text
+from harness.storage.tables import TableRow, read_text
 
 
 def read_json(path: Path, layout: Any, described: str) -> Any:  # noqa: ANN401 - a type, and its value
@@ -24,9 +24,13 @@ def read_json(path: Path, layout: Any, described: str) -> Any:  # noqa: ANN401 -
 def refuse_overlay(source: str, overlay: OverlaySpec | None) -> None:
     """Raise SpecError where a task gives corrections for data that takes none."""
     if overlay is not None:
-        raise SpecError(
-            f"{source}: this data takes no overlay; remove `overlay` from the task's data"
-        )
+        remedy = "remove `overlay` from the task's data"
+        raise SpecError(f"{source}: this data takes no overlay; {remedy}")
+
+
+def damaged(row: TableRow, fact: str) -> DataError:
+    """The error for a row that is not as released."""
+    return DataError(f"{row.place}: {fact}; fetch the file again")
 
 
 def refuse_repeats(named: Iterable[tuple[str, str]]) -> None:

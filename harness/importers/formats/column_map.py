@@ -1,21 +1,25 @@
 """CSV files and JSON lines to answers, by a column map that names the meaning of each column."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.core import Sample
 from harness.errors import DataError
-from harness.importers.answers import (
+from harness.importers.record import (
     FileAnswers,
+    ImportedRecord,
+    Match,
+    SampleLookup,
     StoredAnswer,
+    distinct_sources,
+    matches,
     numbers_by_option,
     scores_of_logprobs,
     scores_of_probabilities,
 )
-from harness.importers.lookup import SampleLookup
-from harness.importers.record import ImportedRecord, Match, distinct_sources, matches
 from harness.parts import Message, Option
 from harness.specs.imports import (
     AnswerSpec,
@@ -41,7 +45,11 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     if spec is None or spec.answer is None:
         raise DataError(f"{path}: no map says which column holds the answer; give one with --map")
     answer = spec.answer
-    records = _records(path, text, spec)
+    if spec.format == "csv":
+        records = [ImportedRecord(row.place, row.cells) for row in read_rows(path, ())]
+    else:
+        objects = json_objects(str(path), text)
+        records = [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
     selected = [record for record in records if record.is_selected(spec)]
     answered = [r for r in selected if any([r.has(name) for name in _columns(answer)])]
     counts = {
@@ -60,14 +68,6 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     return FileAnswers.of(path, answers, counts)
 
 
-def _records(path: Path, text: str, spec: MapSpec) -> list[ImportedRecord]:
-    if spec.format == "csv":
-        rows = read_rows(path, ())
-        return [ImportedRecord(row.place, row.cells) for row in rows]
-    objects = json_objects(str(path), text)
-    return [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
-
-
 def _columns(spec: AnswerSpec) -> tuple[str, ...]:
     if isinstance(spec, TextSpec | ChosenSpec):
         return (spec.column,)
@@ -80,25 +80,22 @@ def _answer(
     variant, sample = match
     options = lookup.options(variant, sample)
     messages = (Message("user", prompt),) if prompt else ()
+    answer = partial(StoredAnswer, record.place, sample.id, variant, messages)
     if isinstance(spec, TextSpec):
-        return StoredAnswer(
-            record.place, sample.id, variant, messages, texts=_texts(record, spec.column)
-        )
+        return answer(texts=_texts(record, spec.column))
     if not options:
         raise DataError(
             f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
         )
     if isinstance(spec, ChosenSpec):
-        text = _chosen(record, spec, options=options, sample=sample)
-        return StoredAnswer(record.place, sample.id, variant, messages, texts=(text,))
+        return answer(texts=(_chosen(record, spec, options=options, sample=sample),))
     choices = tuple(option.answer for option in options)
     convert = scores_of_probabilities if isinstance(spec, ProbabilitiesSpec) else scores_of_logprobs
     try:
-        values = _values(record, spec, options=options, sample=sample)
-        scores = convert(values, choices)
+        scores = convert(_values(record, spec, options=options, sample=sample), choices)
     except ValueError as error:
         raise DataError(f"{record.place}: {error}; correct the file, or the map") from error
-    return StoredAnswer(record.place, sample.id, variant, messages, choices=choices, scores=scores)
+    return answer(choices=choices, scores=scores)
 
 
 def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
@@ -111,7 +108,6 @@ def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
 def _chosen(
     record: ImportedRecord, spec: ChosenSpec, *, options: Sequence[Option], sample: Sample
 ) -> str:
-    """The answer of the option that a number or a text names."""
     chosen = record.text(spec.column).strip()
     by_text = {sample.choices[option.index].strip(): option for option in options}
     if chosen in by_text:
@@ -134,42 +130,29 @@ def _ordered(options: Sequence[Option], order: str) -> list[Option]:
 def _values(
     record: ImportedRecord, spec: _Scored, *, options: Sequence[Option], sample: Sample
 ) -> list[float]:
-    """The numbers of the options, in the order they are shown in."""
+    """The numbers of the options, in the order they are shown in.
+
+    An object, nested or written as JSON, has the numbers or the texts of the choices as keys.
+    """
+    content: Any
     if spec.column is None:
         # Samples have more or fewer choices: the last columns may be empty.
-        listed = [record.number(column) for column in spec.columns if record.has(column)]
-    else:
-        content = _content(record, spec.column, count=len(options))
-        if isinstance(content, dict):
-            return _keyed(content, spec, options=options, sample=sample)
-        listed = [_number(value) for value in content]
-    if len(listed) != len(options):
-        raise ValueError(f"{len(listed)} numbers for {len(options)} choices")
-    by_index = dict(zip([o.index for o in _ordered(options, spec.order)], listed, strict=True))
-    return [by_index[option.index] for option in options]
-
-
-def _content(record: ImportedRecord, column: str, *, count: int) -> dict[str, Any] | list[Any]:
-    """The list or object in a column, nested or written as JSON."""
-    value = record.value(column)
-    if isinstance(value, str):
+        content = [record.number(name) for name in spec.columns if record.has(name)]
+    elif isinstance(content := record.value(spec.column), str):
         try:
-            value = json.loads(value)
+            content = json.loads(content)
         except (ValueError, RecursionError):
-            value = {str(at): part for at, part in enumerate(numbers_by_option(value, count), 1)}
-    if not isinstance(value, dict | list):
-        raise ValueError(f"{column} holds neither a JSON list nor an object")
-    return value
-
-
-def _keyed(
-    content: Mapping[str, Any], spec: _Scored, *, options: Sequence[Option], sample: Sample
-) -> list[float]:
-    """The numbers of an object whose keys are the numbers or the texts of the choices."""
+            content = dict(enumerate(numbers_by_option(content, len(options)), 1))
+    if isinstance(content, list):
+        if len(content) != len(options):
+            raise ValueError(f"{len(content)} numbers for {len(options)} choices")
+        content = dict(enumerate(content, spec.counted_from))
+    if not isinstance(content, dict):
+        raise ValueError(f"{spec.column} holds neither a JSON list nor an object")
     ordered = _ordered(options, spec.order)
     by_number = {str(at): option for at, option in enumerate(ordered, spec.counted_from)}
     by_text = {sample.choices[option.index].strip(): option for option in options}
-    given = {key.strip(): _number(value) for key, value in content.items()}
+    given = {str(key).strip(): _number(value) for key, value in content.items()}
     named = by_number if given.keys() == by_number.keys() else by_text
     if given.keys() != named.keys():
         raise ValueError(

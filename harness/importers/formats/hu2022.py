@@ -16,13 +16,13 @@ from harness.core import Sample
 from harness.data.choices import permutation
 from harness.data.readers.hu2022 import COLUMNS, PosedItem, posed_item
 from harness.errors import DataError
-from harness.importers.answers import (
+from harness.importers.record import (
     FileAnswers,
+    SampleLookup,
     StoredAnswer,
     numbers_by_option,
     scores_of_probabilities,
 )
-from harness.importers.lookup import SampleLookup
 from harness.parts import Message
 from harness.specs.imports import MapSpec
 from harness.storage.tables import TableRow, read_rows
@@ -74,7 +74,6 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
 
 
 def _line(row: TableRow, lookup: SampleLookup) -> _Line:
-    """A row with the sample of its group, content and options."""
     item = posed_item(row)
     same = [
         sample

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import Sample
 from harness.errors import DataError, ModelError
-from harness.importers.answers import FileAnswers, StoredAnswer
-from harness.importers.lookup import SampleLookup, prompt_text
-from harness.importers.record import ImportedRecord, Match, distinct_sources, matches
+from harness.importers.record import (
+    FileAnswers,
+    ImportedRecord,
+    Match,
+    SampleLookup,
+    StoredAnswer,
+    distinct_sources,
+    matches,
+    prompt_text,
+)
 from harness.parts import Message
 from harness.specs.imports import MapSpec
 
@@ -42,7 +49,11 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     by_id: dict[str, list[EvalSample]] = {}
     for sample in sorted(answered, key=lambda sample: sample.epoch):
         by_id.setdefault(str(sample.id), []).append(sample)
-    matched = [_matches(epochs[0], path, lookup=lookup, spec=spec) for epochs in by_id.values()]
+    matched = []
+    for first in (epochs[0] for epochs in by_id.values()):
+        record = _record(first, path)
+        prompts = (prompt_text(_asked(first, place=record.place)), str(record.content["input"]))
+        matched.append(matches(record, lookup, spec=spec, prompts=[*filter(None, prompts)]))
     answers = [
         _answer(epochs, path, lookup=lookup, match=match, model=log.eval.model)
         for epochs, match in zip(by_id.values(), distinct_sources(matched), strict=True)
@@ -72,22 +83,11 @@ def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need n
 
 def _record(part: "EvalSample", path: Path) -> ImportedRecord:
     content = {"id": part.id, "epoch": part.epoch, "metadata": part.metadata}
-    written = part.input if isinstance(part.input, str) else ""
-    return ImportedRecord(
-        f"{path}, sample {part.id}", {**content, "input": written, "target": part.target}
-    )
-
-
-def _matches(
-    part: "EvalSample", path: Path, *, lookup: SampleLookup, spec: MapSpec | None
-) -> list[Match]:
-    record = _record(part, path)
-    prompts = [prompt_text(_asked(part, place=record.place)), str(record.content["input"])]
-    return matches(record, lookup, spec=spec, prompts=[text for text in prompts if text])
+    content |= {"input": part.input if isinstance(part.input, str) else "", "target": part.target}
+    return ImportedRecord(f"{path}, sample {part.id}", content)
 
 
 def _asked(part: "EvalSample", *, place: str) -> tuple[Message, ...]:
-    """The messages before the model's last one."""
     turns = list(part.messages)
     last = max(
         (at for at, turn in enumerate(turns) if turn.role == "assistant"), default=len(turns)
@@ -107,12 +107,15 @@ def _answer(
         raise DataError(f"{where}: asked differently in its epochs; import them apart")
     texts = [choice.message.text for part in parts for choice in part.output.choices]
     letters = _letters(parts[0], lookup, variant=variant, sample=sample)
+    # The last line names an option by its letter in Inspect's form; else the whole text counts.
+    last = [_LETTER.fullmatch(text.strip().rpartition("\n")[2].strip()) for text in texts]
+    pairs = zip(texts, last, strict=True)
     return StoredAnswer(
         place=where,
         sample_id=sample.id,
         variant=variant,
         messages=asked[0],
-        texts=tuple(_option(text, letters) for text in texts),
+        texts=tuple(letters.get(match[1], text) if match else text for text, match in pairs),
         model=model,
     )
 
@@ -120,15 +123,8 @@ def _answer(
 def _letters(
     part: "EvalSample", lookup: SampleLookup, *, variant: str, sample: Sample
 ) -> dict[str, str]:
-    """The variant's answer for each letter of Inspect's multiple choice."""
     answers = {sample.choices[o.index]: o.answer.strip() for o in lookup.options(variant, sample)}
     choices = part.choices or []
     if not choices or sorted(choices) != sorted(answers):
         return {}
     return {chr(ord("A") + at): answers[choice] for at, choice in enumerate(choices)}
-
-
-def _option(text: str, letters: dict[str, str]) -> str:
-    """The option whose letter is the text's last line, in Inspect's form; else the whole text."""
-    letter = _LETTER.fullmatch(text.strip().rpartition("\n")[2].strip())
-    return letters.get(letter[1], text) if letter else text

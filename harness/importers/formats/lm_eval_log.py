@@ -13,10 +13,17 @@ import msgspec
 
 from harness.core import Sample
 from harness.errors import DataError
-from harness.importers.answers import FileAnswers, StoredAnswer, scores_of_logprobs
-from harness.importers.lookup import SampleLookup, prompt_text
-from harness.importers.record import ImportedRecord, distinct_sources, matches
-from harness.parts import ChoiceScore, Message
+from harness.importers.record import (
+    FileAnswers,
+    ImportedRecord,
+    SampleLookup,
+    StoredAnswer,
+    distinct_sources,
+    matches,
+    prompt_text,
+    scores_of_logprobs,
+)
+from harness.parts import Message
 from harness.specs.imports import MapSpec
 
 LOOKS_FOR = "JSON lines with doc_id, doc, arguments and resps, as lm-evaluation-harness logs them"
@@ -104,7 +111,6 @@ def _request(pair: object, replies: list[Any], *, place: str) -> _Asked:
 
 
 def _messages(context: object, *, place: str) -> tuple[Message, ...]:
-    """The messages of a context: those of a chat in JSON, else one user message."""
     if isinstance(context, list) and len(context) == 1:
         context = context[0]
     if not isinstance(context, str):
@@ -128,20 +134,17 @@ def _answer(
         return StoredAnswer(place, sample.id, variant, messages, texts=texts)
     ordered = _in_order(asked, lookup, place=place, variant=variant, sample=sample)
     choices = tuple(part.continuation or "" for part in ordered)
-    return StoredAnswer(
-        place,
-        sample.id,
-        variant,
-        messages,
-        choices=choices,
-        scores=_scores([part.replies[0] for part in ordered], choices, place=place),
-    )
+    try:  # each reply is a pair of a log-likelihood and whether it is the greedy answer
+        values = [float(p.replies[0][0]) for p in ordered if isinstance(p.replies[0], list)]
+        scores = scores_of_logprobs(values, choices)
+    except (ValueError, TypeError, IndexError) as error:
+        raise DataError(f"{place}: resps: {error}; get the file again") from error
+    return StoredAnswer(place, sample.id, variant, messages, choices=choices, scores=scores)
 
 
 def _in_order(
     asked: Sequence[_Asked], lookup: SampleLookup, *, place: str, variant: str, sample: Sample
 ) -> list[_Asked]:
-    """The scored continuations in the order in which the variant shows its options."""
     wanted = [option.answer.strip() for option in lookup.options(variant, sample)]
     scored = {(part.continuation or "").strip(): part for part in asked}
     if sorted(scored) != sorted(wanted) or len(asked) != len(wanted):
@@ -151,14 +154,3 @@ def _in_order(
             "say the variant in a map, with --map"
         )
     return [scored[answer] for answer in wanted]
-
-
-def _scores(
-    replies: Sequence[object], choices: Sequence[str], *, place: str
-) -> tuple[ChoiceScore, ...]:
-    """The scores; each reply is a pair of a log-likelihood and whether it is the greedy answer."""
-    try:
-        values = [float(reply[0]) for reply in replies if isinstance(reply, list)]
-        return scores_of_logprobs(values, choices)
-    except (ValueError, TypeError, IndexError) as error:
-        raise DataError(f"{place}: resps: {error}; get the file again") from error

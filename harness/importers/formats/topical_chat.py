@@ -12,8 +12,7 @@ import msgspec
 
 from harness.data.readers.topical_chat import shown
 from harness.errors import DataError
-from harness.importers.answers import FileAnswers, StoredAnswer
-from harness.importers.lookup import SampleLookup
+from harness.importers.record import FileAnswers, SampleLookup, StoredAnswer
 from harness.parts import Message
 from harness.specs.imports import MapSpec
 

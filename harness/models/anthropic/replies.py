@@ -22,7 +22,7 @@ from harness.models.client.replies import (
 )
 from harness.models.client.retry import attach_usage
 from harness.parts import Reason, Usage
-from harness.text.controls import repair_surrogates
+from harness.text.cleanup import repair_surrogates
 
 FORM = "reply"
 """The name of the one tool that a reply in a given form is a call of."""

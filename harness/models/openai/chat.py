@@ -27,7 +27,7 @@ from harness.models.client.replies import (
 from harness.models.client.retry import PermanentError, attach_usage
 from harness.parts import Reason, Usage
 from harness.specs.models import OpenAISpec
-from harness.text.controls import repair_surrogates
+from harness.text.cleanup import repair_surrogates
 
 ENDED = frozenset(
     {

@@ -26,7 +26,7 @@ from harness.models.client.retry import PermanentError, RetryableError, attach_u
 from harness.models.openai.errors import FILTERED
 from harness.parts import Reason, Usage
 from harness.specs.models import OpenAISpec
-from harness.text.controls import repair_surrogates
+from harness.text.cleanup import repair_surrogates
 
 LEAST_TOKENS = 16
 """The API refuses a smaller max_output_tokens."""

@@ -341,10 +341,10 @@ def test_clusters_by_an_absent_column_are_told_of(
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"label": {"column": "l"}}, "told by `classes` or by `at_least`"),
+        ({"label": {"column": "l"}}, "given by `classes` or by `at_least`"),
         (
             {"label": {"column": "l", "classes": {"a": ["1"]}, "at_least": 1}},
-            "told by `classes` or by `at_least`",
+            "given by `classes` or by `at_least`",
         ),
         ({"label": {"column": "l", "classes": {"a": ["1"], "b": ["1"]}}}, "'1' is given to two"),
         ({"label": {"column": "l", "at_least": float("nan")}}, "`at_least` is nan; give a number"),
