@@ -11,7 +11,7 @@ from typing import Final
 from harness.analysis.run_views import RIGHT_OR_WRONG, RunView, describe_run, views
 from harness.analysis.stored_runs import StoredRun
 from harness.errors import StoreError
-from harness.pipeline.perturb import BY, FROM, KEEPS
+from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.intervals import Interval, mean_interval
 from harness.storage.runs import JudgeEntry
 

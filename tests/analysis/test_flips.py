@@ -10,7 +10,7 @@ from harness.analysis.robustness import KEEPING, OTHERS, FlipRate, flip_rows
 from harness.analysis.stored_runs import StoredRun
 from harness.core import Sample
 from harness.errors import StoreError
-from harness.pipeline.perturb import BY, FROM, KEEPS
+from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.storage.csv import records_csv
 from harness.storage.runs import JudgeEntry
 
