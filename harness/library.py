@@ -120,8 +120,8 @@ class EvaluatedRun:
         Raises BudgetReached before a call that might cost more than `budget_usd`.
         """
         from harness.pipeline.execute import judge
-        from harness.pipeline.judge_setup import JudgeModelOptions
         from harness.pipeline.resolve import resolve_stored
+        from harness.pipeline.setup import JudgeModelOptions
 
         workspace = self._workspace.with_budget(budget_usd)
         asking = JudgeModelOptions(judge_model, allow_self_judge)

@@ -17,8 +17,8 @@ from harness.core import Judge, Model, Sample
 from harness.errors import SpecError, did_you_mean
 from harness.judges.custom import JudgeContext, SourcedJudge
 from harness.models.client.batch_api import BatchServer
-from harness.models.client.endpoint import Endpoint
-from harness.models.client.pricing import Price, price_of
+from harness.models.client.cached import Price, price_of
+from harness.models.client.hosted import Endpoint
 from harness.models.custom import ModelContext, SourcedModel
 from harness.specs import plugins
 from harness.specs.data import OverlaySpec, SourceSpec
@@ -314,11 +314,6 @@ class Registry:
                     return price_of(found, reasoning_max_tokens=beside)
         return None
 
-    def priced_as(self, name: str) -> str | None:
-        """Return what prices.yaml calls a hosted model; None for another."""
-        spec = self.hosted(name)
-        return spec.model if spec else None
-
     def scorer(self, name: str) -> "Scorer":
         """Open the scorer of implicitness of a name, or of the path of its files."""
         from harness.implicitness.open import open_scorer
@@ -382,7 +377,7 @@ def _check_task(spec: TaskSpec, path: Path) -> None:
 def _room_beside(spec: HostedSpec) -> int:
     """The tokens a reply may have beside the most of its decoding."""
     if isinstance(spec, OpenAISpec) and spec.api == "responses":
-        from harness.models.openai.responses import LEAST_TOKENS
+        from harness.models.openai.bodies import LEAST_TOKENS
 
         return max(spec.reasoning_max_tokens, LEAST_TOKENS - 1)
     return spec.reasoning_max_tokens

@@ -24,8 +24,7 @@ from harness.implicitness.bins import add_implicitness
 from harness.implicitness.open import MEASURES, CachedScorer
 from harness.models.client.batch_api import BatchFiles
 from harness.models.client.batch_model import BatchModel
-from harness.models.client.cached import CachedClient, CallPolicy, Progress
-from harness.models.client.pricing import Budget
+from harness.models.client.cached import HOSTED, Budget, CachedClient, CallPolicy, Progress
 from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec
@@ -36,7 +35,6 @@ from harness.storage.runs import DataEntry
 from harness.storage.tables import is_table
 
 _log = logging.getLogger(__name__)
-HOSTED = frozenset({"openai", "anthropic"})
 DataMode = Literal["corrected", "released"]
 
 
@@ -89,32 +87,31 @@ class Workspace:
 
     def desk(self, model: Model) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
-        ledger, price = Ledger(self.results / "calls" / model.name), None
+        ledger, price, priced_as = Ledger(self.results / "calls" / model.name), None, None
         if model.kind in HOSTED:
             price = self.registry.price(model.name)
             spec = self.registry.hosted(model.name)
+            priced_as = spec.model if spec else None
             if price is None and self.terms.budget and spec and spec.key_env is not None:
                 raise SpecError(
                     f"--budget: no price is known of model {model.name}; put it under "
                     f"{spec.model!r} (the model of its YAML) into configs/prices.yaml of your own "
                     "folder, or leave the budget out"
                 )
-        files = self._batches(model)
+        files = BatchFiles(self.results / "calls" / model.name / "batches")
+        waiting = [record.keys for record in files.read() if record.state != "collected"]
+        client = CachedClient(
+            *(model, ledger, self.progress, self.terms, price),
+            priced_as=priced_as,
+            waiting=frozenset(key for keys in waiting for key in keys),
+        )
         if not self.terms.is_batch or self.is_offline:
-            if waiting := [part for part in files.read() if part.state != "collected"]:
-                _warn_of_waiting(model.name, len(waiting), sum(len(part.keys) for part in waiting))
-            return CachedClient(model, ledger, self.progress, self.terms, price)
+            if waiting:
+                _warn_of_waiting(model.name, len(waiting), sum(map(len, waiting)))
+            return client
         server = self.registry.batch_server(model)
         batches = BatchModel(model, server, files=files, progress=self.progress)
-        return CachedClient(batches, ledger, self.progress, self.terms, price, is_batch=True)
-
-    def waiting(self, model: Model) -> frozenset[str]:
-        """Return the keys of a model's calls that are in batches not collected yet."""
-        records = self._batches(model).read()
-        return frozenset(key for part in records if part.state != "collected" for key in part.keys)
-
-    def _batches(self, model: Model) -> BatchFiles:
-        return BatchFiles(self.results / "calls" / model.name / "batches")
+        return replace(client, model=batches, is_batch=True)
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
         """Read the samples of a table to train a classifier on; say where they came from."""

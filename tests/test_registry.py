@@ -11,7 +11,7 @@ from msgspec import structs
 from support.toy import MODEL, PRICES, Toy
 
 from harness.errors import ModelError, SpecError
-from harness.models.client.pricing import Price
+from harness.models.client.cached import Price
 from harness.models.encoders.llm2vec import Llm2Vec, Llm2VecPackage
 from harness.registry import Registry, Section, shipped_home
 from harness.specs.encoders import (

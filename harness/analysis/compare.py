@@ -23,8 +23,8 @@ from harness.analysis.pairings import (
 )
 from harness.errors import StoreError
 from harness.parts import digest
-from harness.pipeline.perturb import BY, FROM, KEEPS
 from harness.pipeline.score import ALL
+from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.comparison import (
     Fourfold,
     fourfold,

@@ -13,9 +13,8 @@ from harness.analysis.plots import Plot, Series, svg
 from harness.errors import StoreError
 from harness.implicitness.bins import COLUMN
 from harness.parts import digest
-from harness.pipeline import detection_scores
-from harness.pipeline.choice_scores import Read
-from harness.pipeline.detection_scores import Answered, Part
+from harness.pipeline import choice_scores
+from harness.pipeline.choice_scores import Answered, Part, Read
 from harness.pipeline.score import ALL, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, isotonic_curve, logistic_curve
@@ -26,7 +25,7 @@ from harness.storage.signature import short_labels
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
 PLACES = 41
 TOO_FEW = "too few"
-_NAMES = {detection_scores.HITS: "TPR (hits)", detection_scores.FALSE_ALARMS: "FPR (false alarms)"}
+_NAMES = {choice_scores.HITS: "TPR (hits)", choice_scores.FALSE_ALARMS: "FPR (false alarms)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def curve_rows(
         row
         for blank, verdicts in _blocks(run, entry)
         if not variants or blank.variant in variants
-        for row in _rows(blank, detection_scores.answered(verdicts, spec), spec, seed=seed)
+        for row in _rows(blank, choice_scores.answered(verdicts, spec), spec, seed=seed)
     ]
 
 
@@ -135,18 +134,18 @@ def _blocks(run: StoredRun, judge: JudgeEntry) -> Iterator[tuple[CurveRow, list[
 def _rows(
     blank: CurveRow, answers: Sequence[Answered], spec: ImplicitnessSpec, *, seed: str
 ) -> Iterator[CurveRow]:
-    whole, *bins = detection_scores.parts(answers, spec, everything=ALL)
-    for rate in detection_scores.RATES:
-        of_rate, is_hits = replace(blank, rate=rate), rate == detection_scores.HITS
+    whole, *bins = choice_scores.parts(answers, spec, everything=ALL)
+    for rate in choice_scores.RATES:
+        of_rate, is_hits = replace(blank, rate=rate), rate == choice_scores.HITS
         for part in bins:
-            if places := detection_scores.kind(part, answers, is_positive=is_hits):
-                is_enough = detection_scores.is_enough(part, places, answers, spec.least)
+            if places := choice_scores.kind(part, answers, is_positive=is_hits):
+                is_enough = choice_scores.is_enough(part, places, answers, spec.least)
                 note = f"{TOO_FEW}: fewer than {spec.least} independent texts"
                 row = _bin(of_rate, part, [answers[at] for at in places], seed=seed)
                 lost = replace(row, value=None, low=None, high=None, note=note)
                 yield row if is_enough else lost
-        places = detection_scores.kind(whole, answers, is_positive=is_hits)
-        yield from _curves(of_rate, detection_scores.with_both(places, answers), answers, seed=seed)
+        places = choice_scores.kind(whole, answers, is_positive=is_hits)
+        yield from _curves(of_rate, choice_scores.with_both(places, answers), answers, seed=seed)
 
 
 def _bin(blank: CurveRow, part: Part, answers: Sequence[Answered], *, seed: str) -> CurveRow:
@@ -168,8 +167,8 @@ def _curves(
     """The logistic and the isotonic curve of one rate, or why there is none."""
     if not places:
         return
-    x, y = detection_scores.xy(places, answers)
-    resamples = detection_scores.resamples(places, answers, seed=seed)
+    x, y = choice_scores.xy(places, answers)
+    resamples = choice_scores.resamples(places, answers, seed=seed)
     size = effective_n(y.tolist(), [answers[place].cluster for place in places])
     blank = replace(blank, n=len(places), clusters=resamples.clusters, effective_n=size)
     for name, fit in (("logistic", logistic_curve), ("isotonic", isotonic_curve)):
@@ -207,7 +206,7 @@ def picture(rows: Sequence[CurveRow]) -> str:
             x_range if x_range[0] < x_range[1] else (0.0, 2.0),
             (0.0, 1.0),
         )
-        for rate in detection_scores.RATES
+        for rate in choice_scores.RATES
     ]
     by = ", ".join(sorted({row.data for row in rows}))
     if len({row.data for row in rows}) > 1:

@@ -11,9 +11,7 @@ from enum import StrEnum
 
 from harness.core import Score
 from harness.judges.label import JudgeLabel
-from harness.pipeline.choice_scores import FAVOURITE
-from harness.pipeline.class_scores import RECALL
-from harness.pipeline.detection_scores import AUC, FALSE_ALARMS, HITS
+from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, RECALL
 from harness.pipeline.score import ALL
 from harness.storage.runs import RunFolder, ScoreRow, read_table
 

@@ -36,8 +36,8 @@ def build(
     """
     import msgspec
 
-    from harness.pipeline.build import build as build_samples
-    from harness.pipeline.build import line
+    from harness.pipeline.transforms import build as build_samples
+    from harness.pipeline.transforms import draft_line
     from harness.storage.files import refuse_source, write_whole
 
     refuse_source(choice.output, choice.file)
@@ -51,7 +51,9 @@ def build(
         built = build_samples(
             samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
         )
-    lines = [msgspec.json.encode(line(draft), order="deterministic") for draft in built.finished]
+    lines = [
+        msgspec.json.encode(draft_line(draft), order="deterministic") for draft in built.finished
+    ]
     write_whole(choice.output, b"".join(part + b"\n" for part in lines))
     if is_json:
         counts = {str(reason): count for reason, count in built.missing.items()}

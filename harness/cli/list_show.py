@@ -114,12 +114,14 @@ def tokens(
     is_json: AsJson = False,
 ) -> int:
     """Show how a local model's tokenizer reads a task's choices; its weights are not loaded."""
-    from harness.pipeline.dry_run import check_tokens
-    from harness.pipeline.resolve import RunOptions
+    from harness.pipeline.preview import check_tokens
+    from harness.pipeline.resolve import RunOptions, resolve_choices
 
     variants = options.names(choice.variant)
     wanted = RunOptions(choice.task, choice.model, variants=variants, limit=choice.limit)
-    reports = check_tokens(where.workspace(), wanted)
+    space = where.workspace()
+    plan, spec = resolve_choices(space, wanted)
+    reports = check_tokens(plan, spec, space.registry.cache / "checkpoints")
     if is_json:
         echo_json(reports)
         return ExitCode.DONE

@@ -12,7 +12,7 @@ from harness.errors import SpecError
 
 if TYPE_CHECKING:
     from harness.models.client.cached import CallPolicy
-    from harness.pipeline.answer_modes import AnswerMode
+    from harness.pipeline.plan import AnswerMode
     from harness.registry import Registry
     from harness.specs.models import Backend
     from harness.workspace import Workspace
@@ -93,8 +93,7 @@ class Calling:
 
     def policy(self) -> "CallPolicy":
         """The call policy of these options."""
-        from harness.models.client.cached import CallPolicy
-        from harness.models.client.pricing import Budget
+        from harness.models.client.cached import Budget, CallPolicy
 
         budget = None if self.budget is None else Budget(self.budget)
         return CallPolicy(
@@ -224,7 +223,7 @@ def backend(name: str | None) -> "Backend | None":
 
 def answer_mode(name: str | None) -> "AnswerMode | None":
     """The mode of answering choices that --answers names, if any."""
-    from harness.pipeline.answer_modes import AnswerMode
+    from harness.pipeline.plan import AnswerMode
 
     if name is None:
         return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from harness.analysis.compare import FlipRate
     from harness.core import Model, Sample
-    from harness.pipeline.perturb import PerturbationCounts, PerturbationPlan
+    from harness.pipeline.transforms import PerturbationCounts, PerturbationPlan
     from harness.registry import Registry
     from harness.specs.tasks import TaskSpec
     from harness.specs.transforms import PerturbationSpec
@@ -80,8 +80,8 @@ def perturb(
     if choice.task is None:
         raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
     from harness.implicitness.bins import with_options
-    from harness.pipeline.perturb import PerturbationPlan, field_of, perturbed_task
     from harness.pipeline.plan import subsample
+    from harness.pipeline.transforms import PerturbationPlan, field_of, perturbed_task
 
     name, home = choice.new_name(), choice.out or where.home
     space = where.workspace(calling)
@@ -199,7 +199,7 @@ def _perturbed(
     model: "Model | None",
 ) -> "tuple[list[Sample], list[PerturbationCounts]]":
     """The samples with their perturbed copies, and the counts of each perturbation."""
-    from harness.pipeline.perturb import Writer, perturbed
+    from harness.pipeline.transforms import Writer, perturbed
 
     if model is None:
         return perturbed(samples, task, plan, writer=None)
@@ -212,7 +212,7 @@ def _write(folder: Path, name: str, spec: "TaskSpec", *, samples: "Sequence[Samp
     import msgspec
     import yaml
 
-    from harness.pipeline.perturb import line
+    from harness.pipeline.transforms import sample_line
     from harness.storage.files import write_whole
 
     home = options.registry(folder) if folder.is_dir() else options.registry(Path())
@@ -222,7 +222,7 @@ def _write(folder: Path, name: str, spec: "TaskSpec", *, samples: "Sequence[Samp
         raise SpecError(f"there is a task {name!r} already; give the new one another with --as")
     text = yaml.safe_dump(msgspec.to_builtins(spec), sort_keys=False, allow_unicode=True, width=100)
     target = folder / "tasks" / "samples" / f"{name}.jsonl"
-    lines = [msgspec.json.encode(line(part), order="deterministic") for part in samples]
+    lines = [msgspec.json.encode(sample_line(part), order="deterministic") for part in samples]
     write_whole(target, b"".join(part + b"\n" for part in lines))
     write_whole(path, (MARK + text).encode())
     return target

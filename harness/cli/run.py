@@ -105,9 +105,9 @@ def run(
     plans = [resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:
         return put_runs(run_each(plans), is_json=is_json, is_all=calling.retry == "all")
-    from harness.pipeline.dry_run import dry_runs
+    from harness.pipeline.preview import dry_runs
 
-    calls = dict(zip(map(_title, plans), dry_runs(space, plans), strict=True))
+    calls = dict(zip(map(_title, plans), dry_runs(plans), strict=True))
     return put_dry_runs(calls, is_json=is_json, terms=space.terms)
 
 
@@ -127,8 +127,8 @@ def judge(
       harness judge 3f9a --judge gpt4-contextual --budget 5
     """
     from harness.pipeline.execute import judge as judge_stored
-    from harness.pipeline.judge_setup import JudgeModelOptions
     from harness.pipeline.resolve import resolve_stored
+    from harness.pipeline.setup import JudgeModelOptions
     from harness.storage.runs import find_run
 
     folder = find_run(where.results, run)
@@ -137,9 +137,9 @@ def judge(
     plan = resolve_stored(space, folder, judge, asking=how)
     if not asking.is_dry:
         return put_runs([judge_stored(plan)], is_json=is_json, is_all=calling.retry == "all")
-    from harness.pipeline.dry_run import dry_judges
+    from harness.pipeline.preview import dry_judges
 
-    return put_dry_runs({_title(plan): dry_judges(space, plan)}, is_json=is_json, terms=space.terms)
+    return put_dry_runs({_title(plan): dry_judges(plan)}, is_json=is_json, terms=space.terms)
 
 
 def read(

@@ -111,7 +111,7 @@ def _put_groups(heads: "Sequence[ScoreRow]", rows: "Sequence[ScoreRow]") -> None
 
 def _put_bins(head: "ScoreRow", rows: "Sequence[ScoreRow]") -> None:
     """Hits and false alarms in each bin of implicitness."""
-    from harness.pipeline.detection_scores import AUC, EFFECTIVE, FALSE_ALARMS, HITS, IMPLICITNESS
+    from harness.pipeline.choice_scores import AUC, EFFECTIVE, FALSE_ALARMS, HITS, IMPLICITNESS
 
     bins: dict[str, dict[str, Score]] = {}
     for row in _beside(head, rows):

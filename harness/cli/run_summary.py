@@ -11,10 +11,9 @@ from harness.judges.label import JudgeLabel
 from harness.parts import Reason
 
 if TYPE_CHECKING:
-    from harness.models.client.cached import CallPolicy
-    from harness.models.client.pricing import Budget
-    from harness.pipeline.dry_run import CallSummary
+    from harness.models.client.cached import Budget, CallPolicy
     from harness.pipeline.execute import RunResult
+    from harness.pipeline.preview import CallSummary
     from harness.storage.runs import Cost, Costs, MissingCount, RunFile
 
 _T = TypeVar("_T")

@@ -71,20 +71,20 @@ def control(
             f"{did_you_mean(policy, list(sources))}"
         )
     steps, known = sources[policy], {sample.id: sample for sample in samples}
-    first = {sample.cluster: sample for sample in sorted(samples, key=_id, reverse=True)}
+    first = {sample.cluster: sample for sample in sorted(samples, key=lambda s: s.id, reverse=True)}
     version = digest((policy, steps, samples))
 
     def reply(request: Request) -> Response:
         names, sample = steps.get(request.step), known[request.sample_id]
         if layouts and request.variant in layouts:
             options = lay_out(sample, layouts[request.variant])
-            name = _select(names, request) if names else None
+            name = _random(request).choice(names) if names else None
             return _choose(request, options, _index(name, request, sample, options))
         if not names:
             fact = f"has nothing for step {request.step!r} of variant {request.variant}"
             known_steps = did_you_mean(request.step, list(steps))
             raise SpecError(f"control {policy!r} {fact}; add it to `controls`{known_steps}")
-        name = _select(names, request)
+        name = _random(request).choice(names)
         if name.startswith(_CLUSTER):
             name, sample = name.removeprefix(_CLUSTER), first[sample.cluster]
         return Response(request.key, ("".join(_text(sample, one) for one in name.split("+")),))
@@ -130,14 +130,6 @@ def _choose(request: Request, options: Sequence[Option], index: int | None) -> R
             for at, answer in enumerate(answers)
         ),
     )
-
-
-def _id(sample: Sample) -> str:
-    return sample.id
-
-
-def _select(names: tuple[str, ...], request: Request) -> str:
-    return _random(request).choice(names)
 
 
 def _random(request: Request, *more: object) -> Random:

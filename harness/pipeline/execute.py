@@ -14,8 +14,7 @@ from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.models.client.cached import CachedClient
 from harness.parts import Failure, Reason
-from harness.pipeline.judge_setup import JudgeSetup, joined, smoke_test_judges
-from harness.pipeline.plan import Plan, PlannedResponse, check_templates, request
+from harness.pipeline.plan import Plan, check_templates, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
 from harness.pipeline.records import (
     MissingItem,
@@ -28,6 +27,7 @@ from harness.pipeline.records import (
 )
 from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.score import score_rows
+from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges
 from harness.pipeline.walk import cases_of, questions, rebuild, sample_record, walk
 from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow, VerdictRecord
 
@@ -106,7 +106,11 @@ def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
     """The record of every planned response; what is stored already is not asked."""
     check_templates(plan)
     planned = plan.cells
-    order = _by_sample(planned)
+    first: dict[str, int] = {}
+    for place, cell in enumerate(planned):
+        first.setdefault(cell.sample.id, place)
+    # Those of a sample together: they share most of their prompts.
+    order = sorted(range(len(planned)), key=lambda place: (first[planned[place].sample.id], place))
     calls = walk(
         plan.task,
         [planned[place] for place in order],
@@ -115,14 +119,6 @@ def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
     )
     found = dict(zip(order, calls, strict=True))
     return [sample_record(cell, found[place], plan.task) for place, cell in enumerate(planned)]
-
-
-def _by_sample(planned: Sequence[PlannedResponse]) -> list[int]:
-    """Places of planned responses, those of a sample together: they share most of their prompts."""
-    first: dict[str, int] = {}
-    for place, cell in enumerate(planned):
-        first.setdefault(cell.sample.id, place)
-    return sorted(range(len(planned)), key=lambda place: (first[planned[place].sample.id], place))
 
 
 def judge(plan: JudgePlan) -> RunResult:
@@ -171,18 +167,11 @@ def read(
     }
     read = judge.read(list(readable.values())) if readable else []
     verdicts = dict(zip(readable, read, strict=True))
-    return [
-        verdict_record(
-            verdicts.get(place) or _no_verdict(case, judge.name), keys[place], answered[place]
-        )
-        for place, case in enumerate(cases)
-    ]
-
-
-def _no_verdict(case: Case, judge: str) -> Verdict:
-    """The verdict where there is nothing to judge: the failure's own reason."""
-    why = case.response.failure or Failure(Reason.UNSUPPORTED, "the judge gave no verdict")
-    return Verdict(case.response.key, judge, None, why.reason, note=why.message)
+    for place, case in enumerate(cases):
+        why = case.response.failure or Failure(Reason.UNSUPPORTED, "the judge gave no verdict")
+        none = Verdict(case.response.key, judge.name, None, why.reason, note=why.message)
+        verdicts[place] = verdicts.get(place) or none
+    return [verdict_record(verdicts[n], keys[n], answered[n]) for n in range(len(cases))]
 
 
 def _write(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord]) -> RunResult:
@@ -226,29 +215,22 @@ def _reread(
     stored: Mapping[int, VerdictRecord],
     asked: Mapping[int, tuple[Request, ...]],
 ) -> dict[int, VerdictRecord]:
-    """A judge's verdicts on stored replies; the stored ones where it asks more or less today."""
     same = [
         place
         for place, case in cases.items()
         if case.response.failure is not None or len(asked[place]) == len(stored[place].keys)
     ]
-    verdicts = read(
-        [cases[place] for place in same],
-        setup.judge,
-        keys=[stored[place].keys for place in same],
-        replies=_stored_replies(setup, [key for v in stored.values() for key in v.keys]),
-    )
-    return {**stored, **dict(zip(same, verdicts, strict=True))}
-
-
-def _stored_replies(setup: JudgeSetup, keys: Sequence[str]) -> dict[str, Response]:
-    """The replies that a judge was given, by key; none to one that asks nothing."""
-    if setup.client is None:
-        return {}
-    replies = setup.client.ledger.find(keys)
-    if lost := [key for key in keys if key not in replies]:
+    keys = [key for verdict in stored.values() for key in verdict.keys]
+    replies = setup.client.ledger.find(keys) if setup.client else {}
+    if setup.client and (lost := [key for key in keys if key not in replies]):
         raise StoreError(
             f"{len(lost)} replies to judge {setup.entry.name} are not in the calls ledger (first: "
             f"{lost[0][:12]}); copy its folder back, or have it judge again"
         )
-    return replies
+    verdicts = read(
+        [cases[place] for place in same],
+        setup.judge,
+        keys=[stored[place].keys for place in same],
+        replies=replies,
+    )
+    return {**stored, **dict(zip(same, verdicts, strict=True))}

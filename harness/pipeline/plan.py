@@ -1,21 +1,96 @@
-"""Samples to requests: which responses a run plans, and what each of their steps asks.
+"""Samples to requests: which responses a run plans, how it answers choices, and what steps ask.
 
-Pure: nothing here answers, stores or judges. References reach a prompt only where the variant
-reveals them.
+Choices are answered by log-probability, by the likeliest next tokens or in writing, each with a
+column of its own in tables. Pure: nothing here answers, stores or judges, and a task that a model
+cannot answer is refused before the first call. References reach a prompt only where revealed.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+
+from msgspec import structs
 
 from harness.core import Request, Run, Sample
 from harness.data.choices import display_texts, lay_out
 from harness.errors import SpecError, did_you_mean
-from harness.parts import Decoding, Option, digest
-from harness.pipeline.answer_modes import SCORED, decoding_label
+from harness.parts import Decoding, Mode, Option, digest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.text.prompts import Prompts, Slot, as_data
 
+SCORED = (Mode.CHOOSE, Mode.CHOOSE_TOKEN)
 SCORING = Decoding(max_tokens=1)
+
+
+class AnswerMode(StrEnum):
+    """A way of answering choices, as options and tables name it; exact ones come first."""
+
+    LOGPROB = "logprob"
+    TOP_LOGPROBS = "top_logprobs"
+    WRITTEN = "written"
+
+    @property
+    def mode(self) -> Mode:
+        """What a model is asked for."""
+        return _MODES[self][0]
+
+    @property
+    def ability(self) -> str:
+        """What a model must be able to do, after `can`."""
+        return _MODES[self][1]
+
+
+_MODES = {
+    AnswerMode.LOGPROB: (Mode.CHOOSE, "tell the log-probability of any choice"),
+    AnswerMode.TOP_LOGPROBS: (
+        Mode.CHOOSE_TOKEN,
+        "tell the log-probabilities of the likeliest next tokens",
+    ),
+    AnswerMode.WRITTEN: (Mode.GENERATE, "write answers"),
+}
+
+
+def with_mode(
+    task: TaskSpec, modes: frozenset[Mode], wanted: AnswerMode | None, *, model: str
+) -> TaskSpec:
+    """The task as a model with these modes is asked: as `wanted`, or as exactly as it can.
+
+    Answers in writing are taken only where they are wanted.
+    """
+    if not task.has_choices:
+        if wanted is not None:
+            raise SpecError(f"--answers {wanted} is for tasks with choices; leave it out")
+        if Mode.GENERATE not in modes:
+            raise SpecError(f"model {model} writes no answers; name one that does")
+        return task
+    able = [part for part in AnswerMode if part.mode in modes]
+    chosen = wanted or next((part for part in able if part is not AnswerMode.WRITTEN), None)
+    if chosen is None or chosen not in able:
+        ability = (chosen or AnswerMode.LOGPROB).ability
+        raise SpecError(f"model {model} cannot {ability}; {_remedy(able)}")
+    variants = dict(task.variants)
+    if chosen is AnswerMode.WRITTEN:
+        for name, spec in task.variants.items():
+            steps = tuple(step for step in spec.steps if not step.is_unconditional)
+            variants[name] = structs.replace(spec, steps=steps)
+    return structs.replace(task, mode=chosen.mode, variants=variants)
+
+
+def decoding_label(task: TaskSpec, decoding: DecodingSpec) -> str:
+    """The name in tables of how answers are drawn: T0.3, or how choices are answered."""
+    if task.has_choices:
+        return str(next(part for part in AnswerMode if part.mode is task.mode))
+    return f"T{decoding.temperature:g}"
+
+
+def _remedy(able: Sequence[AnswerMode]) -> str:
+    """What works: other ways of this model, in a column of their own, or other models."""
+    others = "a model of kind transformers or vllm, or a server that echoes log-probabilities"
+    if not able:
+        return f"what works: {others}"
+    ways = f"--answers {' or '.join(able)}, in a column of its own"
+    is_exact = AnswerMode.LOGPROB in able
+    return f"what works: {ways}" if is_exact else f"what works: {ways}; or {others}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +122,6 @@ class Plan:
             for sample in applicable(self.task.variants[variant], self.samples)
         ]
 
-    def label(self, cell: PlannedResponse) -> str:
-        """The name in tables of how a cell is answered, such as T0.3."""
-        return decoding_label(self.task, cell.decoding)
-
 
 def applicable(variant: VariantSpec, samples: Sequence[Sample]) -> list[Sample]:
     """The samples that are asked under a variant: those that have the fields it needs."""
@@ -65,20 +136,20 @@ def decodings(task: TaskSpec) -> tuple[Decoding, ...]:
 
 
 def chosen_variants(task: TaskSpec, names: tuple[str, ...], *, name: str) -> tuple[str, ...]:
-    """The variants of some names: all of them, those named, or the task's own without names."""
+    """The variants of some names: all of them, those named, or the task's own without names.
+
+    A name may be the part of a variant's name after its first colon.
+    """
     if "all" in names:
         return tuple(task.variants)
-    wanted = {_variant(task, part, task_name=name) for part in names}
+    wanted = set()
+    for part in names:
+        ends = [variant for variant in task.variants if variant.partition(":")[2] == part]
+        if part not in task.variants and len(ends) != 1:
+            known = did_you_mean(part, [*task.variants, "all"])
+            raise SpecError(f"no variant {part!r} in tasks/{name}.yaml{known}")
+        wanted.add(part if part in task.variants else ends[0])
     return tuple(v for v in task.variants if v in wanted) if names else task.default_variants
-
-
-def _variant(task: TaskSpec, name: str, *, task_name: str) -> str:
-    """The variant of a name, or of the part after the first colon of a name."""
-    ends = [variant for variant in task.variants if variant.partition(":")[2] == name]
-    if name not in task.variants and len(ends) != 1:
-        known = did_you_mean(name, [*task.variants, "all"])
-        raise SpecError(f"no variant {name!r} in tasks/{task_name}.yaml{known}")
-    return name if name in task.variants else ends[0]
 
 
 def _is_scored(task: TaskSpec) -> bool:
@@ -127,16 +198,24 @@ def request(
 ) -> Request:
     """The request of one step of a cell; `earlier` holds the texts of the steps before it."""
     is_scored = _is_scored(plan.task)
+    decoding, temperature = SCORING, cell.decoding.temperature
+    if not is_scored:
+        # The seed depends on the place alone; greedy answers have none.
+        place = (plan.run.seed, cell.sample.id, cell.variant, step.name, temperature)
+        seed = int(digest(place)[:7], 16) if temperature > 0 else None
+        decoding = Decoding(temperature, step.max_tokens or cell.decoding.max_tokens, seed=seed)
+    # It answers by the sample, not by the prompt: equal prompts must not share an answer.
+    is_control = plan.identity.startswith("scripted:")
     choices = options(plan.task, cell.variant, cell.sample) if is_scored else ()
     return Request(
         sample_id=cell.sample.id,
         variant=cell.variant,
         step=step.name,
-        model=_asked(plan.identity, cell.sample),
+        model=f"{plan.identity}#{cell.sample.id}" if is_control else plan.identity,
         messages=plan.prompts.render(
             step.template, {**template_values(plan, cell, step=step), **earlier}
         ),
-        decoding=SCORING if is_scored else _decoding(plan, cell, step),
+        decoding=decoding,
         mode=plan.task.mode,
         choices=tuple(option.answer for option in choices),
     )
@@ -176,7 +255,11 @@ def check_templates(plan: Plan) -> None:
     """
     for name in plan.run.variants:
         variant = plan.task.variants[name]
-        if not (cells := _one_a_kind(plan, name)):
+        samples = applicable(variant, plan.samples)
+        # A cell for each group, set of fields and number of choices.
+        first = {(s.group, frozenset(s.fields), len(s.choices)): s for s in reversed(samples)}
+        cells = [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
+        if not cells:
             raise SpecError(
                 f"variant {name}: none of the {len(plan.samples)} samples has the fields it needs "
                 f"({', '.join(variant.needs)}); leave it out, or raise --limit"
@@ -199,13 +282,6 @@ def check_templates(plan: Plan) -> None:
             earlier |= {} if _is_scored(plan.task) else {step.name: step.name}
 
 
-def _one_a_kind(plan: Plan, variant: str) -> list[PlannedResponse]:
-    """A cell for each group, set of fields and number of choices."""
-    samples = applicable(plan.task.variants[variant], plan.samples)
-    first = {(s.group, frozenset(s.fields), len(s.choices)): s for s in reversed(samples)}
-    return [PlannedResponse(sample, variant, plan.task.decodings[0]) for sample in first.values()]
-
-
 def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str) -> str:
     """Digest of all in a task's YAML and prompts that shapes the answers of one variant."""
     spec = task.variants[variant]
@@ -216,19 +292,3 @@ def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str)
     words += [prompts.digest_below(f"{below}/{slot}") for slot in task.phrases if slot in wanted]
     shape = (spec.steps, spec.slots, spec.reveals, spec.choice, spec.needs)
     return digest((task.mode, task.postprocess, task.decodings, *shape, words))
-
-
-def _asked(identity: str, sample: Sample) -> str:
-    # A control answers by the sample, not by the prompt: equal prompts must not share an answer.
-    return f"{identity}#{sample.id}" if identity.startswith("scripted:") else identity
-
-
-def _decoding(plan: Plan, cell: PlannedResponse, step: StepSpec) -> Decoding:
-    """How a step's answer is drawn; the seed depends on its place alone, and greedy has none."""
-    temperature = cell.decoding.temperature
-    place = (plan.run.seed, cell.sample.id, cell.variant, step.name, temperature)
-    return Decoding(
-        temperature=temperature,
-        max_tokens=step.max_tokens or cell.decoding.max_tokens,
-        seed=int(digest(place)[:7], 16) if temperature > 0 else None,
-    )

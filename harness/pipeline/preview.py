@@ -1,19 +1,34 @@
-"""A plan to the calls it would take, as far as stored answers show what is asked next.
+"""A plan to the calls it would take: prompts, sizes and prices, before anything is asked.
 
 Makes no call. Where a prompt shows an answer that is not there yet, a stand-in takes its place,
-once at its longest and once at its shortest.
+once at its longest and once at its shortest. A call that two cells share is counted once, as it is
+asked; what is stored already is counted, and not paid for again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import fsum
+from pathlib import Path
 
 from harness.core import Request, Response
-from harness.models.client.cached import CachedClient
-from harness.models.local.token_report import CHARACTERS_A_TOKEN
-from harness.pipeline.judge_setup import JudgeSetup
+from harness.models.client.cached import HOSTED, CachedClient
+from harness.models.labels import ReadsText
+from harness.models.local.token_report import (
+    CHARACTERS_A_TOKEN,
+    MeasuresPrompts,
+    TokenReport,
+    characters,
+    estimated,
+    open_tokenizer,
+    token_report,
+)
+from harness.parts import Message
 from harness.pipeline.plan import Plan, PlannedResponse, request
-from harness.pipeline.resolve import JudgePlan
+from harness.pipeline.resolve import JudgePlan, RunPlan
+from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, case_of, cases_of, questions, sample_record, walk
+from harness.specs.models import LocalSpec
 from harness.specs.tasks import StepSpec
 from harness.storage.runs import SampleRecord
 
@@ -45,20 +60,11 @@ class CallSequence:
     is_open: bool
 
 
-def preview(plan: Plan, client: CachedClient | None) -> list[CallSequence]:
-    """The calls of every planned response; without a client none counts as stored."""
-    return _preview(plan, plan.cells, client)
-
-
-def planned_requests(plan: Plan, cell: PlannedResponse) -> tuple[Request, ...]:
-    """The request of each step of a planned response, stand-ins for the earlier answers."""
-    [sequence] = _preview(plan, [cell], None)
-    return tuple(call.longest for call in sequence.calls)
-
-
-def _preview(
-    plan: Plan, planned: Sequence[PlannedResponse], client: CachedClient | None
+def preview(
+    plan: Plan, client: CachedClient | None, *, cells: Sequence[PlannedResponse] | None = None
 ) -> list[CallSequence]:
+    """The calls of every planned response, or of some; without a client none counts as stored."""
+    planned = plan.cells if cells is None else cells
     known: dict[str, Response] = {}
     made: dict[tuple[object, ...], Request] = {}
 
@@ -88,7 +94,6 @@ def _preview(
 def _sequence(
     plan: Plan, cell: PlannedResponse, long: Sequence[Call], short: Sequence[Call] | None
 ) -> CallSequence:
-    """The calls of a planned response; `short` are those by the shortest stand-ins, if any."""
     pairs = zip(long, long if short is None else short, strict=True)
     calls = tuple(_planned_call(one, other) for (one, _), (other, _) in pairs)
     longest = sample_record(cell, long, plan.task)
@@ -99,6 +104,12 @@ def _sequence(
 def _planned_call(longest: Request, shortest: Request) -> PlannedCall:
     # What shows no answer, such as a reference to embed, is the same in both.
     return PlannedCall(longest, longest if longest.key == shortest.key else shortest)
+
+
+def planned_requests(plan: Plan, cell: PlannedResponse) -> tuple[Request, ...]:
+    """The request of each step of a planned response, stand-ins for the earlier answers."""
+    [sequence] = preview(plan, None, cells=[cell])
+    return tuple(call.longest for call in sequence.calls)
 
 
 def judge_calls(
@@ -149,3 +160,173 @@ def _stand_in(asked: Request, tokens: int) -> Response:
     # The longest is never the shortest: where both are alike, a prompt shows neither.
     length = max(tokens * CHARACTERS_A_TOKEN, len(shortest) + 1)
     return Response(asked.key, texts=(shortest.ljust(length, ".") if tokens else shortest,))
+
+
+ANY = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class CallSummary:
+    """One kind of call: how many, how many of them stored, their sizes, and the price of the rest.
+
+    `variant` is - for a judge, which reads all of them. `stored` is None where all prompts show
+    missing answers; in sizes these are as long as they may be. `prompt_tokens` are by the
+    model's tokenizer, or estimated from characters. `max_tokens` bounds the tokens of all answers
+    together. The price is that of what is not stored, from an answer of one token and earlier
+    ones as short, to the most that it can be; None where none is known, as of every model that is
+    not hosted. `choices` are those of the example, where there is something to choose. `waiting`
+    counts the calls, among those that are not stored, that wait in a batch already handed in;
+    `priced_as` is what prices.yaml calls the model, None for one that is not hosted. Of a model
+    that reads texts and no prompt the example is a text alone, and there are no tokens.
+    """
+
+    asker: str
+    variant: str
+    step: str
+    model: str
+    is_hosted: bool
+    calls: int
+    stored: int | None
+    prompt_characters: int
+    prompt_tokens: int = 0
+    is_estimate: bool = False
+    max_tokens: int = 0
+    least_usd: float | None = None
+    most_usd: float | None = None
+    example: tuple[Message, ...] = ()
+    choices: tuple[str, ...] = ()
+    waiting: int = 0
+    priced_as: str | None = None
+
+
+def dry_runs(plans: Sequence[RunPlan]) -> list[list[CallSummary]]:
+    """Every kind of call of some runs, one list a run; a call that two share is the first one's.
+
+    What is stored of them counts against the budget.
+    """
+    seen: set[str] = set()
+    for plan in plans:
+        charge_stored_calls(plan.plan, plan.client, plan.judges)
+    return [_dry_run(plan, seen) for plan in plans]
+
+
+def dry_judges(plan: JudgePlan) -> list[CallSummary]:
+    """Every kind of call of judges that are to read a stored run; what is stored is counted."""
+    seen = set[str]()
+    charge_stored_replies(plan)
+    return [
+        summary
+        for setup in plan.judges
+        for asked in [stored_questions(plan, setup)]
+        for summary in _judging(setup, [PlannedCall(r, r) for r in asked], seen=seen)
+    ]
+
+
+def _dry_run(run: RunPlan, seen: set[str]) -> list[CallSummary]:
+    plan, client, summaries = run.plan, run.client, list[CallSummary]()
+    sequences = preview(plan, client)
+    stored = _stored(client, [call for sequence in sequences for call in sequence.calls])
+    for variant in plan.run.variants:
+        members = [part.calls for part in sequences if part.cell.variant == variant]
+        for place, step in enumerate(plan.task.variants[variant].steps):
+            calls = [part[place] for part in members if len(part) > place]
+            names = (plan.run.task, variant, step.name)
+            summaries.append(_summary(client, names, calls, stored=stored, seen=seen))
+    for setup in run.judges:
+        asked = list(judge_calls(plan, sequences, setup))
+        summaries += _judging(setup, asked, seen=seen)
+    return summaries
+
+
+def _judging(
+    setup: JudgeSetup, asked: Sequence[PlannedCall], *, seen: set[str]
+) -> Iterator[CallSummary]:
+    if setup.client is None:
+        return
+    stored = _stored(setup.client, asked)
+    for step in dict.fromkeys(call.longest.step for call in asked):
+        calls = [call for call in asked if call.longest.step == step]
+        names = (setup.judge.name, ANY, step)
+        yield _summary(setup.client, names, calls, stored=stored, seen=seen)
+
+
+def _stored(client: CachedClient, calls: Sequence[PlannedCall]) -> frozenset[str]:
+    return frozenset(client.stored([call.longest for call in calls if not call.is_open]))
+
+
+def _summary(
+    client: CachedClient,
+    names: tuple[str, str, str],
+    calls: Sequence[PlannedCall],
+    *,
+    stored: frozenset[str],
+    seen: set[str],
+) -> CallSummary:
+    """The summary of the calls that were not seen yet, each once; they are then seen.
+
+    `names` are those of who asks, of the variant and of the step.
+    """
+    model, planned = client.model, {call.longest.key: call for call in calls}
+    new = [call for key, call in planned.items() if key not in seen]
+    seen.update(planned)
+    summary = partial(CallSummary, *names, model.name, is_hosted=model.kind in HOSTED)
+    if isinstance(model, ReadsText):
+        all_texts = {call.longest.key: model.text_of(call.longest) for call in new}
+        texts = {key: text for key, text in all_texts.items() if text is not None}
+        return summary(
+            calls=len(texts),
+            stored=len(stored & set(texts)),
+            prompt_characters=sum(map(len, texts.values())),
+            example=tuple(Message("user", text) for text in [*texts.values()][:1]),
+        )
+    size = model.prompt_size if isinstance(model, MeasuresPrompts) else estimated
+    sizes = {call.shortest.key: size(call.shortest) for call in new}
+    left = [call for call in new if call.longest.key not in stored]
+    least, most = _price(left, sizes, client)
+    return summary(
+        calls=len(new),
+        stored=None if new and all(call.is_open for call in new) else len(new) - len(left),
+        prompt_characters=sum(characters(call.longest) for call in new),
+        prompt_tokens=sum(sizes[call.shortest.key] + _shown(call) for call in new),
+        is_estimate=not isinstance(model, MeasuresPrompts),
+        max_tokens=sum(c.longest.decoding.max_tokens * c.longest.decoding.n for c in new),
+        least_usd=least,
+        most_usd=most,
+        example=calls[0].longest.messages if calls else (),
+        choices=calls[0].longest.choices if calls else (),
+        waiting=len(client.waiting & {call.longest.key for call in left}),
+        priced_as=client.priced_as,
+    )
+
+
+def _shown(call: PlannedCall) -> int:
+    """The tokens of missing answers that a prompt shows: as many as they may have."""
+    return (characters(call.longest) - characters(call.shortest)) // CHARACTERS_A_TOKEN
+
+
+def _price(
+    left: Sequence[PlannedCall], sizes: Mapping[str, int], client: CachedClient
+) -> tuple[float | None, float | None]:
+    if client.model.kind not in HOSTED:
+        return None, None
+    if not left:
+        return 0.0, 0.0
+    if (price := client.price) is None:
+        return None, None
+    least = fsum(price.least(call.shortest, sizes[call.shortest.key]) for call in left)
+    most = fsum(price.most(call.longest) for call in left)
+    charged = [price.shared(full, is_batch=client.is_batch) for full in (least, most)]
+    return charged[0], charged[1]
+
+
+def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, TokenReport]:
+    """How the tokenizer of a local model reads a task's choices, by variant.
+
+    `checkpoints` is the folder of fetched checkpoints.
+    """
+    tokenizer = open_tokenizer(spec, checkpoints)
+    asked: dict[str, list[Request]] = {name: [] for name in plan.run.variants}
+    for cell in plan.cells:
+        asked[cell.variant] += planned_requests(plan, cell)
+    is_chat = spec.choice_prompt == "chat"
+    return {name: token_report(part, tokenizer, is_chat=is_chat) for name, part in asked.items()}

@@ -30,9 +30,6 @@ Calls = Mapping[str, Usage]
 """What calls were charged for, by their keys in the ledger."""
 
 
-# Verdicts
-
-
 def verdict_record(
     verdict: Verdict, keys: tuple[str, ...] = (), replies: Sequence[Response] = ()
 ) -> VerdictRecord:
@@ -69,14 +66,12 @@ def with_earlier_verdicts(
     judged = []
     for record in records:
         old = known.get((record.sample.id, record.variant, record.decoding))
-        if old is None or _answered(record) != _answered(old):
+        if old is None or record.answer != old.answer:
+            return None
+        if [(s.key, s.reason) for s in record.steps] != [(s.key, s.reason) for s in old.steps]:
             return None
         judged.append(replace(record, verdicts=old.verdicts))
     return judged
-
-
-def _answered(record: SampleRecord) -> tuple[object, ...]:
-    return record.answer, [(step.key, step.reason) for step in record.steps]
 
 
 def samples_of(records: Sequence[SampleRecord]) -> tuple[Sample, ...]:
@@ -87,9 +82,6 @@ def samples_of(records: Sequence[SampleRecord]) -> tuple[Sample, ...]:
 def step_keys(records: Sequence[SampleRecord]) -> list[str]:
     """The ledger keys of every step of some records."""
     return [step.key for record in records for step in record.steps]
-
-
-# What is missing
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -114,41 +106,25 @@ def missing_summary(records: Sequence[SampleRecord]) -> tuple[MissingCount, ...]
     """What is missing of some records, in order, with the commonest errors behind it."""
     notes: dict[MissingItem, Counter[str]] = {}
     for item, note in _missing(records):
-        notes.setdefault(item, Counter())[_line(note)] += 1
-    return tuple(
-        MissingCount(
-            item.judge,
-            item.is_reply,
-            item.reason,
-            counted.total(),
-            _commonest(counted) if item.reason in FAILED_CALLS else (),
-        )
-        for item, counted in sorted(notes.items())
-    )
+        line = " ".join(without_controls(note).split())
+        is_long = len(line) > LONGEST_ERROR
+        notes.setdefault(item, Counter())[f"{line[:LONGEST_ERROR]}..." if is_long else line] += 1
+    found = []
+    for item, counted in sorted(notes.items()):
+        ordered = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_ERRORS]
+        errors = tuple(ErrorCount(note, count) for note, count in ordered if note)
+        known = errors if item.reason in FAILED_CALLS else ()
+        found.append(MissingCount(item.judge, item.is_reply, item.reason, counted.total(), known))
+    return tuple(found)
 
 
 def _missing(records: Sequence[SampleRecord]) -> Iterator[tuple[MissingItem, str]]:
     for record in records:
-        lacking = [
-            (name, verdict, verdict.reason)
-            for name, verdict in record.verdicts.items()
-            if verdict.reason is not None
-        ]
+        lacking = [(name, v, v.reason) for name, v in record.verdicts.items() if v.reason]
         if record.answer is None:
             yield from ((MissingItem("", False, why), v.note) for _, v, why in lacking[:1])
-            continue
-        for name, verdict, why in lacking:
-            yield MissingItem(name, bool(verdict.keys), why), verdict.note
-
-
-def _line(note: str) -> str:
-    line = " ".join(without_controls(note).split())
-    return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}..."
-
-
-def _commonest(notes: Counter[str]) -> tuple[ErrorCount, ...]:
-    ordered = sorted(notes.items(), key=lambda pair: (-pair[1], pair[0]))
-    return tuple(ErrorCount(note, count) for note, count in ordered[:MOST_ERRORS] if note)
+        else:
+            yield from ((MissingItem(n, bool(v.keys), why), v.note) for n, v, why in lacking)
 
 
 def count_truncated(records: Sequence[SampleRecord]) -> int:
@@ -164,14 +140,10 @@ def retried(records: Sequence[SampleRecord]) -> int:
     return sum(part.reason is not None and part.reason not in NO_REPLY for part in others)
 
 
-# What calls cost
-
-
 def with_costs(file: RunFile, records: Sequence[SampleRecord]) -> RunFile:
     """A run's file with the costs of its records, and with what is missing of them."""
-    costs = run_costs(records, file.judges)
-    summary = missing_summary(records)
-    return replace(file, costs=costs, redrawn=retried(records), missing=summary)
+    costs, missing = run_costs(records, file.judges), missing_summary(records)
+    return replace(file, costs=costs, redrawn=retried(records), missing=missing)
 
 
 def run_costs(records: Sequence[SampleRecord], judges: Sequence[JudgeEntry]) -> Costs:
@@ -216,7 +188,12 @@ def cost_of(calls: Calls) -> Cost:
     prompts = [usage.prompt_tokens for usage in used]
     completions = [usage.completion_tokens for usage in used]
     costs = [usage.cost_usd for usage in used]
-    known = Usage(_known_sum(prompts), _known_sum(completions), _known_cost(costs))
+    known = Usage(
+        sum(filter(None, prompts)) if any(n is not None for n in prompts) else None,
+        sum(filter(None, completions)) if any(n is not None for n in completions) else None,
+        # The sum of floats is the same in any order.
+        fsum(filter(None, costs)) if any(cost is not None for cost in costs) else None,
+    )
     unanswered = sum(usage.unanswered or 0 for usage in used)
     return Cost(
         calls=len(used),
@@ -226,13 +203,3 @@ def cost_of(calls: Calls) -> Cost:
         told=known,
         unanswered=unanswered,
     )
-
-
-def _known_sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def _known_cost(costs: Sequence[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return fsum(known) if known else None  # fsum: the same in any order

@@ -15,28 +15,31 @@ from harness.core import Model, Response, Run
 from harness.errors import SpecError, StoreError
 from harness.implicitness.bins import with_options
 from harness.models.client.cached import CachedClient
-from harness.parts import digest
-from harness.pipeline.answer_modes import AnswerMode, with_mode
-from harness.pipeline.judge_setup import (
-    JudgeModelOptions,
-    JudgeSetup,
-    JudgeSource,
-    check_judges,
-    judge_name,
-    set_up_judges,
-    stored_setup,
-)
-from harness.pipeline.model_setup import TaskContext, build_model, resolved
+from harness.parts import Mode, digest
 from harness.pipeline.plan import (
+    AnswerMode,
     Plan,
     check_templates,
     chosen_variants,
     decodings,
     subsample,
     variant_digest,
+    with_mode,
 )
 from harness.pipeline.records import samples_of, step_keys
-from harness.specs.models import Backend
+from harness.pipeline.setup import (
+    JudgeModelOptions,
+    JudgeSetup,
+    JudgeSource,
+    TaskContext,
+    build_model,
+    check_judges,
+    judge_name,
+    resolved,
+    set_up_judges,
+    stored_setup,
+)
+from harness.specs.models import Backend, LocalSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry, ModelEntry, RunFile, RunFolder, SampleRecord
@@ -182,7 +185,6 @@ def run_of(
 
 
 def _check_model(workspace: Workspace, options: RunOptions) -> None:
-    """Refuse a model without a sound YAML, or an object whose name does not suit a folder."""
     if isinstance(options.model, str):
         workspace.registry.load("configs/models", options.model, options.backend)
     elif not _NAME.fullmatch(options.model.name):
@@ -222,3 +224,32 @@ def stored_responses(
             "into its YAML"
         )
     return responses
+
+
+def resolve_choices(workspace: Workspace, options: RunOptions) -> tuple[Plan, LocalSpec]:
+    """What a run of a local model would ask by log-probability, and the model's spec.
+
+    No weights are opened, and no back end need be installed; judges are not read.
+    """
+    registry, name, model = workspace.registry, options.task, options.model
+    spec = registry.load("configs/models", model) if isinstance(model, str) else None
+    if not isinstance(spec, LocalSpec):
+        kind = spec.__struct_config__.tag if spec else "object"
+        raise SpecError(
+            f"model {model} is of kind {kind}: its tokenizer is not at hand; "
+            "name a model of kind transformers or vllm (`harness list models`), for a server one "
+            "with the checkpoint it serves"
+        )
+    task = registry.load("tasks", name)
+    if not task.has_choices:
+        tasks = {other: registry.load("tasks", other) for other in registry.names("tasks")}
+        able = [other for other, spec_of in tasks.items() if spec_of.has_choices]
+        raise SpecError(f"task {name} has no choices; tasks that have: {', '.join(able) or 'none'}")
+    task = with_mode(task, frozenset({Mode.CHOOSE}), None, model="any")
+    variants = chosen_variants(task, options.variants, name=name)
+    samples, data = workspace.samples(task.data)
+    chosen = subsample(samples, options.limit, seed=options.seed)
+    run = run_of(options, task, variants, identity="any", data=data, prompts="any")
+    plan = Plan(run, task, chosen, registry.prompts, identity="any")
+    check_templates(plan)
+    return plan, spec

@@ -7,13 +7,12 @@ Verdicts by different snapshots of a model never share a row.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import compress
+from itertools import compress, product
 
 from harness.core import Score
 from harness.judges import gold
 from harness.parts import Reason, digest
-from harness.pipeline import choice_scores, class_scores, detection_scores
+from harness.pipeline import choice_scores
 from harness.pipeline.records import answer_calls, cost_of, judge_calls, merged
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
 from harness.stats.estimate import mean_interval
@@ -21,6 +20,7 @@ from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, Ve
 from harness.storage.signature import JudgeRecipe, Signature
 
 ALL = "all"
+OF_CHOICE = (gold.PLACE, *gold.LABELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,9 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
 def block_scores(block: ScoreBlock, judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
     """Every score of one judge in one block: its metric, and each detail its verdicts have."""
     for metric in (judge.metric, *block.details):
-        values = [_value(part.verdict, judge, metric) for part in block.readings]
+        verdicts = [part.verdict for part in block.readings]
+        is_own = metric == judge.metric
+        values = [v.value if is_own else v.detail.get(metric) for v in verdicts]
         yield _mean(block, judge, metric=metric, values=values, seed=seed)
     if not block.has_choices:
         return
@@ -106,30 +108,29 @@ def block_scores(block: ScoreBlock, judge: JudgeEntry, *, seed: int) -> Iterator
     if block.implicitness is not None and block.group == ALL:
         yield from _detected(block, judge, block.implicitness, seed=seed)
     if block.classes is not None and block.group == ALL:
-        found = class_scores.numbers(block.pairs, block.classes, everything=ALL, seed=str(seed))
+        found = choice_scores.class_numbers(
+            block.pairs, block.classes, everything=ALL, seed=str(seed)
+        )
         yield from (_numbered(block, judge, group, number) for group, number in found)
 
 
 def _detected(
     block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
 ) -> Iterator[Score]:
-    """Hits, false alarms and what goes with them, of all readings and of each bin."""
-    answers = detection_scores.answered(block.pairs, spec)
-    for part in detection_scores.parts(answers, spec, everything=ALL):
-        for metric in detection_scores.RATES:
-            places = detection_scores.kind(
-                part, answers, is_positive=metric == detection_scores.HITS
-            )
-            if detection_scores.is_enough(part, places, answers, spec.least):
+    answers = choice_scores.answered(block.pairs, spec)
+    for part in choice_scores.parts(answers, spec, everything=ALL):
+        for metric in choice_scores.RATES:
+            places = choice_scores.kind(part, answers, is_positive=metric == choice_scores.HITS)
+            if choice_scores.is_enough(part, places, answers, spec.least):
                 values = [answers[at].flagged for at in places]
                 some = _some(block, part.group, places)
                 yield _mean(some, judge, metric=metric, values=values, seed=seed)
-        for found in detection_scores.numbers(part, answers, spec, seed=str(seed)):
+        for found in choice_scores.detection_numbers(part, answers, spec, seed=str(seed)):
             yield _numbered(block, judge, part.group, found)
 
 
 def _numbered(
-    block: ScoreBlock, judge: JudgeEntry, group: str, found: detection_scores.Number
+    block: ScoreBlock, judge: JudgeEntry, group: str, found: choice_scores.Number
 ) -> Score:
     inside = set(found.counted)
     score = _whole(
@@ -190,38 +191,24 @@ def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[Score
         name: members for name, members in averages(task).items() if set(members) <= set(found)
     }
     for variant in (*found, *whole):
-        members = whole.get(variant, (variant,))
-        chosen = [reading for reading in readings if reading.row.variant in members]
-        for block in _of_variant(variant, chosen):
-            known = tuple(sorted(filter(partial(_is_known, block), details)))
-            yield replace(
-                block,
-                details=known,
+        members = [r for r in readings if r.row.variant in whole.get(variant, (variant,))]
+        labels = list(dict.fromkeys(reading.row.decoding for reading in members))
+        sets = {label: [r for r in members if r.row.decoding == label] for label in labels}
+        sets |= {headline_label(labels): members} if len(labels) > 1 else {}
+        groups = sorted({reading.row.sample.group for reading in members} - {ALL})
+        for (label, chosen), group in product(sets.items(), (ALL, *groups)):
+            part = [r for r in chosen if group in (ALL, r.row.sample.group)]
+            # What is said of a kind of choice that none of the samples has, has no meaning.
+            given = {name for reading in part for name in reading.verdict.detail}
+            foreign = {name for name in details - given if name.startswith(OF_CHOICE)}
+            yield ScoreBlock(
+                *(variant, label, group, tuple(part)),
+                details=tuple(sorted(details - foreign)),
                 has_choices=task.has_choices,
                 is_average=variant in whole,
                 implicitness=task.implicitness,
                 classes=task.classes,
             )
-
-
-def _is_known(block: ScoreBlock, metric: str) -> bool:
-    """Whether a metric has a meaning in a block: what is said of a kind of choice that none of
-    its samples has does not.
-    """
-    is_of_choice = metric.startswith((gold.PLACE, *gold.LABELLED))
-    return not is_of_choice or any(metric in part.verdict.detail for part in block.readings)
-
-
-def _of_variant(variant: str, members: Sequence[JudgedResponse]) -> Iterator[ScoreBlock]:
-    labels = list(dict.fromkeys(reading.row.decoding for reading in members))
-    groups = sorted({reading.row.sample.group for reading in members} - {ALL})
-    sets = [(label, [r for r in members if r.row.decoding == label]) for label in labels]
-    sets += [(headline_label(labels), list(members))] if len(labels) > 1 else []
-    for label, chosen in sets:
-        yield ScoreBlock(variant, label, ALL, tuple(chosen))
-        for group in groups:
-            part = tuple(reading for reading in chosen if reading.row.sample.group == group)
-            yield ScoreBlock(variant, label, group, part)
 
 
 def _mean(
@@ -243,9 +230,9 @@ def _whole(
     value: float | None,
     counted: Sequence[bool],
 ) -> Score:
-    """A value of all counted readings together, without an interval."""
     inside = list(compress(block.readings, counted))
     outside = compress(block.readings, (not one for one in counted))
+    lost = Counter(part.verdict.reason or Reason.UNSUPPORTED for part in outside)
     return Score(
         judge=judge.name,
         variant=block.variant,
@@ -257,13 +244,8 @@ def _whole(
         high=None,
         n=len(inside),
         clusters=len({part.row.sample.cluster for part in inside}),
-        missing=_missing([part.verdict for part in outside]),
+        missing={reason: lost[reason] for reason in Reason},
     )
-
-
-def _missing(verdicts: Sequence[VerdictRecord]) -> dict[Reason, int]:
-    lost = Counter(verdict.reason or Reason.UNSUPPORTED for verdict in verdicts)
-    return {reason: lost[reason] for reason in Reason}
 
 
 def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:
@@ -285,10 +267,6 @@ def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:
     return cost_of({**answers, **replies}).cost_usd
 
 
-def _value(verdict: VerdictRecord, judge: JudgeEntry, metric: str) -> float | None:
-    return verdict.value if metric == judge.metric else verdict.detail.get(metric)
-
-
 def by_snapshot(
     rows: Sequence[SampleRecord], judge: JudgeEntry
 ) -> Iterator[tuple[tuple[str, str], list[JudgedResponse]]]:
@@ -296,19 +274,13 @@ def by_snapshot(
     readings = [JudgedResponse(r, r.verdicts[judge.name]) for r in rows if judge.name in r.verdicts]
     known = sorted({part.snapshots for part in readings if part.verdict.value is not None})
     if len(known) < 2:
-        yield known[0] if known else _silent_snapshots(readings), readings
+        # Without a value: the snapshots behind all readings, where there is one of each kind.
+        tested, asked = ({part.snapshots[n] for part in readings} - {""} for n in range(2))
+        silent = (min(tested) if len(tested) == 1 else "", min(asked) if len(asked) == 1 else "")
+        yield known[0] if known else silent, readings
         return
     for snapshots in known:
         yield snapshots, [_only(reading, snapshots) for reading in readings]
-
-
-def _silent_snapshots(readings: Sequence[JudgedResponse]) -> tuple[str, str]:
-    """The snapshots behind readings of which none has a value, where there is one of each kind."""
-    tested, asked = ({part.snapshots[place] for part in readings} - {""} for place in range(2))
-    return (
-        min(tested) if len(tested) == 1 else "",
-        min(asked) if len(asked) == 1 else "",
-    )
 
 
 def _only(reading: JudgedResponse, snapshots: tuple[str, str]) -> JudgedResponse:

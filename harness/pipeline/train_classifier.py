@@ -6,7 +6,7 @@ and card. Nothing here evaluates: the run does, on other texts.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +26,7 @@ from harness.models.local.trained import (
     fingerprints,
     write_trained,
 )
-from harness.pipeline.model_setup import recipe, trained_folder, vectors_folder
+from harness.pipeline.setup import VECTORS, recipe, trained_folder
 from harness.specs.models import ClassifierSpec, SklearnSpec
 from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
@@ -93,11 +93,47 @@ def train(
     folder = options.out or trained_folder(
         workspace.results, spec, name=options.model, task=options.task
     )
-    match spec:
-        case SklearnSpec():
-            return _fit(workspace, options, spec, lesson, (folder, progress))
-        case ClassifierSpec():
-            return _tune(options, spec, lesson, (folder, progress))
+    return _train(workspace, options, spec, lesson, folder, progress)
+
+
+def _train(
+    workspace: Workspace,
+    options: TrainOptions,
+    spec: SklearnSpec | ClassifierSpec,
+    lesson: TrainingTexts,
+    folder: Path,
+    progress: TrainingProgress,
+) -> TrainedClassifier:
+    seed, packages, base = options.seed, ("scikit-learn", "numpy"), {}
+    if isinstance(spec, SklearnSpec):
+        registry = workspace.registry
+        encoder = registry.encoder(spec.encoder)
+        encoded = CachedEncoder(encoder, registry.cache / VECTORS, progress).encode(lesson.texts)
+        files = [save_head(fit(encoded, lesson.places, spec, seed=seed), folder)]
+        words = recipe(spec, encoder)
+    else:
+        from harness.models.local.sequence_classifier import LabelledTexts, tune
+
+        examples = LabelledTexts(lesson.texts, lesson.places, lesson.labels)
+        tuned = tune(examples, spec, folder, seed=seed, progress=progress)
+        files, words, base = [*tuned.files], recipe(spec), {"base": tuned.base}
+        packages = ("transformers", "torch")
+    card = ClassifierCard(
+        model=options.model,
+        kind=str(spec.__struct_config__.tag),
+        task=options.task,
+        labels=lesson.labels,
+        recipe=words,
+        seed=seed,
+        data=lesson.data.label,
+        files=lesson.data.files,
+        text=lesson.column,
+        rows=lesson.rows,
+        made=lesson.made,
+        checksums={},  # of files that are not written yet
+        versions={name: version(name) for name in packages} | base,
+    )
+    return write_trained(folder, card, fingerprints(lesson.texts), files)
 
 
 def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> TrainingTexts:
@@ -109,9 +145,21 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
         )
     if task.data.map is None:
         raise SpecError(f"task {options.task} reads no table of labelled texts to train on")
-    table = workspace.registry.load("configs/tables", task.data.map)
-    samples, data = workspace.training(task.data, _whole(table, options.augment))
-    kept = _chosen(samples, table, options.augment)
+    table, augment = workspace.registry.load("configs/tables", task.data.map), options.augment
+    rule = table.originals
+    if augment and (rule is None or rule.column not in table.keep.values()):
+        raise SpecError(
+            "--augment: the column map does not say which rows were made of others; give it "
+            "`originals`, and name that column in `keep`"
+        )
+    # The originals of made rows, which only scores need, are not found.
+    changed = rule and structs.replace(rule, with_made=bool(augment), likeness=None)
+    samples, data = workspace.training(task.data, structs.replace(table, originals=changed))
+    known = sorted({str(_method(one, table)) for one in samples if MADE in one.flags})
+    if unknown := [name for name in augment if name not in (EVERY, *known)]:
+        raise SpecError(f"--augment: no method {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+    is_all = EVERY in augment
+    kept = [s for s in samples if MADE not in s.flags or is_all or _method(s, table) in augment]
     labels = tuple(task.data.choices)
     names = [sample.references[LABEL][0] for sample in kept]
     made = Counter(_method(sample, table) for sample in kept if MADE in sample.flags)
@@ -126,86 +174,8 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
     )
 
 
-def _whole(table: TableSpec, augment: Sequence[str]) -> TableSpec:
-    """The map with or without made rows; their originals, which only scores need, are not found."""
-    rule = table.originals
-    if augment and (rule is None or rule.column not in table.keep.values()):
-        raise SpecError(
-            "--augment: the column map does not say which rows were made of others; give it "
-            "`originals`, and name that column in `keep`"
-        )
-    changed = rule and structs.replace(rule, with_made=bool(augment), likeness=None)
-    return structs.replace(table, originals=changed)
-
-
-def _chosen(samples: Sequence[Sample], table: TableSpec, augment: Sequence[str]) -> list[Sample]:
-    """The originals and the rows made by the methods of these names."""
-    known = sorted({str(_method(one, table)) for one in samples if MADE in one.flags})
-    if unknown := [name for name in augment if name not in (EVERY, *known)]:
-        raise SpecError(f"--augment: no method {unknown[0]!r}{did_you_mean(unknown[0], known)}")
-    is_all = EVERY in augment
-    return [
-        one for one in samples if MADE not in one.flags or is_all or _method(one, table) in augment
-    ]
-
-
 def _method(sample: Sample, table: TableSpec) -> str | None:
     """How a row was made; None where the table does not say."""
     rule = table.originals
     names = [name for name, column in table.keep.items() if rule and column == rule.column]
     return sample.references.get(names[0], (None,))[0] if names else None
-
-
-def _fit(
-    workspace: Workspace,
-    options: TrainOptions,
-    spec: SklearnSpec,
-    lesson: TrainingTexts,
-    where: tuple[Path, TrainingProgress],
-) -> TrainedClassifier:
-    folder, progress = where
-    encoder = workspace.registry.encoder(spec.encoder)
-    rows = CachedEncoder(encoder, vectors_folder(workspace), progress).encode(lesson.texts)
-    head = fit(rows, lesson.places, spec, seed=options.seed)
-    weights = save_head(head, folder)
-    packages = {name: version(name) for name in ("scikit-learn", "numpy")}
-    card = _card(options, "sklearn", words=recipe(spec, encoder), lesson=lesson, versions=packages)
-    return write_trained(folder, card, fingerprints(lesson.texts), [weights])
-
-
-def _tune(
-    options: TrainOptions,
-    spec: ClassifierSpec,
-    lesson: TrainingTexts,
-    where: tuple[Path, TrainingProgress],
-) -> TrainedClassifier:
-    from harness.models.local.sequence_classifier import LabelledTexts, tune
-
-    folder, progress = where
-    examples = LabelledTexts(lesson.texts, lesson.places, lesson.labels)
-    tuned = tune(examples, spec, folder, seed=options.seed, progress=progress)
-    packages = {name: version(name) for name in ("transformers", "torch")}
-    packages |= {"base": tuned.base}
-    card = _card(options, "classifier", words=recipe(spec), lesson=lesson, versions=packages)
-    return write_trained(folder, card, fingerprints(lesson.texts), tuned.files)
-
-
-def _card(
-    options: TrainOptions, kind: str, *, words: str, lesson: TrainingTexts, versions: dict[str, str]
-) -> ClassifierCard:
-    """The card without the checksums of what is not written yet."""
-    return ClassifierCard(
-        model=options.model,
-        kind=kind,
-        task=options.task,
-        labels=lesson.labels,
-        recipe=words,
-        seed=options.seed,
-        data=lesson.data.label,
-        files=lesson.data.files,
-        text=lesson.column,
-        rows=lesson.rows,
-        made=lesson.made,
-        checksums={},
-        versions=versions,
-    )

@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from harness.core import Case, Judge, Request, Response
 from harness.parts import Failure, Message, Reason
-from harness.pipeline.answer_modes import decoding_label
-from harness.pipeline.plan import PlannedResponse, options
+from harness.pipeline.plan import PlannedResponse, decoding_label, options
 from harness.specs.tasks import StepSpec, TaskSpec
 from harness.storage.runs import SampleRecord, StepRecord
 from harness.text.parsers import POSTPROCESSORS
@@ -85,29 +84,24 @@ def _with_steps(
 ) -> SampleRecord:
     responses = {response.key: response for _, _, response in steps}
     served = {response.served for response in responses.values() if response.served}
-    record = replace(
-        record,
-        steps=tuple(_step_record(*step) for step in steps),
-        served="+".join(sorted(served)) or None,
-    )
+    records = [
+        StepRecord(
+            step=step,
+            key=response.key,
+            messages=messages,
+            text=response.texts[0] if response.texts else None,
+            reason=response.failure.reason if response.failure else None,
+            note=response.failure.message if response.failure else "",
+            stop=response.stop,
+            choice_scores=response.choice_scores or (),
+            usage=response.usage,
+            detail=dict(sorted(response.detail.items())),
+        )
+        for step, messages, response in steps
+    ]
+    record = replace(record, steps=tuple(records), served="+".join(sorted(served)) or None)
     case = case_of(record, task, responses=responses)
     return replace(record, answer=_answer(case) if case else None)
-
-
-def _step_record(step: str, messages: tuple[Message, ...], response: Response) -> StepRecord:
-    failure = response.failure
-    return StepRecord(
-        step=step,
-        key=response.key,
-        messages=messages,
-        text=response.texts[0] if response.texts else None,
-        reason=failure.reason if failure else None,
-        note=failure.message if failure else "",
-        stop=response.stop,
-        choice_scores=response.choice_scores or (),
-        usage=response.usage,
-        detail=dict(sorted(response.detail.items())),
-    )
 
 
 def _response(step: StepRecord) -> Response:

@@ -9,7 +9,7 @@ from support.paired_runs import NEAR, sample, stored, words_task
 from harness.analysis.compare import KEEPING, OTHERS, FlipRate, flip_rows
 from harness.core import Sample
 from harness.errors import StoreError
-from harness.pipeline.perturb import BY, FROM, KEEPS
+from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.storage.cells import records_csv
 from harness.storage.runs import JudgeEntry, StoredRun
 

@@ -10,8 +10,7 @@ from support.choice_cases import task, variants
 
 from harness.errors import SpecError
 from harness.parts import Mode
-from harness.pipeline.answer_modes import AnswerMode, decoding_label, with_mode
-from harness.pipeline.plan import SCORING, decodings
+from harness.pipeline.plan import SCORING, AnswerMode, decoding_label, decodings, with_mode
 from harness.specs.tasks import DecodingSpec, TaskSpec
 
 CHOOSE, TOKEN, WRITE, EMBED = Mode.CHOOSE, Mode.CHOOSE_TOKEN, Mode.GENERATE, Mode.EMBED

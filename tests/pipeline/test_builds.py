@@ -9,7 +9,7 @@ from support.sketches import Talker
 from harness.core import Request, Response, Sample
 from harness.errors import SpecError
 from harness.parts import Reason
-from harness.pipeline.build import Built, build, line
+from harness.pipeline.transforms import Built, build, draft_line
 from harness.registry import Registry, shipped_home
 from harness.specs.transforms import BuildSpec
 from harness.text.parsers import closing_yes_no
@@ -59,7 +59,7 @@ def test_each_link_of_a_chain_is_made_from_what_it_may_see(tmp_path: Path, step:
 def test_a_chain_becomes_references_with_their_provenance(tmp_path: Path) -> None:
     built, _ = made(tmp_path, "chains", STORY)
 
-    (said,) = [line(draft) for draft in built.finished]
+    (said,) = [draft_line(draft) for draft in built.finished]
     assert said["references"]["turn2_true"] == ("(turn2_true)",)
     assert said["references"]["true_intention"] == ("<true>",)
     assert said["provenance"]["turn1_true"].template.startswith("build/turn1_true@")

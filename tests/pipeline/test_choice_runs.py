@@ -12,9 +12,16 @@ from support.sketches import Talker, reply
 from harness.core import Case, Request, Response, Sample
 from harness.errors import DataError, SpecError
 from harness.parts import Decoding, Mode, Reason
-from harness.pipeline.answer_modes import AnswerMode, with_mode
 from harness.pipeline.execute import answer, ask
-from harness.pipeline.plan import Plan, check_templates, request, template_values, variant_digest
+from harness.pipeline.plan import (
+    AnswerMode,
+    Plan,
+    check_templates,
+    request,
+    template_values,
+    variant_digest,
+    with_mode,
+)
 from harness.pipeline.records import step_keys
 from harness.pipeline.walk import cases_of, rebuild
 from harness.specs.tasks import ChoiceSpec, TaskSpec

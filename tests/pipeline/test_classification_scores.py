@@ -6,9 +6,7 @@ import pytest
 
 from harness.core import Sample
 from harness.parts import Reason
-from harness.pipeline.choice_scores import Read
-from harness.pipeline.class_scores import numbers
-from harness.pipeline.detection_scores import Number
+from harness.pipeline.choice_scores import Number, Read, class_numbers
 from harness.specs.tasks import ClassesSpec
 from harness.storage.runs import SampleRecord, VerdictRecord
 
@@ -29,7 +27,7 @@ def read(gold: str, chosen: str | None, *properties: str) -> Read:
 
 
 def told(readings: Sequence[Read], spec: ClassesSpec = SPEC) -> dict[tuple[str, str], Number]:
-    found = numbers(readings, spec, everything="all", seed="0")
+    found = class_numbers(readings, spec, everything="all", seed="0")
     return {(group, number.metric): number for group, number in found}
 
 

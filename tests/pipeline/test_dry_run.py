@@ -14,7 +14,7 @@ from support.toy import DECODINGS, PRICES, SAMPLES, Toy
 from harness.cli import main
 from harness.models.client.cached import CallPolicy
 from harness.parts import Message
-from harness.pipeline.dry_run import CallSummary, dry_runs
+from harness.pipeline.preview import CallSummary, dry_runs
 from harness.pipeline.resolve import RunOptions, resolve
 
 EACH = SAMPLES * DECODINGS
@@ -49,7 +49,7 @@ def planned(
 ) -> list[CallSummary]:
     space = replace(toy.space(), terms=terms or CallPolicy())
     ready = resolve(space, RunOptions("toy", model, judges=judges))
-    return dry_runs(space, [ready])[0]
+    return dry_runs([ready])[0]
 
 
 def test_every_step_of_every_variant_is_counted(toy: Toy) -> None:

@@ -14,7 +14,7 @@ from harness.errors import SpecError
 from harness.models.client.cached import CachedClient
 from harness.models.scripted import ScriptedModel
 from harness.parts import Failure, Reason
-from harness.pipeline.perturb import (
+from harness.pipeline.transforms import (
     BY,
     FROM,
     KEEPS,
@@ -22,9 +22,9 @@ from harness.pipeline.perturb import (
     PerturbationPlan,
     Writer,
     field_of,
-    line,
     perturbed,
     perturbed_task,
+    sample_line,
 )
 from harness.registry import Registry, shipped_home
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
@@ -165,7 +165,9 @@ def test_a_field_that_no_sample_has_is_refused() -> None:
 
 
 def test_a_line_leaves_out_blank_references() -> None:
-    assert line(Sample("s", {}, {"a": ("", "x"), "b": (" ",)}))["references"] == {"a": ("x",)}
+    assert sample_line(Sample("s", {}, {"a": ("", "x"), "b": (" ",)}))["references"] == {
+        "a": ("x",)
+    }
 
 
 def writer(folder: Path, reply: str | Reason) -> Writer:

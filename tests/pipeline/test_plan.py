@@ -16,6 +16,7 @@ from harness.pipeline.plan import (
     Plan,
     PlannedResponse,
     check_templates,
+    decoding_label,
     request,
     subsample,
     template_values,
@@ -161,7 +162,10 @@ def test_cells_stand_in_the_order_of_variant_decoding_and_sample(tmp_path: Path)
     plan = warm(tmp_path, "tea", "rain")
     both = replace(plan, run=replace(plan.run, variants=("plain", "think")))
 
-    places = [(cell.variant, both.label(cell), cell.sample.id) for cell in both.cells]
+    places = [
+        (cell.variant, decoding_label(both.task, cell.decoding), cell.sample.id)
+        for cell in both.cells
+    ]
 
     labels = [("plain", "T0.3"), ("plain", "T0.5"), ("think", "T0.3"), ("think", "T0.5")]
     assert places == [(*label, sample) for label in labels for sample in ("s1", "s2")]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from harness.pipeline import execute
 from harness.pipeline.execute import RereadResult, RunResult
-from harness.pipeline.judge_setup import JudgeSource
 from harness.pipeline.resolve import RunOptions, resolve, resolve_reread, resolve_stored
+from harness.pipeline.setup import JudgeSource
 from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
 

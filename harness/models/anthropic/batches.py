@@ -12,22 +12,22 @@ from typing import Any
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.anthropic.model import AnthropicModel, message_arguments
-from harness.models.anthropic.replies import is_filtered, read_reply
+from harness.models.anthropic.model import (
+    AnthropicModel,
+    is_filtered,
+    message_arguments,
+    read_reply,
+)
 from harness.models.client.batch_api import (
-    BatchEntry,
     BatchExpired,
-    BatchLimits,
     BatchRecord,
     BatchServer,
     BatchStatus,
-    entry_names,
-    merge_results,
     name_stem,
     read_lines,
 )
+from harness.models.client.hosted import json_body
 from harness.models.client.retry import PermanentError
-from harness.models.client.transport import json_body
 from harness.parts import UNCHARGED, Mode, Reason
 
 BEFORE_S, AFTER_S = 600.0, 3600.0
@@ -77,7 +77,7 @@ class AnthropicBatches(BatchServer):
     """
 
     kind = "anthropic"
-    limits = BatchLimits(entries=100_000, bytes=256_000_000)
+    most_entries, most_bytes = 100_000, 256_000_000
     endpoints: Mapping[Mode, str] = {Mode.GENERATE: "/v1/messages"}
 
     def __init__(self, model: AnthropicModel) -> None:
@@ -89,17 +89,17 @@ class AnthropicBatches(BatchServer):
     def _batches(self) -> Any:  # noqa: ANN401 - a part of the client
         return self._client.messages.batches.with_raw_response
 
-    def entries(self, request: Request) -> tuple[BatchEntry, ...]:
+    def entries(self, request: Request) -> tuple[bytes, ...]:
         """One entry for each reply that is wanted."""
         params = json_body(message_arguments(request, self._spec))
         return tuple(
-            BatchEntry(name, json.dumps({"custom_id": name, "params": params}).encode())
-            for name in entry_names(request)
+            json.dumps({"custom_id": name, "params": params}).encode()
+            for name in self._names(request)
         )
 
-    def _create(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
+    def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
         """Submit all entries in one call, which takes no name of ours."""
-        requests = [json.loads(entry.line) for entry in entries]
+        requests = [json.loads(entry) for entry in entries]
         return self._read(partial(self._batches.create, requests=requests), _Batch).id
 
     def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
@@ -137,15 +137,7 @@ class AnthropicBatches(BatchServer):
             total=counts.done + counts.processing,
         )
 
-    def results(
-        self, status: BatchStatus, requests: Sequence[Request], *, record: BatchRecord
-    ) -> Iterator[Response]:
-        """The response to each request; several replies are merged once all are there."""
-        lines = ((line.custom_id, partial(self._response, line)) for line in self._lines(status.id))
-        yield from merge_results(lines, requests, names=entry_names, record=record)
-
     def _may_be(self, batch: _Batch, record: BatchRecord) -> bool:
-        """Whether size, time and results (if any) of a batch fit a record."""
         counts = batch.request_counts
         has_size = counts.done + counts.processing == record.entries
         if not has_size or not -BEFORE_S <= _age_s(batch, record) <= AFTER_S:
@@ -155,16 +147,17 @@ class AnthropicBatches(BatchServer):
         ours = {name_stem(key) for key in record.keys}
         return any(name_stem(line.custom_id) in ours for line in self._lines(batch.id))
 
-    def _lines(self, name: str) -> Iterator[_Line]:
+    def _lines(self, name: str, files: Sequence[str] = ()) -> Iterator[_Line]:
         content = self._content(partial(self._batches.results, name))
         return read_lines(content, _Line, where=f"batch {name}")
 
     def _response(self, line: _Line, request: Request) -> Response:
-        """The response in one result."""
         result = line.result
         if result.type == "succeeded":
             return read_reply(json.dumps(result.message).encode(), request, self._server)
-        words = _message(result.error)
+        inner = result.error.get("error") if isinstance(result.error, dict) else None
+        words = inner.get("message") if isinstance(inner, dict) else None
+        words = f": {words}" if words else ""
         reason = Reason.FILTERED if is_filtered(words) else Reason.FAILED
         message = self._server.quote(f"in a batch: {result.type}{words}")
         raise PermanentError(reason, message, usage=UNCHARGED)
@@ -173,10 +166,3 @@ class AnthropicBatches(BatchServer):
 def _age_s(batch: _Batch, record: BatchRecord) -> float:
     """By how many seconds a batch is younger than our record of it."""
     return batch.created_at.timestamp() - record.created
-
-
-def _message(error: object) -> str:
-    """The words of an error in place of a message, after a colon."""
-    inner = error.get("error") if isinstance(error, dict) else None
-    words = inner.get("message") if isinstance(inner, dict) else None
-    return f": {words}" if words else ""

@@ -1,70 +1,45 @@
 """Requests to Responses through Anthropic's API, with the official client.
 
-Exceptions of the client library are translated in one function; `replies` reads the replies.
+First what is pure: requests to bodies, bodies of replies and errors to what they mean. What cannot
+be read raises RetryableError where another attempt may help, else PermanentError.
 """
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.anthropic.replies import FORM, is_filtered, read_reply
-from harness.models.client.endpoint import Endpoint
-from harness.models.client.hosted import HostedModel
-from harness.models.client.replies import RepliesByKey, collect_n
-from harness.models.client.retry import Call, PartialReply, PermanentError
-from harness.models.client.transport import ClientLibrary, connection_error, passing_error, post
-from harness.parts import UNCHARGED, Mode, Reason, digest
+from harness.models.client.hosted import (
+    ClientLibrary,
+    Endpoint,
+    HostedModel,
+    passing_error,
+    post,
+)
+from harness.models.client.replies import (
+    RepliesByKey,
+    collect_n,
+    no_answer,
+    read_as,
+    read_object,
+    read_served,
+    read_usage,
+    truncated,
+)
+from harness.models.client.retry import Call, PartialReply, PermanentError, attach_usage
+from harness.parts import UNCHARGED, Mode, Reason, Usage, digest
 from harness.specs.models import AnthropicSpec
+from harness.text.cleanup import repair_surrogates
 
 if TYPE_CHECKING:
     import anthropic
 
-LIBRARY = ClientLibrary("anthropic", "Anthropic")
+
 RATE_LIMITS = frozenset({429, 529})
-
-
-class AnthropicModel(HostedModel[AnthropicSpec]):
-    """A model behind Anthropic's API, or a server that speaks its language."""
-
-    kind = "anthropic"
-    library = LIBRARY
-    modes = frozenset({Mode.GENERATE})
-
-    def _identity_parts(self) -> list[str]:
-        spec, parts = self.spec, [self.kind, self.spec.model]
-        if spec.extra_body or not spec.sends_temperature:
-            parts.append(f"body={digest((spec.extra_body, spec.sends_temperature))[:12]}")
-        parts += [] if spec.is_structured_output else ["unstructured"]
-        parts += [] if spec.form == "tool" else [f"form={spec.form}"]
-        parts += [f"reasoning={spec.reasoning_max_tokens}"] if spec.reasoning_max_tokens else []
-        return parts
-
-    def _translated(self, error: Exception, *, has_form: bool = False) -> Exception:
-        return translate_error(error, self.server, model=self.spec.model, has_form=has_form)
-
-    def _call(self, client: "anthropic.AsyncAnthropic") -> Call:
-        return partial(self._ask, client, {})
-
-    async def _ask(
-        self, client: "anthropic.AsyncAnthropic", replies: RepliesByKey, request: Request
-    ) -> Response | PartialReply:
-        """Make one call for the next reply to a request; the API gives one a call."""
-        if request.mode not in self.modes:
-            raise PermanentError(
-                Reason.UNSUPPORTED,
-                f"Anthropic's API cannot be asked to {request.mode}; it returns no "
-                "log-probabilities and no vectors: use kind: transformers, vllm or openai",
-                usage=UNCHARGED,
-            )
-        return await collect_n(request, replies, partial(self._reply, client))
-
-    async def _reply(self, client: "anthropic.AsyncAnthropic", request: Request) -> Response:
-        has_form = request.schema is not None and self.spec.is_structured_output
-        with self.translating(has_form=has_form):
-            content = await post(client, "/v1/messages", message_arguments(request, self.spec))
-            return read_reply(content, request, self.server)
 
 
 def message_arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
@@ -103,21 +78,7 @@ def _unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def translate_error(
-    error: Exception, server: Endpoint, *, model: str, has_form: bool = False
-) -> Exception:
-    """An exception of anthropic, or of aiohttp below it, as one of our errors.
-
-    `has_form` says that the model was asked to fill in a form.
-    """
-    import anthropic
-
-    if isinstance(error, anthropic.APIStatusError):
-        return _status_error(error, server, model=model, has_form=has_form)
-    return connection_error(error, server, library=LIBRARY, model=model)
-
-
-def _status_error(
+def status_error(
     error: "anthropic.APIStatusError", server: Endpoint, *, model: str, has_form: bool
 ) -> Exception:
     """Our error for an HTTP status and the words of the reply's body."""
@@ -130,7 +91,9 @@ def _status_error(
         return PermanentError(Reason.FILTERED, message, usage=UNCHARGED)
     if passing := passing_error(error, message, rate_limits=RATE_LIMITS):
         return passing
-    remedies = server.remedies(model, hint=_hint(server))
+    cut = server.address.removesuffix("/v1")  # the client library appends it
+    hint = "" if cut == server.address else f" to {cut}, without /v1, which is put behind it"
+    remedies = server.remedies(model, hint=hint)
     if status == 400 and "credit balance" in words:
         return ModelError(f"{message}; {remedies[402]}")
     if status == 400 and has_form and ("tool" in words or "output_config" in words):
@@ -143,7 +106,91 @@ def _status_error(
     return PermanentError(Reason.FAILED, message, usage=UNCHARGED)
 
 
-def _hint(server: Endpoint) -> str:
-    """What an address has too much of: the client library appends /v1."""
-    cut = server.address.removesuffix("/v1")
-    return "" if cut == server.address else f" to {cut}, without /v1, which is put behind it"
+FORM = "reply"
+"""The name of the one tool that a reply in a given form is a call of."""
+CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+
+
+class _Block(Struct):
+    type: str
+    text: str = ""
+    name: str = ""
+    input: dict[str, Any] | None = None
+
+
+def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
+    """The response in the body of a message, or why there is none."""
+    body = read_object(content, server, key="content", usage_of=_read_usage, may_be_empty=True)
+    stop, usage, served = body.get("stop_reason"), _read_usage(body.get("usage")), read_served(body)
+    with attach_usage(usage):
+        blocks = read_as(list[_Block], body["content"], what="a message")
+    if stop == "refusal":
+        details = body.get("stop_details")
+        explanation = details.get("explanation") if isinstance(details, dict) else None
+        why = f": {explanation}" if isinstance(explanation, str) else ""
+        message = server.quote(f"the model refused (stop_reason refusal){why}")
+        return no_answer(request, Reason.REFUSED, message, usage=usage, served=served)
+    text = "".join(block.text for block in blocks if block.type == "text")
+    forms = [b.input for b in blocks if b.type == "tool_use" and b.name == FORM]
+    if request.schema is not None and forms and forms[0] is not None:
+        text = json.dumps(forms[0], ensure_ascii=False)
+    text = repair_surrogates(text)
+    if stop in CUT and not text:
+        return truncated(request, usage=usage, served=served)
+    stop = "length" if stop in CUT else stop if isinstance(stop, str) else None
+    return Response(request.key, (text,), stop=stop, usage=usage, served=served)
+
+
+def is_filtered(message: str) -> bool:
+    """Whether an error's words say that a filter held the answer, or the prompt, back."""
+    return "content filtering policy" in message.lower()
+
+
+def _read_usage(usage: object) -> Usage:
+    return read_usage(
+        usage,
+        *("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+        completion="output_tokens",
+        reasoning="thinking_tokens",
+    )
+
+
+LIBRARY = ClientLibrary("anthropic", "Anthropic", status_error)
+
+
+class AnthropicModel(HostedModel[AnthropicSpec]):
+    """A model behind Anthropic's API, or a server that speaks its language."""
+
+    kind = "anthropic"
+    library = LIBRARY
+    modes = frozenset({Mode.GENERATE})
+
+    def _identity_parts(self) -> list[str]:
+        spec, parts = self.spec, [self.kind, self.spec.model]
+        if spec.extra_body or not spec.sends_temperature:
+            parts.append(f"body={digest((spec.extra_body, spec.sends_temperature))[:12]}")
+        parts += [] if spec.is_structured_output else ["unstructured"]
+        parts += [] if spec.form == "tool" else [f"form={spec.form}"]
+        parts += [f"reasoning={spec.reasoning_max_tokens}"] if spec.reasoning_max_tokens else []
+        return parts
+
+    def _call(self, client: "anthropic.AsyncAnthropic") -> Call:
+        return partial(self._ask, client, {})
+
+    async def _ask(
+        self, client: "anthropic.AsyncAnthropic", replies: RepliesByKey, request: Request
+    ) -> Response | PartialReply:
+        if request.mode not in self.modes:
+            raise PermanentError(
+                Reason.UNSUPPORTED,
+                f"Anthropic's API cannot be asked to {request.mode}; it returns no "
+                "log-probabilities and no vectors: use kind: transformers, vllm or openai",
+                usage=UNCHARGED,
+            )
+        return await collect_n(request, replies, partial(self._reply, client))
+
+    async def _reply(self, client: "anthropic.AsyncAnthropic", request: Request) -> Response:
+        has_form = request.schema is not None and self.spec.is_structured_output
+        with self.translating(has_form=has_form):
+            content = await post(client, "/v1/messages", message_arguments(request, self.spec))
+            return read_reply(content, request, self.server)

@@ -1,6 +1,7 @@
 """Calls: requests to a model become stored responses, each paid for once.
 
-Read `cached` first: the ledger before the model. `retry` makes many calls at once, with `executor`
-and `limiter`; `hosted` is what all providers' models share, and `batch_model` asks in batches.
-Nothing here knows a task, a judge or a provider's format.
+Read `cached` first: the ledger before the model, with price and budget. `retry` makes many calls
+at once, as `limiter` lets it; `hosted` is what all providers' models share, `replies` how their
+replies are read, and `batch_model` asks in batches. Nothing here knows a task, a judge or a
+provider's format.
 """

@@ -8,10 +8,9 @@ import json
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -102,22 +101,6 @@ def _read(path: Path) -> BatchRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """The largest batch that a provider takes."""
-
-    entries: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class BatchEntry:
-    """One question in a batch: a JSON object, which holds the name its result will have."""
-
-    name: str
-    line: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class BatchStatus:
     """The progress of a batch; `word` is the provider's own word, `files` hold its results.
 
@@ -140,11 +123,13 @@ class BatchExpired(Exception):
 class BatchServer(ABC):
     """The batches of a hosted model's provider.
 
-    Its calls raise RetryableError, PermanentError, BatchExpired or ModelError.
+    `most_entries` and `most_bytes` are what the provider takes in one batch. Its calls raise
+    RetryableError, PermanentError, BatchExpired or ModelError.
     """
 
     kind: ClassVar[str]
-    limits: ClassVar[BatchLimits]
+    most_entries: ClassVar[int]
+    most_bytes: ClassVar[int]
 
     def __init__(self, hosted: HostedModel[Any]) -> None:
         """Use the endpoint and the client library of the model."""
@@ -178,10 +163,13 @@ class BatchServer(ABC):
         self._client.close()
 
     @abstractmethod
-    def entries(self, request: Request) -> tuple[BatchEntry, ...]:
-        """A request as entries of a batch: several where one gives too few replies."""
+    def entries(self, request: Request) -> tuple[bytes, ...]:
+        """A request as entries of a batch: JSON objects that hold the names of their results.
 
-    def submit(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
+        There are several where one gives too few replies.
+        """
+
+    def submit(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
         """Submit a batch; the provider's name for it."""
         try:
             return self._create(entries, endpoint=endpoint, nonce=nonce)
@@ -191,7 +179,7 @@ class BatchServer(ABC):
             ) from None
 
     @abstractmethod
-    def _create(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
+    def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
         """Submit a batch; BatchExpired where the server has no such call."""
 
     @abstractmethod
@@ -202,14 +190,50 @@ class BatchServer(ABC):
     def status(self, name: str) -> BatchStatus:
         """The progress of a batch."""
 
-    @abstractmethod
     def results(
         self, status: BatchStatus, requests: Sequence[Request], *, record: BatchRecord
     ) -> Iterator[Response]:
-        """The responses in an ended batch to those of the requests that it has results of."""
+        """The response to each request whose results are all in an ended batch.
+
+        Several replies to a request are merged; results of other requests are logged.
+        """
+        wanted = {name: request for request in requests for name in self._names(request)}
+        replies: dict[str, dict[str, Response]] = {}
+        ours, foreign = {name_stem(key) for key in record.keys}, 0
+        for line in self._lines(status.id, status.files):
+            foreign += name_stem(line.custom_id) not in ours
+            if (request := wanted.get(line.custom_id)) is None:
+                continue
+            own = replies.setdefault(request.key, {})
+            try:
+                reply = self._response(line, request)
+            except (PermanentError, RetryableError) as error:
+                reason = error.reason if isinstance(error, PermanentError) else Reason.FAILED
+                reply = no_answer(request, reason, str(error), usage=error.usage, served=None)
+            own[line.custom_id] = reply
+            if len(own) == len(self._names(request)):
+                in_order = [own[name] for name in self._names(request)]
+                yield in_order[0] if len(in_order) == 1 else merge(request, in_order)
+        if foreign:
+            warning = "batch %s: %d results of no request of ours; left out"
+            _log.warning(warning, record.id, foreign)
+
+    @abstractmethod
+    def _lines(self, name: str, files: Sequence[str] = ()) -> Iterator[Any]:
+        """The results of a batch, each with its `custom_id`."""
+
+    @abstractmethod
+    def _response(self, line: Any, request: Request) -> Response:  # noqa: ANN401 - see `_lines`
+        """The response in one result; RetryableError or PermanentError where there is none."""
+
+    def _names(self, request: Request) -> tuple[str, ...]:
+        """The names of a request's entries, one a reply: its key, or most of it and a number."""
+        if request.decoding.n == 1:
+            return (request.key,)
+        stem = name_stem(request.key)
+        return tuple(f"{stem}-{number:05d}" for number in range(request.decoding.n))
 
     def _read(self, call: Callable[[], Any], kind: type[_T]) -> _T:
-        """The JSON that a call returns, as a record."""
         content = self._content(call)
         try:
             return msgspec.json.decode(content, type=kind)
@@ -217,7 +241,6 @@ class BatchServer(ABC):
             raise RetryableError(f"{self.address} sent what is not of its API ({error})") from None
 
     def _content(self, call: Callable[[], Any]) -> bytes:
-        """The bytes that a raw call of the client library returns."""
         with self._hosted.translating():
             try:
                 content: bytes = call().http_response.read()
@@ -228,16 +251,16 @@ class BatchServer(ABC):
 
 def split_batches(
     requests: Sequence[Request], server: BatchServer
-) -> Iterator[tuple[tuple[Request, ...], list[BatchEntry]]]:
+) -> Iterator[tuple[tuple[Request, ...], list[bytes]]]:
     """Split requests into batches that the provider takes; each with its entries."""
     batch: list[Request] = []
-    entries: list[BatchEntry] = []
+    entries: list[bytes] = []
     size = 0
     for request in requests:
         new = server.entries(request)
-        new_size = sum(len(entry.line) + 1 for entry in new)
-        is_full = len(entries) + len(new) > server.limits.entries
-        if batch and (is_full or size + new_size > server.limits.bytes):
+        new_size = sum(len(entry) + 1 for entry in new)
+        is_full = len(entries) + len(new) > server.most_entries
+        if batch and (is_full or size + new_size > server.most_bytes):
             yield tuple(batch), entries
             batch, entries, size = [], [], 0
         batch.append(request)
@@ -261,51 +284,6 @@ def read_lines(content: bytes, kind: type[_T], *, where: str) -> Iterator[_T]:
         _log.warning("%s: %d lines are no results; left out", where, damaged)
 
 
-def entry_names(request: Request) -> tuple[str, ...]:
-    """The names of a request's entries, one a reply: its key, or most of it and a number."""
-    if request.decoding.n == 1:
-        return (request.key,)
-    return tuple(f"{name_stem(request.key)}-{number:05d}" for number in range(request.decoding.n))
-
-
 def name_stem(name: str) -> str:
     """The start that the names of a request's entries share: most of its key."""
     return name[: LONGEST_NAME - 6]
-
-
-def merge_results(
-    results: Iterable[tuple[str, Callable[[Request], Response]]],
-    requests: Sequence[Request],
-    *,
-    names: Callable[[Request], tuple[str, ...]],
-    record: BatchRecord,
-) -> Iterator[Response]:
-    """The response to each request whose results are all there, from results by entry name.
-
-    Several replies to a request are merged; results of requests that are not in the batch are
-    logged.
-    """
-    wanted = {name: request for request in requests for name in names(request)}
-    replies: dict[str, dict[str, Response]] = {}
-    ours, foreign = {name_stem(key) for key in record.keys}, 0
-    for name, read in results:
-        foreign += name_stem(name) not in ours
-        if (request := wanted.get(name)) is None:
-            continue
-        own = replies.setdefault(request.key, {})
-        own[name] = response_or_failure(request, partial(read, request))
-        if len(own) == len(names(request)):
-            in_order = [own[name] for name in names(request)]
-            yield in_order[0] if len(in_order) == 1 else merge(request, in_order)
-    if foreign:
-        warning = "batch %s: %d results of no request of ours; left out"
-        _log.warning(warning, record.id, foreign)
-
-
-def response_or_failure(request: Request, read: Callable[[], Response]) -> Response:
-    """The response that `read` returns, or the failure that its error becomes."""
-    try:
-        return read()
-    except (PermanentError, RetryableError) as error:
-        reason = error.reason if isinstance(error, PermanentError) else Reason.FAILED
-        return no_answer(request, reason, str(error), usage=error.usage, served=None)

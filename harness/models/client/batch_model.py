@@ -15,7 +15,6 @@ from uuid import uuid4
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.client.batch_api import (
-    BatchEntry,
     BatchExpired,
     BatchFiles,
     BatchRecord,
@@ -51,8 +50,6 @@ class Polling:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A submitted batch, and those of its requests that are wanted now."""
-
     record: BatchRecord
     wanted: tuple[Request, ...]
 
@@ -73,19 +70,13 @@ class BatchModel:
         progress: Progress,
         polling: Polling | None = None,
     ) -> None:
-        """Keep the arguments; nothing is called and no record read yet."""
+        """Keep the arguments; nothing is called and no record read yet.
+
+        Batches may know fewer modes than the model: then `answer` raises ModelError.
+        """
+        self.name, self.kind, self.modes = model.name, model.kind, model.modes
         self._model, self._server, self._files = model, server, files
         self._progress, self._polling = progress, polling or Polling()
-
-    @property
-    def name(self) -> str:
-        """The name of the model."""
-        return self._model.name
-
-    @property
-    def kind(self) -> str:
-        """The kind of the model."""
-        return self._model.kind
 
     def resolve(self) -> None:
         """Resolve the model."""
@@ -101,11 +92,6 @@ class BatchModel:
         """The revision of the model."""
         return self._model.revision
 
-    @property
-    def modes(self) -> frozenset[Mode]:
-        """The modes of the model; batches may know fewer, then `answer` raises ModelError."""
-        return self._model.modes
-
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once: from earlier batches, then from new ones.
 
@@ -114,7 +100,13 @@ class BatchModel:
         wanted = {request.key: request for request in requests}
         if not wanted:
             return
-        self._check_modes(wanted.values())
+        if lacking := {request.mode for request in wanted.values()} - set(self._server.endpoints):
+            chooses = lacking & {Mode.CHOOSE, Mode.CHOOSE_TOKEN}
+            remedy = ", or have the choices written: --answers written" if chooses else ""
+            raise ModelError(
+                f"batches cannot be asked to {', '.join(sorted(lacking))}; "
+                f"leave out --batch{remedy}"
+            )
         with self._server:
             earlier = self._earlier_jobs(wanted)
             try:
@@ -126,16 +118,6 @@ class BatchModel:
                     self._server.address,
                 )
                 raise
-
-    def _check_modes(self, requests: Iterable[Request]) -> None:
-        """Refuse what batches cannot answer, before anything is submitted."""
-        if lacking := {request.mode for request in requests} - set(self._server.endpoints):
-            chooses = lacking & {Mode.CHOOSE, Mode.CHOOSE_TOKEN}
-            remedy = ", or have the choices written: --answers written" if chooses else ""
-            raise ModelError(
-                f"batches cannot be asked to {', '.join(sorted(lacking))}; "
-                f"leave out --batch{remedy}"
-            )
 
     def _responses(
         self, earlier: Sequence[_Job], wanted: Mapping[str, Request]
@@ -185,7 +167,6 @@ class BatchModel:
             ) from None
 
     def _submit(self, requests: Sequence[Request]) -> list[_Job]:
-        """Submit some requests in new batches, none larger than the provider takes."""
         jobs = []
         for endpoint in sorted({self._server.endpoints[r.mode] for r in requests}):
             fitting = [r for r in requests if self._server.endpoints[r.mode] == endpoint]
@@ -194,9 +175,8 @@ class BatchModel:
         return jobs
 
     def _submit_batch(
-        self, requests: Sequence[Request], entries: Sequence[BatchEntry], *, endpoint: str
+        self, requests: Sequence[Request], entries: Sequence[bytes], *, endpoint: str
     ) -> BatchRecord:
-        """Record a batch, submit it, and record the provider's name for it."""
         server = self._server
         record = BatchRecord(
             nonce=uuid4().hex,
@@ -224,7 +204,6 @@ class BatchModel:
         return submitted
 
     def _await(self, jobs: Sequence[_Job]) -> Iterator[Response]:
-        """The responses of some batches as each of them ends."""
         waits, errors, waiting = self._polling.waits(), list[str](), list(jobs)
         while waiting:
             polled = [(job, self._poll(job)) for job in waiting]
@@ -245,7 +224,6 @@ class BatchModel:
             )
 
     def _poll(self, job: _Job) -> BatchStatus:
-        """Ask how far a batch is, and report it as progress."""
         try:
             status = self._retry(lambda _: self._server.status(job.id))
         except BatchExpired as error:
@@ -255,7 +233,6 @@ class BatchModel:
         return status
 
     def _collect(self, job: _Job, status: BatchStatus) -> Iterator[Response]:
-        """The response of an ended batch to each request that is wanted of it."""
         left = {request.key: request for request in job.wanted}
         failed = set(job.record.failed)
         try:
@@ -264,23 +241,20 @@ class BatchModel:
             )
         except BatchExpired as error:
             raise self._expired(job, error) from None
-        for response in [*results, *self._without_result(job, status, results)]:
+        keys = {response.key for response in results}
+        message = f"batch {job.id} ended ({status.word}) without a result of this request"
+        lost = [
+            Response.failed(request.key, Reason.FAILED, message)
+            for request in job.wanted
+            if request.key not in keys
+        ]
+        for response in [*results, *lost]:
             if left.pop(response.key, None) is not None:
                 failed |= {response.key} if response.failure else set()
                 yield response
         keys = {request.key for request in job.wanted}
         state = "collected" if keys | failed >= set(job.record.keys) else job.record.state
         self._files.write(replace(job.record, state=state, failed=tuple(sorted(failed))))
-
-    def _without_result(
-        self, job: _Job, status: BatchStatus, results: Sequence[Response]
-    ) -> Iterator[Response]:
-        """A failure for each wanted request that a batch has no result of."""
-        keys = {response.key for response in results}
-        message = f"batch {job.id} ended ({status.word}) without a result of this request"
-        for request in job.wanted:
-            if request.key not in keys:
-                yield Response.failed(request.key, Reason.FAILED, message)
 
     def _expired(self, job: _Job, error: BatchExpired) -> ModelError:
         return ModelError(

@@ -6,15 +6,117 @@ The only place that calls a model. Nothing here knows a task, a judge or a back 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import fsum
+from threading import Lock
 from typing import Literal, Protocol
+
+from msgspec import json
 
 from harness.core import Model, Request, Response
 from harness.errors import BudgetReached, ModelError, StoreError
-from harness.models.client.pricing import Budget, Price
-from harness.parts import NO_REPLY, Reason, Usage
+from harness.parts import NO_REPLY, Mode, Reason, Usage
+from harness.specs.hosted import PriceSpec
 from harness.storage.ledger import Ledger
 
+MILLION = 1_000_000
+MESSAGE_TOKENS = 16
+"""What a chat format may put around a message, at most."""
+FORM_TOKENS = 600
+"""What a provider may put around a form, at most: Anthropic's page on tool use has up to 530."""
 Retry = Literal["failed", "all", "none"]
+HOSTED = frozenset({"openai", "anthropic"})
+"""The kinds of models whose calls have a price."""
+
+
+def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None":
+    """The price in a model's YAML; None where it has none."""
+    if spec.input_usd is None:
+        return None
+    return Price(spec.input_usd, spec.output_usd or 0.0, spec.batch_share, reasoning_max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars a million tokens, and the share of the full price that a batch costs.
+
+    `reasoning_max_tokens` are the reasoning tokens that a reply may have beside the max_tokens of
+    its decoding.
+    """
+
+    input_usd: float
+    output_usd: float
+    batch_share: float | None = None
+    reasoning_max_tokens: int = 0
+
+    def cost(self, usage: Usage, *, is_batch: bool = False) -> float | None:
+        """The cost of some tokens in US dollars; None where a count or the batch's price is."""
+        prompt, completion = usage.prompt_tokens, usage.completion_tokens
+        if prompt is None or completion is None:
+            return None
+        full = (prompt * self.input_usd + completion * self.output_usd) / MILLION
+        return self.shared(full, is_batch=is_batch)
+
+    def shared(self, full_usd: float, *, is_batch: bool) -> float | None:
+        """A full price as it is charged; None for a batch whose share of it is unknown."""
+        share = self.batch_share if is_batch else 1.0
+        return None if share is None else share * full_usd
+
+    def most(self, request: Request) -> float:
+        """The highest cost of a request in US dollars: no token is shorter than a byte."""
+        words = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
+        if request.schema is not None:
+            words += len(json.encode(request.schema)) + FORM_TOKENS
+        # A prompt may be paid for with each reply, and stands before each choice that is echoed.
+        times = len(request.choices) if request.mode is Mode.CHOOSE else request.decoding.n
+        echoed = sum(len(choice.encode()) for choice in request.choices)
+        generated = (request.decoding.max_tokens + self.reasoning_max_tokens) * times
+        return ((times * words + echoed) * self.input_usd + generated * self.output_usd) / MILLION
+
+    def least(self, request: Request, prompt_tokens: int) -> float:
+        """The cost of a request whose replies are one token each; vectors take none."""
+        generated = 0 if request.mode is Mode.EMBED else request.decoding.n
+        return (prompt_tokens * self.input_usd + generated * self.output_usd) / MILLION
+
+
+class Budget:
+    """US dollars that all calls of a command may cost together, stored calls included."""
+
+    def __init__(self, cap_usd: float) -> None:
+        """Nothing is spent yet."""
+        self.cap_usd = cap_usd
+        self.spent_usd = 0.0
+        self._reserved: dict[str, float] = {}
+        self._reserved_usd = 0.0
+        self._counted: set[str] = set()
+        self._lock = Lock()  # another thread takes the requests than the one with the answers
+
+    def within(self, requests: Iterable[Request], price: Price) -> Iterator[Request]:
+        """The requests before the first that is too expensive; the cost of each is reserved."""
+        for request in requests:
+            with self._lock:
+                most = price.most(request)
+                if self.spent_usd + self._reserved_usd + most > self.cap_usd:
+                    return
+                self._reserved[request.key] = most
+                self._reserved_usd += most
+            yield request
+
+    def record(self, key: str, cost_usd: float | None) -> None:
+        """Count a call that has ended; where its cost is None, the highest it may have cost.
+
+        It counts beside an earlier attempt at it that was stored as a failure.
+        """
+        with self._lock:
+            most = self._reserved.pop(key, 0.0)
+            self._reserved_usd = self._reserved_usd - most if self._reserved else 0.0
+            self._counted.add(key)
+            self.spent_usd += most if cost_usd is None else cost_usd
+
+    def record_stored(self, key: str, cost_usd: float) -> None:
+        """Count a call that was stored before; once, however often it is recorded."""
+        with self._lock:
+            if key not in self._counted:
+                self._counted.add(key)
+                self.spent_usd += cost_usd
 
 
 class Progress(Protocol):
@@ -41,7 +143,11 @@ class CallPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CachedClient:
-    """One model with the ledger of its calls, its price if known, and the policy for new calls."""
+    """One model with the ledger of its calls, its price if known, and the policy for new calls.
+
+    `priced_as` is what prices.yaml calls the model, None for one that is not hosted. `waiting` are
+    the keys of its calls in batches that were submitted and are not collected yet.
+    """
 
     model: Model
     ledger: Ledger
@@ -49,6 +155,8 @@ class CachedClient:
     terms: CallPolicy = field(default_factory=CallPolicy)
     price: Price | None = None
     is_batch: bool = False
+    priced_as: str | None = None
+    waiting: frozenset[str] = frozenset()
 
     def __enter__(self) -> "CachedClient":
         """Open nothing: a ledger segment begins with its first record."""
@@ -85,8 +193,8 @@ class CachedClient:
 
     def count(self, requests: Iterable[Request]) -> None:
         """Count what is stored of some requests against the budget, before others are made."""
-        if self.terms.budget is not None and self.price is not None:
-            planned = {request.key: request for request in requests}
+        planned = {request.key: request for request in requests}
+        if self.terms.budget and self.price:
             self._record_stored(planned, self.ledger.find(planned))
 
     def _final(self, responses: Mapping[str, Response]) -> dict[str, Response]:
@@ -110,29 +218,23 @@ class CachedClient:
         self.ledger.check()
         left, failed = dict(missing), _count_failed(stored.values())
         total = len(missing) + len(stored)
+        budget, price = self.terms.budget, self.price
         while left:
-            before = len(left)
-            for response in self.model.answer(self._within_budget(left.values())):
-                priced, request = self._with_cost(response), left.pop(response.key)
+            before, planned = len(left), iter([*left.values()])  # `left` changes meanwhile
+            if budget and price:
+                planned = budget.within(planned, price)
+            for response in self.model.answer(planned):
+                request, priced = left.pop(response.key), response
+                if price:
+                    cost = price.cost(response.usage, is_batch=self.is_batch)
+                    priced = replace(response, usage=replace(response.usage, cost_usd=cost))
                 self.ledger.add(request, priced)
-                self._record_cost(request, priced)
+                if budget and price:
+                    budget.record(priced.key, _worst_case_cost(priced.usage, request, price))
                 failed += _count_failed([response])
                 self.progress(stage, total - len(left), total, failed)
             if len(left) == before:
                 raise self._budget_error(left.values(), stage)
-
-    def _within_budget(self, requests: Iterable[Request]) -> Iterator[Request]:
-        """The requests there is money for; all of a model without a price."""
-        planned = list(requests)  # the caller changes the mapping while these are taken
-        if self.terms.budget is None or self.price is None:
-            return iter(planned)
-        return self.terms.budget.within(planned, self.price)
-
-    def _with_cost(self, response: Response) -> Response:
-        if self.price is None:
-            return response
-        cost = self.price.cost(response.usage, is_batch=self.is_batch)
-        return replace(response, usage=replace(response.usage, cost_usd=cost))
 
     def _record_stored(
         self, planned: Mapping[str, Request], responses: Mapping[str, Response]
@@ -141,16 +243,9 @@ class CachedClient:
         if self.terms.budget is None or self.price is None:
             return
         for key, response in responses.items():
-            request, price = planned[key], self.price
-            costs = [
-                _worst_case_cost(usage, request, price) for usage in response.usage.with_superseded
-            ]
+            usages = response.usage.with_superseded
+            costs = [_worst_case_cost(usage, planned[key], self.price) for usage in usages]
             self.terms.budget.record_stored(key, fsum(costs))
-
-    def _record_cost(self, request: Request, response: Response) -> None:
-        if self.terms.budget is not None and self.price is not None:
-            cost = _worst_case_cost(response.usage, request, self.price)
-            self.terms.budget.record(response.key, cost)
 
     def _budget_error(self, left: Collection[Request], stage: str) -> Exception:
         budget, price, count = self.terms.budget, self.price, len(left)
@@ -165,7 +260,6 @@ class CachedClient:
 
 
 def _count_failed(responses: Iterable[Response]) -> int:
-    """How many responses are failures without a reply."""
     return sum(r.failure is not None and r.failure.reason in NO_REPLY for r in responses)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.core import Request, Response
-from harness.models.client.endpoint import Endpoint
+from harness.models.client.hosted import Endpoint
 from harness.models.client.retry import PartialReply, PermanentError, RetryableError
 from harness.parts import NO_REPLY, Failure, Reason, Usage, total_usage
 
@@ -98,10 +98,27 @@ def truncated(request: Request, *, usage: Usage, served: str | None) -> Response
     return no_answer(request, Reason.TRUNCATED, message, usage=usage, served=served)
 
 
-def reasoning_in(details: object, name: str = "reasoning_tokens") -> int | None:
-    """The count of reasoning tokens in the details of a usage object; None where there is none."""
-    tokens = details.get(name) if isinstance(details, Mapping) else None
-    return tokens if isinstance(tokens, int) else None
+def read_usage(
+    usage: object,
+    *prompt: str,
+    completion: str = "completion_tokens",
+    reasoning: str = "reasoning_tokens",
+) -> Usage:
+    """The token counts of a reply; None where it reports them in another form.
+
+    Prompt tokens are the sum of the counts under the names in `prompt`, None without the first.
+    """
+    if not isinstance(usage, Mapping):
+        return Usage()
+    try:
+        counts = [usage.get(name) for name in (completion, *prompt)]
+        generated, first, *others = msgspec.convert(counts, list[int | None])
+    except msgspec.ValidationError:
+        return Usage()
+    total = None if first is None else first + sum(count or 0 for count in others)
+    details = usage.get(f"{completion}_details")
+    thought = details.get(reasoning) if isinstance(details, Mapping) else None
+    return Usage(total, generated, reasoning_tokens=thought if isinstance(thought, int) else None)
 
 
 def read_json(content: bytes, server: Endpoint) -> object:

@@ -1,5 +1,6 @@
 """Requests to Responses over a network: retries, time limits and concurrency of all calls.
 
+Calls are made by asyncio workers in a background thread, and results come in the calling thread.
 Nothing here knows a server, a client library or a file.
 """
 
@@ -7,11 +8,13 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import chain
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import Self
 
 from msgspec import UNSET
@@ -19,10 +22,114 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_random, wait_r
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.executor import BackgroundExecutor, Completed, Worker
 from harness.models.client.limiter import CallOutcome, CircuitBreaker, ConcurrencyLimiter
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 from harness.specs.models import HostedSpec, ModerationSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A result, and whether it occupies a slot until the caller is done with it."""
+
+    result: Response
+    holds_slot: bool = False
+
+
+Worker = Callable[[Request], Awaitable[Completed | None]]
+"""Processes one item; None ends the worker, because no further item can be processed."""
+
+
+class BackgroundExecutor:
+    """A background thread with an event loop and its workers, used from the calling thread.
+
+    A result waits in `_completed` until the caller takes it, and holds its slot until the caller
+    asks for the next: whatever ends this process loses no more results than there are slots.
+    `release` is called inside the loop with the number of slots that became free.
+    """
+
+    def __init__(
+        self,
+        items: Iterator[Request],
+        session: AbstractAsyncContextManager[Worker],
+        *,
+        workers: int,
+        release: Callable[[int], object],
+    ) -> None:
+        """Keep the arguments; `results` begins the work."""
+        self._items = items
+        self._session = session
+        self._workers = workers
+        self._release = release
+        self._completed: SimpleQueue[Completed | BaseException | None] = SimpleQueue()
+        self._slots_done = self._slots_released = 0
+        self._is_releasing = False
+        self._started = Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._thread = Thread(target=self._run, name="calls", daemon=True)
+
+    def results(self) -> Iterator[Response]:
+        """Start, and yield the results as they come; then raise what ended the work early."""
+        self._thread.start()
+        while isinstance(entry := self._completed.get(), Completed):
+            yield entry.result
+            self._slots_done += entry.holds_slot
+            if not self._is_releasing:
+                self._is_releasing = True
+                self._call_in_loop(self._release_slots)
+        if entry is not None:
+            raise entry
+
+    def stop(self) -> None:
+        """Cancel all work in progress and wait for the thread to end."""
+        if self._thread.ident is None:
+            return
+        self._started.wait()
+        if self._main is not None:
+            self._call_in_loop(self._main.cancel)
+        self._thread.join()
+
+    def _call_in_loop(self, function: Callable[[], object]) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nothing is left to call
+                self._loop.call_soon_threadsafe(function)
+
+    def _run(self) -> None:
+        """Run one loop; put its error, or None, into the queue as the last entry."""
+        error: BaseException | None = None
+        try:
+            asyncio.run(self._serve())
+        except asyncio.CancelledError:
+            pass
+        except BaseException as caught:  # raised again in the calling thread
+            error = caught
+        self._started.set()
+        self._completed.put(error)
+
+    async def _serve(self) -> None:
+        self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
+        self._started.set()
+        try:
+            async with self._session as worker, asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._work(worker))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _work(self, worker: Worker) -> None:
+        for item in self._items:
+            completed = await worker(item)
+            if completed is None:
+                return
+            self._completed.put(completed)
+
+    def _release_slots(self) -> None:
+        """Release, inside the loop, the slots of the results that the caller is done with."""
+        self._is_releasing = False  # before the count is read, or the caller's next could be missed
+        done = self._slots_done
+        self._release(done - self._slots_released)
+        self._slots_released = done
+
 
 _log = logging.getLogger(__name__)
 LONG_PAUSE_S = 5.0
@@ -134,7 +241,6 @@ def send_all(
             release=limiter.release,
         )
         try:
-            executor.start()
             yield from executor.results()
         finally:
             executor.stop()
@@ -144,8 +250,7 @@ def send_all(
 @asynccontextmanager
 async def _retrying_session(
     session: AbstractAsyncContextManager[Call], policy: RetryPolicy, *, limiter: ConcurrencyLimiter
-) -> AsyncIterator[Worker[Request, Response]]:
-    """The session, with a worker that calls each request until it is answered or given up."""
+) -> AsyncIterator[Worker]:
     longest_s, first_s = policy.longest_wait_s, policy.first_wait_s
     growing = wait_random_exponential(multiplier=first_s, max=longest_s)
     short = wait_random(0, min(first_s, longest_s))
@@ -158,9 +263,9 @@ async def _retrying_session(
     )
     breaker = CircuitBreaker(policy.concurrency)
 
-    async def work(request: Request) -> Completed[Response] | None:
+    async def work(request: Request) -> Completed | None:
         attempts = _Attempts(request, call, policy=policy, limiter=limiter, breaker=breaker)
-        completed: Completed[Response] | None = await retrying(_Attempts.attempt, attempts)
+        completed: Completed | None = await retrying(_Attempts.attempt, attempts)
         if completed is not None and (error := breaker.record_result(completed.result)):
             limiter.close(error)
         return completed
@@ -178,17 +283,12 @@ def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
     try:
         seconds = float(retry_after)
     except ValueError:
-        seconds = _seconds_until(retry_after, now)
+        try:
+            moment = parsedate_to_datetime(retry_after)
+        except ValueError:
+            return None
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _seconds_until(date: str, now: datetime) -> float:
-    """The time until an HTTP date; NaN where it is none."""
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return math.nan
-    return (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
 
 
 class _Attempts:
@@ -213,7 +313,7 @@ class _Attempts:
         self._error = RetryableError("not asked")
         self._why_over = ""
 
-    async def attempt(self) -> Completed[Response] | None:
+    async def attempt(self) -> Completed | None:
         """Make one attempt, once a slot is free; a final response holds its slot.
 
         None where the request was never called, and no other may be.
@@ -254,7 +354,6 @@ class _Attempts:
             self._partial_usage = reply.usage
 
     def _record_failure(self, error: RetryableError, *, took_s: float) -> None:
-        """Record a failed attempt; log, or end everything, where the server pauses all calls."""
         self._error = error
         self._failed_usages.append(error.usage)
         if error.is_rate_limited:
@@ -303,7 +402,7 @@ class _Attempts:
             self._why_over = f": waits would sum to more than {policy.longest_wait_s:g} s"
         return bool(self._why_over)
 
-    def give_up(self) -> Completed[Response]:
+    def give_up(self) -> Completed:
         """The failure of a request that is not called again."""
         tried = f"gave up after attempt {self._count} of {self._policy.attempts}{self._why_over}"
         failure = self._failure(Reason.FAILED, f"{self._error}; {tried}", self._partial_usage)
@@ -323,7 +422,6 @@ class _Attempts:
 
     @property
     def _left_s(self) -> float:
-        """The rest of the time that the request may take."""
         return self._end_s - _now()
 
     @property
@@ -332,5 +430,4 @@ class _Attempts:
 
 
 def _now() -> float:
-    """The clock of the loop, in seconds."""
     return asyncio.get_running_loop().time()

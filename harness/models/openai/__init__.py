@@ -1,6 +1,5 @@
 """OpenAI-compatible servers: requests become calls, and the bodies of replies become responses.
 
-Read `model` first. `chat` and `responses` word requests and read replies, `choices` scores choices,
-`errors` reads the client library's exceptions; `batches` and `moderation` are further endpoints.
-Nothing here retries, stores or knows a task.
+Read `model` first. `bodies` words requests and reads replies and errors, `choices` scores choices,
+`batches` asks in batches. Nothing here retries, stores or knows a task.
 """

@@ -12,28 +12,25 @@ from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.models.client.batch_api import (
-    BatchEntry,
-    BatchLimits,
     BatchRecord,
     BatchServer,
     BatchStatus,
-    entry_names,
-    merge_results,
     read_lines,
 )
+from harness.models.client.hosted import json_body
 from harness.models.client.replies import nth_request
 from harness.models.client.retry import PermanentError
-from harness.models.client.transport import json_body
-from harness.models.openai.chat import (
+from harness.models.openai.bodies import (
     TooFewRepliesError,
     chat_arguments,
     embedding_arguments,
+    is_filtered,
     read_reply,
+    read_response,
     read_vector,
+    response_arguments,
 )
-from harness.models.openai.errors import is_filtered
 from harness.models.openai.model import OpenAIModel
-from harness.models.openai.responses import read_response, response_arguments
 from harness.parts import UNCHARGED, Mode, Reason
 
 OLDEST_S = 24 * 3600.0
@@ -95,7 +92,7 @@ class OpenAIBatches(BatchServer):
     """
 
     kind = "openai"
-    limits = BatchLimits(entries=50_000, bytes=200_000_000)
+    most_entries, most_bytes = 50_000, 200_000_000
 
     def __init__(self, model: OpenAIModel) -> None:
         """Use the server of the model, which may be asked for the model's name."""
@@ -108,19 +105,19 @@ class OpenAIBatches(BatchServer):
         texts = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
         return {Mode.GENERATE: texts[self._spec.api], Mode.EMBED: "/v1/embeddings"}
 
-    def entries(self, request: Request) -> tuple[BatchEntry, ...]:
+    def entries(self, request: Request) -> tuple[bytes, ...]:
         """One line of the file, or one line a reply where a line gives one reply."""
         names, url = self._names(request), self.endpoints[request.mode]
         entries = []
         for index, name in enumerate(names):
             single = nth_request(request, index) if len(names) > 1 else request
             line = {"custom_id": name, "method": "POST", "url": url, "body": self._body(single)}
-            entries.append(BatchEntry(name, json.dumps(line).encode()))
+            entries.append(json.dumps(line).encode())
         return tuple(entries)
 
-    def _create(self, entries: Sequence[BatchEntry], *, endpoint: str, nonce: str) -> str:
+    def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
         """Upload the file and start the batch, with our own name for it in its metadata."""
-        content = b"".join(entry.line + b"\n" for entry in entries)
+        content = b"".join(entry + b"\n" for entry in entries)
         file = (f"{nonce}.jsonl", content, "application/jsonl")
         files, batches = self._client.files, self._client.batches
         upload = partial(files.with_raw_response.create, file=file, purpose="batch")
@@ -163,20 +160,12 @@ class OpenAIBatches(BatchServer):
             error=self._server.quote(why or "it does not say why") if has_failed else None,
         )
 
-    def results(
-        self, status: BatchStatus, requests: Sequence[Request], *, record: BatchRecord
-    ) -> Iterator[Response]:
-        """The responses in the file of answers and in that of errors."""
-        lines = ((line.custom_id, partial(self._response, line)) for line in self._lines(status))
-        yield from merge_results(lines, requests, names=self._names, record=record)
-
-    def _lines(self, status: BatchStatus) -> Iterator[_Line]:
-        for name in status.files:
-            content = self._content(partial(self._client.files.with_raw_response.content, name))
-            yield from read_lines(content, _Line, where=f"batch {status.id}")
+    def _lines(self, name: str, files: Sequence[str] = ()) -> Iterator[_Line]:
+        for file in files:
+            content = self._content(partial(self._client.files.with_raw_response.content, file))
+            yield from read_lines(content, _Line, where=f"batch {name}")
 
     def _body(self, request: Request) -> dict[str, Any]:
-        """The body of a single call for a request."""
         arguments = response_arguments if self._spec.api == "responses" else chat_arguments
         arguments = embedding_arguments if request.mode is Mode.EMBED else arguments
         return json_body(arguments(request, self._model, self._spec))
@@ -184,16 +173,21 @@ class OpenAIBatches(BatchServer):
     def _names(self, request: Request) -> tuple[str, ...]:
         """The names of a request's lines: several where a line gives one reply."""
         is_one = request.mode is Mode.EMBED or not self._spec.is_one_by_one
-        return (request.key,) if is_one else entry_names(request)
+        return (request.key,) if is_one else super()._names(request)
 
     def _response(self, line: _Line, request: Request) -> Response:
-        """The response in one result."""
         if line.response is None:
             error = line.error or _Error()
             words = self._server.quote(f"{error.message or error.code or 'no response'}")
             raise PermanentError(Reason.FAILED, f"in a batch: {words}", usage=UNCHARGED)
         if line.response.status_code != 200:
-            raise self._refusal(line.response.status_code, line.response.body)
+            status, body = line.response.status_code, line.response.body
+            found = body.get("error") if isinstance(body, dict) else None
+            inner = found if isinstance(found, dict) else {}
+            words = self._server.quote(f"{inner.get('message') or body}")
+            reason = Reason.FILTERED if is_filtered(inner) else Reason.FAILED
+            message = f"{self.address} answered {status} in a batch: {words}"
+            raise PermanentError(reason, message, usage=UNCHARGED)
         content = json.dumps(line.response.body).encode()
         if request.mode is Mode.EMBED:
             return read_vector(content, request, self._server)
@@ -204,12 +198,3 @@ class OpenAIBatches(BatchServer):
             return read_reply(content, single, self._server)
         except TooFewRepliesError as error:
             return error.response
-
-    def _refusal(self, status: int, body: object) -> PermanentError:
-        """Our error for an error in place of an answer."""
-        error = body.get("error") if isinstance(body, dict) else None
-        inner = error if isinstance(error, dict) else {}
-        words = self._server.quote(f"{inner.get('message') or body}")
-        reason = Reason.FILTERED if is_filtered(inner) else Reason.FAILED
-        message = f"{self.address} answered {status} in a batch: {words}"
-        return PermanentError(reason, message, usage=UNCHARGED)

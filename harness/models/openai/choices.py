@@ -9,7 +9,7 @@ UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no numb
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, fsum, log
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,10 @@ from msgspec import Struct
 from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.boundary import choice_starts
-from harness.models.client.endpoint import Endpoint
+from harness.models.client.hosted import Endpoint
 from harness.models.client.replies import read_as, read_object, read_served
 from harness.models.client.retry import PermanentError, attach_usage
-from harness.models.openai.chat import read_usage
+from harness.models.openai.bodies import read_usage
 from harness.parts import UNCHARGED, ChoiceScore, Decoding, Message, Mode, Reason
 from harness.specs.models import OpenAISpec
 
@@ -44,6 +44,13 @@ REMEDIES = {
 }
 SLACK = 1e-3
 """How far above 0 rounding may lift a log-probability."""
+PROBE = Request(
+    *("probe", "base", "answer", ""),
+    messages=(Message("user", "One, two,"),),
+    decoding=Decoding(max_tokens=1),
+    choices=(" three", " four"),
+)
+"""A request as small as can be."""
 Spans = list[tuple[int, int]]
 _AS_THEY_ARE = (*range(33, 127), *range(161, 173), *range(174, 256))
 _OTHERS = (byte for byte in range(256) if byte not in _AS_THEY_ARE)
@@ -118,7 +125,7 @@ class OpenAIChoiceScorer:
         if mode in self._lacking:
             raise ModelError(self._lacking[mode])
         try:
-            await self.answer(_probe(mode))
+            await self.answer(replace(PROBE, mode=mode))
             return
         except PermanentError as error:
             if error.reason not in (Reason.FAILED, Reason.UNSUPPORTED):
@@ -140,7 +147,6 @@ class OpenAIChoiceScorer:
         return await (self._score_echoes(request) if is_exact else self._score_tokens(request))
 
     async def _score_echoes(self, request: Request) -> Response:
-        """Score every choice by the log-probabilities of its own tokens, in one call."""
         refuse_wordless(request.choices)
         context = "\n".join(message.content for message in request.messages)
         prompts = [context + choice for choice in request.choices]
@@ -153,18 +159,15 @@ class OpenAIChoiceScorer:
             logprobs=1,
             extra_body=self._spec.extra_body or None,
         )
-        body = self._read_choices(reply.http_response.content)
+        content = reply.http_response.content
+        body = read_object(content, self._server, key="choices", usage_of=read_usage)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):
             echoes = await self._echoes(prompts, read_logprobs(body, len(prompts)))
             scores = echo_scores(request.choices, echoes, boundary=len(context))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
 
-    def _read_choices(self, content: bytes) -> dict[str, Any]:
-        return read_object(content, self._server, key="choices", usage_of=read_usage)
-
     async def _echoes(self, prompts: Sequence[str], logprobs: Sequence[Logprobs]) -> list[Echo]:
-        """The tokens of prompts with their spans, all by their texts or all by the tokenizer."""
         pairs = list(zip(prompts, logprobs, strict=True))
         by_text = [echo for prompt, tokens in pairs if (echo := echo_of(prompt, tokens))]
         if len(by_text) == len(pairs):
@@ -172,7 +175,6 @@ class OpenAIChoiceScorer:
         return [await self._echo_by_tokenizer(prompt, tokens) for prompt, tokens in pairs]
 
     async def _echo_by_tokenizer(self, prompt: str, logprobs: Logprobs) -> Echo:
-        """A prompt's tokens with their spans, as the server's tokenizer spells them."""
         pieces = await self._tokenize(prompt)
         for tokens in spellings(pieces):
             if (spans := spans_in(tokens, prompt)) and are_alike(tokens, logprobs.tokens):
@@ -203,7 +205,6 @@ class OpenAIChoiceScorer:
         return pieces if is_list and pieces else []
 
     async def _score_tokens(self, request: Request) -> Response:
-        """Score every choice by the likeliest first tokens of one reply."""
         refuse_long(request.choices)
         arguments: dict[str, Any] = {
             "model": self._model,
@@ -218,18 +219,12 @@ class OpenAIChoiceScorer:
         if self._spec.reasoning_effort is not None:
             arguments["reasoning_effort"] = self._spec.reasoning_effort
         reply = await self._client.chat.completions.with_raw_response.create(**arguments)
-        body = self._read_choices(reply.http_response.content)
+        content = reply.http_response.content
+        body = read_object(content, self._server, key="choices", usage_of=read_usage)
         usage = read_usage(body.get("usage"))
         with attach_usage(usage):
             scores = token_scores(request.choices, read_next_tokens(body, self._server))
         return Response(request.key, choice_scores=scores, usage=usage, served=read_served(body))
-
-
-def _probe(mode: Mode) -> Request:
-    """A request as small as can be."""
-    messages = (Message("user", "One, two,"),)
-    decoding = Decoding(max_tokens=1)
-    return Request("probe", "base", "answer", "", messages, decoding, mode, (" three", " four"))
 
 
 def refuse_wordless(choices: Sequence[str]) -> None:
@@ -254,26 +249,27 @@ def refuse_long(choices: Sequence[str]) -> None:
 
 def as_bytes(texts: Sequence[str]) -> list[bytes]:
     """Tokens as a server writes them for people to read, in UTF-8."""
-    return [text.encode("utf-8", "surrogatepass") for text in texts]
+    return list(map(_utf8, texts))
 
 
 def spellings(pieces: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
-    """Entries of a vocabulary as bytes, read in two ways: byte-level and SentencePiece."""
-    return [_byte_level(piece) for piece in pieces], [_sentence_piece(piece) for piece in pieces]
+    """Entries of a vocabulary as bytes, read in two ways.
+
+    Byte-level, with one letter a byte, and SentencePiece, which writes a space as a low line and
+    some bytes like <0x0A>. Any other piece is its text.
+    """
+    byte_level, sentence_piece = [], []
+    for piece in pieces:
+        is_letters = all(letter in BYTES for letter in piece)
+        byte_level.append(bytes(map(BYTES.__getitem__, piece)) if is_letters else _utf8(piece))
+        byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
+        text = _utf8(piece.replace("\u2581", " "))
+        sentence_piece.append(bytes([int(byte[1], 16)]) if byte else text)
+    return byte_level, sentence_piece
 
 
-def _byte_level(piece: str) -> bytes:
-    """The bytes of a piece with one letter a byte; of any other piece, its text."""
-    if all(letter in BYTES for letter in piece):
-        return bytes(BYTES[letter] for letter in piece)
-    return piece.encode("utf-8", "surrogatepass")
-
-
-def _sentence_piece(piece: str) -> bytes:
-    """The bytes of a piece that writes a space as a low line, or that is a byte like <0x0A>."""
-    if byte := re.fullmatch("<0x([0-9A-F]{2})>", piece):
-        return bytes([int(byte[1], 16)])
-    return piece.replace("\u2581", " ").encode("utf-8", "surrogatepass")
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def spans_in(tokens: Sequence[bytes], prompt: str) -> Spans | None:
@@ -282,8 +278,8 @@ def spans_in(tokens: Sequence[bytes], prompt: str) -> Spans | None:
     An empty token is one that ends inside a character: its span is that of the next token. Markers
     before the prompt are at (0, 0).
     """
-    data = prompt.encode("utf-8", "surrogatepass")
-    owners = [at for at, letter in enumerate(prompt) for _ in as_bytes([letter])[0]]
+    data = _utf8(prompt)
+    owners = [at for at, letter in enumerate(prompt) for _ in _utf8(letter)]
     spans: Spans = []
     end = len(data)
     for token in reversed(tokens):
@@ -332,17 +328,16 @@ def read_logprobs(body: Mapping[str, Any], count: int) -> list[Logprobs]:
         fact = f"{count} prompts were sent in one call and {len(completions)} came back"
         raise PermanentError(Reason.FAILED, fact)
     completions.sort(key=lambda completion: completion.index or 0)
-    return [_checked(completion.logprobs) for completion in completions]
-
-
-def _checked(logprobs: Logprobs | None) -> Logprobs:
-    """Log-probabilities, of which there is one a token."""
-    if logprobs is None or len(logprobs.token_logprobs) < 2:
-        raise PermanentError(Reason.FAILED, "the reply holds no log-probabilities of the prompt")
-    if len(logprobs.tokens) != len(logprobs.token_logprobs):
-        counts = f"{len(logprobs.token_logprobs)} log-probabilities for {len(logprobs.tokens)}"
-        raise PermanentError(Reason.FAILED, f"the reply holds {counts} tokens")
-    return logprobs
+    found = []
+    for logprobs in (completion.logprobs for completion in completions):
+        if logprobs is None or len(logprobs.token_logprobs) < 2:
+            fact = "the reply holds no log-probabilities of the prompt"
+            raise PermanentError(Reason.FAILED, fact)
+        if len(logprobs.tokens) != len(logprobs.token_logprobs):
+            counts = f"{len(logprobs.token_logprobs)} log-probabilities for {len(logprobs.tokens)}"
+            raise PermanentError(Reason.FAILED, f"the reply holds {counts} tokens")
+        found.append(logprobs)
+    return found
 
 
 def echo_of(prompt: str, logprobs: Logprobs) -> Echo | None:
@@ -408,12 +403,13 @@ def token_scores(
     which its own cannot exceed.
     """
     least = _sum([min(each.logprob for each in next_tokens)])
-    rows = [_logprobs_of(choice.strip(), next_tokens) for choice in choices]
+    words = [choice.strip() for choice in choices]
+    rows = [[n.logprob for n in next_tokens if n.token in (word, f" {word}")] for word in words]
     if not any(rows):
-        words = ", ".join(repr(each.token) for each in next_tokens[:5])
+        first = ", ".join(repr(each.token) for each in next_tokens[:5])
         raise PermanentError(
             Reason.UNPARSED,
-            f"none of the choices is among the {len(next_tokens)} likeliest first tokens: {words}, "
+            f"none of the choices is among the {len(next_tokens)} likeliest first tokens: {first}, "
             "...",
         )
     return tuple(
@@ -422,12 +418,7 @@ def token_scores(
     )
 
 
-def _logprobs_of(word: str, next_tokens: Sequence[NextToken]) -> list[float]:
-    return [each.logprob for each in next_tokens if each.token in (word, f" {word}")]
-
-
 def _total(logprobs: Sequence[float]) -> float:
-    """The logarithm of the sum of probabilities."""
     _sum(logprobs)
     most = max(logprobs)
     return most + log(fsum(exp(value - most) for value in logprobs))

@@ -1,41 +1,59 @@
 """Requests to Responses through any OpenAI-compatible server, with the official client.
 
-It uses chat completions, or the responses API where the YAML says so. `chat`, `responses` and
-`choices` word requests and read replies; `errors` translates what the client library raises.
+It uses chat completions, or the responses API where the YAML says so. `bodies` words requests and
+reads replies and errors; `choices` scores choices. `ModerationModel` gives texts one of two labels:
+the moderation endpoint gets the text of a sample, and no prompt.
 """
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from harness.core import Request, Response
-from harness.errors import ModelError
-from harness.models.client.hosted import HostedModel
-from harness.models.client.replies import Ask, RepliesByKey, collect_n
+from harness.errors import ModelError, SpecError
+from harness.models.client.hosted import HostedModel, post
+from harness.models.client.replies import (
+    Ask,
+    RepliesByKey,
+    collect_n,
+    read_as,
+    read_object,
+    read_served,
+)
 from harness.models.client.retry import Call, PartialReply, PermanentError
-from harness.models.client.transport import post
-from harness.models.openai.chat import (
+from harness.models.labels import LabelQuestions, chosen, undecided
+from harness.models.openai.bodies import (
+    LIBRARY,
     TooFewRepliesError,
     chat_arguments,
     embedding_arguments,
     read_reply,
+    read_response,
+    read_usage,
     read_vector,
+    response_arguments,
 )
 from harness.models.openai.choices import OpenAIChoiceScorer
-from harness.models.openai.errors import LIBRARY, translate_error
-from harness.models.openai.responses import read_response, response_arguments
 from harness.parts import UNCHARGED, Mode, Reason, digest
-from harness.specs.models import OpenAISpec
+from harness.specs.models import ModerationSpec, OpenAISpec
 
 if TYPE_CHECKING:
     import openai
+
 
 CHOICES: Mapping[str, frozenset[Mode]] = {
     "none": frozenset(),
     "echo": frozenset({Mode.CHOOSE}),
     "top_logprobs": frozenset({Mode.CHOOSE_TOKEN}),
 }
+FLAGGED = "flagged_{}"
+"""The name of a number that is 1 where a category is flagged, else 0."""
 
 
 class OpenAIModel(HostedModel[OpenAISpec]):
@@ -89,11 +107,7 @@ class OpenAIModel(HostedModel[OpenAISpec]):
         parts += [f"reasoning={spec.reasoning_max_tokens}"] if spec.reasoning_max_tokens else []
         return parts + ([] if spec.sends_n else ["n=1"])
 
-    def _translated(self, error: Exception, *, has_form: bool = False) -> Exception:
-        return translate_error(error, self.server, model=self.model, has_form=has_form)
-
     def _only_model(self) -> dict[str, Any]:
-        """What the server lists of the one model that it serves."""
         import openai
 
         server = self.server
@@ -144,7 +158,6 @@ class OpenAIModel(HostedModel[OpenAISpec]):
             return error.response
 
     async def _reply(self, client: "openai.AsyncOpenAI", choose: Ask, request: Request) -> Response:
-        """The response to one call: choice scores, a vector, or texts by the YAML's API."""
         model, spec, server = self.model, self.spec, self.server
         has_form = request.schema is not None and spec.is_structured_output
         with self.translating(has_form=has_form):
@@ -169,3 +182,69 @@ class OpenAIModel(HostedModel[OpenAISpec]):
                 await scorer.probe(request.mode)
                 self._probed.add(request.mode)
         return await scorer.answer(request)
+
+
+class _Result(Struct):
+    """The result for one text; a category that does not apply may be None."""
+
+    flagged: bool
+    categories: dict[str, bool | None] = field(default_factory=dict)
+    category_scores: dict[str, float | None] = field(default_factory=dict)
+
+
+class ModerationModel(HostedModel[ModerationSpec]):
+    """The moderation endpoint of OpenAI, or of a server that answers as it does."""
+
+    kind = "moderation"
+    library = LIBRARY
+    modes = frozenset({Mode.CHOOSE})
+
+    def __init__(
+        self, name: str, spec: ModerationSpec, questions: LabelQuestions, environ: Mapping[str, str]
+    ) -> None:
+        """Keep the settings; SpecError unless the task has two labels, `positive` among them."""
+        super().__init__(name, spec, environ)
+        self._questions = questions
+        labels = questions.labels
+        if len(labels) != 2 or spec.positive not in labels:
+            raise SpecError(
+                f"model {name} separates flagged from other texts, and the task has the labels "
+                f"{', '.join(labels)}; ask it about one of two labels, with `positive` among them"
+            )
+        self._negative = next(label for label in labels if label != spec.positive)
+
+    def text_of(self, request: Request) -> str | None:
+        """The text of a request that it reads; None at a step that shows none."""
+        return self._questions.question(request).text
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request once, in the order in which the answers come."""
+        questions = [self._questions.question(request) for request in requests]
+        yield from (undecided(question) for question in questions if question.text is None)
+        yield from super().answer(q.request for q in questions if q.text is not None)
+
+    def _identity_parts(self) -> list[str]:
+        return [self.kind, self.spec.model, f"positive={self.spec.positive}"]
+
+    def _connect(self) -> AbstractAsyncContextManager[Call]:
+        return self._session()  # without a check: a key for moderation alone may list no models
+
+    def _call(self, client: "openai.AsyncOpenAI") -> Call:
+        return partial(self._ask, client)
+
+    async def _ask(self, client: "openai.AsyncOpenAI", request: Request) -> Response:
+        question = self._questions.question(request)
+        body = {"model": self.spec.model, "input": question.text}
+        with self.translating():
+            content = await post(client, "/moderations", body)
+        reply = read_object(content, self.server, key="results", usage_of=read_usage)
+        result = read_as(_Result, reply["results"][0], what="a moderation")
+        is_flagged = result.flagged or any(result.categories.values())
+        label = self.spec.positive if is_flagged else self._negative
+        scores = {n: score for n, score in result.category_scores.items() if score is not None}
+        if not all(map(isfinite, scores.values())):
+            raise PermanentError(Reason.FAILED, "a category's score is no finite number")
+        flags = {n: float(is_on) for n, is_on in result.categories.items() if is_on is not None}
+        numbers = scores | {FLAGGED.format(name): flag for name, flag in flags.items()}
+        response = chosen(question, label, numbers)
+        return replace(response, served=read_served(reply))

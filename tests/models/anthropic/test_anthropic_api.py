@@ -12,8 +12,8 @@ from support.stub_server import StubProcess, StubServer
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.anthropic.model import AnthropicModel, translate_error
-from harness.models.client.endpoint import Endpoint
+from harness.models.anthropic.model import LIBRARY, AnthropicModel
+from harness.models.client.hosted import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import AnthropicSpec
@@ -502,7 +502,7 @@ def test_every_exception_of_the_library_is_translated(name: str) -> None:
     told = {"status_code": status, "body": None, "message": error.args[0], "request_id": None}
     vars(error).update(told, response=reply)
 
-    became = translate_error(error, Endpoint("http://h", None, "K", {"K": KEY}), model="m")
+    became = LIBRARY.translate(error, Endpoint("http://h", None, "K", {"K": KEY}), model="m")
 
     assert type(became) in (RetryableError, PermanentError, ModelError)
     assert KEY not in str(became)
@@ -517,7 +517,7 @@ def test_a_server_that_is_asked_too_much_is_asked_less(fault: str, is_told: bool
     reply = type("Reply", (), {"headers": {}})()
     vars(error).update(status_code=int(fault), body=None, message="busy", response=reply)
 
-    became = translate_error(error, Endpoint("http://h", None, None, {}), model="m")
+    became = LIBRARY.translate(error, Endpoint("http://h", None, None, {}), model="m")
 
     assert isinstance(became, RetryableError)
     assert became.is_rate_limited == is_told

@@ -14,9 +14,7 @@ from support.stub_server import StubServer
 
 from harness.core import Response
 from harness.errors import ModelError
-from harness.models.client.batch_api import BatchLimits
-from harness.models.client.cached import CachedClient, CallPolicy
-from harness.models.client.pricing import Budget, Price
+from harness.models.client.cached import Budget, CachedClient, CallPolicy, Price
 from harness.parts import Decoding, Mode, Reason
 from harness.storage.ledger import Ledger
 
@@ -259,10 +257,10 @@ def test_a_result_that_is_no_answer_is_its_reason(
 
 def test_a_batch_is_no_larger_than_the_provider_takes(bench: Bench) -> None:
     server = bench.server()
-    server.limits = BatchLimits(entries=4, bytes=10**6)  # type: ignore[misc]  # smaller than it is
+    server.most_entries, server.most_bytes = 4, 10**6  # type: ignore[misc]  # smaller than it is
     bench.answers(ASKED, server=server)
-    size = max(len(entry.line) for asked in ASKED for entry in server.entries(asked))
-    server.limits = BatchLimits(entries=99, bytes=2 * size + 2)  # type: ignore[misc]  # as above
+    size = max(len(entry) for asked in ASKED for entry in server.entries(asked))
+    server.most_entries, server.most_bytes = 99, 2 * size + 2  # type: ignore[misc]  # as above
     bench.answers(requests(9)[6:], server=server)
 
     assert [len(names) for names in bench.submitted] == [4, 2, 2, 1]

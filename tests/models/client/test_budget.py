@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.core import Request
-from harness.models.client.pricing import FORM_TOKENS, MESSAGE_TOKENS, Budget, Price
+from harness.models.client.cached import FORM_TOKENS, MESSAGE_TOKENS, Budget, Price
 from harness.parts import Decoding, Message, Mode, Usage
 
 PRICE = Price(input_usd=1_000_000, output_usd=2_000_000, batch_share=0.5)  # a dollar, two a token

@@ -12,7 +12,7 @@ from aiohttp import ClientError
 from support.stub_script import Script
 from support.stub_server import StubServer
 
-from harness.models.client.transport import describe, http_client, post, usage_of
+from harness.models.client.hosted import describe, http_client, post, usage_of
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Usage
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}

@@ -9,8 +9,7 @@ import pytest
 
 from harness.core import Request, Response
 from harness.errors import BudgetReached, ModelError
-from harness.models.client.cached import CachedClient, CallPolicy, Retry
-from harness.models.client.pricing import Budget, Price
+from harness.models.client.cached import Budget, CachedClient, CallPolicy, Price, Retry
 from harness.models.client.replies import no_answer
 from harness.models.scripted import ScriptedModel
 from harness.parts import UNCHARGED, Decoding, Failure, Message, Reason, Usage

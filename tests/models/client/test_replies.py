@@ -13,7 +13,7 @@ from harness.models.client.replies import (
     merge,
     no_answer,
     nth_request,
-    reasoning_in,
+    read_usage,
     truncated,
 )
 from harness.models.client.retry import PartialReply, PermanentError
@@ -151,4 +151,6 @@ def test_a_reply_cut_before_its_first_word_tells_what_the_tokens_went_into(
 def test_tokens_of_reasoning_are_read_where_they_are_a_count(
     details: object, count: int | None
 ) -> None:
-    assert reasoning_in(details) == count
+    usage = {"prompt_tokens": 1, "completion_tokens_details": details}
+
+    assert read_usage(usage, "prompt_tokens").reasoning_tokens == count

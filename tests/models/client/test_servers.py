@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from harness.errors import ModelError
-from harness.models.client.endpoint import LONGEST_QUOTE, Endpoint, is_permission_error
+from harness.models.client.hosted import LONGEST_QUOTE, Endpoint, is_permission_error
 from harness.specs.models import OpenAISpec
 
 KEY = "sk-a-key-nobody-may-see"

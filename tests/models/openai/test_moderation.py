@@ -9,7 +9,7 @@ from support.stub_server import StubServer
 from harness.core import Request, Response, Sample
 from harness.errors import ModelError, SpecError
 from harness.models.labels import LabelQuestions
-from harness.models.openai.moderation import ModerationModel
+from harness.models.openai.model import ModerationModel
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.registry import Registry, shipped_home
 from harness.specs.models import ModerationSpec

@@ -12,9 +12,9 @@ from support.stub_server import StubProcess, StubServer
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
-from harness.models.client.endpoint import Endpoint
+from harness.models.client.hosted import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
-from harness.models.openai.errors import SETTINGS, translate_error
+from harness.models.openai.bodies import LIBRARY, SETTINGS
 from harness.models.openai.model import OpenAIModel
 from harness.parts import UNCHARGED, Decoding, Message, Mode, Reason, Usage
 from harness.specs.models import OpenAISpec
@@ -622,7 +622,7 @@ def test_every_exception_of_the_library_is_translated(name: str) -> None:
     reply = type("Reply", (), {"headers": {"retry-after": "3"}})()
     vars(error).update(status_code=status, body=None, message=error.args[0], response=reply)
 
-    became = translate_error(error, Endpoint("http://h/v1", None, "K", {"K": KEY}), model="m")
+    became = LIBRARY.translate(error, Endpoint("http://h/v1", None, "K", {"K": KEY}), model="m")
 
     assert type(became) in (RetryableError, PermanentError, ModelError)
     assert KEY not in str(became)

@@ -11,7 +11,6 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 
 from harness.errors import ModelError
-from harness.models.client.batch_api import BatchLimits
 from harness.parts import Decoding, Mode, Reason
 
 ASKED = requests(4)
@@ -154,7 +153,7 @@ def test_a_batch_refused_as_a_whole_is_told_and_can_be_asked_again(bench: Bench)
 
 def test_a_batch_refused_as_a_whole_keeps_no_other_from_being_collected(bench: Bench) -> None:
     server = bench.server()
-    server.limits = BatchLimits(entries=2, bytes=10**6)  # type: ignore[misc]  # smaller than it is
+    server.most_entries, server.most_bytes = 2, 10**6  # type: ignore[misc]  # smaller than it is
     bench.stub.batches.ends = {"batch_1": "failed"}
     responses = bench.model(server=server).answer(ASKED)
 

@@ -1,0 +1,358 @@
+"""Specs to models of known identity, and judges by name or as objects to judges ready to read.
+
+A judge comes with the cached client of the model it asks, if any. What keeps it from judging is
+found before the model under test is paid for. Nothing here trains, and no model is asked.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.core import Case, Judge, Model, Request, Response, Sample
+from harness.errors import ModelError, SpecError, StoreError, did_you_mean
+from harness.judges.label import JudgeLabel
+from harness.judges.swapped import Swapped, partners
+from harness.models.client.cached import CachedClient, CallPolicy
+from harness.models.encoders.encoders import Encoder
+from harness.models.encoders.factory import CachedEncoder
+from harness.models.labels import LabelQuestions
+from harness.models.local.trained import TrainedClassifier, check_fit, read_trained
+from harness.parts import Mode
+from harness.pipeline.plan import Plan, request
+from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choices, step_read
+from harness.specs.models import (
+    ClassifierSpec,
+    LabellingSpec,
+    ModelSpec,
+    ModerationSpec,
+    OpenAISpec,
+    SklearnSpec,
+)
+from harness.specs.tasks import TaskSpec
+from harness.storage.ledger import Ledger
+from harness.storage.runs import JudgeEntry, ModelEntry
+from harness.storage.signature import JudgeRecipe
+from harness.workspace import Workspace
+
+_log = logging.getLogger(__name__)
+VECTORS = "vectors"
+"""The folder of vectors that are kept between commands, below the cache."""
+JudgeSource = str | Judge
+"""A judge by the name of its YAML, or as an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """A task by its name, all its samples, and those of them that are asked about."""
+
+    name: str
+    task: TaskSpec
+    samples: Sequence[Sample]
+    asked: Sequence[Sample]
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineModel:
+    """A model known by its stored calls alone: it is never asked."""
+
+    name: str
+    kind: str
+    identity: str
+    modes: frozenset[Mode]
+    revision: str | None = None
+
+    def resolve(self) -> None:
+        """Do nothing: the identity is that of the stored calls."""
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Refuse: offline there is only what is stored."""
+        raise StoreError(f"model {self.name}: asked for {len(list(requests))} answers offline")
+
+
+def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskContext) -> Model:
+    """The model of a spec, which may be one that gives labels."""
+    if not isinstance(spec, LabellingSpec):
+        return workspace.registry.model(name, spec, task=context.task, samples=context.samples)
+    questions = LabelQuestions.of(context.task, context.samples, model=name)
+    match spec:
+        case ModerationSpec():
+            from harness.models.openai.model import ModerationModel
+
+            return ModerationModel(name, spec, questions, workspace.registry.environ)
+        case ClassifierSpec():
+            from harness.models.local.sequence_classifier import SequenceClassifier
+
+            trained = None if spec.labels else _trained(workspace, name, spec, context)
+            return SequenceClassifier(name, spec, questions, trained)
+        case SklearnSpec():
+            from harness.models.local.linear_classifier import SklearnModel
+
+            head = _trained(workspace, name, spec, context)
+            encoder = workspace.registry.encoder(spec.encoder)
+            encode = CachedEncoder(encoder, workspace.registry.cache / VECTORS).encode
+            has_odds = spec.head == "logistic"
+            return SklearnModel(name, head, questions, encode=encode, has_odds=has_odds)
+
+
+def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
+    """The model, its identity found out, which asks a server where the spec leaves it to one.
+
+    Offline, without a server, it is the one whose calls are stored, if there is just one.
+    """
+    try:
+        model.resolve()
+    except ModelError as error:
+        if not (workspace.is_offline and isinstance(spec, OpenAISpec) and spec.model == "auto"):
+            raise ModelError(f"model {model.name}: {error}") from error
+        known = sorted(workspace.desk(model).ledger.identities())
+        if len(known) == 1:
+            _log.warning("%s; taken for %s, whose answers are stored", error, known[0])
+            return OfflineModel(model.name, model.kind, known[0], model.modes)
+        raise ModelError(
+            f"{error}; or, to work offline, name the model in configs/models/{model.name}.yaml "
+            "instead of auto"
+        ) from error
+    return model
+
+
+def trained_folder(
+    results: Path, spec: SklearnSpec | ClassifierSpec, *, name: str, task: str
+) -> Path:
+    """Where a model's training for a task is kept: the folder its YAML names, or below results."""
+    return Path(spec.trained) if spec.trained else results / "trained" / name / task
+
+
+def recipe(spec: SklearnSpec | ClassifierSpec, encoder: Encoder | None = None) -> str:
+    """All in a YAML that changes the result of training, in words."""
+    match spec:
+        case SklearnSpec():
+            on = f"{encoder.name} {encoder.digest[:12]}" if encoder else "no encoder"
+            weights = f"class_weight {spec.class_weight}"
+            return f"{spec.head}, {weights}, c {spec.c:g}, max_iter {spec.max_iter}, {on}"
+        case ClassifierSpec():
+            steps = f"epochs {spec.epochs}, learning_rate {spec.learning_rate:g}"
+            sizes = f"batch {spec.batch}, max_tokens {spec.max_tokens}"
+            return f"{steps}, {sizes}, weight_decay {spec.weight_decay:g}"
+
+
+def _trained(
+    workspace: Workspace, name: str, spec: SklearnSpec | ClassifierSpec, context: TaskContext
+) -> TrainedClassifier:
+    """The classifier trained for a task, as the YAML now says; it must fit the task and its texts.
+
+    A task made of another one is answered by the classifier trained for that.
+    """
+    task = context.task.origin(context.name)
+    folder = trained_folder(workspace.results, spec, name=name, task=task)
+    classifier = read_trained(folder, model=name, task=task)
+    encoder = workspace.registry.encoder(spec.encoder) if isinstance(spec, SklearnSpec) else None
+    if classifier.card.recipe != (today := recipe(spec, encoder)):
+        raise ModelError(
+            f"{folder}: trained as {classifier.card.recipe!r}, and the YAML of {name} now says "
+            f"{today!r}; train it again, or put the YAML back"
+        )
+    labels = LabelQuestions.of(context.task, context.samples, model=name).labels
+    check_fit(classifier, labels, context.asked)
+    return classifier
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSetup:
+    """A judge, its entry in run.json, and the client of the model it asks; None if it asks none.
+
+    `key_error` is what is wrong with that model's key, None where nothing is.
+    """
+
+    judge: Judge
+    entry: JudgeEntry
+    client: CachedClient | None = None
+    key_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeModelOptions:
+    """The model that judges ask, None for their own, and whether it may be the one tested."""
+
+    model: str | None = None
+    is_self_allowed: bool = False
+
+
+def set_up_judges(
+    workspace: Workspace,
+    judges: Sequence[JudgeSource],
+    *,
+    asking: JudgeModelOptions,
+    tested: Model | ModelEntry,
+    samples: Sequence[Sample],
+) -> tuple[JudgeSetup, ...]:
+    """Build judges by name, each with the cached client of its judge model, if any.
+
+    Judges given as objects are taken as they are; `samples` are those of the run.
+    """
+    setups = []
+    for judge in judges:
+        if isinstance(judge, str):
+            label = JudgeLabel.parse(judge)
+            setups += [_set_up(workspace, label, asking=asking, tested=tested, samples=samples)]
+        else:
+            JudgeRecipe.parse(judge.recipe)
+            entry = JudgeEntry(judge.name, judge.metric, judge.recipe)
+            setups.append(JudgeSetup(judge, entry))
+    if asking.model and not any(setup.client for setup in setups):
+        raise SpecError(
+            f"--judge-model {asking.model}: none of the judges "
+            f"{', '.join(map(judge_name, judges))} asks a model; leave it out"
+        )
+    return tuple(setups)
+
+
+def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Sequence[Sample]) -> JudgeSetup:
+    """A judge that has read a run, as its YAML now has it, with the replies it was given then."""
+    label = JudgeLabel.parse(entry.name)
+    judge = _judge(workspace, label, identity=entry.identity, samples=samples)
+    if entry.asks is None:
+        return JudgeSetup(judge, entry)
+    model = OfflineModel(entry.asks, "stored", entry.identity or "", frozenset())
+    ledger = Ledger(workspace.results / "calls" / entry.asks)
+    policy = CallPolicy(is_offline=True)
+    return JudgeSetup(judge, entry, CachedClient(model, ledger, workspace.progress, policy))
+
+
+def judge_name(judge: JudgeSource) -> str:
+    """The name of a judge."""
+    return judge if isinstance(judge, str) else judge.name
+
+
+def joined(judges: Sequence[JudgeEntry], new: JudgeEntry) -> tuple[JudgeEntry, ...]:
+    """The judges of a run by name, with one that has read it now in place of one of its name.
+
+    Warns where that one asked another model, as before its YAML was changed.
+    """
+    for old in judges:
+        if old.name == new.name and old.asks != new.asks:
+            _log.warning(
+                "judge %s asked %s when it read this run before, and asks %s now: its new verdicts "
+                "take the place of those",
+                *(old.name, old.asks, new.asks),
+            )
+    others = (entry for entry in judges if entry.name != new.name)
+    return tuple(sorted((*others, new), key=lambda entry: entry.name))
+
+
+def check_judges(
+    workspace: Workspace, judges: Sequence[JudgeSource], *, task: TaskSpec, name: str
+) -> None:
+    """Refuse a judge that cannot read a task's answers, or that reads a step no variant has."""
+    for judge in (JudgeLabel.parse(one) for one in judges if isinstance(one, str)):
+        spec = workspace.registry.load("configs/judges", judge.name)
+        step = step_read(spec)
+        if reads_choices(spec) != task.has_choices:
+            what = "choices" if task.has_choices else "texts"
+            raise SpecError(
+                f"judge {judge} cannot read the answers to task {name}, which are {what}; "
+                f"the task's own judges can: {', '.join(task.judges)}"
+            )
+        if reads_choices(spec) and judge.is_swapped:
+            raise SpecError(
+                f"judge {judge}: choices are laid out for one sample, and mean nothing under "
+                f"another; name {replace(judge, is_swapped=False)} alone"
+            )
+        steps = {part.name for variant in task.variants.values() for part in variant.steps}
+        if step is not None and step not in steps:
+            raise SpecError(
+                f"judge {judge} reads step {step!r}, which no variant of task {name} has"
+                f"{did_you_mean(step, sorted(steps))}"
+            )
+
+
+def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup], client: CachedClient) -> None:
+    """Have each judge read a made-up answer, and check its key, unless no answer is missing.
+
+    `client` is that of the model under test.
+    """
+    variants = plan.task.variants
+    first = [
+        request(plan, cell, step=variants[cell.variant].steps[0], earlier={}) for cell in plan.cells
+    ]
+    if client.terms.is_offline or len(client.ledger.find([r.key for r in first])) == len(first):
+        return
+    for setup in judges:
+        judge = setup.judge
+        known = judge.partners if isinstance(judge, Swapped) else {s.id for s in plan.samples}
+        sample = next(sample for sample in plan.samples if sample.id in known)
+        response = Response(key="made up", texts=("a made-up answer",))
+        judge.ask(sample, response)
+        if setup.entry.asks is None:
+            judge.read([Case(sample, response)])
+        if setup.key_error is not None:
+            raise ModelError(
+                f"judge {setup.entry.name}: {setup.key_error}, or have another model judge with "
+                "--judge-model"
+            )
+
+
+def _set_up(
+    workspace: Workspace,
+    label: JudgeLabel,
+    *,
+    asking: JudgeModelOptions,
+    tested: Model | ModelEntry,
+    samples: Sequence[Sample],
+) -> JudgeSetup:
+    spec = workspace.registry.load("configs/judges", label.name)
+    step, own = step_read(spec), asked_model(spec)
+    if own is None:
+        if label.model:
+            raise SpecError(
+                f"judge {label}: {label.name} asks no model; name it without /{label.model}"
+            )
+        judge = _judge(workspace, label, identity=None, samples=samples)
+        return JudgeSetup(judge, JudgeEntry(str(label), judge.metric, judge.recipe, step=step))
+    asked = label.model or asking.model or own
+    model = _judge_model(workspace, asked, spec, judge=label)
+    if model.identity == tested.identity and not asking.is_self_allowed:
+        raise SpecError(
+            f"judge {label} would ask {asked}, the model under test; choose another with "
+            "--judge-model, or add --allow-self-judge"
+        )
+    label = replace(label, model=None if asked == own else asked)
+    judge = _judge(workspace, label, identity=model.identity, samples=samples)
+    entry = JudgeEntry(
+        str(label), judge.metric, judge.recipe, asks=asked, identity=model.identity, step=step
+    )
+    key_error = None
+    try:
+        workspace.registry.check_key(asked)
+    except ModelError as error:
+        key_error = str(error)
+    return JudgeSetup(judge, entry, workspace.desk(model), key_error)
+
+
+def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: JudgeLabel) -> Model:
+    model_spec = workspace.registry.load("configs/models", asked)
+    model = workspace.registry.model(asked, model_spec)
+    wanted = Mode.EMBED if isinstance(spec, CosineSpec) else Mode.GENERATE
+    if wanted not in model.modes:
+        raise SpecError(
+            f"judge {judge} asks {asked} to {wanted}, which a model of kind {model.kind} cannot; "
+            "choose another in the judge's YAML or with --judge-model (docs/models.md)"
+        )
+    return resolved(workspace, model, model_spec)
+
+
+def _judge(
+    workspace: Workspace, label: JudgeLabel, *, identity: str | None, samples: Sequence[Sample]
+) -> Judge:
+    """The judge of a label; one marked as swapped reads each answer under another sample."""
+    plain = replace(label, is_swapped=False)
+    spec = workspace.registry.load("configs/judges", label.name)
+    judge = workspace.registry.judge(str(plain), spec, identity=identity)
+    if not label.is_swapped:
+        return judge
+    if not (swapped := partners(samples)):
+        raise SpecError(
+            f"judge {label}: no two of these {len(samples)} samples stand in one cluster with "
+            "references of their own; leave it out, or raise --limit"
+        )
+    return Swapped(judge, swapped)

@@ -1,0 +1,347 @@
+"""Samples to further samples: by a data-making job's questions, or with one field perturbed.
+
+Each step of a job sees only what its spec names; its calls are kept like a run's. A perturbed
+sample is its original with one field changed: same references, choices, orders and cluster. What
+lacks an answer, or cannot be changed, is left out and counted, never filled in. No file is written.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Final
+
+from msgspec import structs
+
+from harness.core import Request, Response, Sample
+from harness.data.choices import ORDER, permutation
+from harness.data.readers.labelled_table import IMPLICITNESS
+from harness.errors import SpecError, did_you_mean
+from harness.models.client.cached import CachedClient
+from harness.parts import Decoding, Reason, digest
+from harness.specs.tasks import DataSpec, DecodingSpec, TaskSpec
+from harness.specs.transforms import (
+    TEXT,
+    AskedSpec,
+    BuildSpec,
+    BuildStepSpec,
+    LocalSpec,
+    PerturbationSpec,
+    WordNetSpec,
+)
+from harness.text.dedup import normal
+from harness.text.edits import edit_text, synonyms
+from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal
+from harness.text.prompts import Prompts
+
+FROM, BY, KEEPS = "perturbed_from", "perturbed_by", "keeps_meaning"
+ORIGINAL: Final = "original"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where one made text comes from: the model, the words it was asked in, the stored call."""
+
+    model: str
+    template: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A sample on its way: what was made of it so far, or why it cannot be finished."""
+
+    sample: Sample
+    sources: Mapping[str, Source]
+    reason: Reason | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a job made, in the order of the samples, and what is missing or dropped, by reason."""
+
+    finished: tuple[Draft, ...]
+    missing: Counter[Reason]
+    dropped: int
+
+
+def build(
+    samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts, client: CachedClient, seed: int
+) -> Built:
+    """Take every step of a job on every sample; what is stored already is not asked again."""
+    check_slots(samples, spec, prompts=prompts)
+    client.model.resolve()
+    model = client.model.identity
+    drafts = [Draft(sample, {}) for sample in samples]
+    for step in spec.steps:
+        asked = {
+            place: _request(sample, step, spec.decoding, prompts=prompts, model=model, seed=seed)
+            for place, draft in enumerate(drafts)
+            for sample in [draft.sample]
+            if draft.reason is None
+            if not step.judges or len(sample.references.get(step.judges, ())) >= step.at_least
+        }
+        answers = client.answer(asked.values(), stage=f"build, {step.name}")
+        template = f"{step.template}@{prompts.digest(step.template)[:8]}"
+        for place, request in asked.items():
+            response = answers[request.key]
+            texts = tuple(map(POSTPROCESSORS[spec.postprocess], response.texts or ()))
+            response = replace(response, texts=texts) if texts else response
+            source = Source(model, template, request.key)
+            drafts[place] = _taken(drafts[place], step, response, source)
+    finished = tuple(draft for draft in drafts if draft.reason is None and draft.sample.references)
+    lost = Counter(draft.reason for draft in drafts if draft.reason is not None)
+    return Built(finished, lost, len(drafts) - len(finished) - lost.total())
+
+
+def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts) -> None:
+    """Refuse a step that sees what no sample has, or a template that asks for more."""
+    for step in spec.steps:
+        if unseen := sorted(prompts.variables(step.template) - set(step.sees)):
+            raise SpecError(
+                f"template {step.template}: step {step.name} does not show it {unseen[0]!r}"
+                f"{did_you_mean(unseen[0], list(step.sees))}"
+            )
+    for sample in samples:
+        known = {*sample.fields, *sample.references}
+        for step in spec.steps:
+            if unseen := [source for source in step.sees.values() if source not in known]:
+                raise SpecError(
+                    f"sample {sample.id} has no field or reference {unseen[0]!r}, which step "
+                    f"{step.name} sees{did_you_mean(unseen[0], sorted(known))}"
+                )
+            if step.judges is None and step.name in sample.references:
+                raise SpecError(
+                    f"sample {sample.id} has the reference {step.name!r} already, which this job "
+                    "makes; remove it from the file to have it made anew"
+                )
+            known.add(step.name)
+
+
+def draft_line(draft: Draft) -> dict[str, Any]:
+    """A finished draft as a line of the sample format, with where its texts come from."""
+    sample = draft.sample
+    return {
+        "id": sample.id,
+        "group": sample.group,
+        "cluster": sample.cluster,
+        "fields": dict(sample.fields),
+        "references": dict(sample.references),
+        "flags": sample.flags,
+        "provenance": dict(draft.sources),
+    }
+
+
+def _request(
+    sample: Sample,
+    step: BuildStepSpec,
+    decoding: DecodingSpec,
+    *,
+    prompts: Prompts,
+    model: str,
+    seed: int,
+) -> Request:
+    """The request of a step, with a seed of its own where its answer is drawn."""
+    fields, references = sample.fields, sample.references
+    slots = {
+        slot: fields.get(source) or "\n".join(references.get(source, ()))
+        for slot, source in step.sees.items()
+    }
+    place = (seed, sample.id, step.name)
+    return Request(
+        sample_id=sample.id,
+        variant="build",
+        step=step.name,
+        model=model,
+        messages=prompts.render(step.template, slots),
+        decoding=Decoding(
+            temperature=decoding.temperature,
+            max_tokens=decoding.max_tokens,
+            seed=int(digest(place)[:7], 16) if decoding.temperature else None,
+        ),
+    )
+
+
+def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source) -> Draft:
+    """The draft after one step: a reference more, one fewer, or the reason it stops here."""
+    if response.failure is not None:
+        return replace(draft, reason=response.failure.reason, note=response.failure.message)
+    said = response.texts[0] if response.texts else ""
+    if not said:
+        return replace(draft, reason=Reason.EMPTY, note=f"step {step.name}: the answer is blank")
+    sources, references = {**draft.sources, step.name: source}, dict(draft.sample.references)
+    if step.judges is None:
+        references[step.name] = (said,)
+    else:
+        verdict = closing_yes_no(said)
+        if isinstance(verdict, Reason):
+            is_cut = verdict is Reason.UNPARSED and response.stop == "length"
+            return replace(draft, reason=Reason.TRUNCATED if is_cut else verdict, note=said)
+        if not verdict:
+            del references[step.judges]
+    return replace(draft, sample=replace(draft.sample, references=references), sources=sources)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes texts anew: a model's client and the templates it is asked in."""
+
+    client: CachedClient
+    prompts: Prompts
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbationPlan:
+    """What is perturbed: the field, by which perturbations, by what seed."""
+
+    field: str
+    specs: Mapping[str, PerturbationSpec]
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbationCounts:
+    """The counts of one perturbation: texts changed, left as they were, and missing by reason."""
+
+    perturbation: str
+    keeps_meaning: bool
+    changed: int
+    unchanged: int
+    missing: Counter[Reason] = field(default_factory=Counter)
+
+
+def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
+    """The field to perturb: the one wanted, else `text`, else the one with the longest texts."""
+    known = sorted({name for sample in samples for name in sample.fields})
+    if wanted is not None:
+        if wanted not in known:
+            raise SpecError(
+                f"--field: samples have no field {wanted!r}{did_you_mean(wanted, known)}"
+            )
+        return wanted
+    if TEXT in known:
+        return TEXT
+    return max(known, key=lambda name: sum(len(s.fields.get(name, "")) for s in samples))
+
+
+def perturbed(
+    samples: Sequence[Sample], task: TaskSpec, plan: PerturbationPlan, *, writer: Writer | None
+) -> tuple[list[Sample], list[PerturbationCounts]]:
+    """The samples, then those of each perturbation; and the counts of each perturbation.
+
+    `writer` is None where no perturbation asks a model.
+    """
+    # Groups stay where they word the task's prompts.
+    found = list(samples) if task.phrases else [replace(s, group=ORIGINAL) for s in samples]
+    counts = []
+    for name, spec in plan.specs.items():
+        texts: dict[str, str]
+        if isinstance(spec, AskedSpec):
+            texts, missing = _written(samples, spec, plan, writer=writer)
+        else:
+            texts, missing = _changed(samples, name, spec, plan), Counter[Reason]()
+        found += [
+            _sample(sample, texts[sample.id], task, plan=plan, name=name)
+            for sample in samples
+            if sample.id in texts
+        ]
+        left = len(samples) - len(texts) - missing.total()
+        counts.append(PerturbationCounts(name, spec.keeps_meaning, len(texts), left, missing))
+    return found, counts
+
+
+def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpec:
+    """The task whose sample set is the perturbed one, under a name of its own, made of `of`."""
+    sample = f"samples/{name}.jsonl"
+    data = DataSpec(source=name, reader="samples_jsonl", files=(), sample=sample)
+    return structs.replace(task, about=about, data=data, made_of=task.origin(of))
+
+
+def sample_line(sample: Sample) -> dict[str, Any]:
+    """A sample as a line of the sample format, which has no place for blank references."""
+    references = {
+        name: tuple(text for text in texts if text.strip())
+        for name, texts in sample.references.items()
+    }
+    return {
+        "id": sample.id,
+        "group": sample.group,
+        "cluster": sample.cluster,
+        "fields": dict(sample.fields),
+        "references": {name: texts for name, texts in references.items() if texts},
+        "choices": sample.choices,
+        "gold": sample.gold,
+        "flags": sample.flags,
+    }
+
+
+def _changed(
+    samples: Sequence[Sample], name: str, spec: LocalSpec, plan: PerturbationPlan
+) -> dict[str, str]:
+    """The texts that word lists change, by sample id; each drawn by its sample's id alone."""
+    lookup = synonyms(spec.part_of_speech) if isinstance(spec, WordNetSpec) else lambda _: ()
+    found = {}
+    for sample in samples:
+        draw = Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw
+        made = edit_text(sample.fields.get(plan.field, ""), spec, draw, wordnet=lookup)
+        if made is not None:
+            found[sample.id] = made
+    return found
+
+
+def _written(
+    samples: Sequence[Sample], spec: AskedSpec, plan: PerturbationPlan, *, writer: Writer | None
+) -> tuple[dict[str, str], Counter[Reason]]:
+    if writer is None:
+        raise SpecError(f"perturbation {spec.about!r} asks a model; name one with --model")
+    there = {s.id: s.fields[plan.field] for s in samples if s.fields.get(plan.field, "").strip()}
+    job = BuildSpec(
+        about=spec.about, steps=spec.steps, decoding=spec.decoding, postprocess=spec.postprocess
+    )
+    asked = [Sample(id=name, fields={TEXT: text}) for name, text in there.items()]
+    built = build(asked, job, prompts=writer.prompts, client=writer.client, seed=plan.seed)
+    missing, texts = Counter(built.missing), {}
+    for draft in built.finished:
+        said = draft.sample.references[spec.steps[-1].name][0]
+        if is_refusal(said) and not is_refusal(there[draft.sample.id]):
+            missing[Reason.REFUSED] += 1
+        elif normal(said) != normal(there[draft.sample.id]):
+            texts[draft.sample.id] = said
+    return texts, missing
+
+
+def _sample(
+    sample: Sample, text: str, task: TaskSpec, *, plan: PerturbationPlan, name: str
+) -> Sample:
+    measured = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
+    if taken := {FROM, BY, KEEPS} & {*measured, *sample.fields}:
+        raise SpecError(
+            f"sample {sample.id} has {min(taken)!r} already: it is perturbed; perturb its original"
+        )
+    keeps = "yes" if plan.specs[name].keeps_meaning else "no"
+    return replace(
+        sample,
+        id=f"{sample.id}~{name}",
+        fields={**sample.fields, plan.field: text},
+        references={
+            **measured,
+            **_orders(sample, task),
+            FROM: (sample.id,),
+            BY: (name,),
+            KEEPS: (keeps,),
+        },
+        group=sample.group if task.phrases else name,
+    )
+
+
+def _orders(sample: Sample, task: TaskSpec) -> dict[str, tuple[str, ...]]:
+    """The orders of the choices under the sample's id, which its perturbed ones are to share."""
+    if not sample.choices:
+        return {}
+    layouts = [variant.choice for variant in task.variants.values() if variant.choice]
+    numbers = sorted({layout.order for layout in layouts if layout.order is not None})
+    return {
+        f"{ORDER}{number}": tuple(str(at + 1) for at in permutation(sample, number))
+        for number in numbers
+    }
