@@ -44,7 +44,7 @@ from harness.specs.transforms import BuildSpec, PerturbationSpec
 from harness.text.prompts import Prompts
 
 if TYPE_CHECKING:
-    from harness.implicitness.bins import TextScorer
+    from harness.implicitness.open import TextScorer
     from harness.implicitness.scorer import Scorer
     from harness.models.encoders.encoders import Encoder
 
@@ -346,7 +346,7 @@ class Registry:
 
     def encoder(self, spec: LocalEncoderSpec) -> "Encoder":
         """Return the encoder of a spec: one of each kind and setting in a process."""
-        from harness.models.encoders.factory import encoder_of
+        from harness.models.encoders.encoders import encoder_of
 
         return encoder_of(spec)
 

@@ -5,14 +5,10 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol
 
-from harness.implicitness.bins import TextScore
-from harness.implicitness.scorer import Flag, text_of
+from harness.implicitness.scorer import Flag, Scored, text_of
 from harness.parts import digest
 from harness.specs.implicitness import PythonScorerSpec
 from harness.specs.plugins import Extension, foreign_code, spec_digest
-
-UNSCORED = "unscored"
-"""The flag of a text that the class gives no number for."""
 
 
 class ScoresTexts(Protocol):
@@ -20,14 +16,6 @@ class ScoresTexts(Protocol):
 
     def score(self, texts: Sequence[str]) -> Sequence[float | None]:
         """Give each text its implicitness, in their order; None for a text without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnScore:
-    """A text's implicitness, or why it has none."""
-
-    value: float | None
-    flag: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +37,7 @@ class OwnScorer:
         """Empty: nobody knows what it was made from."""
         return frozenset()
 
-    def score(self, texts: Sequence[object]) -> Sequence[TextScore]:
+    def score(self, texts: Sequence[object]) -> Sequence[Scored]:
         """One score a text, in their order; what is no text is flagged and not given to it."""
         reads = [text_of(text) for text in texts]
         known = [read for read in reads if not isinstance(read, Flag)]
@@ -59,11 +47,5 @@ class OwnScorer:
                 raise ValueError(f"{len(values)} values for {len(known)} texts")
             if wrong := [value for value in values if value is not None and not isfinite(value)]:
                 raise ValueError(f"{wrong[0]} is not finite; give None where there is no value")
-        rest = iter(values)
-        return [
-            OwnScore(None, read) if isinstance(read, Flag) else _score(next(rest)) for read in reads
-        ]
-
-
-def _score(value: float | None) -> OwnScore:
-    return OwnScore(value, UNSCORED if value is None else None)
+        rest = iter([Scored(one, Flag.UNSCORED if one is None else None) for one in values])
+        return [Scored(None, read) if isinstance(read, Flag) else next(rest) for read in reads]

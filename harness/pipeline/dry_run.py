@@ -12,13 +12,13 @@ from harness.core import Model, Request
 from harness.errors import SpecError
 from harness.models.client.cached import CachedClient
 from harness.models.labels import ReadsText
-from harness.models.local.token_report import (
+from harness.models.local.checkpoints import open_spec
+from harness.models.local.tokenization import (
     CHARACTERS_A_TOKEN,
     MeasuresPrompts,
     TokenReport,
     characters,
     estimated,
-    open_tokenizer,
     token_report,
 )
 from harness.parts import Message, Mode
@@ -237,7 +237,7 @@ def check_tokens(workspace: Workspace, options: RunOptions) -> dict[str, TokenRe
     """
     spec = _local_spec(workspace.registry, options.model)
     plan = _plan_of_choices(workspace, options)
-    tokenizer = open_tokenizer(spec, workspace.registry.cache / "checkpoints")
+    tokenizer = open_spec(spec, workspace.registry.cache / "checkpoints").tokenizer
     asked: dict[str, list[Request]] = {name: [] for name in plan.run.variants}
     for cell in plan.cells:
         asked[cell.variant] += planned_requests(plan, cell)

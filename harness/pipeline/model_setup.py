@@ -10,10 +10,9 @@ from pathlib import Path
 
 from harness.core import Model, Request, Response, Sample
 from harness.errors import ModelError, StoreError
-from harness.models.encoders.encoders import Encoder
-from harness.models.encoders.factory import CachedEncoder
+from harness.models.encoders.encoders import CachedEncoder, Encoder
 from harness.models.labels import LabelQuestions
-from harness.models.local.trained import TrainedClassifier, check_fit, read_trained
+from harness.models.local.classifiers import TrainedClassifier, check_fit, read_trained
 from harness.parts import Mode
 from harness.specs.models import (
     ClassifierSpec,
@@ -120,12 +119,12 @@ def _labelling(workspace: Workspace, name: str, spec: LabellingSpec, context: Ta
 
             return ModerationModel(name, spec, questions, workspace.registry.environ)
         case ClassifierSpec():
-            from harness.models.local.sequence_classifier import SequenceClassifier
+            from harness.models.local.classifiers import SequenceClassifier
 
             trained = None if spec.labels else _trained(workspace, name, spec, context)
             return SequenceClassifier(name, spec, questions, trained)
         case SklearnSpec():
-            from harness.models.local.linear_classifier import SklearnModel
+            from harness.models.local.classifiers import SklearnModel
 
             head = _trained(workspace, name, spec, context)
             encoder = workspace.registry.encoder(spec.encoder)

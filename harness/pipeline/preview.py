@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.core import Request, Response
 from harness.models.client.cached import CachedClient
-from harness.models.local.token_report import CHARACTERS_A_TOKEN
+from harness.models.local.tokenization import CHARACTERS_A_TOKEN
 from harness.pipeline.judge_setup import JudgeSetup
 from harness.pipeline.plan import Plan, PlannedResponse, request
 from harness.pipeline.resolve import JudgePlan
