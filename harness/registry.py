@@ -332,7 +332,7 @@ class Registry:
 
     def text_scorer(self, name: str) -> "TextScorer":
         """Open the scorer of a task's texts, which may be one of the user's own."""
-        from harness.implicitness.custom import OwnScorer, ScoresTexts
+        from harness.implicitness.open import OwnScorer, ScoresTexts
 
         spec = self.load("configs/scorers", name) if name in self.names("configs/scorers") else None
         if not isinstance(spec, PythonScorerSpec):

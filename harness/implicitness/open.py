@@ -1,9 +1,9 @@
 """Names and paths to scorers of implicitness, and samples to samples with their implicitness.
 
 A name stands for a scorer's YAML; a path for a YAML, a head's files or published weights. Start
-with `open_scorer`; `CachedScorer` stores the scores of texts in a folder; `add_implicitness` takes
-them from a scorer or a table's column. Scales of scorers differ, so the scorer's name and digest
-join the data's label, which is in every signature. A text without a score is flagged.
+with `open_scorer`; `CachedScorer` stores the scores of texts in a folder, `OwnScorer` runs other
+people's code, `add_implicitness` takes scores from a scorer or a table's column. Scales of scorers
+differ, so name and digest join the data's label, which is in every signature.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import isfinite
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -23,11 +24,21 @@ from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.implicitness.pairs import RELEASED
 from harness.implicitness.published import published_scorer
-from harness.implicitness.scorer import Flag, Scored, Scorer, is_known, load_head, overlap_message
+from harness.implicitness.scorer import (
+    Flag,
+    Scored,
+    Scorer,
+    is_known,
+    load_head,
+    overlap_message,
+    text_of,
+)
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress, reported_chunks
+from harness.parts import digest
 from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.implicitness import HeadSpec, PublishedSpec, PythonScorerSpec, ScorerSpec
+from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.detection import PUBLISHED_EDGES
@@ -312,3 +323,43 @@ def _warn_missing(samples: Sequence[Sample], by: str) -> None:
     if beyond := sum(not low <= value <= high for value in values):
         fact = "by %s lie outside %g to %g: they are in no published bin"
         _log.warning(f"%d of %d values {fact}", beyond, len(values), by, low, high)
+
+
+class ScoresTexts(Protocol):
+    """What the class of a scorer has, beside `build(name, spec, context)`."""
+
+    def score(self, texts: Sequence[str]) -> Sequence[float | None]:
+        """Give each text its implicitness, in their order; None for a text without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScorer:
+    """A scorer of other people's code: settings and source make its signature."""
+
+    name: str
+    spec: PythonScorerSpec
+    scorer: ScoresTexts
+    made_by: Extension
+
+    @property
+    def signature(self) -> str:
+        """Name and digest."""
+        return f"{self.name}@{digest((spec_digest(self.spec), self.made_by.source))[:8]}"
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """Empty: nobody knows what it was made from."""
+        return frozenset()
+
+    def score(self, texts: Sequence[object]) -> Sequence[Scored]:
+        """One score a text, in their order; what is no text is flagged and not given to it."""
+        reads = [text_of(text) for text in texts]
+        known = [read for read in reads if not isinstance(read, Flag)]
+        with foreign_code(f"scorer {self.name}: score"):
+            values = list(self.scorer.score(known))
+            if len(values) != len(known):
+                raise ValueError(f"{len(values)} values for {len(known)} texts")
+            if wrong := [value for value in values if value is not None and not isfinite(value)]:
+                raise ValueError(f"{wrong[0]} is not finite; give None where there is no value")
+        rest = iter([Scored(one, Flag.UNSCORED if one is None else None) for one in values])
+        return [Scored(None, read) if isinstance(read, Flag) else next(rest) for read in reads]
