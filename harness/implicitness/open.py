@@ -41,7 +41,7 @@ from harness.specs.implicitness import HeadSpec, PublishedSpec, PythonScorerSpec
 from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
-from harness.stats.detection import PUBLISHED_EDGES
+from harness.stats.classification import PUBLISHED_EDGES
 from harness.storage.files import write_whole
 from harness.storage.runs import DataEntry
 from harness.storage.tables import detect_format, read_table
