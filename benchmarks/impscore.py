@@ -48,7 +48,7 @@ def read_texts(data: Path | None) -> list[str]:
 def random_head(width: int) -> "Head":  # noqa: F821  # imported where it is used
     """A head of the published shape and form, with random matrices."""
     from harness.implicitness.formula import Maps
-    from harness.implicitness.head import Head
+    from harness.implicitness.scorer import Head
     from harness.models.encoders.encoders import MiniLM
     from harness.specs.encoders import MiniLMSpec
 
@@ -170,9 +170,8 @@ def invented_pairs(count: int) -> "list[TrainingPair]":  # noqa: F821  # importe
 
 def training(data: Path | None, rounds: int) -> None:
     """Training on cached rows beside encoding anew in each epoch; the median of the rounds."""
+    from harness.implicitness.losses import Embedded, examples, train
     from harness.implicitness.pairs import with_negatives
-    from harness.implicitness.training.examples import Embedded, examples
-    from harness.implicitness.training.losses import train
     from harness.models.encoders.encoders import MiniLM
     from harness.specs.implicitness import SettingsSpec
 

@@ -44,7 +44,7 @@ from harness.specs.transforms import BuildSpec, PerturbationSpec
 from harness.text.prompts import Prompts
 
 if TYPE_CHECKING:
-    from harness.implicitness.bins import TextScorer
+    from harness.implicitness.open import TextScorer
     from harness.implicitness.scorer import Scorer
     from harness.models.encoders.encoders import Encoder
 
@@ -327,7 +327,7 @@ class Registry:
 
     def text_scorer(self, name: str) -> "TextScorer":
         """Open the scorer of a task's texts, which may be one of the user's own."""
-        from harness.implicitness.custom import OwnScorer, ScoresTexts
+        from harness.implicitness.open import OwnScorer, ScoresTexts
 
         spec = self.load("configs/scorers", name) if name in self.names("configs/scorers") else None
         if not isinstance(spec, PythonScorerSpec):
@@ -341,7 +341,7 @@ class Registry:
 
     def encoder(self, spec: LocalEncoderSpec) -> "Encoder":
         """Return the encoder of a spec: one of each kind and setting in a process."""
-        from harness.models.encoders.factory import encoder_of
+        from harness.models.encoders.encoders import encoder_of
 
         return encoder_of(spec)
 

@@ -20,8 +20,7 @@ from harness.data.choices import derive
 from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table
 from harness.errors import DataError, SpecError
-from harness.implicitness.bins import add_implicitness
-from harness.implicitness.open import MEASURES, CachedScorer
+from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
 from harness.models.client.batch_api import BatchFiles
 from harness.models.client.batch_model import BatchModel
 from harness.models.client.cached import HOSTED, Budget, CachedClient, CallPolicy, Progress

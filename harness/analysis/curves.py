@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.analysis.plots import Plot, Series, svg
 from harness.errors import StoreError
-from harness.implicitness.bins import COLUMN
+from harness.implicitness.open import COLUMN
 from harness.parts import digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import Answered, Part, Read

@@ -12,7 +12,7 @@ from math import floor, isfinite, log10, nan
 from statistics import fmean
 from typing import Final, Literal
 
-from harness.implicitness.training.ablation import SWEPT, AblationRow
+from harness.implicitness.train import SWEPT, AblationRow
 
 COLOURS = ("#1f5fa8", "#c2571a", "#2e7d4f", "#8a3b8f", "#8c6d1f", "#4a4a4a")
 """Dark enough for white paper; a seventh series begins again with the first."""

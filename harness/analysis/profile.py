@@ -30,6 +30,7 @@ QUANTILES: Final = {
     **{"q75": 0.75, "q95": 0.95, "most": 1.0},
 }
 MOST_LABELS: Final = 24
+NEVER: Final = (Flag.CUT, Flag.UNSCORED)  # flags that a missing value has not here
 _AT_ONCE, _DISTANCE_BINS, _TIE = 1024, 20, 1e-6
 
 
@@ -253,7 +254,7 @@ def _row(group: _Group, measured: _Measured, sampling: Sampling) -> tuple[Profil
         pairs=len(group.pairs),
         distance_mean=distance_mean,
         distance_sd=distance_sd,
-        **{f"missing_{flag}": missing[flag] for flag in Flag if flag is not Flag.CUT},
+        **{f"missing_{flag}": missing[flag] for flag in Flag if flag not in NEVER},
         cut=sum(text in measured.cut for text in texts),
         trained_on=measured.scorer.overlap((text,) for text in texts),
         scorer=measured.scorer.signature,

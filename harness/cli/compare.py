@@ -93,7 +93,7 @@ def curve(
     """
     from harness.analysis.curves import CurveRow, curve_name, curve_rows, picture, together
     from harness.errors import StoreError
-    from harness.implicitness.bins import overlap_line
+    from harness.implicitness.open import overlap_line
     from harness.storage.cells import records_csv
     from harness.storage.files import refuse_file
 

@@ -21,7 +21,7 @@ from harness.errors import DataError, SpecError
 if TYPE_CHECKING:
     from harness.implicitness.pairs import TrainingPair
     from harness.implicitness.scorer import Flag, Scored, Scorer
-    from harness.implicitness.training.ablation import AblationRow
+    from harness.implicitness.train import AblationRow
     from harness.storage.tables import Column, FileFormat, Table
 
 RECIPE = "impscore"
@@ -146,7 +146,7 @@ def evaluate(
     text; implicit and explicit; or sentence, choices and answer.
     """
     from harness.implicitness.evaluate import evaluate as evaluate_on
-    from harness.implicitness.items import read_items
+    from harness.implicitness.evaluate import read_items
 
     table, source = read_input(file, layout, has_column=True)
     items = read_items(table, where=source)
@@ -188,8 +188,8 @@ def train(
     Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once.
     The same file, recipe and machine give the same bytes.
     """
-    from harness.implicitness.head import save_head
-    from harness.implicitness.training.train import Data, make_head
+    from harness.implicitness.scorer import save_head
+    from harness.implicitness.train import Data, make_head
     from harness.storage.files import refuse_file
 
     refuse_file(choice.out)
@@ -222,9 +222,9 @@ def ablate(
     origin), and ablation.svg.
     """
     from harness.analysis.plots import ablation_picture
-    from harness.implicitness.training.ablation import COLUMNS, Origin, run_trials
-    from harness.implicitness.training.examples import embed
-    from harness.implicitness.training.splits import split
+    from harness.implicitness.losses import embed
+    from harness.implicitness.pairs import split
+    from harness.implicitness.train import COLUMNS, Origin, run_trials
     from harness.storage.cells import delimited
     from harness.storage.files import refuse_file, write_whole
 
@@ -258,7 +258,7 @@ def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
 
     The limits are those that our own pairs keep. The exit code is 1 if one is broken.
     """
-    from harness.implicitness.training.lint import measures
+    from harness.implicitness.lint import measures
 
     found = measures(_training_pairs(file, group))
     if is_json:

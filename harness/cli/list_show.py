@@ -13,7 +13,7 @@ from harness.cli.output import Cell, echo, echo_json, echo_table, log
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.models.local.token_report import TokenReport
+    from harness.models.local.tokenization import TokenReport
     from harness.registry import Registry, Section
     from harness.storage.runs import RunFolder
 

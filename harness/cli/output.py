@@ -20,7 +20,7 @@ Cell = str | int | float | tuple[float | None, float | None] | None
 class OncePerCommand(logging.Filter):
     """Shows each message about data once a command: several models read the same data."""
 
-    of = ("harness.workspace", "harness.data", "harness.implicitness.bins")
+    of = ("harness.workspace", "harness.data", "harness.implicitness.open")
 
     def __init__(self) -> None:
         """No message has been shown yet."""

@@ -79,7 +79,7 @@ def perturb(
         return None
     if choice.task is None:
         raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
-    from harness.implicitness.bins import with_options
+    from harness.implicitness.open import with_options
     from harness.pipeline.plan import subsample
     from harness.pipeline.transforms import PerturbationPlan, field_of, perturbed_task
 

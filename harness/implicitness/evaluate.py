@@ -1,20 +1,181 @@
-"""Items that people graded to how well a scorer agrees with them.
+"""Tables of sentences that people graded, paired or chose among, to how well a scorer agrees.
 
-An item with a sentence that cannot be scored is missing, and counted; it is never zero.
+A blank cell is an absent one, for CSV has no other. An item with a sentence that cannot be scored
+is missing, and counted; it is never zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from math import isfinite
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 
-from harness.implicitness.items import Choice, Items, Ranking
+from harness.errors import DataError
 from harness.implicitness.scorer import Scorer
 from harness.models.vectors import Progress
 from harness.stats.correlation import document_taus, spearman
 from harness.stats.estimate import mean_interval
+from harness.storage.cells import cell_text, filled
+from harness.storage.tables import Table
+
+NEEDED: Final = (
+    "levels (a list of sentences, the most explicit first); "
+    "topic, level and text (a sentence a row, a higher level more implicit); "
+    "implicit and explicit; "
+    "sentence, choices (a list) and answer (the place of the nearest, from 0)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Two or more sentences with the level of each; a higher one is more implicit."""
+
+    topic: str
+    sentences: tuple[object, ...]
+    levels: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A sentence that implies what its counterpart states."""
+
+    topic: str
+    implicit: object
+    explicit: object
+
+    @property
+    def sentences(self) -> tuple[object, ...]:
+        """Both sentences."""
+        return self.implicit, self.explicit
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A sentence and its choices; the choice at place `answer` is nearest in meaning."""
+
+    topic: str
+    sentence: object
+    choices: tuple[object, ...]
+    answer: int
+
+    @property
+    def sentences(self) -> tuple[object, ...]:
+        """The sentence, then the choices."""
+        return self.sentence, *self.choices
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of a file; an item without a topic is its own topic."""
+
+    rankings: tuple[Ranking, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    choices: tuple[Choice, ...] = ()
+
+    @property
+    def all(self) -> "tuple[Item, ...]":
+        """The items of every kind."""
+        return self.rankings + self.pairs + self.choices
+
+
+Item = Ranking | Pair | Choice
+Kind = TypeVar("Kind", Ranking, Pair, Choice)
+Row = dict[str, object]
+
+
+def rows_of(table: Table) -> list[Row]:
+    """Turn a table into a dict a row, by column."""
+    columns = [table.cells(place) for place in range(len(table.columns))]
+    return [dict(zip(table.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def read_items(table: Table, *, where: str) -> Items:
+    """Read the items of a table by the columns it has; `where` is named in errors.
+
+    A row has an item of each kind whose columns it fills.
+    """
+    columns = table.columns
+    rows = [{name: filled(cell) for name, cell in row.items()} for row in rows_of(table)]
+    rankings = _each(rows, "levels", _ranking, where=where)
+    if {"topic", "level", "text"} <= set(columns):
+        rankings += _grouped(rows, where=where)
+    pairs = _each(rows, "explicit", _pair, where=where) if "implicit" in columns else ()
+    choices = _each(rows, "choices", _choice, where=where)
+    if not (rankings or pairs or choices):
+        raise DataError(
+            f"{where}: nothing to evaluate on among the columns {', '.join(columns)}; "
+            f"there must be {NEEDED}"
+        )
+    return Items(rankings, pairs, choices)
+
+
+def _each(
+    rows: Sequence[Row], column: str, read: Callable[[Row, str], Kind], *, where: str
+) -> tuple[Kind, ...]:
+    found = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            found += [read(row, _topic(row, number))] if row.get(column) is not None else []
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{where}: row {number}: {error}; there must be {NEEDED}") from error
+    return tuple(found)
+
+
+def _topic(row: Row, number: int) -> str:
+    """The topic of a row, else its number: rows without one count as independent."""
+    return cell_text(row.get("topic")) or f"row {number}"
+
+
+def _ranking(row: Row, topic: str) -> Ranking:
+    sentences = _listed(row, "levels")
+    return Ranking(topic, sentences, tuple(map(float, range(len(sentences)))))
+
+
+def _pair(row: Row, topic: str) -> Pair:
+    return Pair(topic, row["implicit"], row["explicit"])
+
+
+def _choice(row: Row, topic: str) -> Choice:
+    choices, answer = _listed(row, "choices"), row.get("answer")
+    if isinstance(answer, bool) or not isinstance(answer, int) or answer not in range(len(choices)):
+        raise ValueError(f"answer {answer!r} is no place among {len(choices)} choices, from 0")
+    return Choice(topic, row.get("sentence"), choices, answer)
+
+
+def _listed(row: Row, column: str) -> tuple[object, ...]:
+    cell = row[column]
+    if not isinstance(cell, list) or len(cell) < 2:
+        raise ValueError(f"{column} is {cell!r:.80}, no list of two sentences or more")
+    return tuple(cell)
+
+
+def _grouped(rows: Sequence[Row], *, where: str) -> tuple[Ranking, ...]:
+    by_topic: dict[str, list[tuple[object, float]]] = {}
+    for number, row in enumerate(rows, start=1):
+        if row["level"] is None:
+            continue
+        if row["topic"] is None:
+            raise DataError(f"{where}: row {number}: a level without a topic; give it the topic")
+        by_topic.setdefault(_topic(row, number), []).append((row["text"], _level(row, where)))
+    rankings = []
+    for topic, graded in by_topic.items():
+        sentences, levels = zip(*graded, strict=True)
+        if len(set(levels)) < 2:
+            raise DataError(f"{where}: topic {topic!r} has one level alone; a ranking has two")
+        rankings.append(Ranking(topic, sentences, levels))
+    return tuple(rankings)
+
+
+def _level(row: Row, where: str) -> float:
+    cell = row["level"]
+    with suppress(ValueError):
+        if isinstance(cell, int | float | str) and isfinite(level := float(cell)):
+            return level
+    raise DataError(f"{where}: topic {row['topic']!r}: level {cell!r} is not a number")
+
 
 Metric = Literal["tau", "rho", "ordered", "ends", "pairs", "closest"]
 
@@ -67,16 +228,6 @@ class Evaluation:
     rankings: tuple[RankedItem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Credits:
-    """The value of a metric for each item (None: missing), its topic, and chance level."""
-
-    metric: Metric
-    values: Sequence[float | None]
-    topics: Sequence[str]
-    chance: float
-
-
 def evaluate(
     items: Items,
     scorer: Scorer,
@@ -90,16 +241,21 @@ def evaluate(
     values = iter([scored.value for scored in scorer.score(sentences, progress)])
     ranked = [_ranked(one, [next(values) for _ in one.sentences]) for one in items.rankings]
     pairs = [_higher(next(values), next(values)) for _ in items.pairs]
-    topics = [one.topic for one in items.rankings]
-    found = [
-        _Credits("tau", [one.tau for one in ranked], topics, 0.0),
-        _Credits("rho", [one.rho for one in ranked], topics, 0.0),
-        _Credits("ordered", [*map(_ordered, items.rankings, ranked)], topics, 0.5),
-        _Credits("ends", [*map(_ends, items.rankings, ranked)], topics, 0.5),
-        _Credits("pairs", pairs, [one.topic for one in items.pairs], 0.5),
-        _closest(items.choices, scorer, progress),
+    closest = _closest(items.choices, scorer, progress)
+    by_chance = sum(1 / len(one.choices) for one in items.choices) / max(len(items.choices), 1)
+    found: list[tuple[Metric, Sequence[Item], Sequence[float | None], float]] = [
+        ("tau", items.rankings, [one.tau for one in ranked], 0.0),
+        ("rho", items.rankings, [one.rho for one in ranked], 0.0),
+        ("ordered", items.rankings, [*map(_ordered, items.rankings, ranked)], 0.5),
+        ("ends", items.rankings, [*map(_ends, items.rankings, ranked)], 0.5),
+        ("pairs", items.pairs, pairs, 0.5),
+        ("closest", items.choices, closest, by_chance),
     ]
-    measured = [_measured(one, seed=f"{seed}:{one.metric}") for one in found if one.values]
+    measured = [
+        _measured(metric, [*zip(values, kind, strict=True)], chance, seed=f"{seed}:{metric}")
+        for metric, kind, values, chance in found
+        if values
+    ]
     return Evaluation(
         scorer=scorer.signature,
         items=len(items.all),
@@ -150,7 +306,9 @@ def _higher(first: float | None, second: float | None) -> float | None:
     return 0.5 * (1 + (first > second) - (first < second))
 
 
-def _closest(choices: Sequence[Choice], scorer: Scorer, progress: Progress | None) -> _Credits:
+def _closest(
+    choices: Sequence[Choice], scorer: Scorer, progress: Progress | None
+) -> list[float | None]:
     """The credit of each choice: 1 for the right one alone, its share of a tie, else 0."""
     asked = [(one.sentence, other) for one in choices for other in one.choices]
     values = iter([scored.value for scored in scorer.distances(asked, progress)])
@@ -158,23 +316,20 @@ def _closest(choices: Sequence[Choice], scorer: Scorer, progress: Progress | Non
     for one in choices:
         apart = [next(values) for _ in one.choices]
         there = [value for value in apart if value is not None]
-        if len(there) < len(apart):
-            credits.append(None)
-        else:
-            is_right = apart[one.answer] == min(there)
-            credits.append(is_right / there.count(min(there)))
-    chance = sum(1 / len(one.choices) for one in choices) / max(len(choices), 1)
-    return _Credits("closest", credits, [one.topic for one in choices], chance)
+        share = (apart[one.answer] == min(there)) / there.count(min(there)) if there else None
+        credits.append(share if len(there) == len(apart) else None)
+    return credits
 
 
-def _measured(credits: _Credits, *, seed: str) -> MetricEstimate:
-    """The mean of the values, and how many are missing.
+def _measured(
+    metric: Metric, credits: Sequence[tuple[float | None, Item]], chance: float, *, seed: str
+) -> MetricEstimate:
+    """The mean of the values of items (None: missing), and how many are missing.
 
     Intervals are drawn for shares; a correlation is mapped to one, (r + 1) / 2.
     """
-    pairs = [*zip(credits.values, credits.topics, strict=True)]
-    known = [(value, topic) for value, topic in pairs if value is not None]
-    floor = -1 if credits.metric in ("tau", "rho") else 0
+    known = [(value, item.topic) for value, item in credits if value is not None]
+    floor = -1 if metric in ("tau", "rho") else 0
     # Rounded, because a rho of 1 comes out a little less.
     shares = [round((value - floor) / (1 - floor), 12) for value, _ in known]
     estimate = mean_interval(shares, [topic for _, topic in known], seed=seed)
@@ -183,12 +338,12 @@ def _measured(credits: _Credits, *, seed: str) -> MetricEstimate:
         for share in (estimate.value, estimate.low, estimate.high)
     )
     return MetricEstimate(
-        metric=credits.metric,
+        metric=metric,
         value=value,
         low=low,
         high=high,
         n=estimate.n,
         topics=estimate.clusters,
-        missing=len(pairs) - estimate.n,
-        chance=credits.chance,
+        missing=len(credits) - estimate.n,
+        chance=chance,
     )

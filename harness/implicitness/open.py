@@ -1,35 +1,58 @@
-"""Names and paths to scorers of implicitness, and their cache.
+"""Names and paths to scorers of implicitness, and samples to samples with their implicitness.
 
 A name stands for a scorer's YAML; a path for a YAML, a head's files or published weights. Start
-with `open_scorer`; `CachedScorer` stores the scores of texts in a folder.
+with `open_scorer`; `CachedScorer` stores the scores of texts in a folder, `OwnScorer` runs other
+people's code, `add_implicitness` takes scores from a scorer or a table's column. Scales of scorers
+differ, so name and digest join the data's label, which is in every signature.
 """
 
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
+from msgspec import structs
 
+from harness.core import Sample
+from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
-from harness.implicitness.bins import TextScore, TextScorer
-from harness.implicitness.head import load_head
 from harness.implicitness.pairs import RELEASED
 from harness.implicitness.published import published_scorer
-from harness.implicitness.scorer import Scorer
+from harness.implicitness.scorer import (
+    Flag,
+    Scored,
+    Scorer,
+    is_known,
+    load_head,
+    overlap_message,
+    text_of,
+)
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress, reported_chunks
+from harness.parts import digest
 from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.implicitness import HeadSpec, PublishedSpec, PythonScorerSpec, ScorerSpec
+from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
+from harness.specs.tasks import ImplicitnessSpec, TaskSpec
+from harness.stats.classification import PUBLISHED_EDGES
 from harness.storage.files import write_whole
-from harness.storage.tables import Table, detect_format, read_table
+from harness.storage.runs import DataEntry
+from harness.storage.tables import detect_format, read_table
 from harness.text.dedup import fingerprint
 
+_log = logging.getLogger(__name__)
 SHIPPED: Final = Path(__file__).parent / "heads"
+AT_ONCE: Final = 2048  # texts between two writes of the cache
+MEASURES: Final = "implicitness"  # the folder of the scores, below that of the cache
+COLUMNS: Final = (*RELEASED, "implicit", "explicit", "levels", "text")
+NONE, COLUMN, TRAINED_ON = "none", "column", "scorer_trained_on"
 Encoders = Callable[[LocalEncoderSpec], Encoder]
 
 
@@ -81,19 +104,27 @@ def _head_file(head: str, path: Path) -> Path:
     raise SpecError(f"{path}: no head {head!r} beside it{did_you_mean(head, known)}")
 
 
-AT_ONCE: Final = 2048
-"""Texts between two writes."""
-MEASURES: Final = "implicitness"
-"""The folder of the scores, below that of the cache."""
-_log = logging.getLogger(__name__)
+class TextScorer(Protocol):
+    """Anything that scores the implicitness of texts."""
+
+    @property
+    def signature(self) -> str:
+        """Its name and digest."""
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The fingerprints of the texts it was trained on, as far as anybody knows."""
+
+    def score(self, texts: Sequence[object]) -> Sequence[Scored]:
+        """Score texts, in their order."""
 
 
-class StoredScore(msgspec.Struct, frozen=True):
-    """One line of the cache: the sha256 of a text, its score, and its flag."""
+class _Line(msgspec.Struct, frozen=True):
+    """One line of the cache; the key is the sha256 of a text."""
 
     key: str
     value: float | None
-    flag: str | None = None
+    flag: Flag | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,31 +148,35 @@ class CachedScorer:
         """The fingerprints of the texts the scorer was trained on."""
         return self.scorer.seen
 
-    def score(self, texts: Sequence[object]) -> list[TextScore]:
+    def score(self, texts: Sequence[object]) -> list[Scored]:
         """Score texts, in their order; a stored score is not computed again."""
         known = self._read()
         keys = [_key(text) for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         for batch in reported_chunks(list(new), AT_ONCE, self.progress):
-            pairs = zip(batch, self.scorer.score([new[key] for key in batch]), strict=True)
-            scores = {key: StoredScore(key, score.value, score.flag) for key, score in pairs}
-            self._add(scores.values())
-            known |= scores
+            scores = self.scorer.score([new[key] for key in batch])
+            self._add(map(_Line, batch, [s.value for s in scores], [s.flag for s in scores]))
+            known |= zip(batch, scores, strict=True)
         return [known[key] for key in keys]
 
     @property
     def _path(self) -> Path:
         return self.folder / f"{self.signature.rpartition('@')[2]}.jsonl"
 
-    def _read(self) -> dict[str, StoredScore]:
+    def _read(self) -> dict[str, Scored]:
         """The stored scores; a damaged line, as a killed process leaves it, is skipped."""
         try:
             lines = self._path.read_bytes().splitlines()
         except OSError:
             return {}
-        return {score.key: score for line in lines if (score := _stored(line)) is not None}
+        known: dict[str, Scored] = {}
+        for line in lines:
+            with suppress(msgspec.MsgspecError, ValueError):
+                score = msgspec.json.decode(line, type=_Line)
+                known[score.key] = Scored(score.value, score.flag)
+        return known
 
-    def _add(self, scores: Iterable[StoredScore]) -> None:
+    def _add(self, scores: Iterable[_Line]) -> None:
         """Store scores if the folder can be written: they only save time."""
         # A line end goes before them too, so that they never go on with a torn line.
         lines = b"\n".join([b"", *map(msgspec.json.encode, scores), b""])
@@ -158,25 +193,18 @@ def _warn_unwritable(path: Path, why: str) -> None:
     _log.warning("%s: cannot be written (%s); the texts will be scored again", path, why)
 
 
-def _stored(line: bytes) -> StoredScore | None:
-    """The score of a line, None where it is damaged."""
-    try:
-        return msgspec.json.decode(line, type=StoredScore)
-    except msgspec.MsgspecError:
-        return None
-
-
 def _key(text: object) -> str:
     """The sha256 of a text, or of the repr of a value that is no text."""
     content = repr(text) if not isinstance(text, str) else f"text:{text}"
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-COLUMNS: Final = (*RELEASED, "implicit", "explicit", "levels", "text")
-
-
 def trained_on(path: Path, cache: Path) -> frozenset[str]:
-    """Fingerprint the texts in a file, or read the fingerprints from the cache folder."""
+    """Fingerprint the texts in a file, or read the fingerprints from the cache folder.
+
+    The texts are those of a table's COLUMNS. The texts of a list count each; cells without a text
+    do not count.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -187,7 +215,17 @@ def trained_on(path: Path, cache: Path) -> frozenset[str]:
     if stored.is_file():
         return frozenset(stored.read_text("utf-8").split())
     layout = detect_format(path.name, data, has_column=True)
-    computed = fingerprints(read_table(str(path), data, layout), where=str(path))
+    table = read_table(str(path), data, layout)
+    places = [place for place, name in enumerate(table.columns) if name in COLUMNS]
+    cells = [cell for place in places for cell in table.cells(place)]
+    parts = [part for cell in cells for part in (cell if isinstance(cell, list) else [cell])]
+    texts = {part for part in parts if isinstance(part, str) and part.strip()}
+    if not texts:
+        raise DataError(
+            f"{path}: no texts in any column of {', '.join(COLUMNS)}; call the column of the "
+            "texts `text`"
+        )
+    computed = frozenset(map(fingerprint, texts))
     try:
         write_whole(stored, "".join(f"{one}\n" for one in sorted(computed)).encode())
     except StoreError as error:
@@ -195,18 +233,133 @@ def trained_on(path: Path, cache: Path) -> frozenset[str]:
     return computed
 
 
-def fingerprints(table: Table, *, where: str) -> frozenset[str]:
-    """Fingerprint the texts of a table, in whichever of COLUMNS it has.
+def with_options(task: TaskSpec, *, name: str, table: str | None, scorer: str | None) -> TaskSpec:
+    """Replace the task's column map and its scorer where the options name others.
 
-    The texts of a list count each; cells without a text do not count.
+    A named scorer takes precedence over a table's own column; `none` turns scores and bins off.
     """
-    places = [place for place, name in enumerate(table.columns) if name in COLUMNS]
-    cells = [cell for place in places for cell in table.cells(place)]
-    parts = [part for cell in cells for part in (cell if isinstance(cell, list) else [cell])]
-    texts = {part for part in parts if isinstance(part, str) and part.strip()}
-    if not texts:
+    if table is not None:
+        if task.data.map is None:
+            raise SpecError(f"--map {table}: task {name} reads no table of labelled texts")
+        task = structs.replace(task, data=structs.replace(task.data, map=table))
+    if scorer is None:
+        return task
+    if task.implicitness is None:
+        raise SpecError(f"--scorer {scorer}: task {name} reports nothing by implicitness")
+    spec = structs.replace(task.implicitness, scorer=scorer, prefers_column=scorer == COLUMN)
+    return structs.replace(task, implicitness=spec)
+
+
+def add_implicitness(
+    samples: Sequence[Sample],
+    data: DataEntry,
+    *,
+    spec: ImplicitnessSpec | None,
+    scorer: Callable[[str], TextScorer],
+) -> tuple[tuple[Sample, ...], DataEntry]:
+    """Add the implicitness of each sample, and the scorer's signature to the data's label.
+
+    `scorer` opens a scorer by its name; it is called only if the samples bring no score.
+    """
+    if spec is None:
+        return tuple(samples), data
+    if spec.scorer == NONE:
+        return tuple(map(_without, samples)), data
+    if spec.prefers_column and any(IMPLICITNESS in sample.references for sample in samples):
+        _warn_missing(samples, "the table's column")
+        return tuple(samples), replace(data, label=f"{data.label}+{COLUMN}")
+    if spec.scorer == COLUMN:
         raise DataError(
-            f"{where}: no texts in any column of {', '.join(COLUMNS)}; call the column of the "
-            "texts `text`"
+            "--scorer column: the table has no column of implicitness; name it in the column map, "
+            "as `implicitness: COLUMN`, or name a scorer"
         )
-    return frozenset(map(fingerprint, texts))
+    opened = scorer(spec.scorer)
+    texts = [sample.fields.get(spec.of) for sample in samples]
+    is_seen = [is_known(text, opened.seen) for text in texts]
+    scored = tuple(map(_with, samples, opened.score(texts), is_seen))
+    _warn_missing(scored, opened.signature)
+    label = f"{data.label}+{opened.signature}"
+    data = replace(data, label=label, is_training_known=bool(opened.seen))
+    if line := overlap_line(data, scored):
+        _log.warning("%s", line)
+    return scored, data
+
+
+def overlap_line(data: DataEntry, samples: Sequence[Sample]) -> str:
+    """Describe how many measured samples the scorer was trained on, in one line.
+
+    Empty if there are none.
+    """
+    texts = {sample.id: TRAINED_ON in sample.flags for sample in samples}
+    overlap = None if data.is_training_known is False else sum(texts.values())
+    message = overlap_message(data.label.partition("+")[2], overlap, len(texts))
+    remedy = f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
+    return message + (remedy if overlap else "")
+
+
+def _without(sample: Sample) -> Sample:
+    references = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
+    return replace(sample, references=references)
+
+
+def _with(sample: Sample, measured: Scored, is_seen: bool) -> Sample:
+    flags = [*sample.flags, *([f"implicitness_{measured.flag}"] if measured.flag else [])]
+    flags += [TRAINED_ON] if is_seen else []
+    references = dict(_without(sample).references)
+    if measured.value is not None:
+        # Beyond the sixth decimal it depends on what else was encoded beside it.
+        references[IMPLICITNESS] = (repr(round(measured.value, 6)),)
+    return replace(sample, references=references, flags=tuple(flags))
+
+
+def _warn_missing(samples: Sequence[Sample], by: str) -> None:
+    """Warn of texts without a score, and of scores beyond the published bins."""
+    found = [sample.references.get(IMPLICITNESS) for sample in samples]
+    values = [float(texts[0]) for texts in found if texts]
+    if lost := len(samples) - len(values):
+        fact = "have no implicitness by %s: they are in no bin and on no curve"
+        _log.warning(f"%d of %d texts {fact}", lost, len(samples), by)
+    low, high = PUBLISHED_EDGES[0], PUBLISHED_EDGES[-1]
+    if beyond := sum(not low <= value <= high for value in values):
+        fact = "by %s lie outside %g to %g: they are in no published bin"
+        _log.warning(f"%d of %d values {fact}", beyond, len(values), by, low, high)
+
+
+class ScoresTexts(Protocol):
+    """What the class of a scorer has, beside `build(name, spec, context)`."""
+
+    def score(self, texts: Sequence[str]) -> Sequence[float | None]:
+        """Give each text its implicitness, in their order; None for a text without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScorer:
+    """A scorer of other people's code: settings and source make its signature."""
+
+    name: str
+    spec: PythonScorerSpec
+    scorer: ScoresTexts
+    made_by: Extension
+
+    @property
+    def signature(self) -> str:
+        """Name and digest."""
+        return f"{self.name}@{digest((spec_digest(self.spec), self.made_by.source))[:8]}"
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """Empty: nobody knows what it was made from."""
+        return frozenset()
+
+    def score(self, texts: Sequence[object]) -> Sequence[Scored]:
+        """One score a text, in their order; what is no text is flagged and not given to it."""
+        reads = [text_of(text) for text in texts]
+        known = [read for read in reads if not isinstance(read, Flag)]
+        with foreign_code(f"scorer {self.name}: score"):
+            values = list(self.scorer.score(known))
+            if len(values) != len(known):
+                raise ValueError(f"{len(values)} values for {len(known)} texts")
+            if wrong := [value for value in values if value is not None and not isfinite(value)]:
+                raise ValueError(f"{wrong[0]} is not finite; give None where there is no value")
+        rest = iter([Scored(one, Flag.UNSCORED if one is None else None) for one in values])
+        return [Scored(None, read) if isinstance(read, Flag) else next(rest) for read in reads]

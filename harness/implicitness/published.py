@@ -7,7 +7,7 @@ weights are refused, so no code runs. The encoder is loaded at the first text.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,17 +19,13 @@ from msgspec.structs import asdict
 
 from harness.errors import ModelError, SpecError, did_you_mean
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
-from harness.implicitness.head import Head
-from harness.implicitness.scorer import Scorer
+from harness.implicitness.scorer import Head, Scorer
 from harness.models.encoders.encoders import SentenceTransformers
 from harness.models.extras import require
-from harness.models.local.checkpoints import explain
+from harness.models.local.checkpoints import explain, folder_of
 from harness.parts import digest
 from harness.specs.encoders import SentenceTransformerSpec
 from harness.specs.implicitness import Direction, Distance, Form, PublishedSpec
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -60,7 +56,9 @@ class TunedEncoder(SentenceTransformers):
     def digest(self) -> str:
         """Digest of the pipeline and of the weights that replace its own."""
         pipeline = SentenceTransformers(self.model, self.revision).digest
-        return digest((self.name, pipeline, _checksums(self.weights)))
+        arrays = ((n, self.weights[n].float().contiguous().numpy()) for n in sorted(self.weights))
+        sums = [(name, hashlib.sha256(array.tobytes()).hexdigest()) for name, array in arrays]
+        return digest((self.name, pipeline, sums))
 
     def _loaded(self) -> "SentenceTransformer":
         model = super()._loaded()
@@ -80,8 +78,9 @@ def _renamed(
     for name, weight in given.items():
         if COUNTED.search(name):
             continue
-        end = next((end for end in _ends(name) if end in ends), None)
-        if end is None:
+        parts = name.split(".")
+        inner = (".".join(parts[start:]) for start in range(len(parts)))
+        if (end := next((end for end in inner if end in ends), None)) is None:
             unknown.append(f"{name} {list(weight.shape)}")
         else:
             placed[ends[end]] = weight
@@ -101,22 +100,9 @@ def _renamed(
     return placed
 
 
-def _ends(name: str) -> Iterable[str]:
-    parts = name.split(".")
-    return (".".join(parts[start:]) for start in range(len(parts)))
-
-
 def _counted(what: str, names: list[str]) -> str:
     more = ", ..." if len(names) > 3 else ""
     return f"{len(names)} {what}" + (f" ({', '.join(names[:3])}{more})" if names else "")
-
-
-def _checksums(weights: "Mapping[str, Tensor]") -> list[tuple[str, str]]:
-    """Name and sha256 of each weight in float32."""
-    return [
-        (name, hashlib.sha256(weights[name].float().contiguous().numpy().tobytes()).hexdigest())
-        for name in sorted(weights)
-    ]
 
 
 PICKLES: Final = frozenset({".bin", ".ckpt", ".pt", ".pth"})
@@ -130,14 +116,6 @@ ROLES: Final = {
     "transfer_semantic": {"weightts", "weightst", "wts", "wst", "transfersemantic"},
 }
 LAYER: Final = re.compile(r"\.(weight|bias)$")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SplitWeights:
-    """The matrices of a state dict, and its encoder's weights (empty: the stock ones)."""
-
-    maps: Maps[Matrix]
-    encoder: "Mapping[str, Tensor]"
 
 
 def read_weights(path: Path) -> "dict[str, Tensor]":
@@ -178,10 +156,14 @@ def split_weights(
     form: Form,
     features: int | None,
     path: Path,
-) -> SplitWeights:
-    """Split a state dict into matrices and encoder; `features` is k if the arguments have it."""
+) -> "tuple[Maps[Matrix], dict[str, Tensor]]":
+    """Split a state dict into matrices and encoder; `features` is k if the arguments have it.
+
+    The encoder's weights are empty where the stock ones are meant.
+    """
     keys = _keys(weights, spec, path)
-    used = [role for role in ROLES if role != "transfer_semantic" or _is_third(form)]
+    is_third = form.direction is Direction.THIRD
+    used = [role for role in ROLES if role != "transfer_semantic" or is_third]
     if missing := [role for role in used if role not in keys]:
         shapes = [f"{key} {list(tensor.shape)}" for key, tensor in weights.items()][-6:]
         raise ModelError(
@@ -200,16 +182,12 @@ def split_weights(
         )
     except ValueError as error:
         raise ModelError(f"{path}: {error}; name others in the YAML, under `keys:`") from error
-    return SplitWeights(maps, _encoder_weights(weights, keys, spec, path=path))
+    return maps, _encoder_weights(weights, keys, spec, path=path)
 
 
 def plain(name: str) -> str:
     """Reduce a name to small letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _is_third(form: Form) -> bool:
-    return form.direction is Direction.THIRD
 
 
 def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> dict[str, str]:
@@ -220,9 +198,11 @@ def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> d
             f"`keys:`{did_you_mean(absent[0], [*weights])}"
         )
     for role in ROLES.keys() - keys.keys():
-        candidates = [key for key, held in weights.items() if _leaf(key) in ROLES[role]]
+        leaves = {key: plain(LAYER.sub("", key).rpartition(".")[2]) for key in weights}
         candidates = [
-            key for key in candidates if weights[key].ndim == 2 and key not in spec.ignore
+            key
+            for key, leaf in leaves.items()
+            if leaf in ROLES[role] and weights[key].ndim == 2 and key not in spec.ignore
         ]
         if len(candidates) > 1:
             raise ModelError(
@@ -232,10 +212,6 @@ def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> d
         if candidates:
             keys[role] = candidates[0]
     return keys
-
-
-def _leaf(key: str) -> str:
-    return plain(LAYER.sub("", key).rpartition(".")[2])
 
 
 def _is_layer(
@@ -307,11 +283,13 @@ def published_scorer(
     path = _weight_file(folder, spec)
     given = _arguments(folder)
     form = _form(spec, given, folder)
-    found = split_weights(read_weights(path), spec, form=form, features=given.features, path=path)
-    encoder = TunedEncoder(spec.encoder, spec.encoder_revision, weights=found.encoder)
+    maps, weights = split_weights(
+        read_weights(path), spec, form=form, features=given.features, path=path
+    )
+    encoder = TunedEncoder(spec.encoder, spec.encoder_revision, weights=weights)
     head = Head(
         name=name,
-        members=(found.maps,),
+        members=(maps,),
         encoder=SentenceTransformerSpec(model=spec.encoder, revision=spec.encoder_revision),
         encoder_digest=encoder.digest,
         form=form,
@@ -327,13 +305,8 @@ def _folder(spec: PublishedSpec) -> Path:
             "configs/scorers/ in your home folder and set `model:` to their hub name, after "
             "`hf auth login`, or to a folder of yours that holds them"
         )
-    path = Path(spec.model).expanduser()
-    if path.is_dir():
+    if (path := folder_of(spec.model)) is not None:
         return path
-    if spec.model.startswith((".", "/", "~")):
-        raise ModelError(
-            f"{spec.model}: no such folder; `model:` takes the published files' folder"
-        )
     from huggingface_hub import snapshot_download
 
     with explain(spec.model):
@@ -354,10 +327,16 @@ def _weight_file(folder: Path, spec: PublishedSpec) -> Path:
 
 
 def _arguments(folder: Path) -> _Arguments:
-    """The form in a folder's JSON files; of two that have it, the first by name counts."""
+    """The form in a folder's JSON files, or in `args` within them; the first by name counts."""
     arguments: dict[str, object] = {}
     for path in sorted(folder.glob("*.json")):
-        given = {plain(key): value for key, value in _json_keys(path).items()}
+        try:
+            content = msgspec.json.decode(path.read_bytes())
+        except msgspec.DecodeError as error:
+            raise ModelError(f"{path}: not JSON ({error}); copy it again") from error
+        inner = content.get("args", content) if isinstance(content, dict) else {}
+        keys = inner if isinstance(inner, dict) else {}
+        given = {plain(key): value for key, value in keys.items()}
         for argument, names in ARGUMENTS.items():
             values = [given[name] for name in names if name in given]
             arguments |= {argument: values[0]} if values and argument not in arguments else {}
@@ -365,16 +344,6 @@ def _arguments(folder: Path) -> _Arguments:
         return msgspec.convert(arguments, _Arguments)
     except msgspec.ValidationError as error:
         raise ModelError(f"{folder}: the arguments in its JSON files: {error}") from error
-
-
-def _json_keys(path: Path) -> dict[str, object]:
-    """The keys of a JSON file, or of `args` within it; empty where it holds another thing."""
-    try:
-        content = msgspec.json.decode(path.read_bytes())
-    except msgspec.DecodeError as error:
-        raise ModelError(f"{path}: not JSON ({error}); copy it again") from error
-    inner = content.get("args", content) if isinstance(content, dict) else {}
-    return inner if isinstance(inner, dict) else {}
 
 
 def _form(spec: PublishedSpec, given: _Arguments, folder: Path) -> Form:

@@ -1,35 +1,263 @@
 """Texts to implicitness, pairs of texts to pragmatic distance, by one head and its encoder.
 
-Each distinct text is encoded once, the short ones first. A text that cannot be scored has a flag
-and no number; nothing here reads or writes a file.
+A head is trained matrices with a card, in two files: NAME.safetensors holds the matrices,
+NAME.json beside it everything a reader of scores should know. An ensemble is several heads in one
+file, whose scores are averaged. A scorer encodes each distinct text once, the short ones first; a
+text that cannot be scored has a flag and no number. Nothing here trains.
 """
 
+import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import compress
+from pathlib import Path
 from typing import Final
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import ModelError
-from harness.implicitness.head import Head
+from harness.implicitness.formula import (
+    PUBLISHED,
+    Maps,
+    Matrix,
+    features,
+    implicitness,
+    pragmatic_distance,
+)
 from harness.models.encoders.encoders import Encoder, Limited
-from harness.models.vectors import Progress, chunks, reported_chunks
-from harness.text.dedup import fingerprint
+from harness.models.extras import require
+from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
+from harness.parts import digest
+from harness.specs.encoders import LocalEncoderSpec
+from harness.specs.implicitness import Direction, Form
+from harness.specs.schema import Spec, load_spec
+from harness.storage.files import write_whole
+from harness.text.dedup import HASH_LENGTH, fingerprint
 
+FORMAT: Final = "impscore-head/1"
+SEEN: Final = "seen"
+MATRICES: Final = ("semantic", "pragmatic", "transfer", "transfer_semantic")
 AT_ONCE: Final = 1024  # texts between two reports of progress
 UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})  # categories that leave no mark
+Numbers = NDArray[np.float64]
+
+
+class HeadCard(Spec, frozen=True, kw_only=True):
+    """What a head was trained on, how, and how well it did; nothing in it changes a score.
+
+    `data_digest` is of the sentences used, `split` describes their split, `seeds` has one seed a
+    member. A metric is None where it was not measured.
+    """
+
+    data: str
+    data_digest: str
+    split: str
+    seeds: tuple[int, ...]
+    settings: dict[str, bool | int | float | str]
+    metrics: dict[str, float | None]
+    licence: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Head:
+    """Matrices that turn embeddings [n, width] of one encoder into scores.
+
+    `members` has one set of float32 matrices, or several whose scores are averaged. `card` is
+    None where nobody wrote one, as for published weights. `seen` has the fingerprints of the texts
+    that it was trained on; empty where nobody knows. It changes no score.
+    """
+
+    name: str
+    members: tuple[Maps[Matrix], ...]
+    encoder: LocalEncoderSpec
+    encoder_digest: str
+    form: Form = PUBLISHED
+    card: HeadCard | None = None
+    seen: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if len({maps.semantic.shape for maps in self.members}) != 1:
+            raise ValueError(f"head {self.name}: one or more members, all of one shape")
+        for maps in self.members:
+            if (maps.transfer_semantic is None) == (self.form.direction is Direction.THIRD):
+                raise ValueError(f"head {self.name}: two maps in the third space, else one")
+            if not all(np.isfinite(matrix).all() for _, matrix in _named(maps)):
+                raise ValueError(f"head {self.name}: its matrices have values that are no numbers")
+
+    @property
+    def width(self) -> int:
+        """The length of the embeddings it takes."""
+        return int(self.members[0].semantic.shape[0])
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that changes a score: encoder, form and matrices, not name or card."""
+        form = self.form.direction, self.form.implicitness, self.form.pragmatic
+        little_endian = [
+            [matrix.astype("<f4").tobytes() for _, matrix in _named(maps)] for maps in self.members
+        ]
+        sums = [[hashlib.sha256(each).hexdigest() for each in member] for member in little_endian]
+        return digest((FORMAT, self.encoder_digest, form, sums))
+
+    def implicitness(self, embeddings: Vectors) -> Numbers:
+        """Score n embeddings [n, width]: the implicitness [n], the mean over the members.
+
+        In [0, 2] where the form's distance is cosine; computed in float64.
+        """
+        rows = self._checked(embeddings)
+        scores = [implicitness(features(rows, m), m, self.form) for m in self._doubles()]
+        return np.asarray(np.mean(scores, axis=0))
+
+    def pragmatic_distance(self, first: Vectors, second: Vectors) -> Numbers:
+        """Measure n pairs of embeddings: the pragmatic distance [n], the members' mean."""
+        pair = self._checked(first), self._checked(second)
+        distances = [
+            pragmatic_distance(features(pair[0], m), features(pair[1], m), self.form)
+            for m in self._doubles()
+        ]
+        return np.asarray(np.mean(distances, axis=0))
+
+    def _checked(self, embeddings: Vectors) -> Numbers:
+        """The embeddings in float64; another width than the head's is an error."""
+        if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
+            raise ModelError(
+                f"head {self.name} takes embeddings [n, {self.width}], got "
+                f"{list(embeddings.shape)}; use the encoder that it was trained on"
+            )
+        return embeddings.astype(np.float64)
+
+    def _doubles(self) -> list[Maps[Matrix]]:
+        return [
+            Maps(**{name: matrix.astype(np.float64) for name, matrix in _named(maps)})
+            for maps in self.members
+        ]
+
+
+class _File(Spec, frozen=True, kw_only=True):
+    format: str
+    name: str
+    width: int
+    features: int
+    members: int
+    form: Form
+    encoder: LocalEncoderSpec
+    encoder_digest: str
+    digest: str
+    card: HeadCard | None = None
+
+
+def save_head(head: Head, path: Path) -> Path:
+    """Write NAME.safetensors and NAME.json, NAME being that of `path` less either ending.
+
+    Equal heads are equal bytes. Returns the path of the JSON file.
+    """
+    require("safetensors", extra="embed")
+    from safetensors.numpy import save
+
+    weights, described = _files(path)
+    tensors: dict[str, Matrix] = {
+        f"{place}.{name}": np.ascontiguousarray(matrix, dtype=np.float32)
+        for place, maps in enumerate(head.members)
+        for name, matrix in _named(maps)
+    }
+    tensors[SEEN] = np.array(sorted(int(one, 16) for one in head.seen), dtype=np.uint64)
+    file = _File(
+        format=FORMAT,
+        name=head.name,
+        width=head.width,
+        features=int(head.members[0].semantic.shape[1]),
+        members=len(head.members),
+        form=head.form,
+        encoder=head.encoder,
+        encoder_digest=head.encoder_digest,
+        digest=head.digest,
+        card=head.card,
+    )
+    write_whole(weights, save(tensors))
+    write_whole(described, msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
+    return described
+
+
+def load_head(path: Path) -> Head:
+    """Read NAME.json and NAME.safetensors; `path` names either, or neither ending."""
+    require("safetensors", extra="embed")
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    weights, described = _files(path)
+    try:
+        content = msgspec.json.decode(_read(described))
+    except msgspec.DecodeError as error:
+        raise ModelError(f"{described}: not JSON ({error}); copy it again") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ModelError(f"{described}: not a head of the metric: its `format` is not {FORMAT!r}")
+    file: _File = load_spec(content, _File, where=str(described))
+    try:
+        tensors = load(_read(weights))
+    except SafetensorError as error:
+        raise ModelError(f"{weights}: not a safetensors file ({error}); copy it again") from error
+    try:
+        members = tuple(
+            Maps(
+                **{name: tensors[f"{at}.{name}"] for name in MATRICES[:3]},
+                transfer_semantic=tensors.get(f"{at}.{MATRICES[3]}"),
+            )
+            for at in range(file.members)
+        )
+        head = Head(
+            name=file.name,
+            members=members,
+            encoder=file.encoder,
+            encoder_digest=file.encoder_digest,
+            form=file.form,
+            card=file.card,
+            seen=frozenset(f"{one:0{HASH_LENGTH}x}" for one in tensors[SEEN].tolist()),
+        )
+    except (KeyError, ValueError) as error:
+        raise ModelError(f"{weights}: not the matrices of {described}: {error}") from error
+    if head.digest != file.digest:
+        raise ModelError(
+            f"{weights} and {described} do not belong together: digest {head.digest[:12]}, "
+            f"expected {file.digest[:12]}; copy both files again"
+        )
+    return head
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"{path}: cannot be read ({error.strerror}); a head is two files side by side, "
+            "NAME.safetensors and NAME.json"
+        ) from error
+
+
+def _files(path: Path) -> tuple[Path, Path]:
+    stem = path.with_suffix("") if path.suffix in (".json", ".safetensors") else path
+    return stem.with_name(f"{stem.name}.safetensors"), stem.with_name(f"{stem.name}.json")
+
+
+def _named(maps: Maps[Matrix]) -> list[tuple[str, Matrix]]:
+    return [(name, getattr(maps, name)) for name in MATRICES if getattr(maps, name) is not None]
 
 
 class Flag(StrEnum):
-    """Why a text has no score, or (CUT) what its score leaves out."""
+    """Why a text has no score, or (CUT) what its score leaves out.
+
+    UNSCORED is that of a text to which a scorer of one's own gives no number.
+    """
 
     ABSENT = "absent"
     NOT_TEXT = "not_text"
     EMPTY = "empty"
     NUL = "nul"
+    UNSCORED = "unscored"
     CUT = "cut"
 
 
@@ -92,7 +320,7 @@ class Scorer:
         A value depends on its text alone, but for float noise below 1e-5.
         """
         reads = [text_of(text) for text in texts]
-        distinct = _distinct(read for read in reads if not isinstance(read, Flag))
+        distinct = distinct_texts(read for read in reads if not isinstance(read, Flag))
         values: dict[str, float] = {}
         for batch in reported_chunks(distinct, AT_ONCE, progress):
             scores = self.head.implicitness(self.encoder.encode(batch))
@@ -115,17 +343,16 @@ class Scorer:
         """
         reads = [_pair_of(pair) for pair in pairs]
         wanted = dict.fromkeys(read for read in reads if not isinstance(read, Flag))
-        distinct = _distinct(text for pair in wanted for text in pair)
-        batches = reported_chunks(distinct, AT_ONCE, progress)
-        parts = [self.encoder.encode(batch) for batch in batches]
-        rows = np.concatenate(parts) if parts else np.empty((0, self.head.width), np.float32)
-        place = {text: at for at, text in enumerate(distinct)}
+        embedded = embedded_texts(
+            (text for pair in wanted for text in pair), self.encoder, progress
+        )
+        rows, place = embedded.vectors, embedded.places
         values: dict[tuple[str, str], float] = {}
         for some in chunks(wanted, AT_ONCE):
             first, second = ([place[text] for text in side] for side in zip(*some, strict=True))
             found = self.head.pragmatic_distance(rows[first], rows[second])
             values.update(zip(some, found.tolist(), strict=True))
-        cut = self._cut(distinct)
+        cut = self._cut(list(place))
         return [
             Scored(None, read)
             if isinstance(read, Flag)
@@ -167,6 +394,24 @@ def text_of(value: object) -> str | Flag:
     return Flag.EMPTY if is_empty else value
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """The vector of each text: a row of `vectors` [n, dim] at its place."""
+
+    vectors: Vectors
+    places: Mapping[str, int]
+
+
+def embedded_texts(
+    texts: Iterable[str], encoder: Encoder, progress: Progress | None, *, stage: str = "texts"
+) -> Embedded:
+    """Encode each distinct text, the short ones first."""
+    order = distinct_texts(texts)
+    parts = [encoder.encode(b) for b in reported_chunks(order, AT_ONCE, progress, stage=stage)]
+    vectors = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
+    return Embedded(vectors, {text: place for place, text in enumerate(order)})
+
+
 def _pair_of(values: tuple[object, object]) -> tuple[str, str] | Flag:
     first, second = text_of(values[0]), text_of(values[1])
     if isinstance(first, Flag):
@@ -174,6 +419,6 @@ def _pair_of(values: tuple[object, object]) -> tuple[str, str] | Flag:
     return second if isinstance(second, Flag) else (first, second)
 
 
-def _distinct(texts: Iterable[str]) -> list[str]:
-    """The distinct texts, the short ones first, in an order independent of theirs."""
+def distinct_texts(texts: Iterable[str]) -> list[str]:
+    """Sort the distinct texts, the short ones first, in an order independent of theirs."""
     return sorted(set(texts), key=lambda text: (len(text), text))

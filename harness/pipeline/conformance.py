@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Final
 
 from harness.core import Case, Judge, Model, Request, Response, Sample, Verdict
-from harness.implicitness.bins import TextScorer
+from harness.implicitness.open import TextScorer
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Option, Reason
 
 TEXTS: Final = (

@@ -14,13 +14,13 @@ from pathlib import Path
 from harness.core import Request, Response
 from harness.models.client.cached import HOSTED, CachedClient
 from harness.models.labels import ReadsText
-from harness.models.local.token_report import (
+from harness.models.local.checkpoints import open_spec
+from harness.models.local.tokenization import (
     CHARACTERS_A_TOKEN,
     MeasuresPrompts,
     TokenReport,
     characters,
     estimated,
-    open_tokenizer,
     token_report,
 )
 from harness.parts import Message
@@ -324,7 +324,7 @@ def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, To
 
     `checkpoints` is the folder of fetched checkpoints.
     """
-    tokenizer = open_tokenizer(spec, checkpoints)
+    tokenizer = open_spec(spec, checkpoints).tokenizer
     asked: dict[str, list[Request]] = {name: [] for name in plan.run.variants}
     for cell in plan.cells:
         asked[cell.variant] += planned_requests(plan, cell)

@@ -13,7 +13,7 @@ from msgspec import structs
 from harness import __version__
 from harness.core import Model, Response, Run
 from harness.errors import SpecError, StoreError
-from harness.implicitness.bins import with_options
+from harness.implicitness.open import with_options
 from harness.models.client.cached import CachedClient
 from harness.parts import Mode, digest
 from harness.pipeline.plan import (

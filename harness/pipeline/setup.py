@@ -14,10 +14,9 @@ from harness.errors import ModelError, SpecError, StoreError, did_you_mean
 from harness.judges.label import JudgeLabel
 from harness.judges.swapped import Swapped, partners
 from harness.models.client.cached import CachedClient, CallPolicy
-from harness.models.encoders.encoders import Encoder
-from harness.models.encoders.factory import CachedEncoder
+from harness.models.encoders.encoders import CachedEncoder, Encoder
 from harness.models.labels import LabelQuestions
-from harness.models.local.trained import TrainedClassifier, check_fit, read_trained
+from harness.models.local.classifiers import TrainedClassifier, check_fit, read_trained
 from harness.parts import Mode
 from harness.pipeline.plan import Plan, request
 from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choices, step_read
@@ -81,12 +80,12 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
 
             return ModerationModel(name, spec, questions, workspace.registry.environ)
         case ClassifierSpec():
-            from harness.models.local.sequence_classifier import SequenceClassifier
+            from harness.models.local.classifiers import SequenceClassifier
 
             trained = None if spec.labels else _trained(workspace, name, spec, context)
             return SequenceClassifier(name, spec, questions, trained)
         case SklearnSpec():
-            from harness.models.local.linear_classifier import SklearnModel
+            from harness.models.local.classifiers import SklearnModel
 
             head = _trained(workspace, name, spec, context)
             encoder = workspace.registry.encoder(spec.encoder)

@@ -15,15 +15,17 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import LABEL, MADE
-from harness.errors import SpecError, did_you_mean
-from harness.implicitness.bins import with_options
-from harness.models.encoders.factory import CachedEncoder
+from harness.errors import DataError, SpecError, did_you_mean
+from harness.implicitness.open import with_options
+from harness.models.encoders.encoders import CachedEncoder
 from harness.models.labels import shown
-from harness.models.local.linear_classifier import check_classes, fit, save_head
-from harness.models.local.trained import (
+from harness.models.local.classifiers import (
     ClassifierCard,
+    LabelledTexts,
     TrainedClassifier,
-    fingerprints,
+    fit,
+    save_head,
+    tune,
     write_trained,
 )
 from harness.pipeline.setup import VECTORS, recipe, trained_folder
@@ -54,12 +56,9 @@ class TrainOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingTexts:
-    """Texts to learn from: each with the place of its label, from 0."""
+class TrainingTexts(LabelledTexts):
+    """Texts to learn from, with what a card says of them."""
 
-    texts: tuple[str, ...]
-    places: tuple[int, ...]
-    labels: tuple[str, ...]
     rows: dict[str, int]
     made: dict[str, int]
     data: DataEntry
@@ -89,7 +88,8 @@ def train(
             f"model {options.model} is used as it is: `labels` says so; leave that out to train it"
         )
     lesson = read_lesson(workspace, options, task)
-    check_classes(lesson.labels, lesson.places)
+    if missing := [name for at, name in enumerate(lesson.labels) if at not in lesson.places]:
+        raise DataError(f"no text of the class {missing[0]!r} to train on; give data that has some")
     folder = options.out or trained_folder(
         workspace.results, spec, name=options.model, task=options.task
     )
@@ -112,11 +112,8 @@ def _train(
         files = [save_head(fit(encoded, lesson.places, spec, seed=seed), folder)]
         words = recipe(spec, encoder)
     else:
-        from harness.models.local.sequence_classifier import LabelledTexts, tune
-
-        examples = LabelledTexts(lesson.texts, lesson.places, lesson.labels)
-        tuned = tune(examples, spec, folder, seed=seed, progress=progress)
-        files, words, base = [*tuned.files], recipe(spec), {"base": tuned.base}
+        tuned, origin = tune(lesson, spec, folder, seed=seed, progress=progress)
+        files, words, base = [*tuned], recipe(spec), {"base": origin}
         packages = ("transformers", "torch")
     card = ClassifierCard(
         model=options.model,
@@ -133,7 +130,7 @@ def _train(
         checksums={},  # of files that are not written yet
         versions={name: version(name) for name in packages} | base,
     )
-    return write_trained(folder, card, fingerprints(lesson.texts), files)
+    return write_trained(folder, card, lesson.texts, files)
 
 
 def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> TrainingTexts:

@@ -15,7 +15,7 @@ from support.toy import Toy
 
 from harness.cli import main
 from harness.cli.run_details import put_details
-from harness.implicitness.head import save_head
+from harness.implicitness.scorer import save_head
 from harness.storage.runs import RunFolder, ScoreRow, read_table
 
 TEXTS = 96

@@ -11,7 +11,7 @@ from support.impscore_heads import random_head, random_scorer
 from support.toy import Toy
 
 from harness.cli import main
-from harness.implicitness.head import save_head
+from harness.implicitness.scorer import save_head
 
 pytest.importorskip("safetensors")
 

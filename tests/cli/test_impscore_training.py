@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 from harness.cli import main
-from harness.implicitness.head import load_head
+from harness.implicitness.scorer import load_head
 
 RECIPE = """\
 about: A test's.

@@ -8,7 +8,7 @@ import pytest
 from support.impscore_heads import random_head
 
 from harness.cli import main
-from harness.implicitness.head import save_head
+from harness.implicitness.scorer import save_head
 
 Lines = pytest.CaptureFixture[str]
 CSV = 'kind,text\na,The ferry is late.\nb,"Tea, please."\nb,\na,The bees are out.\n'

@@ -6,11 +6,12 @@ import pytest
 from msgspec import structs
 from support.hate_rows import SPEC, task
 from support.sketches import task as texts
-from support.standin_scorer import Said, Standin
+from support.standin_scorer import Standin
 
 from harness.core import Sample
 from harness.errors import DataError, SpecError
-from harness.implicitness.bins import add_implicitness, overlap_line, with_options
+from harness.implicitness.open import add_implicitness, overlap_line, with_options
+from harness.implicitness.scorer import Scored
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.storage.runs import DataEntry
 from harness.text.dedup import fingerprint
@@ -131,8 +132,8 @@ def test_what_a_run_knows_of_the_overlap_can_be_told_again() -> None:
 
 def test_no_more_digits_are_kept_than_a_batch_leaves_alone() -> None:
     class Noisy(Standin):
-        def score(self, texts: Sequence[object]) -> list[Said]:
-            return [Said(0.123456789) for _ in texts]
+        def score(self, texts: Sequence[object]) -> list[Scored]:
+            return [Scored(0.123456789) for _ in texts]
 
     assert measured(sample("a", "x"), by=Noisy())[0][0].references["implicitness"] == ("0.123457",)
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.standin_scorer import Said, Standin
+from support.standin_scorer import Standin
 
 from harness.implicitness.open import AT_ONCE, CachedScorer
+from harness.implicitness.scorer import Scored
 
 
 def test_a_text_is_measured_once_in_all_processes(tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_a_text_is_measured_once_in_all_processes(tmp_path: Path) -> None:
 class Mortal(Standin):
     """A scorer that ends with its third share of texts."""
 
-    def score(self, texts: Sequence[object]) -> list[Said]:
+    def score(self, texts: Sequence[object]) -> list[Scored]:
         if len(self.heard) >= 2 * AT_ONCE:
             raise KeyboardInterrupt
         return super().score(texts)

@@ -3,8 +3,15 @@
 import pytest
 from support.impscore_heads import random_head, random_scorer, telling_scorer
 
-from harness.implicitness.evaluate import Metric, MetricEstimate, evaluate
-from harness.implicitness.items import Choice, Items, Pair, Ranking
+from harness.implicitness.evaluate import (
+    Choice,
+    Items,
+    Metric,
+    MetricEstimate,
+    Pair,
+    Ranking,
+    evaluate,
+)
 from harness.implicitness.scorer import Scorer
 from harness.models.encoders.encoders import CharNgrams
 

@@ -11,7 +11,7 @@ from support.impscore_heads import plain_implicitness, random_head
 
 from harness.errors import HarnessError, ModelError
 from harness.implicitness.formula import FORMS
-from harness.implicitness.head import HeadCard, load_head, save_head
+from harness.implicitness.scorer import HeadCard, load_head, save_head
 from harness.models.encoders.encoders import CharNgrams
 from harness.specs.implicitness import Direction, Form
 from harness.text.dedup import fingerprint

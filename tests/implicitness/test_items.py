@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.errors import DataError
-from harness.implicitness.items import Choice, Items, Pair, Ranking, read_items
+from harness.implicitness.evaluate import Choice, Items, Pair, Ranking, read_items
 from harness.storage.tables import FileFormat, read_table
 
 

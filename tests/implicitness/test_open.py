@@ -9,9 +9,8 @@ from support.toy import Toy
 
 from harness.errors import HarnessError
 from harness.implicitness.formula import PUBLISHED
-from harness.implicitness.head import save_head
 from harness.implicitness.open import SHIPPED
-from harness.implicitness.scorer import Scorer
+from harness.implicitness.scorer import Scorer, save_head
 from harness.registry import shipped_home
 from harness.text.dedup import fingerprint
 

@@ -8,10 +8,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.implicitness.head import Head, HeadCard, load_head
 from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs
-from harness.implicitness.scorer import Scorer
-from harness.implicitness.training.train import Data, make_head
+from harness.implicitness.scorer import Head, HeadCard, Scorer, load_head
+from harness.implicitness.train import Data, make_head
 from harness.models.encoders.encoders import MiniLM
 from harness.registry import Registry, shipped_home
 from harness.specs.implicitness import RecipeSpec

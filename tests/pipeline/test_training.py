@@ -9,7 +9,7 @@ from support.tables_of_talk import TOPICS, Talk, build, talk
 
 from harness.cli import main
 from harness.errors import HarnessError, SpecError
-from harness.models.local.trained import TRAINED_ON, TrainedClassifier, read_trained
+from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read_trained
 from harness.parts import Reason
 from harness.pipeline.train_classifier import TrainOptions, train
 from harness.storage.runs import SampleRecord

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
-from harness.implicitness.head import Head
-from harness.implicitness.scorer import Scorer
+from harness.implicitness.scorer import Head, Scorer
 from harness.models.encoders.encoders import CharNgrams
 from harness.models.vectors import Vectors
 from harness.specs.encoders import CharNgramsSpec

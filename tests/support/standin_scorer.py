@@ -3,15 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from harness.implicitness.scorer import Flag, Scored
 from harness.text.dedup import fingerprint
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a scorer says of one text."""
-
-    value: float | None
-    flag: str | None = None
 
 
 @dataclass
@@ -22,6 +15,6 @@ class Standin:
     seen: frozenset[str] = frozenset({fingerprint("Never asked about.")})
     heard: list[object] = field(default_factory=list)
 
-    def score(self, texts: Sequence[object]) -> list[Said]:
+    def score(self, texts: Sequence[object]) -> list[Scored]:
         self.heard += texts
-        return [Said(len(str(t)) / 10) if t else Said(None, "empty") for t in texts]
+        return [Scored(len(str(t)) / 10) if t else Scored(None, Flag.EMPTY) for t in texts]

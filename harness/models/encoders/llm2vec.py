@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -33,16 +33,12 @@ from harness.models.vectors import Vectors, rising_batches, row_of_each, without
 from harness.parts import digest
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 SEPARATOR: Final = "!@#$%^&*()"
 """What the package puts between instruction and text, then takes out again."""
-TEXT_TOKENS: Final = 400
-"""The package's `doc_max_length`: a longer text loses words at its end."""
+TEXT_TOKENS: Final = 400  # the package's `doc_max_length`: a longer text loses words at its end
 TURNS: Final = {
     "meta-llama/Meta-Llama-3-8B-Instruct": (
         "<|start_header_id|>user<|end_header_id|>\n\n",
@@ -76,15 +72,13 @@ class Preparation:
         If there are none, as for the empty text outside a turn, all tokens are pooled.
         """
         lead = f"{self.instruction.strip()} " if self.instruction.strip() else ""
-        before, after, *rest = self._wrapped(lead + SEPARATOR + self._shortened(text)).split(
-            SEPARATOR
-        )
+        whole = lead + SEPARATOR + self._shortened(text)
+        if self.turn is not None:
+            whole = self.turn[0] + whole.strip() + self.turn[1]
+        before, after, *rest = whole.split(SEPARATOR)
         ids = self._ids("".join([before, after, *rest]), has_start=True)
         ids = ids or [self.tokenizer.eos_token_id]
         return Tokens(ids, min(len(self._ids(after)), len(ids)) or len(ids))
-
-    def _wrapped(self, text: str) -> str:
-        return text if self.turn is None else self.turn[0] + text.strip() + self.turn[1]
 
     def _shortened(self, text: str) -> str:
         """The text without the words beyond the package's limit.
@@ -115,14 +109,6 @@ class Preparation:
             text, add_special_tokens=has_start, truncation=True, max_length=self.max_length
         )["input_ids"]
         return ids
-
-
-class _Package(Protocol):
-    """The part of the package's LLM2Vec that is used here."""
-
-    def encode(self, sentences: list[list[str]], **options: object) -> Vectors:
-        """One row for each pair of instruction and text, of any length."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +171,14 @@ class Llm2Vec:
     @cached_property
     def _stack(self) -> _Stack:
         require(*self.packages, extra=self.extra)
+        from transformers.utils.peft_utils import find_adapter_config_file
+
         given = open_checkpoint(self.base, revision=self.revision, trust_remote_code=False)
         adapters = tuple(_resolved_adapter(source) for source in self.adapters)
         base = given
-        if _has_adapter(given):
+        with explain(given.source):
+            is_adapter = find_adapter_config_file(given.source, revision=given.commit)
+        if is_adapter:
             inner = open_checkpoint(_tuned_on(given), revision=None, trust_remote_code=False)
             base, adapters = replace(inner, tokenizer=given.tokenizer), (given, *adapters)
         if base.config.model_type != "llama":
@@ -237,7 +227,7 @@ class Llm2VecPackage(Llm2Vec):
         return rows
 
     @cached_property
-    def _encoder(self) -> _Package:
+    def _encoder(self) -> Any:  # noqa: ANN401  # the package has no types
         base = self._stack.base
         import torch
 
@@ -253,10 +243,8 @@ class Llm2VecPackage(Llm2Vec):
         tokenizer = base.tokenizer
         tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, "left"
         tuned = _with_adapters(model, self._stack.adapters, device=self._device)
-        encoder: _Package = package.LLM2Vec(
-            tuned, tokenizer, max_length=self.max_length, doc_max_length=TEXT_TOKENS
-        )
-        return encoder
+        limits = {"max_length": self.max_length, "doc_max_length": TEXT_TOKENS}
+        return package.LLM2Vec(tuned, tokenizer, **limits)
 
 
 def _pool(model: "PreTrainedModel", batch: Sequence[Tokens]) -> Vectors:
@@ -329,13 +317,6 @@ def _resolved_adapter(source: str) -> ResolvedCheckpoint:
     if not mark or Path(source).expanduser().is_dir():
         name, revision = source, "main"
     return resolve(name, revision=revision, file="adapter_config.json")
-
-
-def _has_adapter(checkpoint: Checkpoint) -> bool:
-    from transformers.utils.peft_utils import find_adapter_config_file
-
-    with explain(checkpoint.source):
-        return bool(find_adapter_config_file(checkpoint.source, revision=checkpoint.commit))
 
 
 def _tuned_on(adapter: ResolvedCheckpoint) -> str:

@@ -4,7 +4,7 @@ Models, layers and baselines are those of the bert-score package, and so is the 
 texts, done here for all texts at once. Nothing here compares two texts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -65,9 +65,7 @@ class TokenEncoder:
 
         `batch_tokens` bounds a batch; it changes speed and float noise.
         """
-        self._source = source
-        self._asked = layer
-        self._batch_tokens = batch_tokens
+        self._source, self._asked, self._batch_tokens = source, layer, batch_tokens
 
     @property
     def name(self) -> str:
@@ -84,7 +82,9 @@ class TokenEncoder:
     @cached_property
     def layer(self) -> int:
         """The layer that is read; a layer that the model lacks is an error."""
-        layer = self._asked or self._default_layer
+        layer = self._asked or self._layers
+        if not self._asked and self._source != PACKAGED:
+            layer = int(_library().model2layers.get(self._source, layer))
         if layer > self._layers:
             raise SpecError(
                 f"{self._source} has no layer {layer}; give `layer` a number from 1 to "
@@ -129,12 +129,6 @@ class TokenEncoder:
             raise ModelError(f"{self._source}: its config.json has no num_hidden_layers")
         return int(count)
 
-    @property
-    def _default_layer(self) -> int:
-        if self._source == PACKAGED:
-            return PACKAGED_LAYERS
-        return int(_library().model2layers.get(self._source, self._layers))
-
     @cached_property
     def _network(self) -> "_Network":
         layer = self.layer
@@ -142,17 +136,13 @@ class TokenEncoder:
             if self._source == PACKAGED:
                 return _packaged(layer)
             place = self._resolved.source
-            self._check_name(place)
+            if "t5" in place and "t5" not in self._config.model_type:
+                raise ModelError(
+                    f"{place}: bert-score takes every name with t5 in it for a T5, which this is "
+                    "not; point `encoder:` to a folder on a path without t5"
+                )
             library = _library()
             return _Network(library.get_model(place, layer), library.get_tokenizer(place))
-
-    def _check_name(self, place: str) -> None:
-        """Refuse a name with t5 in it that is no T5: bert-score takes it for one."""
-        if "t5" in place and "t5" not in self._config.model_type:
-            raise ModelError(
-                f"{place}: bert-score takes every name with t5 in it for a T5, which this is "
-                "not; point `encoder:` to a folder on a path without t5"
-            )
 
 
 class _Network:
@@ -175,9 +165,11 @@ class _Network:
         lengths = np.array([len(part) for part in ids], dtype=np.int64)
         starts = np.cumsum(lengths) - lengths
         rows = np.empty((lengths.sum(), self._model.config.hidden_size), dtype=np.float32)
-        for batch in _even_batches(lengths, budget):
-            places = starts[batch][:, None] + np.arange(lengths[batch[0]])
-            rows[places] = self._states([ids[i] for i in batch])
+        for length in np.unique(lengths[lengths > 0]):  # texts without tokens have no rows
+            same = np.flatnonzero(lengths == length).tolist()
+            for batch in rising_batches(same, lengths.tolist(), budget=budget):
+                places = starts[batch][:, None] + np.arange(length)
+                rows[places] = self._states([ids[i] for i in batch])
         marks = (self._tokenizer.sep_token_id, self._tokenizer.cls_token_id)
         return TokenVectors(
             vectors=rows,
@@ -238,10 +230,3 @@ def _packaged(layer: int) -> _Network:
     model = AutoModel.from_pretrained(folder, local_files_only=True)
     model.encoder.layer = model.encoder.layer[:layer]
     return _Network(model, AutoTokenizer.from_pretrained(folder, local_files_only=True))
-
-
-def _even_batches(lengths: Indices, budget: int) -> Iterator[list[int]]:
-    """Texts of one length, at most `budget` tokens together; texts without tokens are left out."""
-    for length in np.unique(lengths[lengths > 0]):
-        same = np.flatnonzero(lengths == length).tolist()
-        yield from rising_batches(same, lengths.tolist(), budget=budget)

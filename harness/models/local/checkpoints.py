@@ -56,16 +56,24 @@ class Checkpoint(ResolvedCheckpoint):
     @property
     def identity(self) -> str:
         """Name, version and a digest of the tokenizer."""
-        return f"{self.origin}:{_tokenizer_digest(self.tokenizer)}"
+        tokenizer = self.tokenizer
+        ends = (tokenizer.bos_token, tokenizer.eos_token)
+        read = digest((tokenizer.get_vocab(), ends, tokenizer.chat_template))
+        return f"{self.origin}:{read[:16]}"
 
 
 def resolve(source: str, *, revision: str | None, file: str = "config.json") -> ResolvedCheckpoint:
     """Find the version of a folder, or of a hub name whose repository has `file`."""
     require("torch", "transformers")
-    folder = _folder(source)
-    if folder is not None:
+    if (folder := folder_of(source)) is not None:
         return ResolvedCheckpoint(str(folder), None, fingerprint(folder))
-    commit = _commit(source, revision or "main", file)
+    from transformers.utils.hub import cached_file
+
+    with explain(source):
+        path = cached_file(source, file, revision=revision or "main")
+    commit = Path(path or "").parent.name  # the hub's cache names the folder of a file after it
+    if not re.fullmatch("[0-9a-f]{40}", commit):
+        raise ModelError(f"{source}: the hub names no commit; point `model:` to a local folder")
     return ResolvedCheckpoint(source, commit, commit)
 
 
@@ -124,12 +132,6 @@ def load_weights(
     return model
 
 
-def stored_dtype(config: "PretrainedConfig") -> str:
-    """The dtype of the stored weights, float32 where the configuration has none."""
-    dtype = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
-    return str(dtype or "float32").removeprefix("torch.")
-
-
 def device_of(wanted: str) -> str:
     """Resolve `auto` to cuda where torch finds a GPU, else to cpu."""
     import torch
@@ -140,16 +142,23 @@ def device_of(wanted: str) -> str:
 
 
 def dtype_of(wanted: str, device: str, config: "PretrainedConfig") -> str:
-    """Resolve `auto` to float32 on a CPU and to the stored dtype elsewhere."""
+    """Resolve `auto` to float32 on a CPU, else to the stored dtype (float32 if there is none)."""
     if wanted != "auto":
         return wanted
-    return "float32" if device == "cpu" else stored_dtype(config)
+    stored = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
+    return str("float32" if device == "cpu" else stored or "float32").removeprefix("torch.")
 
 
 def position_limit(config: "PretrainedConfig") -> int:
     """The most tokens of prompt and answer together that the model was made for."""
     limit = getattr(config.get_text_config(), "max_position_embeddings", None)
     return int(limit or sys.maxsize)
+
+
+def checksum(path: Path) -> str:
+    """The sha256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint(folder: Path) -> str:
@@ -161,7 +170,7 @@ def fingerprint(folder: Path) -> str:
     parts = []
     for path in sorted(folder.iterdir()):
         if path.suffix in READ_WHOLE:
-            parts.append((path.name, hashlib.sha256(path.read_bytes()).hexdigest()))
+            parts.append((path.name, checksum(path)))
         elif path.suffix in READ_IN_BLOCKS:
             parts.append((path.name, _sampled(path)))
     return digest(parts)
@@ -185,35 +194,14 @@ def _sampled(path: Path) -> str:
     return digested.hexdigest()
 
 
-def _tokenizer_digest(tokenizer: "PreTrainedTokenizerBase") -> str:
-    """Sixteen hex digits over vocabulary, BOS, EOS and chat template."""
-    ends = (tokenizer.bos_token, tokenizer.eos_token)
-    return digest((tokenizer.get_vocab(), ends, tokenizer.chat_template))[:16]
-
-
-def _folder(source: str) -> Path | None:
+def folder_of(source: str) -> Path | None:
     """The folder of a source, None if it is a hub name."""
     path = Path(source).expanduser()
     if path.is_dir():
         return path
     if source.startswith((".", "/", "~")):
-        raise ModelError(f"{source}: no such folder; `model:` takes a checkpoint's folder")
+        raise ModelError(f"{source}: no such folder; `model:` takes the folder of the files")
     return None
-
-
-def _commit(source: str, revision: str, file: str) -> str:
-    """The commit of a branch, tag or commit of a hub repository, cached or online.
-
-    The hub's cache names the folder of the file after it.
-    """
-    from transformers.utils.hub import cached_file
-
-    with explain(source):
-        path = cached_file(source, file, revision=revision)
-    commit = Path(path or "").parent.name
-    if not re.fullmatch("[0-9a-f]{40}", commit):
-        raise ModelError(f"{source}: the hub names no commit; point `model:` to a local folder")
-    return commit
 
 
 @contextmanager

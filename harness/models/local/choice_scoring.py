@@ -91,18 +91,15 @@ def _attempt(
         return None
 
 
-CPU_TOKENS = 2048
-"""Tokens of one pass on a CPU: more gain nothing there."""
+CPU_TOKENS = 2048  # tokens of one pass on a CPU: more gain nothing there
 PACK_NODES = 256
 """Larger packs attend to more that is then masked; smaller ones leave more of a fork to stems."""
 MOST_LOGITS = 1 << 27
-BLOCK = 64
-"""Positions whose logits are normalised at a time: few enough to stay in a CPU's cache."""
+BLOCK = 64  # positions whose logits are normalised at a time: few enough to stay in a CPU's cache
 EXACT = 1e-4
 TOLERANCES = {"float16": 0.05, "bfloat16": 0.3}
 """How far apart the sums of a short row may be in half types, in nats: by rounding alone."""
-LEAK = 0.5
-"""Nats that no rounding makes: some models round so coarsely that 0.2 is nothing."""
+LEAK = 0.5  # nats that no rounding makes: some models round so coarsely that 0.2 is nothing
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +171,10 @@ class ChoiceScorer:
 
     @cached_property
     def _trial(self) -> tuple[list[ScoredRow], list[float]]:
-        rows = _trial_rows(self._vocabulary)
+        tokens = [(31 * at * at + 7 * at + 11) % self._vocabulary for at in range(32)]
+        stem, branch = tokens[:8], tokens[8:12]
+        ends = [[*branch, *tokens[12:17]], [*branch, *tokens[17:20]], tokens[20:26]]
+        rows = [ScoredRow((*stem, *end), len(stem) + 2) for end in ends]
         return rows, [self._padded([row])[0] for row in rows]
 
     def _unfit(self) -> str | None:
@@ -204,10 +204,7 @@ class ChoiceScorer:
         return all(abs(one - other) <= most for one, other in zip(sums, plain, strict=True))
 
     def _as_tree(
-        self,
-        rows: Sequence[ScoredRow],
-        pack_nodes: int = PACK_NODES,
-        most_nodes: int | None = None,
+        self, rows: Sequence[ScoredRow], pack_nodes: int = PACK_NODES, most_nodes: int | None = None
     ) -> list[float]:
         import torch
 
@@ -218,10 +215,9 @@ class ChoiceScorer:
         budget = {"most_nodes": most_nodes or self._most_nodes, "most_reads": self._most_reads}
         with torch.inference_mode(), attending(self._model):
             for batch in passes(tree, parts, **budget):
-                nodes = [node for p in batch for node in range(parts[p].start, parts[p].stop)]
-                reads = [
-                    at for p in batch for at in tree.read_within(parts[p].start, parts[p].stop)
-                ]
+                spans = [(parts[place].start, parts[place].stop) for place in batch]
+                nodes = [node for start, stop in spans for node in range(start, stop)]
+                reads = [at for start, stop in spans for at in tree.read_within(start, stop)]
                 with attention.computing(batch, self._layers):
                     values[reads] = self._pass(tree, nodes, reads)
         logprobs = values.tolist()
@@ -285,13 +281,6 @@ def _log_probabilities(logits: "Tensor", places: Sequence[int], tokens: Sequence
 
     totals = torch.cat([block.float().logsumexp(-1) for block in torch.split(logits, BLOCK)])
     return (logits[places, tokens].float() - totals[places]).cpu()
-
-
-def _trial_rows(vocabulary: int) -> list[ScoredRow]:
-    tokens = [(31 * at * at + 7 * at + 11) % vocabulary for at in range(32)]
-    stem, branch = tokens[:8], tokens[8:12]
-    ends = [[*branch, *tokens[12:17]], [*branch, *tokens[17:20]], tokens[20:26]]
-    return [ScoredRow((*stem, *end), len(stem) + 2) for end in ends]
 
 
 def _stretched_beyond(config: "PretrainedConfig") -> int:

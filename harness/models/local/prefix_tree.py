@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def prefix_tree(rows: Sequence[ScoredRow]) -> PrefixTree:
     path, before = list[int](), tuple[int, ...]()
     for place in sorted(range(len(rows)), key=lambda place: rows[place].tokens):
         row, first = rows[place].tokens, rows[place].first
-        shared = _common(before, row[:-1])
+        shared = len(commonprefix([before, row[:-1]]))  # noqa: RUF071 - of token ids
         for node in path[shared:]:
             ends[node] = len(tokens)
         fresh = range(len(tokens), len(tokens) + len(row) - 1 - shared)
@@ -100,13 +101,6 @@ def prefix_tree(rows: Sequence[ScoredRow]) -> PrefixTree:
     number = {pair: at for at, pair in enumerate(reads)}
     reads_of = (tuple(number[pair] for pair in wanted[place]) for place in range(len(rows)))
     return PrefixTree(tuple(tokens), tuple(depths), tuple(ends), tuple(reads), tuple(reads_of))
-
-
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    for place, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return place
-    return min(len(left), len(right))
 
 
 def packs(tree: PrefixTree, cap: int) -> list[Pack]:
@@ -158,7 +152,9 @@ def passes(
     """
     batch, nodes, reads = list[int](), 0, 0
     for place in sorted(range(len(parts)), key=lambda place: parts[place].start):
-        size, read = parts[place].size, _read_nodes(tree, parts[place])
+        part = parts[place]
+        size = part.size
+        read = len({tree.reads[at][0] for at in tree.read_within(part.start, part.stop)})
         if batch and (nodes + size > most_nodes or reads + read > most_reads):
             yield batch
             batch, nodes, reads = [], 0, 0
@@ -166,10 +162,6 @@ def passes(
         nodes, reads = nodes + size, reads + read
     if batch:
         yield batch
-
-
-def _read_nodes(tree: PrefixTree, part: Pack) -> int:
-    return len({tree.reads[at][0] for at in tree.read_within(part.start, part.stop)})
 
 
 NAME = "prefix_tree"
@@ -211,13 +203,11 @@ class TreeAttention:
             yield
         finally:
             _following.reset(before)
-        self._forget(before=self._parts[batch[-1]].stop)
+        done = self._parts[batch[-1]].stop
+        ends = {place: self._ends_of[self._parts[place].start] for place, _ in self._kept}
+        self._kept = {key: pair for key, pair in self._kept.items() if ends[key[0]] > done}
         if self._layers != layers:
             raise TreeRefusal(f"{self._layers} of its {layers} layers use the exchanged attention")
-
-    def _forget(self, before: int) -> None:
-        ends = {place: self._ends_of[self._parts[place].start] for place, _ in self._kept}
-        self._kept = {key: pair for key, pair in self._kept.items() if ends[key[0]] > before}
 
     def attend(
         self, query: "Tensor", key: "Tensor", value: "Tensor", *, scale: float | None, sees: Sees
@@ -281,7 +271,8 @@ def attending(model: "PreTrainedModel") -> Iterator[None]:
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
     AttentionInterface.register(NAME, _attention)
-    AttentionMaskInterface.register(NAME, _wanted_mask)
+    # The mask a model asks for is not a tensor but the rule, which is applied to depths.
+    AttentionMaskInterface.register(NAME, lambda *, mask_function, **_: mask_function)
     inner = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
     own = {id(config): (config, config._attn_implementation_internal) for config in inner}
     try:
@@ -291,11 +282,6 @@ def attending(model: "PreTrainedModel") -> Iterator[None]:
     finally:
         for config, attention in own.values():
             config._attn_implementation_internal = attention
-
-
-def _wanted_mask(*, mask_function: Sees, **_: object) -> Sees:
-    """The mask a model asks for: not a tensor but the rule, which is applied to depths."""
-    return mask_function
 
 
 def _attention(

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-RECIPE = "tiny-llama-1"
-"""The folder's name; counts up whenever the bytes change."""
+RECIPE = "tiny-llama-1"  # the folder's name; counts up whenever the bytes change
 
 SPECIALS = ("<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>")
 BOS, EOS = 0, 1
@@ -54,19 +53,13 @@ def build_tiny_llama(cache: Path) -> Path:
     try:
         _write(unfinished)
         unfinished.chmod(0o755)
-        _publish(unfinished, folder)
+        unfinished.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process was first
+            raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
-
-
-def _publish(unfinished: Path, folder: Path) -> None:
-    """Rename a finished folder, unless another process was first."""
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
 
 
 def _write(folder: Path) -> None:

@@ -1,20 +1,30 @@
 """Chat turns and choices to the token ids a local checkpoint reads, and replies back to text.
 
 The checkpoint's own chat template renders the turns. Nothing here truncates, or adds words to
-what the template and the turns contain.
+what the template and the turns contain. `CheckpointModel` has what the back ends for checkpoints
+share. A token report says how a tokenizer reads choices, before any scoring: it counts those whose
+tokens differ when tokenized alone, and tokens that span the boundary between context and choice.
 """
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from jinja2 import TemplateError
 
+from harness.core import Request, Response
 from harness.errors import DataError, ModelError
 from harness.models.boundary import choice_starts
-from harness.parts import ChoiceScore, Message
+from harness.models.custom import ModelContext
+from harness.models.identity import Resolvable
+from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of, position_limit
+from harness.parts import ChoiceScore, Message, Mode, Reason, Usage, digest
+from harness.specs.models import LocalSpec
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -30,9 +40,7 @@ def prompt_tokens(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBa
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     if not begins_with_bos(tokenizer):
         return ids
-    bos = tokenizer.bos_token_id
-    written = next((at for at, token in enumerate(ids) if token != bos), len(ids))
-    return [bos, *ids[written:]]
+    return [tokenizer.bos_token_id, *ids[_opening_bos(ids, tokenizer) :]]
 
 
 def begins_with_bos(tokenizer: "PreTrainedTokenizerBase") -> bool:
@@ -72,13 +80,9 @@ def _folded(messages: Sequence[Message]) -> list[Message]:
 
 def reply_text(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase", *, is_cut: bool) -> str:
     """Decode a reply, without the end token, which a cut reply lacks, and other markers."""
-    return str(
-        tokenizer.decode(
-            list(tokens if is_cut else tokens[:-1]),
-            skip_special_tokens=True,
-            clean_up_tokenization_spaces=False,
-        )
-    )
+    written = list(tokens if is_cut else tokens[:-1])
+    options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    return str(tokenizer.decode(written, **options))
 
 
 _MARK = "said"
@@ -123,7 +127,11 @@ def choice_tokens(
     tokenized = [encoded(context + answer, tokenizer) for answer in answers]
     rows, offsets = (tuple(spans) for spans in zip(*tokenized, strict=True))
     for answer, spans in zip(answers, offsets, strict=True):
-        _check_reaches(answer, spans, beyond=len(context))
+        if not spans or max(end for _, end in spans) <= len(context):
+            raise DataError(
+                f"the tokenizer makes no token of the choice {answer!r}: there is nothing to "
+                "score; word it otherwise, or use another model"
+            )
     firsts, spanned = choice_starts(offsets, len(context), tokens=rows)
     return ChoiceTokens(rows, firsts, spanned)
 
@@ -183,12 +191,10 @@ def encoded(
     tokenized = _bare(tokenizer).encode(text, add_special_tokens=False)
     if not begins_with_bos(tokenizer):
         return tuple(tokenized.ids), tokenized.offsets
-    bos = tokenizer.bos_token_id
-    written = next(
-        (at for at, token in enumerate(tokenized.ids) if token != bos), len(tokenized.ids)
-    )
+    written = _opening_bos(tokenized.ids, tokenizer)
     end = tokenized.offsets[written - 1][1] if written else 0
-    return (bos, *tokenized.ids[written:]), [(0, end), *tokenized.offsets[written:]]
+    ids = tokenizer.bos_token_id, *tokenized.ids[written:]
+    return ids, [(0, end), *tokenized.offsets[written:]]
 
 
 @lru_cache(maxsize=2)
@@ -206,9 +212,233 @@ def _bare(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
     return bare
 
 
-def _check_reaches(answer: str, offsets: Sequence[tuple[int, int]], *, beyond: int) -> None:
-    if not offsets or max(end for _, end in offsets) <= beyond:
-        raise DataError(
-            f"the tokenizer makes no token of the choice {answer!r}: there is nothing to score; "
-            "word it otherwise, or use another model"
+def reply_seed(request: Request, reply: int) -> int:
+    """The seed of one reply of a request; decoding.seed is part of the request's key."""
+    return int(digest((request.key, reply))[:15], 16)
+
+
+EXAMPLES, SHOWN_BEFORE = 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class TokenExample:
+    """One choice in visible tokens: the last given ones, the scored ones, and `apart`.
+
+    `apart` are the tokens from the same place on when context and choice are tokenized separately.
+    """
+
+    sample_id: str
+    choice: str
+    given: tuple[str, ...]
+    scored: tuple[str, ...]
+    apart: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenReport:
+    """How a tokenizer reads choices; all counts but `requests` are of choices.
+
+    `differing`: separate tokenizing gives other tokens; `spanning`: scored with characters of the
+    context; `single`: one scored token; `ungiven`: no token precedes it, so it cannot be scored.
+    `fewest`, `median` and `most` are scored tokens a choice; `bos_counts` the numbers of BOS that
+    rows open with; `longest_context` is in tokens.
+    """
+
+    requests: int
+    choices: int
+    differing: int
+    spanning: int
+    single: int
+    ungiven: int
+    fewest: int
+    median: float
+    most: int
+    bos_counts: tuple[int, ...]
+    longest_context: int
+    examples: tuple[TokenExample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One choice after its context, tokenized jointly (`row`) and separately (`apart`)."""
+
+    sample_id: str
+    choice: str
+    row: tuple[int, ...]
+    first: int
+    apart: tuple[int, ...]
+    is_spanning: bool
+
+
+def token_report(
+    requests: Sequence[Request], tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
+) -> TokenReport:
+    """Report how a tokenizer reads the choices of some requests, each distinct one once."""
+    distinct = {(each.messages, each.choices): each for each in requests if each.choices}
+    if not distinct:
+        raise ValueError("a token report needs requests with choices")
+    read = [part for one in distinct.values() for part in _read(one, tokenizer, is_chat=is_chat)]
+    counts = [len(part.row) - part.first for part in read]
+    striking = sorted(read, key=lambda part: (part.row == part.apart, not part.is_spanning))
+    return TokenReport(
+        requests=len(distinct),
+        choices=len(read),
+        differing=sum(part.row != part.apart for part in read),
+        spanning=sum(part.is_spanning for part in read),
+        single=counts.count(1),
+        ungiven=sum(part.first == 0 for part in read),
+        fewest=min(counts),
+        median=float(median(counts)),
+        most=max(counts),
+        bos_counts=tuple(sorted({_opening_bos(part.row, tokenizer) for part in read})),
+        longest_context=max(part.first for part in read),
+        examples=tuple(
+            TokenExample(
+                sample_id=part.sample_id,
+                choice=part.choice,
+                given=_pieces(part.row[max(part.first - SHOWN_BEFORE, 0) : part.first], tokenizer),
+                scored=_pieces(part.row[part.first :], tokenizer),
+                apart=_pieces(part.apart[part.first :], tokenizer),
+            )
+            for part in striking[:EXAMPLES]
+        ),
+    )
+
+
+def _read(
+    request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool
+) -> Iterator[_Read]:
+    messages, choices = request.messages, request.choices
+    try:
+        joint = choice_tokens(messages, choices, tokenizer, is_chat=is_chat)
+    except TemplateError as error:
+        raise ModelError(
+            f"{tokenizer.name_or_path}: its chat template refuses the turns of sample "
+            f"{request.sample_id}: {error}; set `choice_prompt: plain`"
+        ) from error
+    context, _ = encoded(context_text(messages, tokenizer, is_chat=is_chat), tokenizer)
+    answers = answer_texts(messages, choices, tokenizer, is_chat=is_chat)
+    for answer, row, first in zip(answers, joint.rows, joint.firsts, strict=True):
+        alone = tokenizer(answer, add_special_tokens=False, verbose=False)["input_ids"]
+        apart = (*context, *alone)
+        yield _Read(request.sample_id, answer, row, first, apart, joint.spanned > 0)
+
+
+def _pieces(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> tuple[str, ...]:
+    blanks = str.maketrans({" ": "\u2423", "\n": "\\n", "\t": "\\t"})
+    names = tokenizer.convert_ids_to_tokens(list(tokens))
+    return tuple(str(name).translate(blanks) for name in names)
+
+
+def _opening_bos(row: Sequence[int], tokenizer: "PreTrainedTokenizerBase") -> int:
+    bos = tokenizer.bos_token_id
+    return next((at for at, token in enumerate(row) if token != bos), len(row))
+
+
+CHARACTERS_A_TOKEN = 4  # about right for English prose; results are always labelled as estimates
+
+
+@runtime_checkable
+class MeasuresPrompts(Protocol):
+    """A model that can count the tokens of a prompt."""
+
+    def prompt_size(self, request: Request) -> int:
+        """Count the tokens of a request's prompt."""
+
+
+def prompt_size(request: Request, tokenizer: "PreTrainedTokenizerBase", *, is_chat: bool) -> int:
+    """Count the tokens of a prompt, as calls are charged for them; of choices, those before them.
+
+    0 for a request that the model refuses: its response will be missing, as unsupported.
+    """
+    try:
+        if request.mode is Mode.CHOOSE:
+            tokens = choice_tokens(request.messages, request.choices, tokenizer, is_chat=is_chat)
+            return min(tokens.firsts)
+        if request.mode is Mode.EMBED:
+            text = "\n".join(message.content for message in request.messages)
+            return len(tokenizer(text, verbose=False)["input_ids"])
+        return len(prompt_tokens(request.messages, tokenizer))
+    except (TemplateError, DataError):
+        return 0
+
+
+def characters(request: Request) -> int:
+    """Count the characters of a prompt."""
+    return sum(len(message.content) for message in request.messages)
+
+
+def estimated(request: Request) -> int:
+    """Estimate the tokens sent for a request from its characters; a choice resends its context."""
+    sent = characters(request)
+    if request.mode is Mode.CHOOSE:
+        sent = sum(sent + len(choice) for choice in request.choices)
+    return sent // CHARACTERS_A_TOKEN
+
+
+AnySpec = TypeVar("AnySpec", bound=LocalSpec)
+
+
+class CheckpointModel(Resolvable, Generic[AnySpec]):
+    """What the back ends for checkpoints share; tokenizer and weights are opened when needed."""
+
+    def __init__(self, name: str, spec: AnySpec, cache: Path) -> None:
+        """Keep what to run; `cache` is the folder for checkpoints that are built."""
+        self.name, self._spec, self._cache = name, spec, cache
+
+    @classmethod
+    def build(cls, name: str, spec: AnySpec, context: ModelContext) -> Self:
+        """Build the model of a spec."""
+        return cls(name, spec, context.cache / "checkpoints")
+
+    def prompt_size(self, request: Request) -> int:
+        """Count the tokens of a request's prompt; no weights are loaded."""
+        return prompt_size(request, self._checkpoint.tokenizer, is_chat=self._is_chat)
+
+    @property
+    @abstractmethod
+    def _checkpoint(self) -> Checkpoint: ...
+
+    @property
+    def _is_chat(self) -> bool:
+        return self._spec.choice_prompt == "chat"
+
+    @property
+    def _device(self) -> str:
+        return device_of("auto")
+
+    @property
+    def _dtype(self) -> str:
+        return dtype_of(self._spec.dtype, self._device, self._checkpoint.config)
+
+    @property
+    def _positions(self) -> int:
+        return position_limit(self._checkpoint.config)
+
+    def _choice_tokens(self, request: Request) -> ChoiceTokens:
+        tokenizer = self._checkpoint.tokenizer
+        return choice_tokens(request.messages, request.choices, tokenizer, is_chat=self._is_chat)
+
+    def _failed(self, request: Request, fact: str, reason: Reason = Reason.UNSUPPORTED) -> Response:
+        return Response.failed(request.key, reason, f"{self.name}: {fact}")
+
+    def _refused(self, request: Request, error: TemplateError | DataError) -> Response:
+        is_template = isinstance(error, TemplateError)
+        lead = "its chat template refuses these turns: " if is_template else ""
+        return self._failed(request, f"{lead}{error}")
+
+    def _scored(self, request: Request, tokens: ChoiceTokens, sums: Sequence[float]) -> Response:
+        scores = tokens.scored(sums, request.choices)
+        return Response(request.key, choice_scores=scores, usage=Usage(min(tokens.firsts), 0))
+
+    def _replied(
+        self, request: Request, prompt: int, replies: Sequence[tuple[Sequence[int], bool]]
+    ) -> Response:
+        """The response of replies, each its tokens and whether they are cut."""
+        tokenizer = self._checkpoint.tokenizer
+        return Response(
+            key=request.key,
+            texts=tuple(reply_text(tokens, tokenizer, is_cut=is_cut) for tokens, is_cut in replies),
+            stop="length" if any(is_cut for _, is_cut in replies) else "stop",
+            usage=Usage(prompt, sum(len(tokens) for tokens, _ in replies)),
         )

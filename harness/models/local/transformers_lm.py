@@ -8,42 +8,126 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
-from harness.models.custom import ModelContext
 from harness.models.extras import require
-from harness.models.identity import Resolvable
-from harness.models.local.checkpoints import (
-    Checkpoint,
-    device_of,
-    dtype_of,
-    load_weights,
-    open_spec,
-    position_limit,
-)
+from harness.models.local.checkpoints import Checkpoint, device_of, load_weights, open_spec
 from harness.models.local.choice_scoring import ChoiceScorer, split, token_batches
 from harness.models.local.prefix_tree import ScoredRow
-from harness.models.local.sampling import Sampled, Sampler, SamplingRow, reply_seed
-from harness.models.local.token_report import prompt_size
 from harness.models.local.tokenization import (
+    CheckpointModel,
     ChoiceTokens,
-    choice_tokens,
     prompt_tokens,
-    reply_text,
+    reply_seed,
 )
-from harness.parts import Mode, Reason, Usage
+from harness.parts import Mode, Reason
 from harness.specs.models import TransformersSpec
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel
 
-WINDOW = 2048
-"""Requests held at once: enough to sort by length, few enough to save memory."""
+
+@dataclass(frozen=True, slots=True)
+class SamplingRow:
+    """One reply to sample; temperature 0 takes the likeliest token at each step."""
+
+    prompt: tuple[int, ...]
+    max_tokens: int
+    temperature: float
+    seed: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The most tokens to sample, and the number of prompt tokens."""
+        return self.max_tokens, len(self.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The tokens sampled for one row; the end token is last, unless `is_cut`."""
+
+    tokens: tuple[int, ...]
+    is_cut: bool
+
+
+class Sampler:
+    """A loaded model that samples by our settings and keeps only its own end tokens."""
+
+    def __init__(self, model: "PreTrainedModel", *, end: int | None) -> None:
+        """Take a model; `end` is the tokenizer's end token, the model may name more."""
+        from transformers import GenerationConfig
+
+        named = model.generation_config.eos_token_id
+        ends = named if isinstance(named, list) else [named]
+        self.ends = sorted({token for token in [end, *ends] if token is not None})
+        self.model = model
+        model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]  # unannotated
+
+    def sample(self, rows: Sequence[SamplingRow]) -> list[Sampled]:
+        """Sample for rows of equal max_tokens in one batch, prompts padded on the left."""
+        import torch
+        from transformers import GenerationConfig
+
+        width = max(len(row.prompt) for row in rows)
+        padding = self.ends[0] if self.ends else 0
+        ids = [[padding] * (width - len(row.prompt)) + list(row.prompt) for row in rows]
+        mask = [[0] * (width - len(row.prompt)) + [1] * len(row.prompt) for row in rows]
+        settings = GenerationConfig(  # type: ignore[no-untyped-call]  # unannotated
+            max_new_tokens=rows[0].max_tokens,
+            do_sample=False,
+            eos_token_id=self.ends or None,
+            pad_token_id=padding,
+        )
+        with torch.inference_mode():
+            sampled = self.model.generate(  # type: ignore[operator]  # mixed in by subclasses
+                torch.tensor(ids, device=self.model.device),
+                attention_mask=torch.tensor(mask, device=self.model.device),
+                generation_config=settings,
+                logits_processor=[RowNoise(rows)],
+            )
+        replies = []
+        for tokens in sampled[:, width:].tolist():
+            end = next((at for at, token in enumerate(tokens, start=1) if token in self.ends), None)
+            replies.append(Sampled(tuple(tokens[:end]), is_cut=end is None))
+        return replies
+
+
+class RowNoise:
+    """Gumbel noise on the logits of each row whose temperature is not 0.
+
+    The likeliest token of noisy logits is a sample from their softmax (Maddison, Tarlow and Minka
+    2014, "A* sampling"). Uniforms come from one CPU generator a row, so they are equal on every
+    device, whatever else is in the batch.
+    """
+
+    def __init__(self, rows: Sequence[SamplingRow]) -> None:
+        """Seed the generators of the rows with a temperature."""
+        import torch
+
+        self._noisy = [at for at, row in enumerate(rows) if row.temperature > 0]
+        self._temperatures = [[rows[at].temperature] for at in self._noisy]
+        self._generators = [torch.Generator().manual_seed(rows[at].seed) for at in self._noisy]
+
+    def __call__(self, tokens: "Tensor", logits: "Tensor") -> "Tensor":
+        """Logits whose argmax is the next token."""
+        import torch
+
+        if not self._noisy:
+            return logits
+        uniform = torch.stack([torch.rand(logits.shape[1], generator=g) for g in self._generators])
+        gumbel = -torch.log(-torch.log(uniform.to(logits.device)))
+        temperatures = torch.tensor(self._temperatures, device=logits.device)
+        noisy = logits.clone()
+        noisy[self._noisy] = logits[self._noisy] / temperatures + gumbel
+        return noisy
+
+
+WINDOW = 2048  # requests held at once: enough to sort by length, few enough to save memory
 CHOICES = 256
 """Requests to choose that are scored at once: enough to share what their prompts share."""
 
@@ -64,29 +148,14 @@ class _Choice:
 
     @property
     def rows(self) -> list[ScoredRow]:
-        pairs = zip(self.tokens.rows, self.tokens.firsts, strict=True)
-        return [ScoredRow(row, first) for row, first in pairs]
+        return [*map(ScoredRow, self.tokens.rows, self.tokens.firsts)]
 
 
-class TransformersModel(Resolvable):
-    """A checkpoint on this machine; tokenizer and weights are opened when needed.
-
-    `cache` is the folder for checkpoints that are built, not downloaded.
-    """
+class TransformersModel(CheckpointModel[TransformersSpec]):
+    """A checkpoint on this machine."""
 
     kind = "transformers"
     modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
-
-    def __init__(self, name: str, spec: TransformersSpec, cache: Path) -> None:
-        """Keep what to run; nothing is opened yet."""
-        self.name = name
-        self._spec = spec
-        self._cache = cache
-
-    @classmethod
-    def build(cls, name: str, spec: TransformersSpec, context: ModelContext) -> "TransformersModel":
-        """Build the model of a spec."""
-        return cls(name, spec, context.cache / "checkpoints")
 
     def _identify(self) -> tuple[str, str | None]:
         """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set.
@@ -96,10 +165,6 @@ class TransformersModel(Resolvable):
         chat = ":chat-choices" if self._is_chat else ""
         identity = f"{self.kind}:{self._checkpoint.identity}:{self._dtype}{chat}"
         return identity, self._checkpoint.version[:7]
-
-    def prompt_size(self, request: Request) -> int:
-        """Count the tokens of a request's prompt; no weights are loaded."""
-        return prompt_size(request, self._checkpoint.tokenizer, is_chat=self._is_chat)
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, longest first within a window.
@@ -127,27 +192,21 @@ class TransformersModel(Resolvable):
         yield from self._choose(choices)
 
     def _choice(self, request: Request) -> _Choice | Response:
-        unsupported = partial(Response.failed, request.key, Reason.UNSUPPORTED)
         try:
-            tokens = choice_tokens(
-                request.messages,
-                request.choices,
-                self._checkpoint.tokenizer,
-                is_chat=self._is_chat,
-            )
-        except TemplateError as error:
-            return unsupported(f"{self.name}: its chat template refuses these turns: {error}")
-        except DataError as error:
-            return unsupported(f"{self.name}: {error}")
+            tokens = self._choice_tokens(request)
+        except (TemplateError, DataError) as error:
+            return self._refused(request, error)
         if min(tokens.firsts) < 1:
-            return unsupported(
-                f"{self.name}: nothing stands before the choices, and this model's tokenizer puts "
-                "no BOS there; put words before them, or use another model"
+            return self._failed(
+                request,
+                "nothing stands before the choices, and this model's tokenizer puts no BOS there; "
+                "put words before them, or use another model",
             )
         if (fed := max(map(len, tokens.rows)) - 1) > self._positions:
-            return unsupported(
-                f"{self.name}: context and choice have {fed + 1} tokens, and the model has "
-                f"{self._positions} positions; shorten them or use another model"
+            return self._failed(
+                request,
+                f"context and choice have {fed + 1} tokens, and the model has "
+                f"{self._positions} positions; shorten them or use another model",
             )
         return _Choice(request, tokens)
 
@@ -155,27 +214,22 @@ class TransformersModel(Resolvable):
         if not choices:
             return
         sums = iter(self._scorer.sums([row for each in choices for row in each.rows]))
-        yield from [self._scored(each, [next(sums) for _ in each.rows]) for each in choices]
+        yield from [self._chosen(each, [next(sums) for _ in each.rows]) for each in choices]
 
-    def _scored(self, choice: _Choice, sums: Sequence[float | None]) -> Response:
+    def _chosen(self, choice: _Choice, sums: Sequence[float | None]) -> Response:
         request, tokens = choice.request, choice.tokens
-        failed = partial(Response.failed, request.key, Reason.FAILED)
         totals = [total for total in sums if total is not None]
         if len(totals) < len(sums):
-            return failed(
-                f"{self.name}: out of memory on {self._device} with one row of "
-                f"{max(map(len, tokens.rows))} tokens; use a smaller dtype"
-            )
+            fact = f"with one row of {max(map(len, tokens.rows))} tokens"
+            return self._out_of_memory(request, fact)
         if not all(map(isfinite, totals)):
-            return failed(
-                f"{self.name}: a choice's log-probability is {min(totals)} in {self._dtype}; "
-                "use another dtype"
-            )
-        return Response(
-            key=request.key,
-            choice_scores=tokens.scored(totals, request.choices),
-            usage=Usage(min(tokens.firsts), 0),
-        )
+            fact = f"a choice's log-probability is {min(totals)} in {self._dtype}"
+            return self._failed(request, f"{fact}; use another dtype", Reason.FAILED)
+        return self._scored(request, tokens, totals)
+
+    def _out_of_memory(self, request: Request, fact: str) -> Response:
+        fact = f"out of memory on {self._device} {fact}; use a smaller dtype"
+        return self._failed(request, fact, Reason.FAILED)
 
     def _answer_window(self, window: Sequence[Request]) -> Iterator[Response]:
         """Yield each response once its last reply is sampled."""
@@ -195,24 +249,23 @@ class TransformersModel(Resolvable):
                 yield self._response(request, each.row, [gathered[at] for at in sorted(gathered)])
 
     def _prepare(self, place: int, request: Request) -> list[_ReplyRow] | Response:
-        unsupported = partial(Response.failed, request.key, Reason.UNSUPPORTED)
         if request.mode not in self.modes:
-            able = ", ".join(sorted(self.modes))
-            return unsupported(f"{self.name} cannot {request.mode}; it can {able}")
+            fact = f"{self.name} cannot {request.mode}; it can {', '.join(sorted(self.modes))}"
+            return Response.failed(request.key, Reason.UNSUPPORTED, fact)
         try:
-            prompt = prompt_tokens(request.messages, self._checkpoint.tokenizer)
+            prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
         except TemplateError as error:
-            return unsupported(f"{self.name}: its chat template refuses these turns: {error}")
+            return self._refused(request, error)
         room = self._positions - len(prompt)
         if room < 1:
-            return unsupported(
-                f"{self.name}: the prompt has {len(prompt)} tokens and must leave room for an "
-                f"answer within the model's {self._positions}; shorten it or use another model"
+            return self._failed(
+                request,
+                f"the prompt has {len(prompt)} tokens and must leave room for an answer within "
+                f"the model's {self._positions}; shorten it or use another model",
             )
-        return [
-            _ReplyRow(place, reply, _row(request, reply, prompt=prompt, room=room))
-            for reply in range(request.decoding.n)
-        ]
+        decoding = request.decoding
+        row = partial(SamplingRow, prompt, min(decoding.max_tokens, room), decoding.temperature)
+        return [_ReplyRow(place, at, row(reply_seed(request, at))) for at in range(decoding.n)]
 
     def _sample(self, asked: Sequence[_ReplyRow]) -> Iterator[tuple[_ReplyRow, Sampled | None]]:
         """Each row with its sampled tokens, None where it does not fit in memory."""
@@ -220,36 +273,21 @@ class TransformersModel(Resolvable):
             return
         from torch import OutOfMemoryError
 
-        sampler = self._sampler
-        for batch in token_batches(
-            asked, self._spec.batch_tokens, shape=lambda each: each.row.shape
-        ):
-            yield from split(
-                batch,
-                lambda part: sampler.sample([each.row for each in part]),
-                too_big=OutOfMemoryError,
-            )
+        def sample(part: Sequence[_ReplyRow]) -> list[Sampled]:
+            return self._sampler.sample([each.row for each in part])
+
+        budget = self._spec.batch_tokens
+        for batch in token_batches(asked, budget, shape=lambda each: each.row.shape):
+            yield from split(batch, sample, too_big=OutOfMemoryError)
 
     def _response(
         self, request: Request, row: SamplingRow, sampled: Sequence[Sampled | None]
     ) -> Response:
         replies = [reply for reply in sampled if reply is not None]
         if len(replies) < len(sampled):
-            return Response.failed(
-                request.key,
-                Reason.FAILED,
-                f"{self.name}: out of memory on {self._device} with one prompt of "
-                f"{len(row.prompt)} tokens and {row.max_tokens} to draw; use a smaller dtype",
-            )
-        return Response(
-            key=request.key,
-            texts=tuple(
-                reply_text(reply.tokens, self._checkpoint.tokenizer, is_cut=reply.is_cut)
-                for reply in replies
-            ),
-            stop="length" if any(reply.is_cut for reply in replies) else "stop",
-            usage=Usage(len(row.prompt), sum(len(reply.tokens) for reply in replies)),
-        )
+            fact = f"with one prompt of {len(row.prompt)} tokens and {row.max_tokens} to draw"
+            return self._out_of_memory(request, fact)
+        return self._replied(request, len(row.prompt), [(r.tokens, r.is_cut) for r in replies])
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
@@ -276,24 +314,5 @@ class TransformersModel(Resolvable):
         return ChoiceScorer(self._weights, batch_tokens=self._spec.batch_tokens)
 
     @property
-    def _is_chat(self) -> bool:
-        return self._spec.choice_prompt == "chat"
-
-    @property
     def _device(self) -> str:
         return device_of(self._spec.device)
-
-    @property
-    def _dtype(self) -> str:
-        return dtype_of(self._spec.dtype, self._device, self._checkpoint.config)
-
-    @property
-    def _positions(self) -> int:
-        return position_limit(self._checkpoint.config)
-
-
-def _row(request: Request, reply: int, *, prompt: Sequence[int], room: int) -> SamplingRow:
-    decoding = request.decoding
-    length = min(decoding.max_tokens, room)
-    seed = reply_seed(request, reply)
-    return SamplingRow(tuple(prompt), length, decoding.temperature, seed)

@@ -80,14 +80,6 @@ class _Open:
     finished: deque["_Open"]
     outputs: dict[int, Any] = field(default_factory=dict)
 
-    def take(self, place: int, output: Output) -> None:
-        self.outputs[place] = output
-        if len(self.outputs) == len(self.request.rows):
-            self.finished.append(self)
-
-    def result(self) -> Response:
-        return self.request.read([self.outputs[place] for place in range(len(self.request.rows))])
-
 
 class RequestQueue:
     """The rows an engine works on, of all requests under way.
@@ -113,14 +105,20 @@ class RequestQueue:
         try:
             while True:
                 while finished:
-                    yield finished.popleft().result()
+                    done = finished.popleft()
+                    places = range(len(done.request.rows))
+                    yield done.request.read([done.outputs[place] for place in places])
                 yield from self._filled(requests, finished, mine)
                 mine &= self._waiting.keys()
                 if not (mine or finished):
                     return
                 self._step()
         finally:
-            self._drop(mine & self._waiting.keys())
+            left = mine & self._waiting.keys()
+            if left and self._engine:
+                self._engine.drop(sorted(left))
+            for name in left:
+                del self._waiting[name]
 
     def _filled(
         self, requests: Iterator[EngineRequest | Response], finished: deque[_Open], mine: set[str]
@@ -141,19 +139,14 @@ class RequestQueue:
         for output in self._engine.step() if self._engine else ():
             if output.finished and output.request_id in self._waiting:
                 open_request, place = self._waiting.pop(output.request_id)
-                open_request.take(place, output)
-
-    def _drop(self, names: set[str]) -> None:
-        if names and self._engine:
-            self._engine.drop(sorted(names))
-        for name in names:
-            del self._waiting[name]
+                open_request.outputs[place] = output
+                if len(open_request.outputs) == len(open_request.request.rows):
+                    open_request.finished.append(open_request)
 
 
 CPU_CACHE_BYTES = 4 << 30
 """The cache of prompts on a CPU, unless the YAML or VLLM_CPU_KVCACHE_SPACE sets another size."""
-RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""The ranks of adapters an engine can be built for."""
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # the ranks of adapters an engine can be built for
 SETTINGS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -221,15 +214,10 @@ class VllmEngine:
         self.stop()
 
 
-def has_vllm() -> bool:
-    """Whether vLLM is installed; a folder of that name is not enough."""
-    spec = find_spec("vllm")
-    return spec is not None and spec.origin is not None
-
-
 def need_vllm(name: str) -> None:
     """Refuse to go on without vLLM; the message names other ways to run the model `name`."""
-    if not has_vllm():
+    installed = find_spec("vllm")
+    if installed is None or installed.origin is None:  # a folder of that name is not enough
         raise ModelError(
             f"model {name}: kind vllm needs vLLM, not installed here; add --backend transformers "
             "to run it without, or --backend server to ask a server that has it, or install "
@@ -255,8 +243,12 @@ def start(
         from vllm.engine.llm_engine import LLMEngine
         from vllm.lora.request import LoRARequest
 
+        options = _options(spec, checkpoint)
         folder = None if adapter is None else _folder(adapter)
-        options = _options(spec, checkpoint) | ({} if folder is None else _room_for(folder))
+        if folder is not None:
+            rank = json.loads((folder / "adapter_config.json").read_text("utf-8"))["r"]
+            options |= {"enable_lora": True}
+            options["max_lora_rank"] = next(room for room in RANKS if room >= int(rank))
         engine = LLMEngine.from_engine_args(EngineArgs(dtype=dtype, **options))
         return VllmEngine(engine, folder and LoRARequest("adapter", 1, str(folder)))
 
@@ -331,11 +323,6 @@ def _folder(adapter: ResolvedCheckpoint) -> Path:
     from huggingface_hub import snapshot_download
 
     return Path(snapshot_download(adapter.source, revision=adapter.commit))
-
-
-def _room_for(folder: Path) -> dict[str, Any]:
-    rank = int(json.loads((folder / "adapter_config.json").read_text("utf-8"))["r"])
-    return {"enable_lora": True, "max_lora_rank": next(room for room in RANKS if room >= rank)}
 
 
 def _fact(error: Exception) -> str:

@@ -17,25 +17,18 @@ from jinja2 import TemplateError
 
 from harness.core import Request, Response
 from harness.errors import DataError
-from harness.models.custom import ModelContext
-from harness.models.identity import Resolvable
 from harness.models.local.checkpoints import (
     Checkpoint,
     ResolvedCheckpoint,
-    device_of,
-    dtype_of,
     fingerprint_of_modules,
     open_spec,
-    position_limit,
     resolve,
 )
-from harness.models.local.sampling import reply_seed
-from harness.models.local.token_report import prompt_size
 from harness.models.local.tokenization import (
+    CheckpointModel,
     ChoiceTokens,
-    choice_tokens,
     prompt_tokens,
-    reply_text,
+    reply_seed,
 )
 from harness.models.local.vllm_engine import (
     EngineRequest,
@@ -55,8 +48,7 @@ if TYPE_CHECKING:
     from vllm.outputs import PoolingRequestOutput, RequestOutput
 
 
-MOST_NEXTS = 128
-"""Next tokens asked about at once: vLLM's limit."""
+MOST_NEXTS = 128  # next tokens asked about at once: vLLM's limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,44 +97,28 @@ def total_logprobs(tokens: ChoiceTokens, logprobs: Iterable[PromptLogprobs]) -> 
     known = {
         (each.reading.prompt, token): each for each in logprobs for token in each.reading.nexts
     }
-    return [
-        fsum(_parts(known, row, first))
-        for row, first in zip(tokens.rows, tokens.firsts, strict=True)
-    ]
+    totals = []
+    for row, first in zip(tokens.rows, tokens.firsts, strict=True):
+        whole = known[row[:-1], row[-1]]
+        wanted, own = len(row) - 1 - first, whole.own[first - 1 :]
+        if not whole.reading.is_scored:
+            own = [known[row[:at], row[at]].nexts[row[at]] for at in range(first, len(row) - 1)]
+        if len(own) != wanted:
+            raise ValueError(f"{wanted} log-probabilities of a prompt are needed, got {len(own)}")
+        totals.append(fsum([*own, whole.nexts[row[-1]]]))
+    return totals
 
 
-def _parts(
-    known: Mapping[tuple[tuple[int, ...], int], PromptLogprobs], row: tuple[int, ...], first: int
-) -> list[float]:
-    whole = known[row[:-1], row[-1]]
-    if not whole.reading.is_scored:
-        return [known[row[:at], row[at]].nexts[row[at]] for at in range(first, len(row))]
-    wanted, own = len(row) - 1 - first, whole.own[first - 1 :]
-    if len(own) != wanted:
-        raise ValueError(f"{wanted} log-probabilities of a prompt are needed, got {len(own)}")
-    return [*own, whole.nexts[row[-1]]]
-
-
-class VllmModel(Resolvable):
-    """A checkpoint in vLLM's engine, which runs from the first request until `close`.
-
-    `cache` is the folder for checkpoints that are built, not downloaded.
-    """
+class VllmModel(CheckpointModel[VllmSpec]):
+    """A checkpoint in vLLM's engine, which runs from the first request until `close`."""
 
     kind = "vllm"
 
     def __init__(self, name: str, spec: VllmSpec, cache: Path) -> None:
         """Keep what to run; nothing is opened yet."""
-        self.name = name
-        self._spec = spec
-        self._cache = cache
+        super().__init__(name, spec, cache)
         self._running: VllmEngine | None = None
         self._queue = RequestQueue(self._engine)
-
-    @classmethod
-    def build(cls, name: str, spec: VllmSpec, context: ModelContext) -> "VllmModel":
-        """Build the model of a spec."""
-        return cls(name, spec, context.cache / "checkpoints")
 
     @property
     def modes(self) -> frozenset[Mode]:
@@ -154,14 +130,9 @@ class VllmModel(Resolvable):
         spec, parts = self._spec, [self.kind, self._checkpoint.identity, self._dtype]
         parts += [f"quantization={spec.quantization}"] if spec.quantization else []
         parts += [f"lora={self._adapter.version[:16]}"] if self._adapter else []
-        parts += ["chat-choices"] if spec.choice_prompt == "chat" else []
+        parts += ["chat-choices"] if self._is_chat else []
         parts += [f"pooling={spec.pooling}", *self._modules] if spec.pooling else []
         return ":".join(parts), self._checkpoint.version[:7]
-
-    def prompt_size(self, request: Request) -> int:
-        """Count the tokens of a request's prompt; no engine starts."""
-        is_chat = self._spec.choice_prompt == "chat"
-        return prompt_size(request, self._checkpoint.tokenizer, is_chat=is_chat)
 
     def answer(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Answer each request once, in the order in which the engine finishes them."""
@@ -176,20 +147,15 @@ class VllmModel(Resolvable):
     def _prepare(self, request: Request) -> EngineRequest | Response:
         if request.mode not in self.modes:
             can = ", ".join(sorted(self.modes))
-            return self._unsupported(request, f"cannot {request.mode}; it can {can}")
+            return self._failed(request, f"cannot {request.mode}; it can {can}")
         try:
             if request.mode is Mode.EMBED:
                 return self._embedding(request)
             if request.mode is Mode.CHOOSE:
                 return self._choosing(request)
             return self._writing(request)
-        except TemplateError as error:
-            return self._unsupported(request, f"its chat template refuses these turns: {error}")
-        except DataError as error:
-            return self._unsupported(request, str(error))
-
-    def _unsupported(self, request: Request, fact: str) -> Response:
-        return Response.failed(request.key, Reason.UNSUPPORTED, f"{self.name}: {fact}")
+        except (TemplateError, DataError) as error:
+            return self._refused(request, error)
 
     def _writing(self, request: Request) -> EngineRequest | Response:
         decoding = request.decoding
@@ -205,33 +171,20 @@ class VllmModel(Resolvable):
         return EngineRequest(rows, partial(self._written, request))
 
     def _choosing(self, request: Request) -> EngineRequest | Response:
-        tokens = choice_tokens(
-            request.messages,
-            request.choices,
-            self._checkpoint.tokenizer,
-            is_chat=self._spec.choice_prompt == "chat",
-        )
+        tokens = self._choice_tokens(request)
         if min(tokens.firsts) < 1:
-            return self._unsupported(
-                request, "nothing stands before the choices to score them by; give them a prompt"
-            )
+            fact = "nothing stands before the choices to score them by; give them a prompt"
+            return self._failed(request, fact)
         if refusal := self._too_long(request, max(map(len, tokens.rows))):
             return refusal
         # With an adapter vLLM scores prompts as if they were the last rows of its batch.
         prompts = scoring_prompts(tokens, is_stepwise=self._adapter is not None)
-        rows = [
-            EngineRow(
-                each.prompt,
-                sampling(
-                    temperature=0.0,
-                    max_tokens=1,
-                    logprob_token_ids=list(each.nexts),
-                    prompt_logprobs=0 if each.is_scored else None,
-                    skip_reading_prefix_cache=True,
-                ),
-            )
-            for each in prompts
-        ]
+        shared = {"temperature": 0.0, "max_tokens": 1, "skip_reading_prefix_cache": True}
+        rows = []
+        for each in prompts:
+            own = 0 if each.is_scored else None
+            wanted = sampling(logprob_token_ids=list(each.nexts), prompt_logprobs=own, **shared)
+            rows.append(EngineRow(each.prompt, wanted))
         return EngineRequest(rows, partial(self._chosen, request, tokens, prompts))
 
     def _embedding(self, request: Request) -> EngineRequest | Response:
@@ -240,48 +193,29 @@ class VllmModel(Resolvable):
         text = text.lower() if self._engine().lowers else text
         prompt = tuple(self._checkpoint.tokenizer(text, verbose=False)["input_ids"])
         if not prompt:
-            return self._unsupported(request, "the text is empty, and nothing has no vector")
+            return self._failed(request, "the text is empty, and nothing has no vector")
         if refusal := self._too_long(request, len(prompt)):
             return refusal
         return EngineRequest([EngineRow(prompt, embedding())], partial(self._embedded, request))
 
     def _too_long(self, request: Request, length: int) -> Response | None:
         what = "the text has" if request.mode is Mode.EMBED else "prompt and answer may have"
-        if length > self._positions:
-            return self._unsupported(
-                request,
-                f"{what} {length} tokens, and the model was made for {self._positions}; "
-                "shorten the prompt or use another model",
-            )
-        if length > (room := self._engine().positions):
-            return self._unsupported(
-                request,
-                f"{what} {length} tokens, and its engine has room for {room}; raise "
-                "max_model_len, which never cuts anything",
-            )
-        return None
+        if length > (made_for := self._positions):
+            fact = f"the model was made for {made_for}; shorten the prompt or use another model"
+        elif length > (room := self._engine().positions):
+            fact = f"its engine has room for {room}; raise max_model_len, which never cuts anything"
+        else:
+            return None
+        return self._failed(request, f"{what} {length} tokens, and {fact}")
 
     def _written(self, request: Request, outputs: Sequence["RequestOutput"]) -> Response:
         replies = [output.outputs[0] for output in outputs]
         ends = {reply.finish_reason for reply in replies}
         if not ends <= {"stop", "length"}:
-            return Response.failed(request.key, Reason.FAILED, f"{self.name}: vLLM ended by {ends}")
-        return Response(
-            key=request.key,
-            texts=tuple(
-                reply_text(
-                    reply.token_ids,
-                    self._checkpoint.tokenizer,
-                    is_cut=reply.finish_reason == "length",
-                )
-                for reply in replies
-            ),
-            stop="length" if "length" in ends else "stop",
-            usage=Usage(
-                len(outputs[0].prompt_token_ids or ()),
-                sum(len(reply.token_ids) for reply in replies),
-            ),
-        )
+            return self._failed(request, f"vLLM ended by {ends}", Reason.FAILED)
+        prompt = len(outputs[0].prompt_token_ids or ())
+        tokens = [(reply.token_ids, reply.finish_reason == "length") for reply in replies]
+        return self._replied(request, prompt, tokens)
 
     def _chosen(
         self,
@@ -292,21 +226,15 @@ class VllmModel(Resolvable):
     ) -> Response:
         totals = total_logprobs(tokens, map(_prompt_logprobs, prompts, outputs))
         if not all(map(isfinite, totals)):
-            return Response.failed(
-                request.key, Reason.FAILED, f"{self.name}: log-probabilities are not finite"
-            )
-        return Response(
-            key=request.key,
-            choice_scores=tokens.scored(totals, request.choices),
-            usage=Usage(min(tokens.firsts), 0),
-        )
+            return self._failed(request, "log-probabilities are not finite", Reason.FAILED)
+        return self._scored(request, tokens, totals)
 
     def _embedded(self, request: Request, outputs: Sequence["PoolingRequestOutput"]) -> Response:
         """The response with a text's vector, its numbers as short as float32 allows."""
         vector = outputs[0].outputs.data.float().numpy()
         if not (np.isfinite(vector).all() and vector.any()):
             fact = "not finite" if vector.any() else "all zeros"
-            return Response.failed(request.key, Reason.FAILED, f"{self.name}: a vector is {fact}")
+            return self._failed(request, f"a vector is {fact}", Reason.FAILED)
         return Response(
             key=request.key,
             vectors=(tuple(float(str(number)) for number in vector),),
@@ -340,14 +268,6 @@ class VllmModel(Resolvable):
                 self._spec, self._checkpoint, dtype=self._dtype, adapter=self._adapter
             )
         return self._running
-
-    @property
-    def _dtype(self) -> str:
-        return dtype_of(self._spec.dtype, device_of("auto"), self._checkpoint.config)
-
-    @property
-    def _positions(self) -> int:
-        return position_limit(self._checkpoint.config)
 
 
 def _prompt_logprobs(read: ScoringPrompt, output: "RequestOutput") -> PromptLogprobs:

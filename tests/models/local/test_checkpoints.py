@@ -12,11 +12,11 @@ from harness.errors import ModelError
 from harness.models.extras import require
 from harness.models.local.checkpoints import (
     Checkpoint,
+    dtype_of,
     explain,
     fingerprint,
     load_weights,
     open_checkpoint,
-    stored_dtype,
 )
 from harness.models.local.tiny_llama import build_tiny_llama
 
@@ -94,7 +94,7 @@ def test_a_large_weight_file_is_told_apart_by_header_length_and_blocks(tmp_path:
 
 
 def test_the_dtype_of_the_weights_is_read_from_the_configuration(folder: Path) -> None:
-    assert stored_dtype(opened(folder).config) == "float32"
+    assert dtype_of("auto", "cuda", opened(folder).config) == "float32"
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.models.local.linear_classifier import LinearHead, fit, load_head, log_shares, save_head
+from harness.models.local.classifiers import LinearHead, fit, load_head, log_shares, save_head
 from harness.models.vectors import Vectors
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.models import SklearnSpec

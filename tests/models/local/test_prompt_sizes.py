@@ -6,7 +6,7 @@ from support.tokenizer_families import built
 
 from harness.core import Request
 from harness.models.local.tiny_llama import build_tiny_llama
-from harness.models.local.token_report import MeasuresPrompts, estimated, prompt_size
+from harness.models.local.tokenization import MeasuresPrompts, estimated, prompt_size
 from harness.models.local.transformers_lm import TransformersModel
 from harness.models.scripted import ScriptedModel
 from harness.parts import Decoding, Message, Mode

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from harness.models.local.checkpoints import load_weights, open_checkpoint
-from harness.models.local.sampling import RowNoise, Sampler, SamplingRow
 from harness.models.local.tiny_llama import build_tiny_llama
+from harness.models.local.transformers_lm import RowNoise, Sampler, SamplingRow
 
 PROMPT = (0, 2, 40, 50, 60, 1, 3)
 

@@ -8,8 +8,7 @@ from support.tiny_mpnet import write_mpnet
 
 from harness.errors import HarnessError, ModelError
 from harness.models.labels import LabelQuestions
-from harness.models.local.sequence_classifier import SequenceClassifier
-from harness.models.local.trained import TrainedClassifier
+from harness.models.local.classifiers import SequenceClassifier, TrainedClassifier
 from harness.pipeline.train_classifier import TrainOptions, train
 from harness.specs.models import ClassifierSpec
 from harness.storage.runs import SampleRecord

@@ -8,8 +8,9 @@ from support.tokenizer_families import built
 
 from harness.core import Request
 from harness.errors import ModelError
+from harness.models.local.checkpoints import open_spec
 from harness.models.local.tiny_llama import build_tiny_llama
-from harness.models.local.token_report import TokenReport, open_tokenizer, token_report
+from harness.models.local.tokenization import TokenReport, token_report
 from harness.parts import Decoding, Message, Mode
 from harness.specs.models import TransformersSpec
 
@@ -145,7 +146,7 @@ def test_the_tokenizer_of_a_folder_is_opened_without_its_weights(tmp_path: Path)
     folder = build_tiny_llama(tmp_path)
     (folder / "model.safetensors").unlink()
 
-    tokenizer = open_tokenizer(TransformersSpec(model=str(folder)), tmp_path)
+    tokenizer = open_spec(TransformersSpec(model=str(folder)), tmp_path).tokenizer
 
     assert token_report([NUMBERS], tokenizer, is_chat=False).choices == 2
 
@@ -153,4 +154,4 @@ def test_the_tokenizer_of_a_folder_is_opened_without_its_weights(tmp_path: Path)
 def test_the_tokenizer_of_a_checkpoint_to_be_built_is_that_of_the_build(tmp_path: Path) -> None:
     spec = TransformersSpec(model="tiny-random", build="tiny-llama")
 
-    assert open_tokenizer(spec, tmp_path).convert_ids_to_tokens([0]) == ["<s>"]
+    assert open_spec(spec, tmp_path).tokenizer.convert_ids_to_tokens([0]) == ["<s>"]

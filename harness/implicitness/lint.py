@@ -15,9 +15,8 @@ from typing import Final
 import numpy as np
 
 from harness.errors import DataError
-from harness.implicitness.pairs import TrainingPair
-from harness.implicitness.training.metrics import accuracy, word_presence
-from harness.implicitness.training.splits import folds
+from harness.implicitness.pairs import TrainingPair, folds
+from harness.implicitness.train import accuracy, word_presence
 from harness.stats.correlation import document_taus
 from harness.text.dedup import normal
 
@@ -109,11 +108,13 @@ def measures(pairs: Sequence[TrainingPair], limits: LintLimits | None = None) ->
     """Measure some pairs, with the limit of each measure."""
     bound = limits or LintLimits()
     graded = [pair.levels for pair in pairs if pair.levels]
+    texts = Counter(normal(text) for pair in pairs for text in pair.sentences)
+    repeated = sum(count - 1 for count in texts.values())
     return [
         LintMeasure("pairs", len(pairs), least=bound.pairs),
         LintMeasure("graded", len(graded), least=bound.graded),
         LintMeasure("groups", len({pair.group for pair in pairs}), least=bound.groups),
-        LintMeasure("sentences that are there twice", _repeated(pairs), most=0),
+        LintMeasure("sentences that are there twice", repeated, most=0),
         *_sides(pairs, bound),
         *_forms(pairs, bound),
         *_levels(graded, bound),
@@ -129,14 +130,12 @@ def _sides(pairs: Sequence[TrainingPair], bound: LintLimits) -> Iterator[LintMea
     first = [Counter(normal(text).split()[0] for text in side) for side in (implicit, explicit)]
     skews = {word: (first[0][word] - first[1][word]) / len(pairs) for word in first[0] | first[1]}
     most = max(skews, key=lambda word: (abs(skews[word]), word))
-    yield LintMeasure(
-        f"sides: first word {most!r}", skews[most], -bound.first_word, bound.first_word
-    )
+    name = f"sides: first word {most!r}"
+    yield LintMeasure(name, skews[most], -bound.first_word, bound.first_word)
     lengths = [[len(normal(text).split()) for text in side] for side in (implicit, explicit)]
     means = [fmean(side) for side in lengths]
-    yield LintMeasure(
-        "sides: length", (means[0] - means[1]) / max(means), -bound.length, bound.length
-    )
+    apart = (means[0] - means[1]) / max(means)
+    yield LintMeasure("sides: length", apart, -bound.length, bound.length)
     longer = fmean((a > b) + 0.5 * (a == b) for a, b in zip(*lengths, strict=True)) - 0.5
     yield LintMeasure("sides: longer implicit", longer, -bound.longer, bound.longer)
 
@@ -170,12 +169,6 @@ def _levels(graded: Sequence[tuple[str, ...]], bound: LintLimits) -> Iterator[Li
         taus = document_taus([range(size)] * len(sets), lengths)
         order = float(np.nan_to_num(taus).mean())  # of one length: no order
         yield LintMeasure(f"{size} levels: order of length", order, -bound.order, bound.order)
-
-
-def _repeated(pairs: Sequence[TrainingPair]) -> int:
-    """Count repeated sentences, regardless of case, marks and blanks."""
-    texts = Counter(normal(text) for pair in pairs for text in pair.sentences)
-    return sum(count - 1 for count in texts.values())
 
 
 def _accuracy_by_words(pairs: Sequence[TrainingPair]) -> float | None:

@@ -1,17 +1,19 @@
-"""Vectors of sentence pairs to the matrices of a head, by the margin losses of the paper.
+"""Training pairs to rows of vectors, and these to a head's matrices, by the paper's margin losses.
 
-The encoder is not trained, so each sentence is a row of vectors computed once for all epochs. All
-randomness comes from one seed: on one machine the same seed gives the same bits. Nothing here
-encodes, splits or writes.
+The encoder is not trained, so each sentence is encoded once for all epochs, splits and settings.
+All randomness comes from one seed: on one machine the same seed gives the same bits. Nothing here
+splits or writes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.implicitness.formula import (
     Features,
@@ -21,13 +23,111 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.implicitness.training.examples import PairExamples, Places, scaling
+from harness.implicitness.pairs import TrainingPair
+from harness.implicitness.scorer import Embedded, embedded_texts
+from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
-from harness.models.vectors import Progress
+from harness.models.vectors import Progress, Vectors
 from harness.specs.implicitness import Direction, SettingsSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairExamples:
+    """Examples that refer to rows of `vectors` [n, dim].
+
+    `pairs` [m, 4] has the rows of a pair's implicit and explicit sentence and of its negative's.
+    In `orders` [o, 2] the first row is more implicit than the second, by `steps` [o] levels.
+    """
+
+    vectors: Vectors
+    pairs: Places
+    orders: Places
+    steps: Places
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+def embed(
+    pairs: Iterable[TrainingPair], encoder: Encoder, progress: Progress | None = None
+) -> Embedded:
+    """Encode each distinct sentence of the pairs, the short ones first."""
+    texts = (text for pair in pairs for text in pair.sentences)
+    return embedded_texts(texts, encoder, progress, stage="sentences")
+
+
+def examples(pairs: Sequence[TrainingPair], embedded: Embedded) -> PairExamples:
+    """Build examples of pairs, each with its negative; levels give all orders of two."""
+    place = embedded.places
+    fours = [
+        (place[pair.implicit], place[pair.explicit], *(place[text] for text in pair.negative or ()))
+        for pair in pairs
+    ]
+    orders = [
+        (place[pair.levels[high]], place[pair.levels[low]], high - low)
+        for pair in pairs
+        for low, high in combinations(range(len(pair.levels)), 2)
+    ]
+    known = np.array(orders, dtype=np.int64).reshape(-1, 3)
+    table = np.array(fours, dtype=np.int64).reshape(-1, 4)
+    return PairExamples(embedded.vectors, table, known[:, :2], known[:, 2])
+
+
+SMALLEST: Final = 1e-6  # a column that is narrower counts as one that never changes
+VARIED: Final = 2 / 3  # of a scaled row's mean squared length; the rest is the column that does not
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """What is subtracted from each column [dim], and the factor [dim] it is multiplied by.
+
+    `constant` is the place of a column that never changes and `value` its value, None where
+    there is none; then nothing is subtracted.
+    """
+
+    shift: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    constant: int | None = None
+    value: float | None = None
+
+    def scaled(self, vectors: Vectors) -> Vectors:
+        """Scale vectors [n, dim] to columns of equal spread and rows of length about 1."""
+        rows: Vectors = ((vectors - self.shift) * self.factor).astype(np.float32)
+        return rows
+
+    def unscaled(self, maps: Maps[Matrix]) -> Maps[Matrix]:
+        """Turn matrices for scaled vectors into equivalent ones for the vectors."""
+        return replace(
+            maps, semantic=self._back(maps.semantic), pragmatic=self._back(maps.pragmatic)
+        )
+
+    def _back(self, matrix: Matrix) -> Matrix:
+        found = matrix.astype(np.float64) * self.factor[:, None]
+        if self.constant is not None and self.value is not None:
+            found[self.constant] -= self.shift @ found / self.value
+        return found.astype(np.float32)
+
+
+def scaling(vectors: Vectors) -> Scaling:
+    """Compute the scaling by the means and standard deviations of vectors [n, dim]."""
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    spread = vectors.std(axis=0, dtype=np.float64)
+    is_varied = spread > SMALLEST
+    unit = sqrt(VARIED / max(is_varied.sum(), 1))
+    factor = np.where(is_varied, unit / np.where(is_varied, spread, 1), 0.0)
+    constants = np.flatnonzero(~is_varied & (np.abs(mean) > SMALLEST))
+    if not len(constants):
+        return Scaling(np.zeros_like(mean), factor)
+    constant = int(constants[0])
+    factor[constant] = sqrt(1 - VARIED) / mean[constant]
+    return Scaling(np.where(is_varied, mean, 0.0), factor, constant, float(mean[constant]))
+
 
 THREADS: Final = 1  # sums over several would depend on how many there are
 
@@ -100,7 +200,10 @@ class _Training:
         dim, k = vectors.shape[1], settings.features
         is_third = settings.form.direction is Direction.THIRD
         shapes = [(dim, k), (dim, k), (k, k), *([(k, k)] if is_third else [])]
-        self._matrices = [self._xavier(shape).requires_grad_() for shape in shapes]
+        uniform = [torch.rand(shape, generator=self._draw) * 2 - 1 for shape in shapes]
+        self._matrices = [
+            (numbers * sqrt(6 / sum(numbers.shape))).requires_grad_() for numbers in uniform
+        ]
         self._optimizer = torch.optim.Adam(
             self._matrices, lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
@@ -122,20 +225,11 @@ class _Training:
 
         rows = _rows(held)
         with torch.no_grad():
-            scores = implicitness(
-                features(self._vectors[torch.from_numpy(rows)], self._maps()),
-                self._maps(),
-                self._settings.form,
-            ).numpy()
+            found = features(self._vectors[torch.from_numpy(rows)], self._maps())
+            scores = implicitness(found, self._maps(), self._settings.form).numpy()
         both = np.concatenate([held.pairs[:, :2], held.orders])
         higher, lower = scores[np.searchsorted(rows, both)].T
         return float(np.mean((higher > lower) + 0.5 * (higher == lower)))
-
-    def _xavier(self, shape: tuple[int, int]) -> "Tensor":
-        """Uniform numbers between plus and minus the square root of 6 / (ins + outs)."""
-        import torch
-
-        return (torch.rand(shape, generator=self._draw) * 2 - 1) * sqrt(6 / sum(shape))
 
     def _maps(self) -> "Maps[Tensor]":
         return Maps(*self._matrices)
@@ -149,21 +243,16 @@ class _Training:
         pairs = torch.randperm(len(known), generator=self._draw).numpy()
         orders = torch.randperm(len(known.orders), generator=self._draw).numpy()
         for part in range(count):
-            yield self._batch(pairs[part::count], orders[part::count])
-
-    def _batch(self, pairs: Places, orders: Places) -> _Batch:
-        import torch
-
-        known = self._known
-        four, two = known.pairs[pairs], known.orders[orders]
-        rows, places = np.unique(np.concatenate([four.ravel(), two.ravel()]), return_inverse=True)
-        margins = self._settings.level_margin * known.steps[orders]
-        return _Batch(
-            torch.from_numpy(rows),
-            torch.from_numpy(places[: four.size].reshape(four.shape)),
-            torch.from_numpy(places[four.size :].reshape(two.shape)),
-            torch.from_numpy(margins.astype(np.float32)),
-        )
+            four, two = known.pairs[pairs[part::count]], known.orders[orders[part::count]]
+            both = np.concatenate([four.ravel(), two.ravel()])
+            rows, places = np.unique(both, return_inverse=True)
+            margins = self._settings.level_margin * known.steps[orders[part::count]]
+            yield _Batch(
+                torch.from_numpy(rows),
+                torch.from_numpy(places[: four.size].reshape(four.shape)),
+                torch.from_numpy(places[four.size :].reshape(two.shape)),
+                torch.from_numpy(margins.astype(np.float32)),
+            )
 
     def _loss(self, batch: _Batch) -> "Tensor":
         """The margin losses of the paper, and one of levels: the mean shortfall of each margin.
@@ -171,8 +260,14 @@ class _Training:
         The sides of a pair must differ in implicitness, and so must those of its negative; the
         negative's sides must be further apart in meaning than the pair's.
         """
+        import torch
+
         settings, maps = self._settings, self._maps()
-        found = features(self._noisy(self._vectors[batch.rows]), maps)
+        rows = self._vectors[batch.rows]
+        if settings.noise:
+            drawn = torch.randn(rows.shape, generator=self._draw)
+            rows = rows + drawn * (settings.noise / sqrt(rows.shape[1]))
+        found = features(rows, maps)
         scores = implicitness(found, maps, settings.form)
         implied, stated, implied_not, stated_not = batch.pairs.T
         loss = _shortfall(scores, implied, stated, settings.margin)
@@ -188,19 +283,10 @@ class _Training:
             loss = loss + settings.pragmatic_weight * shortfall
         return loss
 
-    def _noisy(self, rows: "Tensor") -> "Tensor":
-        import torch
-
-        if not self._settings.noise:
-            return rows
-        drawn = torch.randn(rows.shape, generator=self._draw)
-        return rows + drawn * (self._settings.noise / sqrt(rows.shape[1]))
-
 
 def _shortfall(
     scores: "Tensor", more: "Tensor", less: "Tensor", margin: "float | Tensor"
 ) -> "Tensor":
-    """The mean shortfall of a margin by which some scores should exceed others."""
     apart = scores.index_select(0, more) - scores.index_select(0, less)
     return (margin - apart).relu().mean()
 

@@ -13,13 +13,13 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.implicitness.training.examples import PairExamples, Places, scaling
+from harness.implicitness.losses import PairExamples, Places, scaling
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import Form, SettingsSpec
 
 pytest.importorskip("torch")
 
-from harness.implicitness.training.losses import train
+from harness.implicitness.losses import train
 
 DIM, PAIRS = 24, 160
 NO_ORDERS: Places = np.empty((0, 2), np.int64)

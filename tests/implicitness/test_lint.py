@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support.training_pairs import invented
 
+from harness.implicitness.lint import LintLimits, LintMeasure, measures
 from harness.implicitness.pairs import TrainingPair, read_pairs
-from harness.implicitness.training.lint import LintLimits, LintMeasure, measures
 from harness.storage.tables import FileFormat, read_table
 from harness.text.dedup import normal
 
-SHIPPED = Path(__file__).parents[3] / "harness/implicitness/data/pairs.jsonl"
+SHIPPED = Path(__file__).parents[2] / "harness/implicitness/data/pairs.jsonl"
 STRATEGIES = {
     *("hint", "conventional_indirectness", "irony", "understatement", "euphemism", "metaphor"),
     *("flouted_maxim", "rhetorical_question", "implicature_answer", None),

@@ -15,21 +15,23 @@ from msgspec import structs
 from harness.analysis.plots import ABLATION_METRICS, HEIGHT, ablation_picture
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
-from harness.implicitness.head import Head
-from harness.implicitness.pairs import TrainingPair, data_digest, with_negatives
-from harness.implicitness.training.ablation import (
+from harness.implicitness.losses import embed, examples
+from harness.implicitness.pairs import TrainingPair, data_digest, split, with_negatives
+from harness.implicitness.scorer import Head
+from harness.implicitness.train import (
     COLUMNS,
     SWEPT,
     AblationRow,
+    Data,
+    HeadMetrics,
     Origin,
     Setting,
+    head_metrics,
+    make_head,
     run_trials,
     trials,
+    word_presence,
 )
-from harness.implicitness.training.examples import embed, examples
-from harness.implicitness.training.metrics import HeadMetrics, head_metrics, word_presence
-from harness.implicitness.training.splits import split
-from harness.implicitness.training.train import Data, make_head
 from harness.models.encoders.encoders import CharNgrams
 from harness.specs.encoders import CharNgramsSpec
 from harness.specs.implicitness import RecipeSpec, SettingsSpec
@@ -145,13 +147,10 @@ def test_an_ablation_tries_each_form_and_each_value() -> None:
     found = trials(QUICK)
 
     assert len(found) == 12 + 6 + 5 + 4
-    assert {trial.settings.form for trial in found[:12]} == set(FORMS)
-    for trial in found[12:]:
-        assert getattr(trial.settings, trial.setting) == float(trial.value)
-        assert (
-            structs.replace(trial.settings, **{trial.setting: getattr(QUICK, trial.setting)})
-            == QUICK
-        )
+    assert {settings.form for _, _, settings in found[:12]} == set(FORMS)
+    for name, value, settings in found[12:]:
+        assert getattr(settings, name) == float(value)
+        assert structs.replace(settings, **{name: getattr(QUICK, name)}) == QUICK
 
 
 def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:

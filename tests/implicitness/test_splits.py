@@ -7,8 +7,7 @@ import pytest
 from support.training_pairs import invented
 
 from harness.errors import DataError
-from harness.implicitness.pairs import TrainingPair
-from harness.implicitness.training.splits import Split, folds, split
+from harness.implicitness.pairs import Split, TrainingPair, folds, split
 from harness.text.dedup import LIKENESS, near_duplicates, normal
 
 WORDS = [

@@ -1,0 +1,324 @@
+"""Training pairs and a recipe to a head with its card, and to a comparison of forms and settings.
+
+A head is never tested on a sentence that it was trained on, nor on one nearly equal to it. Its
+baseline, word presence, knows no meaning. The ablation tries the twelve forms of the paper and the
+settings that it swept one at a time, the others as in the recipe. Nothing here reads or writes
+files.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import log
+from statistics import fmean, stdev
+from typing import Final, Literal
+
+import numpy as np
+from msgspec import structs, to_builtins
+
+from harness.implicitness.evaluate import tau
+from harness.implicitness.formula import FORMS
+from harness.implicitness.losses import TrainedMember, embed, examples, train
+from harness.implicitness.pairs import Split, TrainingPair, data_digest, folds, split
+from harness.implicitness.scorer import Embedded, Head, HeadCard, Numbers
+from harness.models.encoders.encoders import Encoder
+from harness.models.vectors import Progress
+from harness.parts import digest
+from harness.specs.implicitness import RecipeSpec, SettingsSpec
+from harness.stats.correlation import spearman
+from harness.text.dedup import LIKENESS, fingerprint, normal
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMetrics:
+    """How well a head scores held-out pairs; None where there are none of a kind.
+
+    `implicitness` is the share of pairs whose implicit side scores above the explicit one,
+    `pragmatics` that of pairs whose sides are nearer in meaning than its negative's, 0 to 1, ties
+    half. `tau` (tau-b) and `rho` are the means of the rank correlations of each set of levels
+    with its order, -1 to 1; `words` is the implicitness accuracy of word presence.
+    """
+
+    implicitness: float | None
+    pragmatics: float | None
+    tau: float | None
+    rho: float | None
+    words: float | None = None
+
+
+def head_metrics(
+    head: Head,
+    held: Sequence[TrainingPair],
+    embedded: Embedded,
+    *,
+    words: Callable[[str], float] | None = None,
+) -> HeadMetrics:
+    """Measure a head on held-out pairs, whose sentences are all embedded."""
+    scores = head.implicitness(embedded.vectors)
+
+    def score(text: str) -> float:
+        return float(scores[embedded.places[text]])
+
+    differences = [score(pair.implicit) - score(pair.explicit) for pair in held]
+    graded = [[score(text) for text in pair.levels] for pair in held if pair.levels]
+    return HeadMetrics(
+        implicitness=accuracy(differences),
+        pragmatics=accuracy(_nearer(head, held, embedded).tolist()),
+        tau=mean_known([tau(range(len(found)), found) for found in graded]),
+        rho=mean_known([spearman(range(len(found)), found).value for found in graded]),
+        words=accuracy([words(p.implicit) - words(p.explicit) for p in held]) if words else None,
+    )
+
+
+def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
+    """Train the baseline: a function from a text to its score by words alone.
+
+    The score is the sum, over the text's distinct words, of the log of how often each occurred on
+    implicit sides over how often on explicit ones, each plus one (naive Bayes).
+    """
+    sides = [pair.implicit for pair in known], [pair.explicit for pair in known]
+    implicit, explicit = (
+        Counter(word for text in side for word in set(normal(text).split())) for side in sides
+    )
+
+    def score(text: str) -> float:
+        words = sorted(set(normal(text).split()))
+        return sum(log((implicit[word] + 1) / (explicit[word] + 1)) for word in words)
+
+    return score
+
+
+def _nearer(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Numbers:
+    """By how much each pair's sides are nearer than its negative's."""
+    fours = [(p.implicit, p.explicit, *p.negative) for p in held if p.negative]
+    if not fours:
+        return np.empty(0)
+    implicit, explicit, *negative = (
+        embedded.vectors[[embedded.places[text] for text in side]]
+        for side in zip(*fours, strict=True)
+    )
+    near = head.pragmatic_distance(implicit, explicit)
+    return head.pragmatic_distance(negative[0], negative[1]) - near
+
+
+def accuracy(apart: Sequence[float]) -> float | None:
+    """The share of differences above zero, those of zero half; None without any."""
+    return mean_known([(one > 0) + 0.5 * (one == 0) for one in apart])
+
+
+def mean_known(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are not None; None if there are none."""
+    there = [value for value in values if value is not None]
+    return fmean(there) if there else None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Training pairs, under the name that a card gives them."""
+
+    name: str
+    pairs: Sequence[TrainingPair]
+
+
+def make_head(
+    name: str, data: Data, recipe: RecipeSpec, *, encoder: Encoder, progress: Progress
+) -> Head:
+    """Train a head on some pairs by a recipe; its metrics are on its card.
+
+    `encoder` is the one that the recipe names. Progress counts sentences and folds.
+    """
+    embedded = embed(data.pairs, encoder, progress)
+    parts = split(data.pairs, seed=recipe.seed, shares=recipe.split)
+    members = train_members(parts, embedded, recipe, seed=recipe.seed)
+    bare = head_of(name, members, recipe, encoder_digest=encoder.digest)
+    metrics: dict[str, float | None] = {}
+    if parts.test:
+        graded = sum(bool(pair.levels) for pair in parts.test)
+        metrics |= {"test pairs": len(parts.test), "test graded": graded}
+        found = head_metrics(bare, parts.test, embedded, words=word_presence(parts.train))
+        metrics |= {f"test {key}": value for key, value in asdict(found).items()}
+    if recipe.folds:
+        metrics |= cross_validated(data.pairs, recipe, embedded, progress=progress)
+    epochs = [str(member.epoch) for member in members]
+    card = HeadCard(
+        data=data.name,
+        data_digest=data_digest(data.pairs),
+        split=_split_text(parts, recipe),
+        seeds=tuple(recipe.seed + place for place in range(recipe.members)),
+        settings=to_builtins(recipe.settings) | {"kept_epochs": ", ".join(epochs)},
+        metrics=metrics,
+        licence=recipe.licence,
+        notes=recipe.about,
+    )
+    known = (*parts.train, *parts.validation)  # the texts that trained it or chose its epochs
+    seen = frozenset(fingerprint(text) for pair in known for text in pair.sentences)
+    return replace(bare, card=card, seen=seen)
+
+
+def _split_text(parts: Split, recipe: RecipeSpec) -> str:
+    return (
+        f"{len(parts.train)} pairs to learn from, {len(parts.validation)} to choose the epoch by, "
+        f"{len(parts.test)} to test on (seed {recipe.seed}); {parts.groups} groups, linked by "
+        f"label or by sentences with a Jaccard index of {LIKENESS} or more, none of them parted; "
+        f"{parts.redrawn} negatives from other parts drawn anew"
+    )
+
+
+def train_members(
+    parts: Split, embedded: Embedded, recipe: RecipeSpec, *, seed: int
+) -> list[TrainedMember]:
+    """Train as many sets of matrices as a recipe has members, with successive seeds."""
+    known = examples(parts.train, embedded)
+    held = examples(parts.validation, embedded) if parts.validation else None
+    return [
+        train(known, recipe.settings, seed=seed + place, validation=held)
+        for place in range(recipe.members)
+    ]
+
+
+def head_of(
+    name: str, members: Sequence[TrainedMember], recipe: RecipeSpec, *, encoder_digest: str
+) -> Head:
+    """Build the head of a recipe's members, without a card."""
+    return Head(
+        name=name,
+        members=tuple(member.maps for member in members),
+        encoder=recipe.encoder,
+        encoder_digest=encoder_digest,
+        form=recipe.settings.form,
+    )
+
+
+CHOOSING: Final = (9, 1)  # shares of what a fold leaves, where a recipe chooses its epochs
+
+
+def cross_validated(
+    pairs: Sequence[TrainingPair],
+    recipe: RecipeSpec,
+    embedded: Embedded,
+    *,
+    progress: Progress,
+) -> dict[str, float | None]:
+    """Measure a recipe by folds: each metric by name, the mean over folds and seeds.
+
+    `NAME sd` is the standard deviation between the seeds, where there are several.
+    """
+    by_seed: list[list[HeadMetrics]] = []
+    for seed in recipe.fold_seeds:
+        by_seed.append([])
+        shares = CHOOSING if recipe.split[1] else (1, 0)
+        for parts in folds(pairs, seed=seed, count=recipe.folds, shares=shares):
+            # The members of no two seeds are alike.
+            members = train_members(parts, embedded, recipe, seed=seed * 1000)
+            head = head_of("fold", members, recipe, encoder_digest="")
+            words = word_presence(parts.train)
+            by_seed[-1].append(head_metrics(head, parts.test, embedded, words=words))
+            progress("folds", sum(map(len, by_seed)), recipe.folds * len(recipe.fold_seeds))
+    metrics: dict[str, float | None] = {}
+    for name in asdict(by_seed[0][0]):
+        means = [mean_known([getattr(one, name) for one in found]) for found in by_seed]
+        there = [mean for mean in means if mean is not None]
+        metrics[f"folds {name}"] = mean_known(means)
+        if len(there) > 1:
+            metrics[f"folds {name} sd"] = stdev(there)
+    return metrics
+
+
+Setting = Literal["form", "margin", "pragmatic_margin", "pragmatic_weight"]
+SWEPT: Final[dict[Setting, tuple[float, ...]]] = {
+    "margin": (0.1, 0.3, 0.5, 0.7, 1.0, 1.5),
+    "pragmatic_margin": (0.5, 0.7, 1.0, 1.5, 2.0),
+    "pragmatic_weight": (0.5, 1.0, 1.5, 2.0),
+}
+"""The values that the paper swept, by their names here: gamma 1, gamma 2 and alpha."""
+COLUMNS: Final = (
+    *("setting", "value", "seed", "kept_epoch"),
+    *("implicitness", "pragmatics", "tau", "rho"),
+    *("data", "recipe", "encoder"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What trainings were made of: file of pairs, recipe and encoder, each NAME@DIGEST."""
+
+    data: str
+    recipe: str
+    encoder: str
+
+    @classmethod
+    def of(
+        cls,
+        file: str,
+        pairs: Sequence[TrainingPair],
+        *,
+        recipe: tuple[str, RecipeSpec],
+        encoder: Encoder,
+    ) -> "Origin":
+        """Describe trainings on the pairs of a file, by a recipe with its name."""
+        name, spec = recipe
+        return cls(
+            f"{file}@{data_digest(pairs)[:8]}",
+            f"{name}@{digest(spec)[:8]}",
+            f"{encoder.name}@{encoder.digest[:8]}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AblationRow:
+    """The metrics of one training on the test pairs."""
+
+    setting: Setting
+    value: str
+    seed: int
+    epoch: int
+    figures: HeadMetrics
+
+    def cells(self, origin: Origin) -> tuple[object, ...]:
+        """The row of a table with COLUMNS; None where there was nothing to measure."""
+        found = self.figures
+        metrics = (found.implicitness, found.pragmatics, found.tau, found.rho)
+        made_of = (origin.data, origin.recipe, origin.encoder)
+        return (str(self.setting), self.value, self.seed, self.epoch, *metrics, *made_of)
+
+
+def trials(settings: SettingsSpec) -> list[tuple[Setting, str, SettingsSpec]]:
+    """List the twelve forms, then each value of each swept setting, the rest as in `settings`.
+
+    A trial has the form's name or the setting's number, and all settings.
+    """
+    grid = {f"{form.direction} {form.implicitness} {form.pragmatic}": form for form in FORMS}
+    forms: list[tuple[Setting, str, SettingsSpec]] = [
+        ("form", name, structs.replace(settings, **asdict(form))) for name, form in grid.items()
+    ]
+    return forms + [
+        (name, f"{value:g}", structs.replace(settings, **{name: value}))
+        for name, values in SWEPT.items()
+        for value in values
+    ]
+
+
+def run_trials(
+    parts: Split,
+    embedded: Embedded,
+    recipe: RecipeSpec,
+    *,
+    runs: int,
+    progress: Progress,
+) -> Iterator[AblationRow]:
+    """Train and measure each trial, once for each of `runs` seeds.
+
+    Trials of equal settings are trained once.
+    """
+    planned = trials(recipe.settings)
+    known: dict[tuple[SettingsSpec, int], tuple[int, HeadMetrics]] = {}
+    for done, (setting, value, settings) in enumerate(planned):
+        for seed in range(recipe.seed, recipe.seed + runs):
+            progress("trials", done, len(planned))
+            if (settings, seed) not in known:
+                one = structs.replace(recipe, settings=settings, members=1)
+                (member,) = train_members(parts, embedded, one, seed=seed)
+                head = head_of("trial", [member], one, encoder_digest="")
+                known[settings, seed] = member.epoch, head_metrics(head, parts.test, embedded)
+            yield AblationRow(setting, value, seed, *known[settings, seed])
+    progress("trials", len(planned), len(planned))

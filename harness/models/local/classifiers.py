@@ -1,0 +1,496 @@
+"""Labelled texts to trained classifiers in folders, and requests to choose to their scores.
+
+A linear classifier reads an encoder's vectors: a logistic regression gives log-probabilities, a
+support vector machine its choice, with its decision scores as detail. A sequence classifier was
+trained here, or is a checkpoint whose own labels the YAML names. Both read the text and no prompt.
+The training texts are stored as fingerprints only, so that an evaluation on them is noticed. No
+pickle is written or read.
+"""
+
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core import Request, Response, Sample
+from harness.errors import ModelError, SpecError
+from harness.models.extras import require
+from harness.models.identity import Resolvable
+from harness.models.labels import (
+    LabelQuestion,
+    LabelQuestions,
+    chosen,
+    shown,
+    undecided,
+    with_probabilities,
+)
+from harness.models.local.checkpoints import (
+    ResolvedCheckpoint,
+    checksum,
+    device_of,
+    explain,
+    resolve,
+)
+from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
+from harness.parts import Mode, digest
+from harness.specs.models import ClassifierSpec, SklearnSpec
+from harness.storage.files import write_whole
+from harness.text.dedup import fingerprint
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+_log = logging.getLogger(__name__)
+Scores = NDArray[np.float64]
+BATCH = 2048
+CARD, TEXTS, FILE, CHECKPOINT = "card.json", "texts.txt", "head.safetensors", "checkpoint"
+TRAINED_ON = "trained_on"  # a detail of the response, 1 if the model was trained on the text
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierCard:
+    """What a classifier was trained on, and how.
+
+    `labels` are in the order of its scores, `rows` counts texts by label, `made` counts the
+    augmented ones among them by method. `recipe` is all in the YAML that changes the weights.
+    """
+
+    model: str
+    kind: str
+    task: str
+    labels: tuple[str, ...]
+    recipe: str
+    seed: int
+    data: str
+    files: Mapping[str, str]
+    text: str
+    rows: Mapping[str, int]
+    made: Mapping[str, int]
+    checksums: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Digest of the whole card, with the checksums of weights and texts."""
+        return digest(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedClassifier:
+    """A trained classifier's folder, its card, and the fingerprints of its texts."""
+
+    folder: Path
+    card: ClassifierCard
+    texts: frozenset[str]
+
+    def has_seen(self, text: str) -> bool:
+        """Whether it was trained on a text, or on one of the same words."""
+        return fingerprint(text) in self.texts
+
+    def detail(self, text: str) -> dict[str, float]:
+        """The detail of a response to a text: TRAINED_ON if it was trained on it."""
+        return {TRAINED_ON: 1.0} if self.has_seen(text) else {}
+
+
+def write_trained(
+    folder: Path, card: ClassifierCard, texts: Iterable[str], weights: Sequence[Path]
+) -> TrainedClassifier:
+    """Write card and texts beside the weights; the card, written last, completes the folder."""
+    seen = frozenset(map(fingerprint, texts))
+    write_whole(folder / TEXTS, "".join(f"{one}\n" for one in sorted(seen)).encode())
+    files = [*weights, folder / TEXTS]
+    sums = {path.relative_to(folder).as_posix(): checksum(path) for path in files}
+    card = replace(card, checksums=sums)
+    content = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=2)
+    write_whole(folder / CARD, content + b"\n")
+    return TrainedClassifier(folder, card, seen)
+
+
+def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
+    """Read a folder; every file must match the checksum on the card."""
+    train = f"`harness train {model} --task {task} --data DIR` trains it"
+    path = folder / CARD
+    if not path.is_file():
+        raise ModelError(
+            f"model {model} is not trained for task {task} ({path} is missing); {train}"
+        )
+    try:
+        card = msgspec.json.decode(path.read_bytes(), type=ClassifierCard)
+        checksums = {name: checksum(folder / name) for name in card.checksums}
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{folder}: damaged ({error}); {train} again") from error
+    if changed := [name for name in checksums if checksums[name] != card.checksums[name]]:
+        raise ModelError(f"{folder}: {changed[0]} is not the file of its card; {train} again")
+    return TrainedClassifier(folder, card, frozenset((folder / TEXTS).read_text("utf-8").split()))
+
+
+def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequence[Sample]) -> None:
+    """Refuse a task of other labels, and samples that are mostly training texts.
+
+    `samples` are those that are asked about. A few training texts among them are logged: released
+    splits share some.
+    """
+    card = trained.card
+    if sorted(card.labels) != sorted(labels):
+        raise SpecError(
+            f"{trained.folder}: trained for the labels {', '.join(card.labels)}, and the task has "
+            f"{', '.join(labels)}; train it for this task"
+        )
+    seen = sum(trained.has_seen(shown(sample)) for sample in samples)
+    fact = f"model {card.model} was trained on {seen} of these {len(samples)} texts"
+    if 2 * seen > len(samples):
+        raise SpecError(
+            f"{fact}: what it makes of them says nothing; evaluate on other data, such as the "
+            "development split"
+        )
+    if seen:
+        _log.warning("%s, by their words: their answers say %s", fact, TRAINED_ON)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearHead:
+    """A linear classifier: weights [classes, width], and offsets [classes]."""
+
+    weights: Scores
+    offsets: Scores
+
+    def scores(self, rows: Vectors) -> Scores:
+        """Score rows [n, width]: [n, classes], decision scores or log-odds."""
+        return np.asarray(rows.astype(np.float64) @ self.weights.T + self.offsets)
+
+
+def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> LinearHead:
+    """Train a head on rows whose classes are `places`, from 0; every class must occur."""
+    require("sklearn", extra="classic")
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    weight = None if spec.class_weight == "none" else spec.class_weight
+    kind = LinearSVC if spec.head == "svm" else LogisticRegression
+    model = kind(C=spec.c, class_weight=weight, max_iter=spec.max_iter, random_state=seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(rows, np.asarray(places))
+    if any(issubclass(one.category, ConvergenceWarning) for one in caught):
+        _log.warning("training stopped at max_iter %d before it converged: raise it", spec.max_iter)
+    weights, offsets = np.asarray(model.coef_), np.asarray(model.intercept_)
+    if len(weights) > 1:
+        return LinearHead(weights.astype(np.float64), offsets.astype(np.float64))
+    # scikit-learn keeps one row for two classes: the first is what the second is not, and its
+    # log-odds are the 0 it is beside.
+    first = -1.0 if spec.head == "svm" else 0.0
+    return LinearHead(np.vstack([first * weights, weights]), np.append(first * offsets, offsets))
+
+
+def log_shares(scores: Scores) -> Scores:
+    """Turn log-odds [n, classes] into log-probabilities, in nats."""
+    from scipy.special import log_softmax
+
+    return np.asarray(log_softmax(scores, axis=1))
+
+
+def save_head(head: LinearHead, folder: Path) -> Path:
+    """Write a head's two arrays as safetensors, which cannot hold code."""
+    from safetensors.numpy import save
+
+    path = folder / FILE
+    # safetensors writes an array's memory as it lies, and scikit-learn's lies by columns.
+    weights, offsets = np.ascontiguousarray(head.weights), np.ascontiguousarray(head.offsets)
+    write_whole(path, save({"weights": weights, "offsets": offsets}))
+    return path
+
+
+def load_head(folder: Path) -> LinearHead:
+    """Read a saved head."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        arrays = load_file(folder / FILE)
+        return LinearHead(arrays["weights"], arrays["offsets"])
+    except (OSError, KeyError, SafetensorError) as error:
+        raise ModelError(f"{folder / FILE}: damaged ({error}); train it again") from error
+
+
+class SklearnModel:
+    """A trained linear classifier on the vectors of an encoder."""
+
+    kind = "sklearn"
+    modes = frozenset({Mode.CHOOSE})
+
+    def __init__(
+        self,
+        name: str,
+        trained: TrainedClassifier,
+        questions: LabelQuestions,
+        *,
+        encode: Callable[[list[str]], Vectors],
+        has_odds: bool,
+    ) -> None:
+        """Answer `questions` by a trained head; `has_odds` says its scores are log-odds."""
+        self.name, self._trained, self._questions = name, trained, questions
+        self._encode, self._has_odds = encode, has_odds
+        self.identity = f"sklearn@{trained.card.digest}"
+        self.revision: str | None = trained.card.digest[:7]
+
+    def resolve(self) -> None:
+        """Do nothing: the training has a digest."""
+
+    def text_of(self, request: Request) -> str | None:
+        """The text it reads; None at a step that shows none."""
+        return self._questions.question(request).text
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request once, in batches."""
+        asked = [self._questions.question(request) for request in requests]
+        yield from (undecided(one) for one in asked if one.text is None)
+        for batch in chunks([one for one in asked if one.text is not None], BATCH):
+            rows = self._encode([one.text or "" for one in batch])
+            scores = self._head.scores(rows)
+            values_by_class = log_shares(scores) if self._has_odds else scores
+            for one, values in zip(batch, values_by_class.tolist(), strict=True):
+                by_label = dict(zip(self._trained.card.labels, values, strict=True))
+                yield self._response(one, by_label)
+
+    @cached_property
+    def _head(self) -> LinearHead:
+        return load_head(self._trained.folder)
+
+    def _response(self, asked: LabelQuestion, by_label: dict[str, float]) -> Response:
+        detail = self._trained.detail(asked.text or "")
+        if self._has_odds:
+            return with_probabilities(asked, by_label, detail)
+        detail |= {f"score_{label}": value for label, value in by_label.items()}
+        return chosen(asked, max(by_label, key=lambda label: by_label[label]), detail)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledTexts:
+    """Texts to train on, each with the place of its label, from 0."""
+
+    texts: tuple[str, ...]
+    places: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierNetwork:
+    """A loaded sequence classifier with its tokenizer."""
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    max_tokens: int
+
+    def logits(self, texts: Sequence[str]) -> "Tensor":
+        """Score texts in one batch: [texts, classes]."""
+        batch = self.tokenizer(
+            [without_surrogates(text) for text in texts],
+            truncation=True,
+            max_length=self.max_tokens,
+            padding=True,
+            return_tensors="pt",
+        )
+        logits: Tensor = self.model(**batch.to(self.model.device)).logits
+        return logits
+
+
+def tune(
+    examples: LabelledTexts, spec: ClassifierSpec, folder: Path, *, seed: int, progress: Progress
+) -> tuple[tuple[Path, ...], str]:
+    """Train a checkpoint on the examples; save it below a folder, as safetensors.
+
+    Returns the files of the trained checkpoint, and the exact version of its base.
+    """
+    import torch
+
+    require("torch", "transformers")
+    base = resolve(spec.model, revision=spec.revision)
+    # The caller's random state is restored.
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = opened(base.source, spec, commit=base.commit, labels=examples.labels)
+        _train(network, examples, spec, seed=seed, progress=progress)
+    return _saved(network, folder), base.version
+
+
+def opened(
+    source: str, spec: ClassifierSpec, *, commit: str | None, labels: Sequence[str] = ()
+) -> ClassifierNetwork:
+    """Load a checkpoint as a classifier; `labels` give it a head for them, new where needed.
+
+    Without labels every weight must be in the checkpoint, the head's too.
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+    if labels:
+        options |= {"num_labels": len(labels), "ignore_mismatched_sizes": True}
+        options["id2label"] = dict(enumerate(labels))
+        options["label2id"] = {name: at for at, name in enumerate(labels)}
+    kind, revision = AutoModelForSequenceClassification, commit or "main"
+    with explain(source):
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
+        model, loading = kind.from_pretrained(source, revision=revision, **options)
+    if not labels and (missing := sorted(loading["missing_keys"])):
+        raise ModelError(
+            f"{source}: {missing[0]} and {len(missing) - 1} other weights of the classifier are "
+            "not in the checkpoint; train it first"
+        )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+        model.config.pad_token_id = tokenizer.pad_token_id
+    model.to(device_of(spec.device))
+    places = getattr(model.config, "max_position_embeddings", None) or sys.maxsize
+    # RoBERTa and its kin leave the first two places to padding.
+    most = min(spec.max_tokens, tokenizer.model_max_length, places - 2)
+    return ClassifierNetwork(model, tokenizer, most)
+
+
+def _train(
+    network: ClassifierNetwork,
+    examples: LabelledTexts,
+    spec: ClassifierSpec,
+    *,
+    seed: int,
+    progress: Progress,
+) -> None:
+    import torch
+
+    count = len(examples.texts)
+    orders = (
+        Random(f"{seed}:{epoch}").sample(range(count), count)  # noqa: S311 - a reproducible order
+        for epoch in range(spec.epochs)
+    )
+    steps = spec.epochs * -(-count // spec.batch)
+    weights = list(network.model.parameters())
+    groups = [  # biases and norms, which have one dimension, do not decay
+        {"params": [w for w in weights if w.ndim >= 2], "weight_decay": spec.weight_decay},
+        {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, lr=spec.learning_rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: max(0.0, 1 - step / steps))
+    network.model.train()
+    batches = (batch for order in orders for batch in chunks(order, spec.batch))
+    for step, batch in enumerate(batches, 1):
+        wanted = torch.tensor([examples.places[at] for at in batch], device=network.model.device)
+        logits = network.logits([examples.texts[at] for at in batch])
+        loss = torch.nn.functional.cross_entropy(logits.float(), wanted)
+        if not torch.isfinite(loss):
+            raise ModelError(
+                f"training broke at step {step}: its loss is {loss.item()}; lower the learning_rate"
+            )
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's
+        torch.nn.utils.clip_grad_norm_(network.model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        optimiser.zero_grad()
+        progress("training steps", step, steps)
+    network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
+
+
+def _saved(network: ClassifierNetwork, folder: Path) -> tuple[Path, ...]:
+    """Write the checkpoint to a temporary folder, then replace an earlier one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / CHECKPOINT
+    with TemporaryDirectory(dir=folder) as temporary:
+        fresh = Path(temporary) / CHECKPOINT
+        network.model.save_pretrained(fresh)
+        network.tokenizer.save_pretrained(fresh)
+        if target.is_dir():
+            rmtree(target)
+        fresh.replace(target)
+    return tuple(sorted(target.iterdir()))
+
+
+class SequenceClassifier(Resolvable):
+    """A sequence classifier on this machine."""
+
+    kind = "classifier"
+    modes = frozenset({Mode.CHOOSE})
+
+    def __init__(
+        self,
+        name: str,
+        spec: ClassifierSpec,
+        questions: LabelQuestions,
+        trained: TrainedClassifier | None,
+    ) -> None:
+        """Answer `questions` by a trained checkpoint, or without one by the YAML's."""
+        self.name, self._spec = name, spec
+        self._questions, self._trained = questions, trained
+        if trained is None and sorted(spec.labels) != sorted(questions.labels):
+            raise SpecError(
+                f"model {name}: `labels` names {', '.join(spec.labels)}, and the task has "
+                f"{', '.join(questions.labels)}; name the checkpoint's label for each of these"
+            )
+
+    def _identify(self) -> tuple[str, str | None]:
+        """Digest of the trained checkpoint's card; or the version and its labels."""
+        if self._trained is not None:
+            card = self._trained.card.digest
+            return f"classifier@{card}", card[:7]
+        settings = digest((self._spec.labels, self._spec.max_tokens))[:12]
+        return f"classifier:{self._checkpoint.origin}|{settings}", self._checkpoint.version[:7]
+
+    def text_of(self, request: Request) -> str | None:
+        """The text it reads; None at a step that shows none."""
+        return self._questions.question(request).text
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
+        """Answer each request once, texts of like length together."""
+        import torch
+
+        asked = [self._questions.question(request) for request in requests]
+        yield from (undecided(one) for one in asked if one.text is None)
+        texts = [one for one in asked if one.text is not None]
+        texts.sort(key=lambda one: (len(one.text or ""), one.text or ""))
+        for batch in chunks(texts, self._spec.batch):
+            with torch.inference_mode():
+                logits = self._network.logits([one.text or "" for one in batch])
+                rows = torch.log_softmax(logits.double(), dim=1).tolist()
+            for one, values in zip(batch, rows, strict=True):
+                by_label = dict(zip(self._labels, values, strict=True))
+                detail = self._trained.detail(one.text or "") if self._trained else {}
+                yield with_probabilities(one, {name: by_label[name] for name in one.labels}, detail)
+
+    @cached_property
+    def _checkpoint(self) -> ResolvedCheckpoint:
+        return resolve(self._spec.model, revision=self._spec.revision)
+
+    @cached_property
+    def _network(self) -> ClassifierNetwork:
+        folder = self._trained and str(self._trained.folder / CHECKPOINT)
+        commit = None if folder else self._checkpoint.commit
+        network = opened(folder or self._checkpoint.source, self._spec, commit=commit)
+        network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
+        return network
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        """The task's label of each class; the class's own name where no label has it."""
+        own = self._network.model.config.id2label or {}
+        names = [str(name) for _, name in sorted((int(at), name) for at, name in own.items())]
+        if self._trained is not None:
+            return names
+        if unknown := [name for name in self._spec.labels.values() if name not in names]:
+            raise ModelError(
+                f"model {self.name}: the checkpoint has no label {unknown[0]!r}, it has "
+                f"{', '.join(names)}; correct `labels`"
+            )
+        ours = {own_name: label for label, own_name in self._spec.labels.items()}
+        return [ours.get(name, name) for name in names]
