@@ -14,7 +14,7 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
-from harness.cli.run_details import put_details
+from harness.cli.run_report import put_details
 from harness.implicitness.head import save_head
 from harness.storage.runs import RunFolder
 from harness.storage.score_table import ScoreRow, read_table
