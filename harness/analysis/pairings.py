@@ -271,10 +271,15 @@ def within(run: StoredRun, query: PairingQuery) -> Pairings:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
     pairings = _within(run, judge=query.judge_a, intention=query.intention_judge)
     if not pairings:
-        gaps = ", ".join(" and ".join(pair) for pair in run.file.task.gaps.values())
+        task, model = run.file.run.task, run.file.model.name
+        both = [
+            f"run both variants of a gap (`harness run --task {task} --model {model} --variant "
+            f"{','.join(pair)}`), "
+            for pair in run.file.task.gaps.values()
+        ]
         raise StoreError(
-            f"{describe_run(run.file)}: nothing within it can be compared; run both variants of a "
-            f"gap ({gaps or 'its task has none'}), have a judge read its spelled-out intentions, "
+            f"{describe_run(run.file)}: nothing within it can be compared; {''.join(both[:1])}let "
+            f"a judge read the intentions (`harness judge {run.file.digest[:12]} --judge NAME`), "
             "or name a second run"
         )
     return Pairings(tuple(pairings), (), 0)

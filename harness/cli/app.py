@@ -11,7 +11,7 @@ from typing import NamedTuple
 import typer
 
 from harness import __version__
-from harness.cli.command import ExitCode, expanded
+from harness.cli.options import ExitCode, expanded
 from harness.cli.output import OncePerCommand, log
 from harness.errors import BudgetReached, HarnessError
 
@@ -30,25 +30,25 @@ COMMANDS: Mapping[str, Entry] = {
     "judge": Entry("run:judge", "Judge a stored run with more judges."),
     "read": Entry("run:read", "Parse a run's stored replies anew; list changed verdicts."),
     "import": Entry("run:import_files", "Make a run of answers that others have stored."),
-    "tokens": Entry("list_show:tokens", "Show how a tokenizer reads a task's choices."),
-    "train": Entry("build_train:train", "Train a classifier on a task's training texts."),
-    "build": Entry("build_train:build", "Make new samples from samples with a model."),
-    "leaderboard": Entry("leaderboard:leaderboard", "Rank the models of all runs."),
+    "tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
+    "train": Entry("make:train", "Train a classifier on a task's training texts."),
+    "build": Entry("make:build", "Make new samples from samples with a model."),
+    "leaderboard": Entry("compare:leaderboard", "Rank the models of all runs."),
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
-    "profile": Entry("profile:profile", "Describe how implicit and varied texts are."),
-    "verify": Entry("data:verify", "Recompute published numbers from their data."),
-    "list": Entry("list_show:list_names", "List tasks, models, judges and other names."),
-    "show": Entry("list_show:show", "Show the YAML file of a name, or a stored run."),
-    "schema": Entry("schema:schema", "Print the JSON schema of a kind of YAML file."),
+    "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
+    "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
+    "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),
+    "show": Entry("catalogue:show", "Show the YAML file of a name, or a stored run."),
+    "schema": Entry("catalogue:schema", "Print the JSON schema of a kind of YAML file."),
     "check judge": Entry("check:judge", "Try a judge on made-up answers."),
     "check model": Entry("check:model", "Try a model on made-up prompts."),
     "check reader": Entry("check:reader", "Try a reader on some files."),
     "check scorer": Entry("check:scorer", "Try a scorer of implicitness on made-up texts."),
-    "data list": Entry("data:list_sources", "List sources, licences and origins."),
-    "data fetch": Entry("data:fetch", "Download sources and verify their checksums."),
-    "data check": Entry("data:check", "Verify the checksums of files."),
+    "data list": Entry("catalogue:list_sources", "List sources, licences and origins."),
+    "data fetch": Entry("catalogue:fetch", "Download sources and verify their checksums."),
+    "data check": Entry("catalogue:check", "Verify the checksums of files."),
     "impscore score": Entry("impscore:score", "Score the implicitness of texts."),
     "impscore pairs": Entry("impscore:pairs", "Measure the distance of two texts in meaning."),
     "impscore eval": Entry("impscore:evaluate", "Evaluate a scorer on human data."),
@@ -56,7 +56,7 @@ COMMANDS: Mapping[str, Entry] = {
     "impscore ablate": Entry("impscore:ablate", "Compare the forms and settings of the scorer."),
     "impscore lint": Entry("impscore:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
-    "perturb report": Entry("perturb:report", "Count the verdicts that perturbations change."),
+    "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
 }
 GROUPS: Mapping[str, Entry] = {
@@ -64,7 +64,7 @@ GROUPS: Mapping[str, Entry] = {
     "data": Entry("", "List, download and check released data sets."),
     "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
     "export": Entry("", "Write rating sheets for people."),
-    "perturb": Entry("perturb:perturb", "Change texts of a task slightly, to test robustness."),
+    "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
     "ratings": Entry("", "Read ratings by people from other forms."),
 }
 """The first words of commands with two; one with a place is a command by itself, too."""

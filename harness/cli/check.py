@@ -3,27 +3,21 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from harness.cli import options
-from harness.cli.command import ExitCode
-from harness.cli.options import HOME, Home
+from harness.cli.options import HOME, ExitCode, Home, argument, option
 from harness.cli.output import echo
+from harness.core import Case, Judge, Model, Response, Sample
+from harness.data.choices import derive
 from harness.errors import HarnessError, SpecError
+from harness.pipeline import conformance
+from harness.registry import Registry
+from harness.specs.judges import asked_model, reads_choices
+from harness.specs.models import ScriptedSpec
+from harness.specs.tasks import TaskSpec
 
-if TYPE_CHECKING:
-    from harness.core import Judge, Sample
-    from harness.pipeline.conformance import Finding
-    from harness.registry import Registry
-    from harness.specs.tasks import TaskSpec
-
-Name = Annotated[str, typer.Argument(help="A name in its folder of configs/.")]
-TaskName = Annotated[
-    str | None,
-    typer.Option("--task", help="Try it on this task's sample set. Default: a task that fits."),
-]
+NAME = "A name in its folder of configs/."
+TASK = "Try it on this task's sample set. Default: a task that fits."
 SOME = 2  # samples that a judge is tried on
 
 
@@ -32,18 +26,17 @@ class _Trial:
     """A task by its name, and some samples of its own sample set."""
 
     name: str
-    task: "TaskSpec"
-    samples: "tuple[Sample, ...]"
+    task: TaskSpec
+    samples: tuple[Sample, ...]
 
 
-def judge(name: Name, task: TaskName = None, home: Home = HOME) -> int:
+def judge(
+    name: str = argument("NAME", NAME), task: str | None = option(TASK, None), home: Home = HOME
+) -> int:
     """Try a judge on made-up answers of every sort; its model, if it asks one, is not asked.
 
     Exit code 1 where a rule is broken.
     """
-    from harness.core import Judge
-    from harness.pipeline.conformance import check_judge
-    from harness.specs.judges import asked_model, reads_choices
 
     registry = options.registry(home)
     spec = registry.load("configs/judges", name)
@@ -62,27 +55,22 @@ def judge(name: Name, task: TaskName = None, home: Home = HOME) -> int:
             problems.append(error)
             continue
         echo(f"{name}: tried on task {trial.name}")
-        return _report(check_judge(build, name, trial.samples, model=model))
+        return _report(conformance.check_judge(build, name, trial.samples, model=model))
     if problems:
         raise problems[0]
     raise SpecError(f"judge {name}: no task has answers for it; name one with --task")
 
 
 def model(
-    name: Name,
-    task: TaskName = None,
-    is_asked: Annotated[
-        bool, typer.Option("--yes", help="Ask a hosted model too, which may cost money.")
-    ] = False,
+    name: str = argument("NAME", NAME),
+    task: str | None = option(TASK, None),
+    is_asked: bool = option("Ask a hosted model too, which may cost money.", False, flags="--yes"),
     home: Home = HOME,
 ) -> int:
     """Try a model on made-up prompts of every sort; a hosted one is asked with --yes alone.
 
     Exit code 1 where a rule is broken.
     """
-    from harness.core import Model
-    from harness.pipeline.conformance import check_model
-    from harness.specs.models import ScriptedSpec
 
     registry = options.registry(home)
     spec = registry.load("configs/models", name)
@@ -96,38 +84,35 @@ def model(
         return registry.model(name, spec, task=trial.task, samples=trial.samples)
 
     hosted = registry.hosted(name)
-    code = _report(check_model(build, name, place=place, may_ask=is_asked or hosted is None))
+    code = _report(
+        conformance.check_model(build, name, place=place, may_ask=is_asked or hosted is None)
+    )
     if hosted is not None and not is_asked:
         echo(f"not asked: it would call {hosted.base_url}; add --yes")
     return code
 
 
 def reader(
-    name: Annotated[
-        str, typer.Argument(help="A reader's name, file.py:function or module:function.")
-    ],
-    files: Annotated[list[Path], typer.Argument(help="The files to read, in the task's order.")],
+    name: str = argument("NAME", "A reader's name, file.py:function or module:function."),
+    files: list[Path] = argument("FILE...", "The files to read, in the task's order."),
     home: Home = HOME,
 ) -> int:
     """Try a reader on some files. Exit code 1 where a rule is broken."""
-    from harness.pipeline.conformance import check_reader
 
     registry = options.registry(home)
     registry.reader(name)  # an unknown one is the user's mistake, and breaks no rule
-    return _report(check_reader(lambda: registry.read(name, files, None)))
+    return _report(conformance.check_reader(lambda: registry.read(name, files, None)))
 
 
-def scorer(name: Name, home: Home = HOME) -> int:
+def scorer(name: str = argument("NAME", NAME), home: Home = HOME) -> int:
     """Try a scorer of implicitness on texts of every sort. Exit code 1 where a rule is broken."""
-    from harness.pipeline.conformance import check_scorer
 
     registry = options.registry(home)
-    return _report(check_scorer(lambda: registry.text_scorer(name)))
+    return _report(conformance.check_scorer(lambda: registry.text_scorer(name)))
 
 
-def _read_one(judge: "Judge", samples: "Sequence[Sample]", *, has_model: bool) -> None:
+def _read_one(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -> None:
     """Have a judge read an answer to each sample; SpecError where it needs other samples."""
-    from harness.core import Case, Response
 
     response = Response("made up", texts=("An answer.",))
     for sample in samples:
@@ -136,7 +121,7 @@ def _read_one(judge: "Judge", samples: "Sequence[Sample]", *, has_model: bool) -
             judge.read([Case(sample, response)])
 
 
-def _report(findings: "Iterable[Finding]") -> int:
+def _report(findings: Iterable[conformance.Finding]) -> int:
     """Print a line a rule; the exit code."""
     is_broken = False
     for finding in findings:
@@ -148,9 +133,8 @@ def _report(findings: "Iterable[Finding]") -> int:
     return ExitCode.CHECK_FAILED if is_broken else ExitCode.DONE
 
 
-def _trials(registry: "Registry", task: str | None, *, prefers: str | None) -> Iterator[_Trial]:
+def _trials(registry: Registry, task: str | None, *, prefers: str | None) -> Iterator[_Trial]:
     """The tasks to try something on: the one named, else those first that name a judge."""
-    from harness.data.choices import derive
 
     names = [task] if task else registry.names("tasks")
     tasks = {name: registry.load("tasks", name) for name in names}

@@ -1,21 +1,143 @@
-"""The commands that put runs side by side: compare, and curve, which plots them."""
+"""The commands that put runs side by side: leaderboard, compare, and curve, which plots them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from harness.analysis import curves
+from harness.analysis import leaderboard as boards
+from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
+from harness.analysis.curves import names as curve_names
+from harness.analysis.pairings import PairingQuery, between, within
 from harness.cli import options
-from harness.cli.command import ExitCode, argument, option
-from harness.cli.options import RESULTS, AsJson, Results, RunNames, Seed
-from harness.cli.output import cell, echo, echo_table, log, p_value, put_rows
-
-if TYPE_CHECKING:
-    from harness.analysis.compare import ComparisonRow
-    from harness.analysis.curves import CurveRow
-    from harness.storage.runs import StoredRun
+from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
+from harness.cli.output import (
+    cell,
+    echo,
+    echo_json,
+    echo_records,
+    echo_table,
+    log,
+    p_value,
+    put_rows,
+)
+from harness.cli.run_report import log_alarms, usd
+from harness.core import Score
+from harness.errors import SpecError, StoreError, did_you_mean
+from harness.implicitness.open import overlap_line
+from harness.stats.estimate import BootstrapSettings
+from harness.storage.cells import records_csv
+from harness.storage.files import refuse_file, write_whole
+from harness.storage.runs import ScoreRow, StoredRun, find_run, run_folders, table_text
 
 INTENTION = "intention_and_response"
+
+
+def leaderboard(
+    task: str | None = option("Print this task only. Default: all.", None),
+    variant: str | None = option("Print this variant only. Default: all.", None),
+    results: Results = RESULTS,
+    is_json: AsJson = False,
+) -> int:
+    """Collect the scores of all runs in leaderboard.csv, and print the main ones.
+
+    Models are ranked in one table only if all else in their signatures is equal. The file has all
+    rows, whatever is printed.
+    """
+    if not (folders := run_folders(results)):
+        raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
+    rows = boards.collect(folders)
+    table, total = results / "leaderboard.csv", len(rows)
+    write_whole(table, table_text(rows).encode())
+    rows = _chosen(rows, "task", task, lambda row: row.task)
+    of_task = f" of task {task!r}" if task else ""
+    rows = _chosen(rows, "variant", variant, lambda row: row.score.variant, of_task)
+    if is_json:
+        echo_json(rows)
+        return ExitCode.DONE
+    for board in boards.ranked_tables(rows):
+        _put_board(board)
+    _put_side_by_side(boards.judge_matrices(rows))
+    _put_sensitivities(boards.pair_sensitivities(rows))
+    for warning in boards.judge_warnings(rows):
+        log(f"judge {warning.ceiling.judge} {_finding(warning)}: {warning.recipe}")
+    log_alarms(rows)
+    echo(f"wrote {total} rows to {table}")
+    return ExitCode.DONE
+
+
+def _chosen(
+    rows: list[ScoreRow],
+    what: str,
+    name: str | None,
+    of: Callable[[ScoreRow], str],
+    where: str = "",
+) -> list[ScoreRow]:
+    """The rows of a task or a variant, where one is named."""
+    known = sorted({of(row) for row in rows})
+    if name is not None and name not in known:
+        raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
+    return [row for row in rows if name in (None, of(row))]
+
+
+def _put_board(board: boards.RankedTable) -> None:
+    """Print the rows of one recipe, with chance and cost if known for any."""
+    chance = " chance," if any(row.chance is not None for row in board.rows) else ""
+    cost = ", cost USD=usd" if any(row.cost_usd is not None for row in board.rows) else ""
+    echo_records(
+        board.recipe,
+        board.rows,
+        f"rank, model, score.value, interval,{chance} score.n, missing{cost}",
+        rank=lambda row: boards.rank_of(row, board).rank or "-",
+        interval=lambda row: (row.score.low, row.score.high),
+        missing=lambda row: sum(row.score.missing.values()),
+        usd=lambda row: usd(row.cost_usd),
+    )
+
+
+def _finding(warning: boards.JudgeWarning) -> str:
+    ceiling, floor = warning.ceiling, warning.floor
+    both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
+    match warning.finding:
+        case boards.ControlFinding.UNHEARD:
+            controls = (("oracle", ceiling), ("literal", floor))
+            lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
+            return f"has given no verdict that could be read: {lost}"
+        case boards.ControlFinding.FEW:
+            samples = min(ceiling.clusters, floor.clusters)
+            return (
+                f"has read too few samples to know whether it is fit ({samples} of "
+                f"{boards.FEWEST_CLUSTERS})"
+            )
+        case boards.ControlFinding.UNFIT:
+            return f"is unfit here: it does not distinguish {both}"
+        case boards.ControlFinding.WEAK:
+            return f"is weak here: it distinguishes {both} by less than half of its scale"
+
+
+def _missing(score: Score) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"
+
+
+def _put_side_by_side(tables: Sequence[boards.JudgeMatrix]) -> None:
+    """Print a table of models by judges for each recipe with several judges."""
+    for table in (one for one in tables if len(one.judges) > 1):
+        lines = []
+        for model, ranks in table.lines:
+            cells = ("" if s is None else f"{cell(s.value)} ({s.rank or '-'})" for s in ranks)
+            lines.append((model, *cells))
+        title = f"judges side by side, value (rank): {table.recipe}"
+        echo_table(title, ("model", *table.judges), lines)
+
+
+def _put_sensitivities(found: Sequence[boards.PairSensitivity]) -> None:
+    """Print how much the values of judges depend on the emphasis that they judge an answer by."""
+    for recipe in dict.fromkeys(part.recipe for part in found):
+        members = [part for part in found if part.recipe == recipe]
+        judge = members[0].judge
+        title = f"sensitivity to emphasis, {judge} minus {judge}:swapped: {recipe}"
+        columns = f"model, {judge}=value, {judge}:swapped=swapped, difference"
+        echo_records(title, members, columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +150,9 @@ class Sides:
         "Run of the same samples, of the same task or of another. Default: compare parts of A.",
         None,
     )
-    judge_a: str | None = option("--judge-a", "Judge of A. Default: every judge that fits.", None)
-    judge_b: str | None = option("--judge-b", "Judge of B. Default: as for A.", None)
+    judge_a: str | None = option("Judge of A. Default: every judge that fits.", None)
+    judge_b: str | None = option("Judge of B. Default: as for A.", None)
     intention_judge: str | None = option(
-        "--intention-judge",
         "Judge of the intentions that a model wrote down. Default: every judge of them, each with "
         "the most similar judge of responses.",
         None,
@@ -40,8 +161,8 @@ class Sides:
 
 def compare(
     sides: Sides,
-    seed: Seed = 0,
-    draws: int = option("--draws", "Draws for each interval and permutation test.", 2000, min=1),
+    seed: options.Seed = 0,
+    draws: int = option("Draws for each interval and permutation test.", 2000, min=1),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:
@@ -54,12 +175,7 @@ def compare(
     Example:
       harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
     """
-    from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
-    from harness.analysis.pairings import PairingQuery, between, within
-    from harness.stats.estimate import BootstrapSettings
-    from harness.storage.cells import records_csv
-
-    runs = _stored([name for name in (sides.first, sides.second) if name is not None], results)
+    runs = [_stored(name, results) for name in (sides.first, sides.second) if name is not None]
     query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
     method = BootstrapSettings(seed, draws)
     pairings = between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)
@@ -67,68 +183,16 @@ def compare(
     table = results / "comparisons" / comparison_name([run.file for run in runs], query, method)
     for note in pairings.notes:
         log(note)
-    put_rows(
-        rows, {table: records_csv(ComparisonRow, rows)}, is_json=is_json, show=lambda: _put(rows)
-    )
+    files = {table: records_csv(ComparisonRow, rows)}
+    put_rows(rows, files, lambda: _put_comparisons(rows), is_json=is_json)
     return ExitCode.of(_log_missing(rows) or pairings.unmatched)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CurveChoice:
-    """What is plotted, and where the files go."""
-
-    runs: RunNames
-    judge: str = option("--judge", "Judge whose verdicts are plotted.", "gold")
-    variant: str | None = option("--variant", "Variants, comma-separated. Default: all.", None)
-    out: Path | None = option("-o --out", "Folder for the files. Default: RESULTS/curves/.", None)
+def _stored(name: str, results: Path) -> StoredRun:
+    return StoredRun.read(find_run(results, name))
 
 
-def curve(
-    choice: CurveChoice, seed: Seed = 0, results: Results = RESULTS, is_json: AsJson = False
-) -> int:
-    """Plot hits and false alarms of runs against implicitness, and write the plotted numbers.
-
-    The runs must be of one task, with implicitness from one scorer. The plot names each by its
-    model, and by data, variant, decoding or snapshot where runs differ in these.
-    """
-    from harness.analysis.curves import CurveRow, curve_name, curve_rows, picture, together
-    from harness.errors import StoreError
-    from harness.implicitness.open import overlap_line
-    from harness.storage.cells import records_csv
-    from harness.storage.files import refuse_file
-
-    if choice.out is not None:
-        refuse_file(choice.out)
-    names, judge, wanted = choice.runs, choice.judge, options.names(choice.variant)
-    runs = _stored(names, results)
-    tables = [curve_rows(run, judge, variants=wanted, seed=str(seed)) for run in runs]
-    if not (rows := together(tables)):
-        under = f" under variant {choice.variant}" if choice.variant else ""
-        raise StoreError(
-            f"nothing to draw: judge {judge} has read no text of {', '.join(names)}{under} whose "
-            "implicitness is known; run hate_speech, or another task that measures it"
-        )
-    for name, table in zip(names, tables, strict=True):
-        if not table:
-            log(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
-    lines = [overlap_line(run.file.data, [row.sample for row in run.rows]) for run in runs]
-    for line in filter(None, dict.fromkeys(lines)):
-        log(line)
-    path = (choice.out or results / "curves") / curve_name(rows)
-    files = {path.with_name(f"{path.name}.csv"): records_csv(CurveRow, rows)}
-    files[path.with_name(f"{path.name}.svg")] = picture(rows)
-    put_rows(rows, files, is_json=is_json, show=lambda: _put_curves(rows))
-    return ExitCode.DONE
-
-
-def _stored(names: Sequence[str], results: Path) -> "list[StoredRun]":
-    from harness.storage.runs import StoredRun, find_run
-
-    folders = [find_run(results, name) for name in names]
-    return [StoredRun.read(folder) for folder in folders]
-
-
-def _log_missing(rows: "Sequence[ComparisonRow]") -> bool:
+def _log_missing(rows: Sequence[ComparisonRow]) -> bool:
     """Log the comparison with the largest share of missing verdicts; whether there is one."""
     lacking = {
         (row.comparison, row.signature_a, row.signature_b): row
@@ -144,7 +208,8 @@ def _log_missing(rows: "Sequence[ComparisonRow]") -> bool:
     return bool(lacking)
 
 
-def _put(rows: "Sequence[ComparisonRow]") -> None:
+def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
+    """Print a table for each pair of sides: of differences, or of intentions and responses."""
     tables: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         tables.setdefault(_title(row), []).append(row)
@@ -153,29 +218,22 @@ def _put(rows: "Sequence[ComparisonRow]") -> None:
     for title, members in tables.items():
         if members[0].comparison == INTENTION:
             _put_relations(title, members)
-        else:
-            _put_differences(title, members)
-
-
-def _put_differences(title: str, rows: "Sequence[ComparisonRow]") -> None:
-    """Print the fourfold table and the difference for each variant and group."""
-    counts = ("both", "A", "B", "no", "tie", "lost")
-    figures = ("A-B", "95% interval", "p", "exact", "Holm")
-    lines = [
-        (
-            row.decoding_b if _is_gap(row) else row.variant_b,
-            row.group,
-            *(row.both, row.only_a, row.only_b, row.neither, row.ties),
-            *(f"{row.missing_a}/{row.missing_b}", row.value, _span(row)),
-            *map(p_value, (row.p_permutation, row.p_exact, row.p_holm)),
+            continue
+        first = "decoding=decoding_b" if _is_gap(members[0]) else "variant=variant_b"
+        echo_records(
+            title,
+            members,
+            f"{first}, group, both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
+            "interval, p, exact, Holm",
+            lost=_lost,
+            interval=_span,
+            p=lambda row: p_value(row.p_permutation),
+            exact=lambda row: p_value(row.p_exact),
+            Holm=lambda row: p_value(row.p_holm),
         )
-        for row in rows
-    ]
-    head = "decoding" if _is_gap(rows[0]) else "variant"
-    echo_table(title, (head, "group", *counts, *figures), lines)
 
 
-def _put_relations(title: str, rows: "Sequence[ComparisonRow]") -> None:
+def _put_relations(title: str, rows: Sequence[ComparisonRow]) -> None:
     """Print how responses depend on intentions, over all samples of each variant."""
     by_level: dict[str, dict[str, ComparisonRow]] = {}
     for row in rows:
@@ -185,14 +243,13 @@ def _put_relations(title: str, rows: "Sequence[ComparisonRow]") -> None:
     for level, found in by_level.items():
         phi = found["phi"]
         figures = (found["right_given_right"], found["right_given_wrong"], phi)
-        lost = f"{phi.missing_a}/{phi.missing_b}"
         cells = (f"{cell(figure.value)} ({_span(figure)})" for figure in figures)
-        lines.append((level, phi.n, phi.ties, lost, *cells))
+        lines.append((level, phi.n, phi.ties, _lost(phi), *cells))
     shares = ("B right if A right", "B right if A wrong", "phi")
     echo_table(title, ("variant", "n", "tie", "lost", *shares), lines)
 
 
-def _title(row: "ComparisonRow") -> str:
+def _title(row: ComparisonRow) -> str:
     if _is_gap(row):
         what = f"A {row.variant_a}, B {row.variant_b}"
         return f"{row.comparison}: {what}\n  {row.model_a} on {row.task_a}, by {row.judge_a}"
@@ -209,31 +266,74 @@ def _title(row: "ComparisonRow") -> str:
     return f"{row.comparison}: {what}\n  A: {sides[0]}\n  B: {sides[1]}"
 
 
-def _is_gap(row: "ComparisonRow") -> bool:
+def _is_gap(row: ComparisonRow) -> bool:
     """Whether a row is of two variants of one task."""
     return row.task_a == row.task_b and row.variant_a != row.variant_b
 
 
-def _span(row: "ComparisonRow") -> str:
+def _lost(row: ComparisonRow) -> str:
+    return f"{row.missing_a}/{row.missing_b}"
+
+
+def _span(row: ComparisonRow) -> str:
     """An interval in two decimals: the table is wide."""
     return "-" if row.low is None else f"{row.low:.2f} to {row.high:.2f}"
 
 
-def _put_curves(rows: "Sequence[CurveRow]") -> None:
-    from harness.analysis.curves import names
+@dataclass(frozen=True, kw_only=True)
+class CurveChoice:
+    """What is plotted, and where the files go."""
 
-    bins, called = [row for row in rows if row.to is not None], names(rows)
+    runs: options.RunNames
+    judge: str = option("Judge whose verdicts are plotted.", "gold")
+    variant: str | None = option("Variants, comma-separated. Default: all.", None)
+    out: Path | None = option(
+        "Folder for the files. Default: RESULTS/curves/.", None, flags="-o --out"
+    )
+
+
+def curve(
+    choice: CurveChoice, seed: options.Seed = 0, results: Results = RESULTS, is_json: AsJson = False
+) -> int:
+    """Plot hits and false alarms of runs against implicitness, and write the plotted numbers.
+
+    The runs must be of one task, with implicitness from one scorer. The plot names each by its
+    model, and by data, variant, decoding or snapshot where runs differ in these.
+    """
+    if choice.out is not None:
+        refuse_file(choice.out)
+    names, judge, wanted = choice.runs, choice.judge, options.names(choice.variant)
+    runs = [_stored(name, results) for name in names]
+    tables = [curves.curve_rows(run, judge, variants=wanted, seed=str(seed)) for run in runs]
+    if not (rows := curves.together(tables)):
+        under = f" under variant {choice.variant}" if choice.variant else ""
+        raise StoreError(
+            f"nothing to draw: judge {judge} has read no text of {', '.join(names)}{under} whose "
+            "implicitness is known; run hate_speech, or another task that measures it"
+        )
+    for name, table in zip(names, tables, strict=True):
+        if not table:
+            log(f"{name} is left out: judge {judge} has read no text of it with an implicitness")
+    lines = [overlap_line(run.file.data, [row.sample for row in run.rows]) for run in runs]
+    for line in filter(None, dict.fromkeys(lines)):
+        log(line)
+    path = (choice.out or results / "curves") / curves.curve_name(rows)
+    files = {path.with_name(f"{path.name}.csv"): records_csv(curves.CurveRow, rows)}
+    files[path.with_name(f"{path.name}.svg")] = curves.picture(rows)
+    put_rows(rows, files, lambda: _put_curves(rows), is_json=is_json)
+    return ExitCode.DONE
+
+
+def _put_curves(rows: Sequence[curves.CurveRow]) -> None:
+    bins, called = [row for row in rows if row.to is not None], curve_names(rows)
     for signature, shape in dict.fromkeys((row.signature, row.shape) for row in bins):
-        members = [r for r in bins if (r.signature, r.shape) == (signature, shape)]
-        lines = [
-            (
-                *(row.rate, (row.at, row.to), row.value, (row.low, row.high), row.n),
-                *(None if row.effective_n is None else round(row.effective_n), row.note),
-            )
-            for row in members
-        ]
-        head = ("rate", shape, "value", "95% interval", "n", "effective n", "note")
-        echo_table(f"{called[signature]}, by {shape}", head, lines)
+        echo_records(
+            f"{called[signature]}, by {shape}",
+            [row for row in bins if (row.signature, row.shape) == (signature, shape)],
+            f"rate, {shape}=span, value, interval, n, effective_n, note",
+            span=lambda row: (row.at, row.to),
+            effective_n=lambda row: None if row.effective_n is None else round(row.effective_n),
+        )
     for row in rows:
         if row.to is None and row.value is None:
             echo(f"{called[row.signature]}: no {row.shape} curve of {row.rate}: {row.note}")

@@ -1,5 +1,6 @@
-"""The commands of the implicitness metric: score, pairs and eval; train, ablate and lint."""
+"""The commands of the implicitness metric: score, pairs, eval, profile; train, ablate and lint."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,24 +8,51 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from harness.cli import options
-from harness.cli.command import ExitCode, option
-from harness.cli.options import HOME, SCORER, AsJson, Home, ScorerName, Seed
-from harness.cli.output import Cell, ProgressLine, cell, echo, echo_json, echo_table, log
-from harness.cli.text_input import STDIN, File, Format, log_overlap, read_input
-from harness.errors import DataError, SpecError
+from harness.analysis import profile as profiles
+from harness.analysis.plots import ablation_picture
+from harness.cli import options, output
+from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
+from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
+from harness.errors import DataError, SpecError, did_you_mean
+from harness.implicitness.evaluate import evaluate as evaluate_on
+from harness.implicitness.evaluate import read_items
+from harness.implicitness.lint import measures
+from harness.implicitness.losses import embed
+from harness.implicitness.open import MEASURES, CachedScorer
+from harness.implicitness.pairs import TrainingPair, read_pairs, split
+from harness.implicitness.scorer import Flag, Scored, Scorer, overlap_message, save_head
+from harness.implicitness.train import (
+    COLUMNS,
+    AblationRow,
+    Data,
+    Origin,
+    make_head,
+    run_trials,
+)
+from harness.registry import Registry
+from harness.specs.implicitness import RecipeSpec
+from harness.storage import tables
+from harness.storage.cells import delimited, records_csv
+from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.tables import FileFormat, column_of
 
-if TYPE_CHECKING:
-    from harness.implicitness.pairs import TrainingPair
-    from harness.implicitness.scorer import Flag, Scored, Scorer
-    from harness.implicitness.train import AblationRow
-    from harness.storage.tables import Column, FileFormat, Table
-
-RECIPE = "impscore"
+RECIPE, STDIN = "impscore", "-"
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="CSV, TSV, JSON lines, Parquet or plain lines; - reads stdin."
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", help="Format of FILE: csv, tsv, jsonl, parquet or lines. Default: by its name."
+    ),
+]
 PairsFile = Annotated[
     Path,
     typer.Argument(
@@ -36,11 +64,48 @@ PairsFile = Annotated[
 Group = Annotated[
     str | None,
     typer.Option(
-        "--group",
         help="Column; rows with one value of it stay in one part of the split. Default: topic, "
-        "original or group.",
+        "original or group."
     ),
 ]
+
+
+def read_input(file: str, layout: str | None, *, has_column: bool) -> tuple[tables.Table, str]:
+    """The rows of a file or of stdin, and its name for messages."""
+    name = "stdin" if file == STDIN else file
+    if layout is not None and layout not in [*FileFormat]:
+        raise SpecError(f"--format {layout!r}: give one of {', '.join(FileFormat)}")
+    try:
+        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error.strerror}); correct the path") from error
+    kind = FileFormat(layout) if layout else tables.detect_format(name, data, has_column=has_column)
+    if kind is FileFormat.LINES and has_column:
+        raise SpecError(
+            f"{name}: is read as plain lines, which have no columns; if it has columns, give it a "
+            "name that ends in .csv or .tsv, or give --format if the command has it"
+        )
+    is_guess = layout is None and tables.format_by_name(name) is None and not has_column
+    if is_guess and kind is FileFormat.LINES and _looks_like_csv(data):
+        log(f"{name}: read as plain lines; --column NAME reads it as CSV")
+    try:
+        return tables.read_table(name, data, kind), name
+    except DataError as error:
+        if is_guess and kind is FileFormat.JSONL:
+            raise DataError(f"{error}, or give --format lines if it is plain text") from error
+        raise
+
+
+def _looks_like_csv(data: bytes) -> bool:
+    """Whether the first line and most others have the same number of commas outside quotes."""
+    lines = data[:65536].decode("utf-8", "replace").splitlines()[:50]
+    first, *others = [re.sub('"[^"]*"', "", line).count(",") for line in lines if line] or [0]
+    return first > 0 and 2 * others.count(first) > len(others) > 0
+
+
+def _warn(message: str) -> None:
+    if message:
+        log(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +130,7 @@ class Measuring:
     """With which scorer texts are measured, and where their rows go."""
 
     out: Path | None = option(
-        "-o --out", "File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout.", None
+        "File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout.", None, flags="-o --out"
     )
     scorer: ScorerName = SCORER
     layout: Format = None
@@ -75,8 +140,8 @@ class Measuring:
 def score(
     file: File,
     how: Measuring,
-    column: str | None = option("--column", "Column of the texts. Default: text.", None),
-    name: str = option("--as", "Name of the new column.", "implicitness"),
+    column: str | None = option("Column of the texts. Default: text.", None),
+    name: str = option("Name of the new column.", "implicitness", flags="--as"),
     is_json: AsJson = False,
 ) -> int:
     """Score the implicitness of each text of a file, and write its rows with the scores.
@@ -84,277 +149,96 @@ def score(
     Two more columns say why a score is missing (absent, not_text, empty, nul) or that the text was
     cut, and name the scorer: scores of different scorers are not comparable.
 
-    
+    \b
     Example:
       harness impscore score comments.csv --column comment -o scored.csv
     """
-    from harness.implicitness.open import MEASURES, CachedScorer
-    from harness.implicitness.scorer import Flag, Scored
-    from harness.storage.tables import column_of
-
-    _refuse_input(file, how.out)
-    table, source = read_input(file, how.layout, has_column=column is not None)
-    texts = column_of(table, column, where=source)
-    target = _target(table, name, how.out, is_json=is_json)
+    target, source = _target(file, how, name, has_column=column is not None, is_json=is_json)
+    texts = column_of(target.table, column, where=source)
     registry = options.registry(how.home)
     scorer = registry.scorer(how.scorer)
     cached = CachedScorer(scorer, registry.cache / MEASURES, ProgressLine("encoded"))
     rows = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in cached.score(texts)]
     overlap = scorer.overlap((text,) for text in texts)
-    return _finish(target, _summary(scorer, rows, overlap, how.out), rows, is_json=is_json)
+    return _finish(target, rows, scorer, overlap, is_json=is_json)
 
 
 def pairs(
     file: File,
     *,
-    columns: str = option("--columns", "The two columns of texts, comma-separated."),
+    columns: str = option("The two columns of texts, comma-separated."),
     how: Measuring,
-    name: str = option("--as", "Name of the new column.", "pragmatic_distance"),
+    name: str = option("Name of the new column.", "pragmatic_distance", flags="--as"),
     is_json: AsJson = False,
 ) -> int:
-    """Measure how far apart in meaning the two texts of each row are, and write the rows.
+    """Measure the distance in meaning of the two texts of each row, and write the rows with it.
 
     The new columns are those of `harness impscore score`.
     """
-    from harness.storage.tables import column_of
-
     wanted = [part.strip() for part in columns.split(",")]
     if len(wanted) != 2 or not all(wanted):
         raise SpecError(f"--columns {columns!r}: give two names, as in --columns first,second")
-    _refuse_input(file, how.out)
-    table, source = read_input(file, how.layout, has_column=True)
-    first, second = (column_of(table, one, where=source) for one in wanted)
-    target = _target(table, name, how.out, is_json=is_json)
+    target, source = _target(file, how, name, has_column=True, is_json=is_json)
+    first, second = (column_of(target.table, one, where=source) for one in wanted)
     scorer = options.registry(how.home).scorer(how.scorer)
     texts = [*zip(first, second, strict=True)]
     rows = scorer.distances(texts, ProgressLine("encoded"))
-    summary = _summary(scorer, rows, scorer.overlap(texts), how.out)
-    return _finish(target, summary, rows, is_json=is_json)
-
-
-def evaluate(
-    file: File,
-    scorer: ScorerName = SCORER,
-    seed: Seed = 0,
-    layout: Format = None,
-    home: Home = HOME,
-    is_json: AsJson = False,
-) -> int:
-    """Evaluate a scorer on sentences that people have graded, paired or chosen.
-
-    FILE has the columns levels (a list, the most explicit sentence first), or topic, level and
-    text; implicit and explicit; or sentence, choices and answer.
-    """
-    from harness.implicitness.evaluate import evaluate as evaluate_on
-    from harness.implicitness.evaluate import read_items
-
-    table, source = read_input(file, layout, has_column=True)
-    items = read_items(table, where=source)
-    model = options.registry(home).scorer(scorer)
-    result = evaluate_on(items, model, seed=seed, progress=ProgressLine("encoded"))
-    log_overlap(result.scorer, result.trained_on, result.items, what="items")
-    if is_json:
-        echo_json(result)
-    else:
-        head = ("metric", "value", "95% interval", "chance", "n", "topics", "missing")
-        rows = [
-            (*(m.metric, m.value, (m.low, m.high), m.chance, m.n, m.topics, m.missing),)
-            for m in result.measured
-        ]
-        echo_table(f"{result.scorer} on {source}", head, rows)
-    return ExitCode.of(any(m.missing for m in result.measured))
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadChoice:
-    """Which recipe is trained on which pairs, and where the files go."""
-
-    file: PairsFile
-    out: Path = option("-o --out", "Folder for the files.", metavar="FOLDER")
-    recipe: str = option(
-        "--recipe", "Recipe: a name in configs/recipes/, or the path of a YAML file.", RECIPE
-    )
-    group: Group = None
-    home: Home = HOME
-
-
-def train(
-    choice: HeadChoice,
-    name: str | None = option("--name", "Name of the head. Default: the recipe's.", None),
-    is_json: AsJson = False,
-) -> int:
-    """Train a head of the metric on sentence pairs, with a card of its origin and its quality.
-
-    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once.
-    The same file, recipe and machine give the same bytes.
-    """
-    from harness.implicitness.scorer import save_head
-    from harness.implicitness.train import Data, make_head
-    from harness.storage.files import refuse_file
-
-    refuse_file(choice.out)
-    registry = options.registry(choice.home)
-    known = registry.file("configs/recipes", choice.recipe).stem
-    spec = registry.load("configs/recipes", choice.recipe)
-    name = options.plain_name(name or known, option="--name")
-    data = Data(choice.file.name, _training_pairs(choice.file, choice.group))
-    encoder = registry.encoder(spec.encoder)
-    head = make_head(name, data, spec, encoder=encoder, progress=ProgressLine("done"))
-    path = save_head(head, choice.out / head.name)
-    metrics = head.card.metrics if head.card is not None else {}
-    if is_json:
-        echo_json({"head": path, "digest": head.digest, "metrics": metrics})
-        return ExitCode.DONE
-    if metrics:
-        echo_table(head.name, ("metric", "value"), [*metrics.items()])
-    echo(f"{head.name}@{head.digest[:8]} in {path}")
-    return ExitCode.DONE
-
-
-def ablate(
-    choice: HeadChoice,
-    runs: int = option("--runs", "Trainings of each form and setting, by seed.", 3, min=1),
-    is_json: AsJson = False,
-) -> int:
-    """Train all twelve forms of the metric, and all settings that the paper tried.
-
-    Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
-    origin), and ablation.svg.
-    """
-    from harness.analysis.plots import ablation_picture
-    from harness.implicitness.losses import embed
-    from harness.implicitness.pairs import split
-    from harness.implicitness.train import COLUMNS, Origin, run_trials
-    from harness.storage.cells import delimited
-    from harness.storage.files import refuse_file, write_whole
-
-    file, out = choice.file, choice.out
-    refuse_file(out)
-    registry = options.registry(choice.home)
-    known = registry.file("configs/recipes", choice.recipe).stem
-    spec = registry.load("configs/recipes", choice.recipe)
-    if not spec.split[2]:
-        raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
-    samples = _training_pairs(file, choice.group)
-    encoder, progress = registry.encoder(spec.encoder), ProgressLine("done")
-    embedded = embed(samples, encoder, progress)
-    parts = split(samples, seed=spec.seed, shares=spec.split)
-    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress)]
-    origin = Origin.of(file.name, samples, recipe=(known, spec), encoder=encoder)
-    table = delimited(COLUMNS, [row.cells(origin) for row in rows], separator=",")
-    write_whole(out / "ablation.csv", table)
-    write_whole(out / "ablation.svg", ablation_picture(rows).encode())
-    if is_json:
-        echo_json({"origin": origin, "trainings": rows})
-        return ExitCode.DONE
-    graded = sum(bool(pair.levels) for pair in parts.test)
-    _put_means(rows, f"on {len(parts.test)} test pairs, {graded} of them with levels")
-    echo(f"{len(rows)} trainings in {out / 'ablation.csv'}; picture in {out / 'ablation.svg'}")
-    return ExitCode.DONE
-
-
-def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
-    """Check whether anything but the meaning distinguishes the sides and levels of sentence pairs.
-
-    The limits are those that our own pairs keep. The exit code is 1 if one is broken.
-    """
-    from harness.implicitness.lint import measures
-
-    found = measures(_training_pairs(file, group))
-    if is_json:
-        echo_json(found)
-    else:
-        rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
-        echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
-    return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
+    return _finish(target, rows, scorer, scorer.overlap(texts), is_json=is_json)
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
     """Rows to score, and where they go; layout None: nowhere."""
 
-    table: "Table"
+    table: tables.Table
     name: str
     out: Path | None
-    layout: "FileFormat | None"
+    layout: FileFormat | None
 
 
-def _target(table: "Table", name: str, out: Path | None, *, is_json: bool) -> _Target:
-    """Where the rows go; what cannot be written is refused before any scoring."""
-    from harness.storage.tables import ENDINGS, FileFormat, extended, format_by_name
-
+def _target(
+    file: str, how: Measuring, name: str, *, has_column: bool, is_json: bool
+) -> tuple[_Target, str]:
+    """Where the rows of a file go, and its name; what cannot be written is refused first."""
+    out = how.out
+    if out is not None and file != STDIN:
+        refuse_source(out, Path(file))
+    table, source = read_input(file, how.layout, has_column=has_column)
     if not name.strip():
         raise SpecError(f"--as {name!r}: give the new column a name")
     if out is None and is_json:
-        return _Target(table, name, None, None)
-    layout = table.file_format if out is None else format_by_name(out.name) or FileFormat.LINES
+        return _Target(table, name, None, None), source
+    layout = (
+        table.file_format if out is None else tables.format_by_name(out.name) or FileFormat.LINES
+    )
     if out is not None and layout is FileFormat.LINES:
-        known = [ending for ending, kind in ENDINGS.items() if kind is not FileFormat.LINES]
+        known = [ending for ending, kind in tables.ENDINGS.items() if kind is not FileFormat.LINES]
         raise SpecError(
             f"-o {out}: the ending of the name sets the format; give one of {', '.join(known)}"
         )
     if out is None and layout is FileFormat.PARQUET:
         raise SpecError("Parquet cannot be printed: name a file with -o")
-    nothing = [None] * len(table)
-    extended(table, _columns(name, nothing, nothing, ""), layout)
-    return _Target(table, name, out, layout)
+    tables.extended(table, _columns(name, [Scored(None, Flag.ABSENT)] * len(table), ""), layout)
+    return _Target(table, name, out, layout), source
 
 
-def _columns(
-    name: str, values: "Sequence[float | None]", flags: "Sequence[Flag | None]", scorer: str
-) -> "list[Column]":
+def _columns(name: str, scored: Sequence[Scored], scorer: str) -> list[tables.Column]:
     """The added columns: the values, why one is missing or cut, and the scorer."""
-    from harness.storage.tables import Column
-
     return [
-        Column(name, values, is_number=True),
-        Column(f"{name}_flag", flags, is_number=False),
-        Column(f"{name}_scorer", [scorer] * len(values), is_number=False),
+        tables.Column(name, [one.value for one in scored], is_number=True),
+        tables.Column(f"{name}_flag", [one.flag for one in scored], is_number=False),
+        tables.Column(f"{name}_scorer", [scorer] * len(scored), is_number=False),
     ]
 
 
-def _finish(target: _Target, summary: Summary, scored: "Sequence[Scored]", *, is_json: bool) -> int:
-    from harness.storage.tables import extended
-
-    values, flags = [one.value for one in scored], [one.flag for one in scored]
-    if target.layout is not None:
-        columns = _columns(target.name, values, flags, summary.scorer)
-        _write(extended(target.table, columns, target.layout), target.out)
-    log_overlap(summary.scorer, summary.trained_on, summary.n, what="rows")
-    if is_json:
-        echo_json({"summary": summary, "rows": scored if target.out is None else None})
-    else:
-        _put_summary(summary)
-    return ExitCode.of(summary.missing)
-
-
-def _refuse_input(file: str, out: Path | None) -> None:
-    """Refuse to write the rows over the file that they come from."""
-    from harness.storage.files import refuse_source
-
-    if out is not None and file != STDIN:
-        refuse_source(out, Path(file))
-
-
-def _write(data: bytes, out: Path | None) -> None:
-    from harness.storage.files import write_whole
-
-    if out is not None:
-        write_whole(out, data)
-    elif sys.stdout.isatty():
-        echo(data.decode("utf-8").removesuffix("\n"))
-    else:
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
-
-
-def _summary(
-    scorer: "Scorer", scored: "Sequence[Scored]", overlap: int | None, out: Path | None
-) -> Summary:
+def _finish(
+    target: _Target, scored: Sequence[Scored], scorer: Scorer, overlap: int | None, *, is_json: bool
+) -> int:
+    """Write the rows with their values, then print the summary."""
     values = [one.value for one in scored if one.value is not None]
     flags = Counter(str(one.flag) for one in scored if one.flag is not None)
     cut = flags.pop("cut", 0)
-    return Summary(
+    summary = Summary(
         scorer=scorer.signature,
         n=len(scored),
         scored=len(values),
@@ -362,8 +246,27 @@ def _summary(
         missing=dict(sorted(flags.items())),
         cut=cut,
         trained_on=overlap,
-        out=out,
+        out=target.out,
     )
+    if target.layout is not None:
+        columns = _columns(target.name, scored, scorer.signature)
+        _write(tables.extended(target.table, columns, target.layout), target.out)
+    _warn(overlap_message(summary.scorer, overlap, summary.n, what="rows"))
+    if is_json:
+        echo_json({"summary": summary, "rows": scored if target.out is None else None})
+    else:
+        _put_summary(summary)
+    return ExitCode.of(summary.missing)
+
+
+def _write(data: bytes, out: Path | None) -> None:
+    if out is not None:
+        write_whole(out, data)
+    elif sys.stdout.isatty():
+        echo(data.decode("utf-8").removesuffix("\n"))
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
 
 
 def _put_summary(summary: Summary) -> None:
@@ -381,9 +284,184 @@ def _put_summary(summary: Summary) -> None:
         echo(f"{line}; in {summary.out}")
 
 
-def _put_means(rows: "Sequence[AblationRow]", where: str) -> None:
+def evaluate(
+    file: File,
+    scorer: ScorerName = SCORER,
+    seed: options.Seed = 0,
+    layout: Format = None,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Evaluate a scorer on sentences that people have graded, paired or chosen.
+
+    FILE has the columns levels (a list, the most explicit sentence first), or topic, level and
+    text; implicit and explicit; or sentence, choices and answer.
+    """
+    table, source = read_input(file, layout, has_column=True)
+    items = read_items(table, where=source)
+    model = options.registry(home).scorer(scorer)
+    result = evaluate_on(items, model, seed=seed, progress=ProgressLine("encoded"))
+    _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
+    if is_json:
+        echo_json(result)
+    else:
+        columns = "metric, value, interval, chance, n, topics, missing"
+        echo_records(f"{result.scorer} on {source}", result.measured, columns)
+    return ExitCode.of(any(m.missing for m in result.measured))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileChoice:
+    """Which texts of a file are described, and where the files go."""
+
+    file: File
+    out: Path = option("Folder for profile.csv and profile.svg.", flags="-o --out")
+    column: str | None = option("Column of the texts. Default: text.", None)
+    label: str | None = option("Column of labels; the texts of each label get a row.", None)
+    pairs: int = option("Random pairs of texts for each label.", 2000, min=1)
+    seed: options.Seed = 0
+    layout: Format = None
+
+
+def profile(
+    choice: ProfileChoice,
+    scorer: ScorerName = SCORER,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Describe how implicit the texts of a file are, and how different their meanings.
+
+    Gives the implicitness by label (histogram, mean, spread, quantiles) and the pragmatic distance
+    of random pairs of texts. A text that cannot be scored is counted as missing, not as zero.
+    """
+    file, out, label = choice.file, choice.out, choice.label
+    refuse_file(out)
+    has_column = choice.column is not None or label is not None
+    table, source = read_input(file, choice.layout, has_column=has_column)
+    texts = column_of(table, choice.column, where=source)
+    found = profiles.profile(
+        texts,
+        None if label is None else _labels(table, label, where=source),
+        options.registry(home).scorer(scorer),
+        sampling=profiles.Sampling(choice.pairs, choice.seed),
+        progress=ProgressLine("encoded"),
+    )
+    name, row = "stdin" if file == STDIN else Path(file).name, found.rows[0]
+    files = {out / "profile.csv": records_csv(profiles.ProfileRow, found.rows)}
+    files[out / "profile.svg"] = profiles.picture(found, title=name)
+    output.put_rows(found.rows, files, lambda: _put_profile(name, found.rows), is_json=is_json)
+    reasons = {
+        "absent": row.missing_absent,
+        "not a text": row.missing_not_text,
+        "empty": row.missing_empty,
+        "with a NUL": row.missing_nul,
+    }
+    if counts := ", ".join(f"{count} {why}" for why, count in reasons.items() if count):
+        log(f"texts without a score: {counts}; no bin, mean or pair has them")
+    _warn(overlap_message(row.scorer, row.trained_on, row.n))
+    return ExitCode.of(row.missing)
+
+
+def _labels(table: tables.Table, name: str, *, where: str) -> list[object]:
+    if table.columns.count(name) != 1:
+        fact = "no column" if name not in table.columns else "several columns"
+        raise DataError(
+            f"{where}: {fact} {name!r}{did_you_mean(name, [*table.columns])}; correct --label"
+        )
+    return table.cells(table.columns.index(name))
+
+
+def _put_profile(name: str, rows: Sequence[profiles.ProfileRow]) -> None:
+    columns = "label, n, mean, sd, 5%=q05, 25%=q25, median, 75%=q75, 95%=q95, missing, cut"
+    echo_records(f"implicitness of {name}, by {rows[0].scorer}", rows, columns)
+    bins = [f"{place * 0.25:g} to" for place in range(len(rows[0].bins))]
+    counts: list[tuple[output.Cell, ...]] = [(row.label, *row.bins, row.outside) for row in rows]
+    echo_table("texts by bin of implicitness", ("label", *bins, "outside"), counts)
+    echo_records(
+        "pragmatic distances of random pairs of different texts",
+        rows,
+        "label, texts that differ=different, pairs, mean=distance_mean, sd=distance_sd",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadChoice:
+    """Which recipe is trained on which pairs, and where the files go."""
+
+    file: PairsFile
+    out: Path = option("Folder for the files.", flags="-o --out", metavar="FOLDER")
+    recipe: str = option("Recipe: a name in configs/recipes/, or the path of a YAML file.", RECIPE)
+    group: Group = None
+    home: Home = HOME
+
+    def opened(self) -> tuple[Registry, str, RecipeSpec]:
+        """The registry, and the recipe with its name."""
+        refuse_file(self.out)
+        registry = options.registry(self.home)
+        known = registry.file("configs/recipes", self.recipe).stem
+        return registry, known, registry.load("configs/recipes", self.recipe)
+
+
+def train(
+    choice: HeadChoice,
+    name: str | None = option("Name of the head. Default: the recipe's.", None),
+    is_json: AsJson = False,
+) -> int:
+    """Train a head of the metric on sentence pairs, with a card of its origin and its quality.
+
+    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once.
+    The same file, recipe and machine give the same bytes.
+    """
+    registry, known, spec = choice.opened()
+    name = options.plain_name(name or known, option="--name")
+    data = Data(choice.file.name, _training_pairs(choice.file, choice.group))
+    encoder = registry.encoder(spec.encoder)
+    head = make_head(name, data, spec, encoder=encoder, progress=ProgressLine("done"))
+    path = save_head(head, choice.out / head.name)
+    metrics = head.card.metrics if head.card is not None else {}
+    if is_json:
+        echo_json({"head": path, "digest": head.digest, "metrics": metrics})
+        return ExitCode.DONE
+    if metrics:
+        echo_table(head.name, ("metric", "value"), [*metrics.items()])
+    echo(f"{head.name}@{head.digest[:8]} in {path}")
+    return ExitCode.DONE
+
+
+def ablate(
+    choice: HeadChoice,
+    runs: int = option("Trainings of each form and setting, by seed.", 3, min=1),
+    is_json: AsJson = False,
+) -> int:
+    """Train all twelve forms of the metric, and all settings that the paper tried.
+
+    Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
+    origin), and ablation.svg.
+    """
+    registry, known, spec = choice.opened()
+    if not spec.split[2]:
+        raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
+    samples = _training_pairs(choice.file, choice.group)
+    encoder, progress = registry.encoder(spec.encoder), ProgressLine("done")
+    embedded = embed(samples, encoder, progress)
+    parts = split(samples, seed=spec.seed, shares=spec.split)
+    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress)]
+    origin = Origin.of(choice.file.name, samples, recipe=(known, spec), encoder=encoder)
+    table, plot = choice.out / "ablation.csv", choice.out / "ablation.svg"
+    write_whole(table, delimited(COLUMNS, [row.cells(origin) for row in rows], separator=","))
+    write_whole(plot, ablation_picture(rows).encode())
+    if is_json:
+        echo_json({"origin": origin, "trainings": rows})
+        return ExitCode.DONE
+    graded = sum(bool(pair.levels) for pair in parts.test)
+    _put_means(rows, f"on {len(parts.test)} test pairs, {graded} of them with levels")
+    echo(f"wrote {len(rows)} trainings to {table}, a plot to {plot}")
+    return ExitCode.DONE
+
+
+def _put_means(rows: Sequence[AblationRow], where: str) -> None:
     """Print the mean of each metric over the runs of each form and setting."""
-    lines: list[tuple[Cell, ...]] = []
+    lines: list[tuple[output.Cell, ...]] = []
     for (setting, value), members in groupby(rows, key=lambda row: (row.setting, row.value)):
         runs = [row.figures for row in members]
         columns = zip(*((f.implicitness, f.pragmatics, f.tau, f.rho) for f in runs), strict=True)
@@ -394,8 +472,20 @@ def _put_means(rows: "Sequence[AblationRow]", where: str) -> None:
     echo_table(f"Means over the runs, {where}", head, lines)
 
 
-def _training_pairs(file: Path, group: str | None) -> "list[TrainingPair]":
-    from harness.implicitness.pairs import read_pairs
+def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
+    """Check whether anything but the meaning distinguishes the sides and levels of sentence pairs.
 
+    The limits are those that our own pairs keep. The exit code is 1 if one is broken.
+    """
+    found = measures(_training_pairs(file, group))
+    if is_json:
+        echo_json(found)
+    else:
+        rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
+        echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
+    return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
+
+
+def _training_pairs(file: Path, group: str | None) -> list[TrainingPair]:
     table, source = read_input(str(file), None, has_column=True)
     return read_pairs(table, where=source, group=group)

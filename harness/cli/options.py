@@ -1,54 +1,125 @@
-"""The options that several commands share, with their help texts; and the values they mean."""
+"""Options of commands: how records of them become parameters, and those that many commands share.
 
+Also here: the values that options mean, and the exit codes.
+"""
+
+import inspect
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from difflib import get_close_matches
+from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
-from harness.cli.command import option
+from harness.cli.output import ProgressLine, log
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
-    from harness.models.client.cached import CallPolicy
-    from harness.pipeline.plan import AnswerMode
     from harness.registry import Registry
     from harness.specs.models import Backend
     from harness.workspace import Workspace
 
 _T = TypeVar("_T", bound=str)
-DataMode = Literal["corrected", "released"]
+
+
+class ExitCode(IntEnum):
+    """How a command ended, for the shell."""
+
+    DONE = 0
+    DONE_WITH_MISSING = 1
+    CHECK_FAILED = 1  # the same code: the command ran, and its result is not all that was wanted
+    USER_MISTAKE = 2
+    OUR_BUG = 70
+    INTERRUPTED = 130  # or out of budget: the same command resumes
+
+    @classmethod
+    def of(cls, has_missing: object) -> "ExitCode":
+        """DONE, or DONE_WITH_MISSING where anything is missing."""
+        return cls.DONE_WITH_MISSING if has_missing else cls.DONE
+
+
+@dataclass(frozen=True)
+class Only:
+    """In `Annotated[Record, Only("a b")]`: the fields that are options of this command.
+
+    The other fields keep their defaults.
+    """
+
+    names: str
+
+
+def option(about: str, default: object = MISSING, *, flags: str = "", **rules: Any) -> Any:  # noqa: ANN401 - the field's type is its annotation
+    """A field or a parameter that is an option; `flags`, as `-o --out`, replace its own name."""
+    value = ... if default is MISSING else default
+    return _field(typer.Option(value, *flags.split(), help=about, **rules), default)
+
+
+def argument(metavar: str, about: str, default: object = MISSING) -> Any:  # noqa: ANN401 - as of `option`
+    """A field or a parameter that is a positional argument; it is required without a default."""
+    value = ... if default is MISSING else default
+    return _field(typer.Argument(value, metavar=metavar, help=about), default)
+
+
+def _field(info: object, default: object) -> Any:  # noqa: ANN401 - as of `option`
+    return field(default=default, metadata={"typer": info})
+
+
+def expanded(function: Callable[..., object]) -> Callable[..., object]:
+    """A command whose parameters are the fields of the records that `function` takes."""
+    records: dict[str, tuple[Any, list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind, *notes = get_args(parameter.annotation) or (parameter.annotation,)
+        if not is_dataclass(kind):
+            parameters.append(_parameter(name, parameter.annotation, parameter.default))
+            continue
+        only = [part for note in notes if isinstance(note, Only) for part in note.names.split()]
+        added = [part for part in fields(kind) if not only or part.name in only]
+        records[name] = kind, [part.name for part in added]
+        parameters += [_parameter(part.name, part.type, part) for part in added]
+
+    def command(**given: object) -> object:
+        for name, (record, names) in records.items():
+            given[name] = record(**{field: given.pop(field) for field in names})
+        return function(**given)
+
+    command.__doc__ = function.__doc__
+    command.__annotations__ = {part.name: part.annotation for part in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
+    return command
+
+
+def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
+    """A parameter for typer; the default may be the field of a record or of `option`."""
+    if isinstance(default, Field):
+        default = default.metadata.get("typer", default.default)
+    value = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
+
 
 Home = Annotated[
     Path,
-    typer.Option(
-        "--home", help="Your folder with tasks/, configs/ and prompts/; searched before ours."
-    ),
+    typer.Option(help="Your folder with tasks/, configs/ and prompts/; searched before ours."),
 ]
-Results = Annotated[
-    Path, typer.Option("--results", help="Folder that keeps calls, runs and tables.")
-]
+Results = Annotated[Path, typer.Option(help="Folder that keeps calls, runs and tables.")]
 DataFolder = Annotated[
     Path | None,
     typer.Option(
-        "--data",
         envvar="HARNESS_DATA",
         help="Data folder with a subfolder for each source. Default: the fetched data.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all random draws.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
 Limit = Annotated[
     int | None,
-    typer.Option(
-        "--limit", min=1, help="Use at most so many samples; groups keep their proportions."
-    ),
+    typer.Option(min=1, help="Use at most this many samples; groups keep their proportions."),
 ]
 BackendName = Annotated[
     str | None,
-    typer.Option(
-        "--backend", help="Program that runs a local model: transformers, vllm or server."
-    ),
+    typer.Option(help="Program that runs a local model: transformers, vllm or server."),
 ]
 RunName = Annotated[
     str,
@@ -61,9 +132,8 @@ RunNames = Annotated[
 ScorerName = Annotated[
     str,
     typer.Option(
-        "--scorer",
         help="Scorer of implicitness: a name in configs/scorers/, or the path of a trained head "
-        "or of published weights.",
+        "or of published weights."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -74,34 +144,25 @@ HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
 class Calling:
     """Whether and at what cost a command may call models."""
 
-    is_offline: bool = option("--offline", "Make no call; a call that is not stored fails.", False)
+    is_offline: bool = option(
+        "Make no call; a call that is not stored fails.", False, flags="--offline"
+    )
     retry: str = option(
-        "--retry",
         "failed: retry calls that failed; all: also those that were refused, filtered or cut; "
         "none: retry nothing.",
         "failed",
     )
     budget: float | None = option(
-        "--budget",
-        "Most US dollars for the calls of this command; calls already stored count too.",
+        "Stop before calls cost more than this many US dollars; what the stored calls have cost "
+        "counts too.",
         None,
         min=0,
     )
     is_batch: bool = option(
-        "--batch", "Send calls to hosted models in batches: cheaper; a batch may take a day.", False
+        "Send calls to hosted models in batches: cheaper; a batch may take a day.",
+        False,
+        flags="--batch",
     )
-
-    def policy(self) -> "CallPolicy":
-        """The call policy of these options."""
-        from harness.models.client.cached import Budget, CallPolicy
-
-        budget = None if self.budget is None else Budget(self.budget)
-        return CallPolicy(
-            self.is_offline,
-            one_of("--retry", self.retry, "failed", "all", "none"),
-            budget,
-            self.is_batch,
-        )
 
 
 OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False)
@@ -112,57 +173,54 @@ class Where:
     """The folders and files that a command works with."""
 
     data: Path | None = option(
-        "--data",
         "Data folder with a subfolder for each source, or a table's file. Default: the fetched "
         "data, else the samples that ship.",
         None,
         envvar="HARNESS_DATA",
     )
     data_mode: str = option(
-        "--data-mode",
         "corrected: repair the known defects of released data; released: use it as it is.",
         "corrected",
     )
     table: str | None = option(
-        "--map",
         "Column map of a table: a name in configs/tables/, or the path of a YAML file.",
         None,
+        flags="--map",
     )
     prompts: Path | None = option(
-        "--prompts",
-        "Folder of templates; each replaces the shipped template of the same name.",
-        None,
+        "Folder of templates; each replaces the shipped template of the same name.", None
     )
     results: Results = RESULTS
     home: Home = HOME
 
-    def registry(self) -> "Registry":
-        """The registry of the home folder and of what ships."""
-        return registry(self.home, self.prompts)
-
     def workspace(self, calling: Calling | None = None, results: Path | None = None) -> "Workspace":
         """The workspace of these options; in another results folder where one is given."""
-        from harness.cli.output import ProgressLine
-        from harness.workspace import Workspace
+        from harness.models.client.cached import Budget, CallPolicy, Retry
+        from harness.workspace import DataMode, Workspace
 
-        workspace = Workspace.open(
+        found = Workspace.open(
             self.home,
             results or self.results,
             data=self.data,
-            data_mode=one_of("--data-mode", self.data_mode, "corrected", "released"),
+            data_mode=one_of("--data-mode", self.data_mode, *get_args(DataMode)),
             prompts=self.prompts,
             progress=ProgressLine(),
         )
         if self.prompts is not None:
-            _warn_of_unused(self.prompts, workspace.registry)
-        return workspace if calling is None else replace(workspace, terms=calling.policy())
+            _warn_of_unused(self.prompts, found.registry)
+        if calling is None:
+            return found
+        retry = one_of("--retry", calling.retry, *get_args(Retry))
+        budget = None if calling.budget is None else Budget(calling.budget)
+        policy = CallPolicy(calling.is_offline, retry, budget, calling.is_batch)
+        return replace(found, terms=policy)
 
 
-def data_folder(data: Path | None) -> Path | None:
-    """The data folder, which must exist if it is named."""
-    if data is not None and not data.is_dir():
+def data_folder(data: Path | None, *, must_exist: bool = True) -> Path:
+    """The data folder, which must exist if it is named; else that of the fetched data."""
+    if must_exist and data is not None and not data.is_dir():
         raise SpecError(f"data folder {data}: no such folder; correct --data or HARNESS_DATA")
-    return data
+    return data or registry(Path()).cache / "data"
 
 
 def registry(home: Path, prompts: Path | None = None) -> "Registry":
@@ -174,14 +232,9 @@ def registry(home: Path, prompts: Path | None = None) -> "Registry":
 
 def _warn_of_unused(pack: Path, registry: "Registry") -> None:
     """Warn of the templates in a prompt pack that replace no shipped one."""
-    from difflib import get_close_matches
-
-    from harness.cli.output import log
-
-    prompts = registry.prompts
-    files = prompts.overrides(pack)
+    files = registry.prompts.overrides(pack)
     unused = [file for file, is_known in files if not is_known]
-    known = sorted(set(prompts.names()) - set(unused))
+    known = sorted(set(registry.prompts.names()) - set(unused))
     if len(unused) == len(files):
         log(f"--prompts {pack}: overrides nothing; name its files as in prompts/")
     for file in unused:
@@ -215,16 +268,6 @@ def one_of(option: str, value: str, *allowed: _T) -> _T:
 
 def backend(name: str | None) -> "Backend | None":
     """The backend that --backend names, if any."""
-    if name is None:
-        return None
-    found: Backend = one_of("--backend", name, "transformers", "vllm", "server")
-    return found
+    from harness.specs.models import Backend
 
-
-def answer_mode(name: str | None) -> "AnswerMode | None":
-    """The mode of answering choices that --answers names, if any."""
-    from harness.pipeline.plan import AnswerMode
-
-    if name is None:
-        return None
-    return AnswerMode(one_of("--answers", name, *AnswerMode))
+    return None if name is None else one_of("--backend", name, *get_args(Backend))

@@ -8,12 +8,16 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from harness.storage.files import write_whole
 from harness.text.cleanup import without_controls
 
+HEADINGS = {"interval": "95% interval"}
 Cell = str | int | float | tuple[float | None, float | None] | None
 
 
@@ -49,37 +53,41 @@ def echo(text: str) -> None:
 
 def echo_json(value: object) -> None:
     """Indented JSON on stdout, with every control character escaped."""
-    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2).decode()
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
     # JSON itself escapes those below a space; some terminals obey these as well.
     clean = re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
     sys.stdout.write(clean + "\n")
 
 
-def _plain(value: object) -> str:
-    if isinstance(value, Path):
-        return str(value)
-    raise NotImplementedError(f"no JSON for {type(value).__name__}")
-
-
 def put_rows(
-    rows: Sized,
-    files: Mapping[Path, str],
-    *,
-    is_json: bool,
-    show: Callable[[], object] | None = None,
+    rows: Sized, files: Mapping[Path, str], show: Callable[[], object], *, is_json: bool
 ) -> None:
     """Write a result's files: a table, then plots; then print it as JSON or by `show`."""
-    from harness.storage.files import write_whole
-
     for path, text in files.items():
         write_whole(path, text.encode())
     if is_json:
         echo_json(rows)
         return
-    if show is not None:
-        show()
-    table, *others = files
-    echo(f"{len(rows)} rows in {table}{''.join(f'; picture in {path}' for path in others)}")
+    show()
+    table, *plots = files
+    echo(f"wrote {len(rows)} rows to {table}{''.join(f', a plot to {path}' for path in plots)}")
+
+
+def echo_records(
+    title: str, records: Iterable[Any], columns: str, **shown: Callable[[Any], Cell]
+) -> None:
+    """A table of records; `columns` names fields, comma-separated, or `heading=field`.
+
+    `interval` is the 95 % interval, from low to high; `shown` has functions of other cells.
+    """
+    pairs = [part.strip().rpartition("=") for part in columns.split(",")]
+    shown.setdefault("interval", lambda record: (record.low, record.high))
+    head = [
+        heading or HEADINGS.get(name) or name.rpartition(".")[2].replace("_", " ")
+        for heading, _, name in pairs
+    ]
+    cells = [shown.get(name) or attrgetter(name) for _, _, name in pairs]
+    echo_table(title, head, [[value(record) for value in cells] for record in records])
 
 
 def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
@@ -157,10 +165,6 @@ class ProgressLine:
         self._shown = 0.0
         self._stage = ""
         self._is_live = sys.stderr.isatty()
-
-    def of(self, stage: str) -> Callable[[int, int], None]:
-        """A callback that shows the progress of one stage."""
-        return lambda done, total: self(stage, done, total)
 
     def __call__(self, stage: str, done: int, total: int, failed: int = 0) -> None:
         """Show that `done` of the `total` calls or texts of a stage are done, `failed` of them."""

@@ -5,18 +5,28 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, get_args
 
+from harness.analysis import panels
+from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
+from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
 from harness.cli import options
-from harness.cli.command import ExitCode, argument, option
-from harness.cli.options import RESULTS, AsJson, Results, RunNames, Seed
-from harness.cli.output import cell, echo, echo_table, log, p_value, put_rows
-from harness.errors import SpecError
-
-if TYPE_CHECKING:
-    from harness.analysis.agreement import AgreementRow, AgreementSettings
-    from harness.analysis.panels import Panel, Sheet
-    from harness.data.ratings import Conversion, Rating
+from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
+from harness.cli.output import cell, echo, echo_records, log, p_value, put_rows
+from harness.data.ratings import (
+    Conversion,
+    Rating,
+    config_text,
+    from_label_studio,
+    from_wide,
+    ratings_text,
+    read_ratings,
+    tasks_text,
+)
+from harness.errors import DataError, SpecError
+from harness.storage.cells import records_csv
+from harness.storage.files import refuse_source, write_new, write_whole
+from harness.storage.runs import find_run, run_folders, stored_runs
 
 Level = Literal["nominal", "ordinal", "interval"]
 
@@ -25,31 +35,27 @@ Level = Literal["nominal", "ordinal", "interval"]
 class AgreeChoice:
     """Which ratings are compared with which judges, and how."""
 
-    ratings: Path = option(
-        "--ratings", "Long-form CSV: task, sample_id, model, rater, value, scale."
-    )
-    judge: list[str] | None = option("--judge", "Judge; repeat for more. Default: all.", None)
-    task: str | None = option("--task", "Task. Default: every task with ratings.", None)
+    ratings: Path = option("Long-form CSV: task, sample_id, model, rater, value, scale.")
+    judge: list[str] | None = option("Judge; repeat for more. Default: all.", None)
+    task: str | None = option("Task. Default: every task with ratings.", None)
     variant: str | None = option(
-        "--variant", "Variants, comma-separated, or all. Default: those that were rated.", None
+        "Variants, comma-separated, or all. Default: those that were rated.", None
     )
-    level: str = option(
-        "--level", "Scale of the ratings: nominal, ordinal or interval.", "interval"
-    )
+    level: str = option("Scale of the ratings: nominal, ordinal or interval.", "interval")
     rater_kind: str = option(
-        "--rater-kind",
         "Raters: expert, skilled or crowd; sets the epsilon of the alternative annotator test.",
         "crowd",
     )
-    seed: Seed = 0
-    draws: int = option("--draws", "Draws for each interval.", 1000, min=1)
-    is_strict: bool = option("--strict", "Refuse ratings of unknown samples or models.", False)
+    seed: options.Seed = 0
+    draws: int = option("Draws for each interval.", 1000, min=1)
+    is_strict: bool = option(
+        "Refuse ratings of unknown samples or models.", False, flags="--strict"
+    )
 
-    def settings(self) -> "AgreementSettings":
+    def settings(self) -> AgreementSettings:
         """How agreement is measured."""
-        from harness.analysis.agreement import EPSILONS, AgreementSettings
 
-        level: Level = options.one_of("--level", self.level, "nominal", "ordinal", "interval")
+        level: Level = options.one_of("--level", self.level, *get_args(Level))
         kind = options.one_of("--rater-kind", self.rater_kind, *EPSILONS)
         return AgreementSettings(self.seed, self.draws, level, EPSILONS[kind])
 
@@ -59,10 +65,6 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
 
     All runs of a task below the results folder are compared; each model is a system.
     """
-    from harness.analysis.agreement import AgreementRow, agreement_rows
-    from harness.analysis.panels import AgreementQuery, match_ratings, unmatched
-    from harness.storage.cells import records_csv
-    from harness.storage.runs import run_folders, stored_runs
 
     settings = choice.settings()
     wanted = options.names(choice.variant)
@@ -79,7 +81,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
             log(f"{count} ratings are of variants of {task} that no run has")
     table = results / "agreement.csv"
     text = records_csv(AgreementRow, found) + _rows_of_others(table, {row.task for row in found})
-    put_rows(found, {table: text}, is_json=is_json)
+    put_rows(found, {table: text}, lambda: None, is_json=is_json)
     return ExitCode.of(has_unmatched)
 
 
@@ -87,21 +89,20 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
 class SheetChoice:
     """What people will rate, and in which form."""
 
-    runs: RunNames
-    form: str = option("--format", "Form of the sheet: labelstudio or csv.")
-    variant: str | None = option("--variant", "Variants, comma-separated. Default: all.", None)
-    seed: Seed = 0
+    runs: options.RunNames
+    form: str = option("Form of the sheet: labelstudio or csv.", flags="--format")
+    variant: str | None = option("Variants, comma-separated. Default: all.", None)
+    seed: options.Seed = 0
     limit: options.Limit = None
-    low: int = option("--low", "Lowest rating (labelstudio).", 0)
-    high: int = option("--high", "Highest rating (labelstudio).", 5)
-    out: Path | None = option("-o --out", "File to write. Default: below RESULTS/sheets/.", None)
+    low: int = option("Lowest rating (labelstudio).", 0)
+    high: int = option("Highest rating (labelstudio).", 5)
+    out: Path | None = option(
+        "File to write. Default: below RESULTS/sheets/.", None, flags="-o --out"
+    )
 
 
 def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
     """Write a blind sheet for people to rate, in random order; and its key, in a second file."""
-    from harness.analysis.panels import draw_sheet, key_text, sheet_text
-    from harness.storage.files import write_new
-    from harness.storage.runs import find_run
 
     form, low, high = choice.form, choice.low, choice.high
     ending = {"labelstudio": "json", "csv": "csv"}.get(form)
@@ -112,16 +113,16 @@ def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
         )
     folders = [find_run(results, name) for name in dict.fromkeys(choice.runs)]
     variants = options.names(choice.variant)
-    sheet = draw_sheet(folders, variants=variants, seed=choice.seed, limit=choice.limit)
+    sheet = panels.draw_sheet(folders, variants=variants, seed=choice.seed, limit=choice.limit)
     name = f"{sheet.entries[0].task}-s{choice.seed}.{ending}"
     path = choice.out or results / "sheets" / name
     key = path.with_name(f"{path.stem}.key.csv")
-    write_new(key, key_text(sheet).encode())
+    write_new(key, panels.key_text(sheet).encode())
     if form == "csv":
-        write_new(path, sheet_text(sheet).encode())
+        write_new(path, panels.sheet_text(sheet).encode())
     else:
         _write_label_studio(path, sheet, low=low, high=high)
-    echo(f"{len(sheet.entries)} rows in {path}")
+    echo(f"wrote {len(sheet.entries)} rows to {path}")
     log(f"{key} names the model of each row: do not show it to the raters")
     if sheet.unanswered:
         log(f"{sheet.unanswered} responses have no answer and are left out")
@@ -133,26 +134,26 @@ class ConvertChoice:
     """Which ratings are converted, and what the file does not say of them."""
 
     file: Path = argument("FILE", "Ratings in another form.")
-    form: str = option("--format", "Form of FILE: labelstudio or wide (a column for each rater).")
-    out: Path = option("-o --out", "Long-form CSV to write.")
-    key: Path | None = option("--key", "Key file of the blind sheet that was rated.", None)
-    task: str = option("--task", "Task of ratings that name none.", "")
-    scale: str = option("--scale", "What was rated: a variant's name, or any word.", "")
-    raters: str | None = option(
-        "--raters", "Columns of raters (wide): A,B; or with other names: A=anna,B=ben.", None
+    form: str = option(
+        "Form of FILE: labelstudio or wide (a column for each rater).", flags="--format"
     )
-    values: str | None = option("--values", "Numbers for words: yes=1,no=0.", None)
-    control: str = option("--control", "Question whose ratings are read (labelstudio).", "")
+    out: Path = option("Long-form CSV to write.", flags="-o --out")
+    key: Path | None = option("Key file of the blind sheet that was rated.", None)
+    task: str = option("Task of ratings that name none.", "")
+    scale: str = option("What was rated: a variant's name, or any word.", "")
+    raters: str | None = option(
+        "Columns of raters (wide): A,B; or with other names: A=anna,B=ben.", None
+    )
+    values: str | None = option("Numbers for words: yes=1,no=0.", None)
+    control: str = option("Question whose ratings are read (labelstudio).", "")
 
-    def conversion(self) -> "Conversion":
+    def conversion(self) -> Conversion:
         """How ratings are converted."""
-        from harness.analysis.panels import read_key
-        from harness.data.ratings import Conversion
 
         return Conversion(
             task=self.task,
             scale=self.scale,
-            keys=read_key(self.key) if self.key else {},
+            keys=panels.read_key(self.key) if self.key else {},
             raters={left: right or left for left, right in _pairs(self.raters)},
             words={left: _number(left, right) for left, right in _pairs(self.values)},
             control=self.control,
@@ -161,8 +162,6 @@ class ConvertChoice:
 
 def import_ratings(choice: ConvertChoice) -> int:
     """Convert ratings to long form; with --key, those of a blind sheet."""
-    from harness.data.ratings import from_label_studio, from_wide, ratings_text
-    from harness.storage.files import refuse_source, write_whole
 
     file, out = choice.file, choice.out
     form = options.one_of("--format", choice.form, "labelstudio", "wide")
@@ -172,14 +171,12 @@ def import_ratings(choice: ConvertChoice) -> int:
     ratings = from_wide(file, conversion) if is_wide else from_label_studio(file, conversion)
     write_whole(out, ratings_text(ratings).encode())
     blank = sum(rating.value is None for rating in ratings)
-    echo(f"{len(ratings)} ratings in {out}, {blank} blank")
+    echo(f"wrote {len(ratings)} ratings to {out}, {blank} of them blank")
     echo(f"raters: {', '.join(sorted({rating.rater for rating in ratings}))}")
     return ExitCode.DONE
 
 
-def _by_task(path: Path, task: str | None) -> "dict[str, list[Rating]]":
-    from harness.data.ratings import read_ratings
-    from harness.errors import DataError
+def _by_task(path: Path, task: str | None) -> dict[str, list[Rating]]:
 
     found: dict[str, list[Rating]] = {}
     for rating in read_ratings(path):
@@ -201,52 +198,42 @@ def _rows_of_others(table: Path, tasks: set[str]) -> str:
     return kept.getvalue()
 
 
-def _put_panel(panel: "Panel", rows: "Sequence[AgreementRow]", *, is_quiet: bool) -> bool:
+def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool) -> bool:
     """Print the rows of a panel; return whether some of its ratings match no response."""
-    head = ("judge", "statistic", "value", "95% interval", "n", "skipped", "p", "epsilon", "note")
-    table = [
-        (
-            *(_who(row), row.statistic, row.value, (row.low, row.high), row.n, row.skipped),
-            *(p_value(row.p), row.epsilon, row.reason or ""),
-        )
-        for row in rows
-    ]
     title = (
         f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; {len(panel.documents)} "
         f"documents x {len(panel.systems)} systems, {len(panel.raters)} raters"
     )
     if not is_quiet:
-        echo_table(title, head, table)
-        _put_ties(rows)
+        echo_records(
+            title,
+            rows,
+            "judge, statistic, value, interval, n, skipped, p, epsilon, note=reason",
+            judge=_who,
+            p=lambda row: p_value(row.p),
+            reason=lambda row: row.reason or "",
+        )
+        for row in (row for row in rows if row.statistic == "pearson_dataset"):
+            echo(
+                f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
+                f"{cell(row.tie_rate_judge)}; {row.averaging}"
+            )
+        echo("")
     if panel.unmatched:
         log(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
     return panel.unmatched > 0
 
 
-def _who(row: "AgreementRow") -> str:
+def _who(row: AgreementRow) -> str:
     return row.judge if row.model in ("all", row.judge) else f"{row.model}, {row.judge}"
 
 
-def _put_ties(rows: "Sequence[AgreementRow]") -> None:
-    """Print how often people and each judge rate two systems equal, and the averaging."""
-    for row in rows:
-        if row.statistic == "pearson_dataset":
-            echo(
-                f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
-                f"{cell(row.tie_rate_judge)}; {row.averaging}"
-            )
-    echo("")
+def _write_label_studio(path: Path, sheet: panels.Sheet, *, low: int, high: int) -> None:
 
-
-def _write_label_studio(path: Path, sheet: "Sheet", *, low: int, high: int) -> None:
-    from harness.analysis.panels import ANSWER, column, shown
-    from harness.data.ratings import config_text, tasks_text
-    from harness.storage.files import write_new
-
-    names = [column(name) for name in sheet.fields]
+    names = [panels.column(name) for name in sheet.fields]
     config = path.with_name(f"{path.stem}.config.xml")
-    write_new(path, tasks_text(shown(sheet)))
-    write_new(config, config_text(names, answer=ANSWER, low=low, high=high).encode())
+    write_new(path, tasks_text(panels.shown(sheet)))
+    write_new(config, config_text(names, answer=panels.ANSWER, low=low, high=high).encode())
     echo(f"labelling config in {config}")
 
 

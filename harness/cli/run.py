@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
-from harness.cli.command import ExitCode, Only, argument, option
-from harness.cli.options import OFFLINE, AsJson, Calling, RunName, Where
+from harness.cli.options import AsJson, ExitCode, Only, Where, argument, one_of, option
 from harness.cli.output import echo, echo_json, echo_table, log
-from harness.cli.run_summary import put_dry_runs, put_runs
+from harness.storage.runs import find_run
 
 if TYPE_CHECKING:
     from harness.importers.import_files import Imported
-    from harness.pipeline.resolve import JudgePlan, RunOptions, RunPlan
+    from harness.pipeline import resolve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,51 +22,53 @@ class JudgeOptions:
     """How judges that ask a model ask it."""
 
     judge_model: str | None = option(
-        "--judge-model",
-        "Model for the judges that ask one, instead of their own; such a judge is JUDGE/MODEL.",
+        "Model that judges ask, instead of the one in their YAML file; the results then name the "
+        "judge JUDGE/MODEL.",
         None,
     )
     is_self_judge_allowed: bool = option(
-        "--allow-self-judge", "Let a model judge its own answers.", False
+        "Let a model judge its own answers.", False, flags="--allow-self-judge"
     )
-    is_dry: bool = option("--dry-run", "Print the planned calls and prices; make none.", False)
+    is_dry: bool = option(
+        "Print the planned calls and prices; make none.", False, flags="--dry-run"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunChoice:
     """What a run asks, of which models."""
 
-    task: str = option("--task", "Task: a name in tasks/.")
-    model: str = option("--model", "Models: names in configs/models/, comma-separated.")
-    judge: list[str] | None = option(
-        "--judge", "Judge; repeat for more. Default: the task's judges.", None
-    )
-    variant: str | None = option(
-        "--variant", "Variants, comma-separated, or all. Default: the task's.", None
-    )
+    task: str = option("Task: a name in tasks/.")
+    model: str = option("Models: names in configs/models/, comma-separated.")
+    judge: list[str] | None = option("Judge; repeat for more. Default: the task's judges.", None)
+    variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None)
     limit: options.Limit = None
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
-        "--answers", "How the model answers choices: logprob, top_logprobs or written.", None
+        "How the model answers choices. logprob: probabilities of whole choices (local models, "
+        "some servers); top_logprobs: of the likeliest next tokens (chat servers); written: it "
+        "writes its choice, which every model can do. Default: logprob, else top_logprobs.",
+        None,
     )
     scorer: str | None = option(
-        "--scorer",
         "Source of implicitness: a name in configs/scorers/, `column` (of the data) or `none`.",
         None,
     )
 
-    def resolved(self, asking: JudgeOptions, table: str | None) -> "list[RunOptions]":
+    def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
         """The options of each model's run."""
+        from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
 
+        mode = self.answers
         shared = RunOptions(
             task=self.task,
             model=self.model,
             judges=tuple(self.judge or ()),
             variants=options.names(self.variant),
             backend=options.backend(self.backend),
-            answers=options.answer_mode(self.answers),
+            answers=None if mode is None else AnswerMode(one_of("--answers", mode, *AnswerMode)),
             judge_model=asking.judge_model,
             seed=self.seed,
             limit=self.limit,
@@ -83,10 +84,10 @@ def run(
     choice: RunChoice,
     asking: JudgeOptions,
     where: Where,
-    calling: Calling,
+    calling: options.Calling,
     is_json: AsJson = False,
 ) -> int:
-    """Answer a task with models, have judges read the answers, and score them.
+    """Answer a task with models, judge the answers and score them.
 
     Finished calls are stored at once and never repeated: run the same command again to resume.
 
@@ -95,69 +96,63 @@ def run(
       harness run --task intent_resolution --model oracle,literal --judge minilm-cosine
       harness run --task intent_resolution --model gpt-4o --limit 20 --dry-run
     """
-    from harness.pipeline.execute import run_each
-    from harness.pipeline.resolve import resolve
+    from harness.cli.run_report import put_dry_runs, put_runs
+    from harness.pipeline import execute, preview, resolve
 
     space = where.workspace(calling)
     if not choice.judge:
         judges = ", ".join(space.registry.load("tasks", choice.task).judges)
         log(f"judges of task {choice.task}: {judges} (choose others with --judge)")
-    plans = [resolve(space, one) for one in choice.resolved(asking, where.table)]
+    plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:
-        return put_runs(run_each(plans), is_json=is_json, is_all=calling.retry == "all")
-    from harness.pipeline.preview import dry_runs
-
-    calls = dict(zip(map(_title, plans), dry_runs(plans), strict=True))
+        return put_runs(execute.run_each(plans), is_json=is_json, is_all=calling.retry == "all")
+    calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
     return put_dry_runs(calls, is_json=is_json, terms=space.terms)
 
 
 def judge(
-    run: RunName,
+    run: options.RunName,
     *,
-    judge: list[str] = option("--judge", "Judge; repeat for more."),
+    judge: list[str] = option("Judge; repeat for more."),
     asking: JudgeOptions,
-    where: Annotated[Where, Only("prompts", "results", "home")],
-    calling: Calling,
+    where: Annotated[Where, Only("prompts results home")],
+    calling: options.Calling,
     is_json: AsJson = False,
 ) -> int:
-    """Have more judges read a stored run; the model under test is not loaded.
+    """Judge a stored run with more judges; the model under test is not loaded.
 
     \b
     Example:
       harness judge 3f9a --judge gpt4-contextual --budget 5
     """
-    from harness.pipeline.execute import judge as judge_stored
-    from harness.pipeline.resolve import resolve_stored
+    from harness.cli.run_report import put_dry_runs, put_runs
+    from harness.pipeline import execute, preview, resolve
     from harness.pipeline.setup import JudgeModelOptions
-    from harness.storage.runs import find_run
 
     folder = find_run(where.results, run)
     space = where.workspace(calling, folder.results(where.results))
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
-    plan = resolve_stored(space, folder, judge, asking=how)
+    plan = resolve.resolve_stored(space, folder, judge, asking=how)
     if not asking.is_dry:
-        return put_runs([judge_stored(plan)], is_json=is_json, is_all=calling.retry == "all")
-    from harness.pipeline.preview import dry_judges
-
-    return put_dry_runs({_title(plan): dry_judges(plan)}, is_json=is_json, terms=space.terms)
+        return put_runs([execute.judge(plan)], is_json=is_json, is_all=calling.retry == "all")
+    calls = {_title(plan): preview.dry_judges(plan)}
+    return put_dry_runs(calls, is_json=is_json, terms=space.terms)
 
 
 def read(
-    run: RunName,
-    where: Annotated[Where, Only("prompts", "results", "home")],
+    run: options.RunName,
+    where: Annotated[Where, Only("prompts results home")],
     is_json: AsJson = False,
 ) -> int:
     """Parse a run's stored replies with the current parsers and list the verdicts that change.
 
     No call is made.
     """
-    from harness.pipeline.execute import reread
-    from harness.pipeline.resolve import resolve_reread
-    from harness.storage.runs import find_run
+    from harness.pipeline import execute, resolve
 
     folder = find_run(where.results, run)
-    space = where.workspace(OFFLINE, folder.results(where.results))
-    found = reread(resolve_reread(space, folder))
+    space = where.workspace(options.OFFLINE, folder.results(where.results))
+    found = execute.reread(resolve.resolve_reread(space, folder))
     if is_json:
         echo_json(found)
         return ExitCode.DONE
@@ -165,7 +160,8 @@ def read(
         row = change.row
         before, after = (f"{v.reason or v.value}" for v in (change.before, change.after))
         echo(f"{change.judge}: {row.sample.id} {row.variant} {row.decoding}: {before} -> {after}")
-    echo(f"{len(found.changes)} verdicts changed; no call was made")
+    count = len(found.changes)
+    echo(f"{count} verdict{'s' * (count != 1)} changed; no model was called")
     if found.altered:
         log(
             f"{', '.join(found.altered)}: changed since this run was scored, so nothing was "
@@ -185,28 +181,29 @@ class ImportChoice:
     """Which files hold answers, to what, by whom."""
 
     files: list[Path] = argument("FILE...", "Files of stored answers.")
-    task: str = option("--task", "Task that was answered: a name in tasks/.")
-    model: str = option("--model", "Name for the model that answered; it is not called.")
+    task: str = option("Task that was answered: a name in tasks/.")
+    model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
-        "--map",
         "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
         "is recognised by its content.",
         None,
+        flags="--map",
     )
 
 
 def import_files(
     choice: ImportChoice,
-    where: Annotated[Where, Only("data", "results", "home")],
+    where: Annotated[Where, Only("data results home")],
     is_json: AsJson = False,
 ) -> int:
-    """Make a run of answers that others have stored, and have the task's judges read them.
+    """Make a run of answers that others have stored; the task's judges then read them.
 
     No model is called. Importing the same files again changes nothing.
     """
+    from harness.cli.run_report import put_runs
     from harness.importers import import_files as importer
 
-    space = where.workspace(OFFLINE)
+    space = where.workspace(options.OFFLINE)
     files = tuple(choice.files)
     wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
     found = importer.import_answers(space, wanted)
@@ -240,5 +237,5 @@ def _put_counts(found: "Imported") -> None:
         echo_table("answers found, of the samples of each group", ("variant", *groups), lines)
 
 
-def _title(plan: "RunPlan | JudgePlan") -> str:
+def _title(plan: "resolve.RunPlan | resolve.JudgePlan") -> str:
     return f"{plan.file.run.task}, {plan.file.model.name}"

@@ -115,7 +115,9 @@ def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
         plan.task,
         [planned[place] for place in order],
         ask=lambda cell, step, earlier: request(plan, cell, step=step, earlier=earlier),
-        answer=lambda asked, wave: client.answer(asked, stage=f"answers, step {wave + 1}"),
+        answer=lambda asked, wave: client.answer(
+            asked, stage=f"answers of {client.model.name}, step {wave + 1}"
+        ),
     )
     found = dict(zip(order, calls, strict=True))
     return [sample_record(cell, found[place], plan.task) for place, cell in enumerate(planned)]

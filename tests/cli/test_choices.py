@@ -106,7 +106,7 @@ def test_answers_read_again_are_the_same_without_a_call(
 
     assert toy.main("read", str(toy.runs()[0])) == 0
 
-    assert "0 verdicts changed; no call was made" in capsys.readouterr().out
+    assert "0 verdicts changed; no model was called" in capsys.readouterr().out
     assert toy.bytes() == before
 
 

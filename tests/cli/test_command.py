@@ -14,7 +14,7 @@ import pytest
 
 from harness.cli import main
 from harness.cli.app import COMMANDS, GROUPS
-from harness.cli.command import ExitCode, Only, expanded, option
+from harness.cli.options import ExitCode, Only, expanded, option
 from harness.cli.output import blocks, cell
 
 
@@ -22,8 +22,8 @@ from harness.cli.output import blocks, cell
 class Drink:
     """What is served."""
 
-    name: str = option("--name", "Its name.")
-    size: int = option("-s --size", "Its size.", 2, min=1)
+    name: str = option("Its name.")
+    size: int = option("Its size.", 2, flags="-s --size", min=1)
 
 
 def test_a_record_becomes_an_option_for_each_field_and_is_built_of_them() -> None:

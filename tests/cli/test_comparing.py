@@ -129,7 +129,7 @@ def test_what_is_printed_fits_a_page_and_names_the_table(
     said = capsys.readouterr().out.splitlines()
     [table] = tables(ran)
     assert max(len(line) for line in said[:-1]) <= 100
-    assert said[-1] == f"{len(rows(table))} rows in {table}"
+    assert said[-1] == f"wrote {len(rows(table))} rows to {table}"
     assert said[0] == "all: a sample's choices averaged over their orders, as in accuracy_permuted"
     assert re.split(" {2,}", said[6])[:6] == ["base", "all", "0", "6", "0", "0"]
 

@@ -499,7 +499,7 @@ def test_reading_mends_stored_verdicts_that_are_not_what_the_replies_say(
 
     toy.main("read", str(toy.runs()[0]))
 
-    assert "1 verdicts changed" in capsys.readouterr().out
+    assert "1 verdict changed" in capsys.readouterr().out
     assert toy.bytes() == before
 
 

@@ -71,8 +71,10 @@ def test_answers_that_were_cut_are_told_with_the_limit_and_where_it_is_set(
     stub.script = Script(faults={"": ("finish=length",) * 9})
     toy.run("--variant", "base", model="alpha")
 
-    told = "max_tokens = 20 (stop: length): raise it in the decodings of tasks/toy.yaml"
-    assert told in capsys.readouterr().out
+    told = (
+        "reached the limit of 20 tokens and were cut; to raise it, set max_tokens under decodings"
+    )
+    assert f"{told} in tasks/toy.yaml" in capsys.readouterr().out
 
 
 def test_a_run_that_ends_early_names_the_models_that_were_not_run(
@@ -93,4 +95,4 @@ def test_progress_counts_failures_apart(
     stub.script = Script(faults={"number 3": ("500",) * 9})
     toy.run("--variant", "base", model="alpha")
 
-    assert "answers, step 1: 10 of 12 stored, 2 failed\n" in capsys.readouterr().err
+    assert "answers of alpha, step 1: 10 of 12 stored, 2 failed\n" in capsys.readouterr().err

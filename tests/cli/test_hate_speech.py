@@ -14,7 +14,7 @@ from support.stub_server import StubServer
 from support.toy import Toy
 
 from harness.cli import main
-from harness.cli.run_details import put_details
+from harness.cli.run_report import put_details
 from harness.implicitness.scorer import save_head
 from harness.storage.runs import RunFolder, ScoreRow, read_table
 

@@ -93,7 +93,7 @@ def test_an_imported_run_is_read_again_without_a_call(
 
     assert desk.main("read", run.name) == 0
 
-    assert "0 verdicts changed; no call was made" in capsys.readouterr().out
+    assert "0 verdicts changed; no model was called" in capsys.readouterr().out
 
 
 def test_an_imported_run_stands_on_the_leaderboard(

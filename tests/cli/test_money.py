@@ -10,7 +10,7 @@ from support.stub_server import StubServer
 from support.toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
 
 from harness.cli import main
-from harness.cli.run_summary import cost_line, usd
+from harness.cli.run_report import cost_line, usd
 from harness.parts import Usage
 from harness.storage.runs import Cost, Costs, ScoreRow, read_table
 
@@ -234,13 +234,13 @@ def test_the_leaderboard_has_a_column_of_costs_where_there_are_any(
         (("--judge", "choice"), "USD: answers 0.00024 to 0.0022, judge choice 0.0031 to "),
         (
             ("--judge", "choice", "--judge-model", "beta"),
-            "USD: answers 0.00024 to 0.0022; no price known of beta, only tokens are counted: "
-            "put it under 'beta' into configs/prices.yaml of your folder",
+            "USD: answers 0.00024 to 0.0022; no price for beta, so only tokens are "
+            "counted; add 'beta' to configs/prices.yaml of your own folder",
         ),
         (
             ("--judge", "choice", "--batch"),
-            "USD: answers 0.00012 to 0.0011; no price known of umpire in batches, only tokens "
-            "are counted: put it and its batch_share under 'umpire' into",
+            "USD: answers 0.00012 to 0.0011; no price for umpire in batches, so only "
+            "tokens are counted; add 'umpire' with batch_share to",
         ),
     ],
 )
@@ -267,10 +267,7 @@ def test_a_model_without_a_price_is_named_as_its_provider_calls_it(
     assert toy.run("--variant", "base", "--budget", "1", model="beta") == 2
 
     out, err = capsys.readouterr()
-    assert (
-        "no price known of beta, only tokens are counted: put it under 'gpt-of-the-stub' into"
-        in out
-    )
+    assert "no price for beta, so only tokens are counted; add 'gpt-of-the-stub' to" in out
     assert "no price is known of model beta; put it under 'gpt-of-the-stub'" in err
 
 
@@ -285,8 +282,8 @@ def test_a_dry_run_of_several_models_names_each_and_sums_them(
     toy.run("--variant", "base", "--judge", "near", "--dry-run", model="alpha,umpire")
 
     out = capsys.readouterr().out
-    assert "toy, alpha: calls to be made at most" in out
-    assert "toy, umpire: calls to be made at most" in out
+    assert "toy, alpha: planned calls, at most" in out
+    assert "toy, umpire: planned calls, at most" in out
     assert told["alpha,umpire"] == told["alpha"] + told["umpire"]
     least, most = (
         usd(sum(part[end] for part in told["alpha,umpire"])) for end in ("least_usd", "most_usd")

@@ -77,7 +77,7 @@ def test_stored_choices_are_read_again_without_a_change(
 
     assert quiz.main("read", str(folder.path)) == 0
 
-    assert "0 verdicts changed; no call was made" in capsys.readouterr().out
+    assert "0 verdicts changed; no model was called" in capsys.readouterr().out
 
 
 def test_another_judge_reads_stored_choices(quiz: Quiz) -> None:

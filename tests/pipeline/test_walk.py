@@ -285,7 +285,7 @@ def test_progress_counts_what_is_stored_and_then_each_call(tmp_path: Path) -> No
 
     answer(plan(tmp_path, "tea", "rain", "snow"), desk)
 
-    assert told == [("answers, step 1", n, 3, 0) for n in (1, 2, 3)]
+    assert told == [("answers of talker, step 1", n, 3, 0) for n in (1, 2, 3)]
 
 
 # Cutting

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.cli import main
-from harness.cli.schema import schema_text
+from harness.cli.catalogue import schema_text
 from harness.specs.schema import read_yaml
 
 HOME = Path(__file__).parents[2]

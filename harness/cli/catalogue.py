@@ -1,0 +1,337 @@
+"""The commands that show what there is: list, show, schema, tokens; data; and verify."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from harness.cli import options
+from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
+from harness.cli.output import echo, echo_json, echo_records, echo_table, log
+from harness.data import download
+from harness.errors import SpecError, StoreError, did_you_mean
+from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
+from harness.specs import plugins
+from harness.specs.data import OverlaySpec
+from harness.specs.hosted import PricesSpec
+from harness.specs.json_schema import json_schema
+from harness.storage.files import write_whole
+from harness.storage.runs import RunFolder, find_run, run_folders
+
+if TYPE_CHECKING:
+    from harness.analysis.verify import VerifiedCell
+
+SECTIONS: dict[str, Section] = {
+    "tasks": "tasks",
+    "models": "configs/models",
+    "judges": "configs/judges",
+    "data": "configs/data",
+    "builds": "configs/builds",
+    "imports": "configs/imports",
+    "scorers": "configs/scorers",
+    "tables": "configs/tables",
+    "perturbations": "configs/perturbations",
+}
+NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
+"""What a model of a kind needs that may not be installed."""
+EXAMPLES, WIDEST = 3, 12
+TOKENS_HEAD = (
+    *("variant", "choices", "tokens a choice (min/median/max)", "one token", "other tokens apart"),
+    *("token across", "nothing before", "BOS", "longest context"),
+)
+SOURCE_NAMES = "Sources. Default: all."
+
+
+def list_names(
+    where: Annotated[options.Where, options.Only("results home")],
+    what: str | None = argument(
+        "WHAT", f"{', '.join(SECTIONS)} or runs. Default: all but runs.", None
+    ),
+    is_json: AsJson = False,
+) -> int:
+    """List the names that commands take: tasks, models, judges and more."""
+    if what == "runs":
+        return _list_runs(where.results, is_json=is_json)
+    if what is not None and what not in SECTIONS:
+        raise SpecError(f"list {what!r}: give one of {', '.join([*SECTIONS, 'runs'])}")
+    registry = options.registry(where.home)
+    found = {name: registry.names(SECTIONS[name]) for name in ([what] if what else SECTIONS)}
+    if is_json:
+        echo_json(found)
+        return ExitCode.DONE
+    for section, members in found.items():
+        echo(f"{section}:")
+        for name in members:
+            echo(f"  {name:24} {_about(registry, SECTIONS[section], name)}".rstrip())
+    return ExitCode.DONE
+
+
+def _about(registry: Registry, section: Section, name: str) -> str:
+    """A YAML file's line `about`, read without parsing or checking the file."""
+    lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
+    values = {
+        key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
+        for key in ("about", "kind")
+        for line in reversed(lines)
+        if line.startswith(f"{key}:")
+    }
+    about, kind = values.get("about", ""), values.get("kind", "")
+    if section != "configs/models":
+        return about
+    return f"{kind:12} {about}{NOT_HERE.get(kind, '')}"
+
+
+def _list_runs(results: Path, *, is_json: bool) -> int:
+    if not results.is_dir():
+        raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
+    found = run_folders(results)
+    if is_json:
+        echo_json([str(folder.path) for folder in found])
+        return ExitCode.DONE
+    for folder in found:
+        echo(f"{folder.path}  {_state(folder)}")
+    if not found:
+        log(f"no runs below {results}/runs; `harness run` makes one, or see --results")
+    return ExitCode.DONE
+
+
+def _state(folder: RunFolder) -> str:
+    """The time a run was last written, in local time, and how much of it is missing."""
+    try:
+        missing = folder.read().missing
+    except StoreError:
+        return "damaged; repeat the run to rebuild it"
+    day = datetime.fromtimestamp((folder.path / "run.json").stat().st_mtime).astimezone()
+    count = "" if missing is None else f"  missing {sum(gap.count for gap in missing)}"
+    return f"{day:%Y-%m-%d %H:%M}{count}"
+
+
+def show(
+    *,
+    name: str = argument("NAME", "Name of a task, model, judge, source or other; or a run."),
+    where: Annotated[options.Where, options.Only("results home")],
+) -> int:
+    """Show the YAML file of a name; or a run's run.json, with what is missing of the run."""
+    registry = options.registry(where.home)
+    known = {section: registry.names(section) for section in SECTIONS.values()}
+    files = [registry.file(section, name) for section in known if name in known[section]]
+    for path in files:
+        echo(f"# {path}\n{path.read_text('utf-8', 'replace')}")
+    if files:
+        return ExitCode.DONE
+    try:
+        folder = find_run(where.results, name)
+    except StoreError as error:
+        close = get_close_matches(name, sorted({n for names in known.values() for n in names}), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "; `harness list` lists the names"
+        raise SpecError(f"no name {name!r}{hint}; and {error}") from error
+    from harness.cli.run_report import gap_lines
+
+    for line in gap_lines(folder.read(), has_remedy=False):
+        echo(f"# {line}")
+    echo(f"# {folder.path}\n{(folder.path / 'run.json').read_text('utf-8')}")
+    return ExitCode.DONE
+
+
+def schema(
+    kind: str = argument(
+        "KIND",
+        "task, model, judge, scorer, recipe, table, perturbation, build, import, data, golden, "
+        "overlay or prices.",
+    ),
+    out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
+) -> int:
+    """Print the JSON schema of a kind of YAML file, with which editors complete and check it.
+
+    The kinds of models and judges that installed packages add are part of it.
+    """
+    text = schema_text(kind)
+    if out is None:
+        echo(text.removesuffix("\n"))
+    else:
+        write_whole(out, text.encode())
+        log(f"{out}: the schema of a {kind} file")
+    return ExitCode.DONE
+
+
+def schema_text(kind: str, *, has_plugins: bool = True) -> str:
+    """Return the JSON schema of a kind of file as text, in one order of keys."""
+    known: dict[str, Any] = {"overlay": OverlaySpec, "prices": PricesSpec}
+    for section, spec in SPECS.items():
+        name = section.removeprefix("configs/").removesuffix("s")
+        known[name], group = spec, EXTENDED.get(section)
+        if has_plugins and group is not None:
+            for added in sorted({*plugins.plugin_kinds(group)} - KINDS[group].keys()):
+                plugin = plugins.plugin(group, added, known=(), where=group)
+                known[name] |= plugins.spec_of(plugin, added, where=group)
+    if kind not in known:
+        raise SpecError(f"no kind of file {kind!r}{did_you_mean(kind, list(known))}")
+    content = msgspec.json.encode(json_schema(known[kind], title=f"harness {kind}"))
+    return msgspec.json.format(content, indent=1).decode() + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokensChoice:
+    """Whose tokenizer reads which choices."""
+
+    task: str = option("Task with choices: a name in tasks/.")
+    model: str = option("Local model: a name in configs/models/.")
+    variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None)
+    limit: options.Limit = None
+
+
+def tokens(
+    choice: TokensChoice,
+    where: Annotated[options.Where, options.Only("data data_mode prompts home")],
+    is_json: AsJson = False,
+) -> int:
+    """Show how a local model's tokenizer reads a task's choices; its weights are not loaded."""
+    from harness.pipeline.preview import check_tokens
+    from harness.pipeline.resolve import RunOptions, resolve_choices
+
+    variants = options.names(choice.variant)
+    wanted = RunOptions(choice.task, choice.model, variants=variants, limit=choice.limit)
+    space = where.workspace()
+    plan, spec = resolve_choices(space, wanted)
+    reports = check_tokens(plan, spec, space.registry.cache / "checkpoints")
+    if is_json:
+        echo_json(reports)
+        return ExitCode.DONE
+    lines = []
+    for variant, one in reports.items():
+        lengths = f"{one.fewest} / {one.median:g} / {one.most}"
+        counts = (one.single, one.differing, one.spanning, one.ungiven)
+        starts = " or ".join(map(str, one.bos_counts))
+        lines.append((variant, one.choices, lengths, *counts, starts, one.longest_context))
+    echo_table(f"{choice.task}, {choice.model}", TOKENS_HEAD, lines)
+    examples = [
+        (part.scored == part.apart, place, name, part)
+        for name, report in reports.items()
+        for place, part in enumerate(report.examples)
+    ]
+    # First those whose tokens change when the choice is tokenised alone.
+    for _, _, name, part in sorted(examples, key=lambda entry: entry[:2])[:EXAMPLES]:
+        echo(f"{name}, sample {part.sample_id}, choice {part.choice!r}")
+        echo(f"  given  {_shown(part.given)}")
+        echo(f"  scored {_shown(part.scored)}")
+        echo(f"  apart  {_shown(part.apart)}")
+    return ExitCode.DONE
+
+
+def _shown(pieces: Sequence[str]) -> str:
+    more = f" and {len(pieces) - WIDEST} more" if len(pieces) > WIDEST else ""
+    return " ".join(f"[{piece}]" for piece in pieces[:WIDEST]) + more
+
+
+def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
+    """List the sources of data, their licences and origins."""
+    registry = options.registry(home)
+    sources = {name: registry.load("configs/data", name) for name in registry.names("configs/data")}
+    if is_json:
+        echo_json(sources)
+        return ExitCode.DONE
+    for name, spec in sources.items():
+        echo(f"{name}: {spec.about}")
+        echo(f"  licence {spec.licence}; {spec.repository} at {spec.commit}; {spec.citation}")
+    return ExitCode.DONE
+
+
+def fetch(
+    names: list[str] | None = argument("SOURCE...", SOURCE_NAMES, None),
+    data: options.DataFolder = None,
+    home: Home = HOME,
+) -> int:
+    """Download sources at a fixed commit; refuse files whose sha256 is not the stated one."""
+    registry, folder = options.registry(home), options.data_folder(data, must_exist=False)
+    for name in names or registry.names("configs/data"):
+        spec = registry.load("configs/data", name)
+        log(f"{name}: licence {spec.licence}; {spec.citation}")
+        for path in download.fetch(name, spec, folder):
+            echo(str(path))
+    return ExitCode.DONE
+
+
+def check(
+    names: list[str] | None = argument("SOURCE...", SOURCE_NAMES, None),
+    data: options.DataFolder = None,
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Compare the files of sources with their stated sha256.
+
+    The exit code is 1 if a file is missing or differs.
+    """
+    registry, folder = options.registry(home), options.data_folder(data)
+    files: list[download.Checked] = []
+    for name in names or registry.names("configs/data"):
+        files += download.check(name, registry.load("configs/data", name), folder)
+    if is_json:
+        echo_json(files)
+    else:
+        for file in files:
+            echo(f"{file.state:8} {file.path}")
+    if missing := sorted({file.source for file in files if file.state == "missing"}):
+        log(
+            f"missing below {folder}: `harness data fetch {' '.join(missing)}` downloads it; or "
+            "name another folder with --data"
+        )
+    is_ok = all(file.state == "ok" for file in files)
+    return ExitCode.DONE if is_ok else ExitCode.CHECK_FAILED
+
+
+def verify(
+    data: options.DataFolder = None,
+    paper: str | None = option("Paper: a name in configs/golden/. Default: all.", None),
+    home: Home = HOME,
+    is_json: AsJson = False,
+) -> int:
+    """Recompute the numbers of published papers from their data; nothing is downloaded or asked.
+
+    A number is ok within half a unit of its last digit. The exit code is 1 if one differs.
+    """
+    # Imported here: `list` has no use for numpy.
+    from harness.analysis.verify import SOURCES, CellStatus
+    from harness.analysis.verify import verify as verify_papers
+
+    registry = options.registry(home)
+    names = [paper] if paper else registry.names("configs/golden")
+    papers = {name: registry.load("configs/golden", name) for name in names}
+    folder = options.data_folder(data)
+    if data is not None and not any((folder / source).is_dir() for source in SOURCES):
+        raise SpecError(
+            f"{folder}: no folder of a source in it ({', '.join(sorted(SOURCES))}); name the "
+            "folder that holds them"
+        )
+    cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
+    if is_json:
+        echo_json(cells)
+    else:
+        for name, spec in papers.items():
+            _put_paper(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
+        counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
+        echo(f"{len(cells)} cells: {counts}")
+    is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
+    return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
+
+
+def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
+    echo_records(
+        title,
+        cells,
+        "table, cell, published, recomputed, difference, status",
+        published=lambda cell: _number(cell.published),
+        recomputed=lambda cell: _number(cell.recomputed),
+        difference=lambda cell: _number(cell.difference),
+        status=lambda cell: f"{cell.status} ({cell.reason})" if cell.reason else cell.status,
+    )
+
+
+def _number(value: float | None) -> str:
+    """A value in five digits; a dash for None."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value == round(value) else f"{value:.5g}"

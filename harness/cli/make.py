@@ -1,0 +1,298 @@
+"""The commands that make samples, tasks and classifiers from samples: build, perturb, train."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+import yaml
+
+from harness.analysis.compare import FlipRate, flip_rows
+from harness.analysis.pairings import judge_named
+from harness.cli import options
+from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
+from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, put_rows
+from harness.core import Model, Sample
+from harness.errors import SpecError
+from harness.implicitness.open import with_options
+from harness.pipeline import transforms
+from harness.pipeline.plan import subsample
+from harness.pipeline.train_classifier import TrainOptions
+from harness.pipeline.train_classifier import train as train_model
+from harness.registry import Registry
+from harness.specs.tasks import TaskSpec
+from harness.specs.transforms import AskedSpec, PerturbationSpec, WordNetSpec
+from harness.storage.cells import records_csv
+from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.runs import StoredRun, find_run
+from harness.text.edits import is_wordnet_installed
+
+MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildChoice:
+    """What is made of which samples, by which model."""
+
+    name: str = argument("JOB", "Job: a name in configs/builds/.")
+    file: Path = argument("FILE", "Samples, one JSON object a line.")
+    model: str = option("Model that is asked.")
+    output: Path = option("File for the new samples.", flags="-o --output")
+    backend: options.BackendName = None
+    seed: options.Seed = 0
+
+
+def build(
+    choice: BuildChoice,
+    where: Annotated[Where, Only("prompts results home")],
+    calling: Annotated[options.Calling, Only("is_offline budget")],
+    is_json: AsJson = False,
+) -> int:
+    """Make new samples from samples with a model: agreed meanings, chains or pairs.
+
+    A question contains only the fields that the job's YAML lists. Finished calls are stored and
+    never repeated: run the same command again to resume.
+    """
+    refuse_source(choice.output, choice.file)
+    space = where.workspace(calling)
+    registry = space.registry
+    spec = registry.load("configs/builds", choice.name)
+    samples = registry.read("samples_jsonl", [choice.file], None)
+    model_spec = registry.load("configs/models", choice.model, options.backend(choice.backend))
+    with space.desk(registry.model(choice.model, model_spec, samples=samples)) as desk:
+        built = transforms.build(
+            samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
+        )
+    _write_lines(choice.output, map(transforms.draft_line, built.finished))
+    count = len(built.finished)
+    if is_json:
+        counts = {str(reason): count for reason, count in built.missing.items()}
+        echo_json({"made": count, "dropped": built.dropped, "missing": counts})
+    else:
+        echo(f"wrote {count} samples to {choice.output}; {built.dropped} dropped")
+        for reason, missing in sorted(built.missing.items()):
+            log(f"missing: {missing} {reason}")
+    return ExitCode.of(built.missing)
+
+
+def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
+    write_whole(path, b"".join(line + b"\n" for line in encoded))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainChoice:
+    """Which classifier is trained, on which task."""
+
+    model: str = argument("MODEL", "Model of kind sklearn or classifier.")
+    task: str = option("Task whose labels the classifier learns.")
+    augment: str | None = option(
+        "Add the augmented rows of these methods of the table, comma-separated, or all.", None
+    )
+    seed: options.Seed = 0
+    out: Path | None = option(
+        "Folder for the trained model. Default: below RESULTS.", None, flags="-o --out"
+    )
+
+
+def train(
+    choice: TrainChoice,
+    where: Annotated[Where, Only("data table results home")],
+    is_json: AsJson = False,
+) -> int:
+    """Train a classifier on the training texts of a task's table.
+
+    `harness run` with the same model and task then evaluates it on the other texts.
+    """
+    augment = options.names(choice.augment, "--augment")
+    wanted = TrainOptions(choice.model, choice.task, where.table, augment, choice.seed, choice.out)
+    trained = train_model(where.workspace(), wanted, ProgressLine("done"))
+    card = trained.card
+    if is_json:
+        echo_json({"folder": str(trained.folder), "digest": card.digest, "card": card})
+        return ExitCode.DONE
+    echo(f"{card.model} for {card.task}: {card.recipe}; seed {card.seed}")
+    echo(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
+    if card.made:
+        echo(f"of these augmented: {_counts(card.made)}")
+    echo(f"stored in {trained.folder} ({card.digest[:7]})")
+    return ExitCode.DONE
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerturbChoice:
+    """Which texts are changed, how, and where the new task goes."""
+
+    task: str | None = option("Task whose samples are perturbed.", None)
+    method: str | None = option(
+        "Perturbations: names in configs/perturbations/, comma-separated; eda for the four of EDA. "
+        "Default: all that need no model.",
+        None,
+    )
+    model: str | None = option("Model that rewrites texts, for perturbations that need one.", None)
+    field: str | None = option(
+        "Field of the sample to perturb. Default: text, else the longest.", None
+    )
+    out: Path | None = option(
+        "Home folder for the new task. Default: that of --home.", None, flags="-o --out"
+    )
+    name: str | None = option("Name of the new task. Default: TASK_perturbed.", None, flags="--as")
+    limit: options.Limit = None
+    seed: options.Seed = 0
+    backend: options.BackendName = None
+
+
+def perturb(
+    context: typer.Context,
+    choice: PerturbChoice,
+    where: Where,
+    calling: Annotated[options.Calling, Only("is_offline retry budget")],
+    is_json: AsJson = False,
+) -> int | None:
+    """Write a new task with a task's samples and slightly changed copies of them.
+
+    Run it like any task; `harness perturb report RUN` then counts the verdicts that changed. A
+    text that a perturbation cannot change is counted and left out.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    if choice.task is None:
+        raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
+    name, home = f"{choice.task}_perturbed", choice.out or where.home
+    if choice.out is not None:
+        refuse_file(choice.out)
+    if choice.name is not None:
+        name = options.plain_name(choice.name, option="--as")
+    space = where.workspace(calling)
+    task = space.registry.load("tasks", choice.task)
+    spec = with_options(task, name=choice.task, table=where.table, scorer=None)
+    specs = _perturbations(space.registry, choice.method)
+    model = _model(space.registry, specs, choice)
+    every, entry = space.samples(spec.data)
+    samples = subsample(every, choice.limit, seed=choice.seed)
+    field = transforms.field_of(samples, choice.field)
+    plan = transforms.PerturbationPlan(field, specs, choice.seed)
+    with nullcontext() if model is None else space.desk(model) as desk:
+        writer = None if desk is None else transforms.Writer(desk, space.registry.prompts)
+        perturbed, counts = transforms.perturbed(samples, spec, plan, writer=writer)
+    how = f"its {field} perturbed (seed {choice.seed}): {', '.join(specs)}"
+    about = f"Task {choice.task}, data {entry.label}, with {how}."
+    new = transforms.perturbed_task(spec, name=name, of=choice.task, about=about)
+    path = _write(home, name, new, samples=perturbed)
+    if is_json:
+        made = {"task": name, "file": path, "originals": len(samples), "perturbations": counts}
+        echo_json(made)
+    else:
+        _put_counts(f"{len(samples)} samples, field {field}", counts)
+        echo(f"wrote {len(perturbed)} samples of task {name} to {path}")
+        echo(f"next: harness run --task {name} --model MODEL --home {home}")
+    return ExitCode.of(any(part.missing for part in counts))
+
+
+def _perturbations(registry: Registry, method: str | None) -> dict[str, PerturbationSpec]:
+    """The perturbations of names in their order; eda is all whose name begins with eda_."""
+    known = registry.names("configs/perturbations")
+    found: dict[str, PerturbationSpec] = {}
+    for one in options.names(method, "--method") or ("all",):
+        members = [name for name in known if one == "all" or name.startswith(f"{one}_")]
+        names = [one] if one in known or not members else members
+        specs = {name: registry.load("configs/perturbations", name) for name in names}
+        found |= _without_model(specs) if one == "all" else specs
+    return found
+
+
+def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, PerturbationSpec]:
+    """The perturbations that need no model, and no WordNet where none is installed."""
+    found = {n: spec for n, spec in specs.items() if not isinstance(spec, AskedSpec)}
+    absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
+    if absent and not is_wordnet_installed():
+        log(f"left out: {', '.join(absent)}, because no WordNet is installed")
+        return {name: spec for name, spec in found.items() if name not in absent}
+    return found
+
+
+def _model(
+    registry: Registry, specs: Mapping[str, PerturbationSpec], choice: PerturbChoice
+) -> Model | None:
+    """The model that rewrites texts, where a perturbation needs one."""
+    asking = [name for name, spec in specs.items() if isinstance(spec, AskedSpec)]
+    model = choice.model
+    if model is None and asking:
+        raise SpecError(f"perturbation {asking[0]} asks a model: name one with --model")
+    if model is None:
+        return None
+    if not asking:
+        raise SpecError(f"--model {model}: none of these perturbations asks a model; leave it out")
+    backend = options.backend(choice.backend)
+    return registry.model(model, registry.load("configs/models", model, backend))
+
+
+def _write(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]) -> Path:
+    """Write the new task and its samples into a home folder; only a task made here is replaced."""
+    home = options.registry(folder if folder.is_dir() else Path())
+    path = folder / "tasks" / f"{name}.yaml"
+    is_ours = path.is_file() and path.read_text("utf-8").startswith(MARK)
+    if name in home.names("tasks") and not is_ours:
+        raise SpecError(f"there is a task {name!r} already; give the new one another with --as")
+    text = yaml.safe_dump(msgspec.to_builtins(spec), sort_keys=False, allow_unicode=True, width=100)
+    target = folder / "tasks" / "samples" / f"{name}.jsonl"
+    _write_lines(target, map(transforms.sample_line, samples))
+    write_whole(path, (MARK + text).encode())
+    return target
+
+
+def _put_counts(title: str, counts: Sequence[transforms.PerturbationCounts]) -> None:
+    def missing(part: transforms.PerturbationCounts) -> str:
+        return ", ".join(f"{n} {reason}" for reason, n in sorted(part.missing.items())) or "0"
+
+    columns = "perturbation, keeps_meaning, changed, unchanged, missing"
+    echo_records(title, counts, columns, missing=missing)
+
+
+def report(
+    run: options.RunName,
+    judge: list[str] | None = option("Judge; repeat for more. Default: all.", None),
+    out: Path | None = option("CSV file. Default: below RESULTS/flips/.", None, flags="-o --out"),
+    seed: options.Seed = 0,
+    results: options.Results = options.RESULTS,
+    is_json: AsJson = False,
+) -> int:
+    """Count the verdicts and answers that each perturbation changes, with intervals by original."""
+    stored = StoredRun.read(find_run(results, run))
+    judges = [judge_named(stored, one) for one in judge] if judge else stored.file.judges
+    rows = flip_rows(stored, judges, seed=str(seed))
+    table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
+    put_rows(rows, {table: records_csv(FlipRate, rows)}, lambda: _put_flips(rows), is_json=is_json)
+    missing = max((row.missing for row in rows), default=0)
+    unmatched = max((row.unmatched for row in rows), default=0)
+    if missing or unmatched:
+        log(
+            f"left out: at most {missing} pairs without a verdict, and {unmatched} perturbed "
+            "samples whose original was not run"
+        )
+    return ExitCode.of(missing or unmatched)
+
+
+def _put_flips(rows: Sequence[FlipRate]) -> None:
+    """Print a table of flips for each variant, decoding and judge."""
+    tables: dict[str, list[FlipRate]] = {}
+    for row in rows:
+        title = f"{row.model} on {row.task}, {row.variant} ({row.decoding}), by {row.judge}"
+        tables.setdefault(title, []).append(row)
+    for title, members in tables.items():
+        echo_records(
+            title,
+            members,
+            "perturbation, keeps_meaning, flips=value, interval, n, originals=clusters, to_wrong, "
+            "to_right, other answer=answers, mean before=original, after=perturbed, "
+            "no verdict/no original=lost, note=reason",
+            lost=lambda row: f"{row.missing}/{row.unmatched}",
+            reason=lambda row: row.reason or "",
+        )

@@ -1,0 +1,458 @@
+"""Runs and dry runs to lines and tables: scores, costs, prices, and what is missing and why."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import floor, fsum, log10
+from typing import TypeVar
+
+from harness.analysis.leaderboard import (
+    ConstantBaseline,
+    constant_alarms,
+    headlines,
+    place_alarms,
+)
+from harness.cli.options import ExitCode
+from harness.cli.output import Cell, cell, echo, echo_json, echo_records, echo_table, log, p_value
+from harness.core import Score
+from harness.judges.label import JudgeLabel
+from harness.models.client.cached import Budget, CallPolicy
+from harness.parts import Reason
+from harness.pipeline.choice_scores import (
+    AUC,
+    EFFECTIVE,
+    FALSE_ALARMS,
+    HITS,
+    IMPLICITNESS,
+    PERMUTED,
+)
+from harness.pipeline.execute import RunResult
+from harness.pipeline.preview import CallSummary
+from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
+
+_T = TypeVar("_T")
+UNKNOWN = "unknown"
+IMPORTED = "replay"
+"""The kind of a model whose answers other people stored: it is never asked."""
+CHOSEN, LABELLED = "chosen_", "prob_label_"
+RATES = ("precision_", "recall_", "f1_")
+MISSED, MACRO = "missed_", "macro_f1"
+RATE_HEAD = ("95% interval", "n", "effective n")
+CONSTANTS = {
+    ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",
+    ConstantBaseline.NEVER: "nearly no text is flagged, whatever its kind",
+    ConstantBaseline.ONE_LABEL: "nearly every text gets one label",
+    ConstantBaseline.ONE_KIND: "all texts are of one kind, and a constant answer is always right",
+    ConstantBaseline.BEATEN: "its accuracy is no better than that of the best constant answer",
+}
+
+
+def put_runs(runs: Iterable[RunResult], *, is_json: bool, is_all: bool = False) -> int:
+    """Print each run as it ends; as JSON an object, or a list of several.
+
+    `is_all`: calls whose reply had no answer were retried (--retry all).
+    """
+    if not is_json:
+        return max(_put_run(done, is_all=is_all) for done in runs)
+    ended = list(runs)
+    results = [
+        {
+            "folder": str(done.folder.path),
+            "scores": done.scores,
+            "costs": done.file.costs,
+            "redrawn": done.file.redrawn,
+            "missing": done.file.missing,
+        }
+        for done in ended
+    ]
+    echo_json(results if len(results) > 1 else results[0])
+    return max(ExitCode.of(done.missing) for done in ended)
+
+
+def _put_run(done: RunResult, *, is_all: bool) -> int:
+    echo_records(
+        f"{done.file.run.task}, {done.file.model.name}",
+        headlines(done.scores),
+        "score.variant, score.judge, score.metric, score.decoding, score.value, interval, chance, "
+        "score.n, missing",
+        interval=lambda row: (row.score.low, row.score.high),
+        missing=lambda row: (
+            ", ".join(f"{reason} {n}" for reason, n in row.score.missing.items() if n) or "0"
+        ),
+    )
+    put_details(done.scores)
+    log_alarms(done.scores)
+    if (line := cost_line(done.file.costs)) is not None:
+        echo(line)
+    echo(f"run {done.folder.path}")
+    if done.truncated:
+        echo(_cut_line(done.file, done.truncated))
+    if done.again and is_all:
+        echo(f"{done.again} calls whose reply had no answer were retried (--retry all)")
+    for line in gap_lines(done.file, has_remedy=True):
+        log(line)
+    return ExitCode.of(done.missing)
+
+
+def put_details(rows: Sequence[ScoreRow]) -> None:
+    """Print the headline metric by group, where there are groups, and every other metric."""
+    heads = headlines(rows)
+    for judge in dict.fromkeys(row.score.judge for row in heads):
+        members = [row for row in heads if row.score.judge == judge]
+        _put_groups(members, rows)
+        _put_metrics(members, rows)
+        for head in members:
+            _put_bins(head, rows)
+            _put_classes(head, list(_scores(head, rows)))
+        pools = {row.signature for row in rows if row.score.metric == PERMUTED}
+        for head in [one for one in members if one.signature in pools] or members[-1:]:
+            _put_labels(head, rows)
+
+
+def _scores(head: ScoreRow, rows: Sequence[ScoreRow]) -> Iterable[Score]:
+    """The scores of one recipe, which differ in group and metric alone."""
+    return (row.score for row in rows if row.signature == head.signature)
+
+
+def log_alarms(rows: Sequence[ScoreRow]) -> None:
+    """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
+    names = _run_names(rows)
+    for alarm in place_alarms(rows):
+        facts = []
+        if alarm.favourite is not None:
+            facts.append(f"{alarm.favourite:.0%} of its choices are at one position")
+        if alarm.alike is not None:
+            facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
+        log(
+            f"alarm: {names[alarm.row.signature]}: {' and '.join(facts)}; its accuracy measures "
+            "the position of the right choices, not understanding"
+        )
+    for constant in constant_alarms(rows, headlines(rows)):
+        row, rates = constant.row, (constant.hits, constant.false_alarms, constant.auc)
+        named = zip(("TPR", "FPR", "AUC"), map(cell, rates), strict=True)
+        shown = "" if constant.label else ", ".join(" ".join(pair) for pair in named) + "; "
+        answer = f"constant answer {constant.label or ''}".strip()
+        log(
+            f"alarm: {names[row.signature]}: {CONSTANTS[constant.finding]} "
+            f"({shown}accuracy {cell(row.score.value)}, {answer} {cell(constant.constant)})"
+        )
+
+
+def _run_names(rows: Sequence[ScoreRow]) -> dict[str, str]:
+    """The name of each signature's run, with its data where two runs differ in it alone."""
+    runs: dict[str, tuple[str, str]] = {}
+    for row in rows:
+        data = row.parsed.fields["data"]
+        runs[row.signature] = (f"{row.model} on {row.task}, {row.score.variant}", data)
+    shared = Counter(name for name, _ in set(runs.values()))
+    return {
+        signature: f"{name}, {data}" if shared[name] > 1 else name
+        for signature, (name, data) in runs.items()
+    }
+
+
+def _put_groups(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
+    """Variants by groups of one judge's headline metric."""
+    found = {
+        head.signature: {
+            score.group: score.value
+            for score in _scores(head, rows)
+            if score.metric == head.score.metric and score.group != head.score.group
+        }
+        for head in heads
+    }
+    if groups := sorted({group for members in found.values() for group in members}):
+        first = heads[0].score
+        title = f"{first.judge}, {first.metric} by group, {first.decoding}"
+        lines = [(h.score.variant, *map(found[h.signature].get, groups)) for h in heads]
+        echo_table(title, ("variant", *groups), lines)
+
+
+def _put_bins(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
+    """Hits and false alarms in each bin of implicitness."""
+    bins: dict[str, dict[str, Score]] = {}
+    for score in _scores(head, rows):
+        if score.group.startswith(f"{IMPLICITNESS} "):
+            bins.setdefault(score.group, {})[score.metric] = score
+    lines = []
+    for group, scores in bins.items():
+        cells: list[Cell] = [group]
+        for metric in (HITS, FALSE_ALARMS):
+            rate, size = scores.get(metric), scores.get(EFFECTIVE.format(metric))
+            few = "too few" if size else None
+            cells += [few, None] if rate is None else [rate.value, (rate.low, rate.high)]
+            effective = None if size is None or size.value is None else round(size.value)
+            cells += [size.n if size else 0, effective]
+        area = scores.get(AUC)
+        lines.append((*cells, area.value if area else None))
+    if lines:
+        title = f"{head.score.judge}, {head.score.variant}, by implicitness"
+        echo_table(title, ("bin", "TPR", *RATE_HEAD, "FPR", *RATE_HEAD, "AUC"), lines)
+
+
+def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
+    """A line for each further metric of one judge: its overall value under each variant."""
+    found: dict[str, list[str]] = {}
+    for head in heads:
+        for score in _scores(head, rows):
+            is_own = score.group == head.score.group and score.metric != head.score.metric
+            in_tables = score.metric.startswith((CHOSEN, LABELLED, MACRO, MISSED, *RATES))
+            if is_own and not in_tables:
+                value = p_value(score.value) if score.metric.endswith("_p") else cell(score.value)
+                interval = f" ({cell((score.low, score.high))})" if score.low is not None else ""
+                values = found.setdefault(score.metric, [])
+                values.append(f"{score.variant} {value}{interval}")
+    for metric, values in found.items():
+        echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")
+
+
+def _put_labels(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
+    """How often each position and kind of choice was chosen, and how probable it was."""
+    overall = [score for score in _scores(head, rows) if score.group == head.score.group]
+    sure = {s.metric: s.value for s in overall if s.metric.startswith(LABELLED)}
+    lines = [
+        (
+            name.removeprefix("label_").replace("place_", "shown at "),
+            *(score.value, sure.get(f"prob_{name}"), score.n),
+        )
+        for score in overall
+        if (name := score.metric.removeprefix(CHOSEN)) != score.metric
+    ]
+    if lines:
+        title = f"{head.score.judge}, what was chosen, {head.score.variant}"
+        echo_table(title, ("choice", "chosen", "probability", "n"), lines)
+
+
+def _put_classes(head: ScoreRow, scores: Sequence[Score]) -> None:
+    """Print precision, recall and F1 of each class of one run, and the texts it missed."""
+    overall = {one.metric: one for one in scores if one.group == head.score.group}
+    labels = [metric.removeprefix(RATES[0]) for metric in overall if metric.startswith(RATES[0])]
+    if not labels:
+        return
+    lines: list[tuple[Cell, ...]] = []
+    for label in labels:
+        rates = [overall[rate + label] for rate in RATES]
+        cells = [part for one in rates for part in (one.value, (one.low, one.high))]
+        lines.append((label, *cells, rates[1].n))
+    macro = overall[MACRO]
+    lines.append(("mean", *("",) * 4, macro.value, (macro.low, macro.high), ""))
+    names = [part for name in ("precision", "recall", "F1") for part in (name, "95% interval")]
+    title = f"{head.score.judge}, {head.score.variant}"
+    echo_table(f"{title}, by class (-: division by zero)", ("class", *names, "n"), lines)
+    missed = [one for one in scores if one.metric.startswith(MISSED)]
+    missed.sort(key=lambda s: (s.group != head.score.group, -(s.value or 0)))
+    if missed:
+        echo_records(
+            f"{title}, missed",
+            missed,
+            "class, of=group, missed, answered=n",
+            **{"class": lambda score: score.metric.removeprefix(MISSED)},
+            missed=lambda score: None if score.value is None else f"{score.value:g}",
+        )
+
+
+def usd(value: float | None) -> str:
+    """US dollars: four decimals, more where these would leave less than two digits."""
+    if not value:
+        return "-" if value is None else "0"
+    places = 4 if value >= 0.001 else 1 - floor(log10(value))
+    return f"{value:.{places}f}"
+
+
+def cost_line(costs: Costs | None) -> str | None:
+    """The tokens of a run and, where prices are known, its cost; None if nothing is known."""
+    if costs is None:
+        return None
+    known, facts = costs.total.told, []
+    if known.cost_usd is not None:
+        facts.append(f"cost: {_total_and_parts(costs, _usd, ' USD')}")
+    if known.prompt_tokens is not None or known.completion_tokens is not None:
+        facts.append(f"tokens in/out: {_total_and_parts(costs, _tokens)}")
+    if calls := costs.total.unanswered:
+        facts.append(
+            f"{calls} call{'s' * (calls != 1)} broke off without an answer, at an unknown cost"
+        )
+    return "; ".join(facts) or None
+
+
+def _total_and_parts(costs: Costs, shown: Callable[[Cost], str], unit: str = "") -> str:
+    """A total; then, where there are judges, the shares of the answers and of each judge."""
+    parts = {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
+    each = ", ".join(f"{name} {shown(part)}" for name, part in parts.items())
+    return f"{shown(costs.total)}{unit}" + (f": {each}" if costs.judges else "")
+
+
+def _usd(cost: Cost) -> str:
+    return _least(cost.cost_usd, cost.told.cost_usd, usd)
+
+
+def _tokens(cost: Cost) -> str:
+    known = cost.told
+    prompts = _least(cost.prompt_tokens, known.prompt_tokens, str)
+    return f"{prompts}/{_least(cost.completion_tokens, known.completion_tokens, str)}"
+
+
+def _least(whole: _T | None, known: _T | None, shown: Callable[[_T], str]) -> str:
+    """A sum; where some summands are unknown, the sum of the others."""
+    if whole is not None:
+        return shown(whole)
+    return UNKNOWN if known is None else f"at least {shown(known)}"
+
+
+def gap_lines(file: RunFile, *, has_remedy: bool) -> Iterator[str]:
+    """A line for each thing that is missing, and below it the most frequent errors behind it.
+
+    With `has_remedy` a line ends in what to do.
+    """
+    for gap in file.missing or ():
+        line = f"no answer to judge: {gap.count} {gap.reason}"
+        if gap.judge:
+            what = "reply" if gap.is_reply else "answer"
+            verdicts = "verdict" if gap.count == 1 else "verdicts"
+            line = f"judge {gap.judge}: {gap.count} {verdicts} missing, {what} {gap.reason}"
+        remedy = _remedy(gap, file) if has_remedy else ""
+        yield f"{line}; {remedy}" if remedy else line
+        for error in gap.said:
+            yield f"  {error.count} of {gap.count}: {error.message}"
+
+
+def _remedy(gap: MissingCount, file: RunFile) -> str:
+    """What to do about what is missing; empty where nothing is known to help."""
+    if not gap.judge and file.model.kind == IMPORTED:
+        return ""
+    plain = JudgeLabel.parse(gap.judge).name if gap.judge else ""
+    match gap.reason:
+        case Reason.FAILED if gap.is_reply or not gap.judge:
+            return "run the command again to retry these calls"
+        case Reason.REFUSED | Reason.FILTERED if gap.is_reply or not gap.judge:
+            return "such replies are kept; --retry all retries these calls"
+        case Reason.UNPARSED if gap.is_reply:
+            return (
+                "such replies are kept, also with --retry all: let another model judge (--judge "
+                f"{plain}/MODEL), or write a judge of your own (docs/adding.md)"
+            )
+        case Reason.TRUNCATED if gap.judge:
+            return f"raise max_tokens in configs/judges/{plain}.yaml of your own folder"
+        case Reason.TRUNCATED:
+            return (
+                f"raise max_tokens in tasks/{file.run.task}.yaml, or for a model that reasons "
+                f"reasoning_max_tokens in configs/models/{file.model.name}.yaml, of your own folder"
+            )
+        case _:
+            return ""
+
+
+def _cut_line(file: RunFile, cut: int) -> str:
+    """How many answers reached the limit of tokens, and where that limit is set."""
+    steps = [file.task.variants[name].steps[-1].max_tokens for name in file.run.variants]
+    default = [part.max_tokens for part in file.run.decodings]
+    limits = {limit for step in steps for limit in ([step] if step else default)}
+    where = "steps and decodings" if any(steps) else "decodings"
+    return (
+        f"{cut} of {file.planned} answers reached the limit of "
+        f"{' or '.join(map(str, sorted(limits)))} tokens and were cut; to raise it, set max_tokens "
+        f"under {where} in tasks/{file.run.task}.yaml of your own folder"
+    )
+
+
+def put_dry_runs(
+    runs: Mapping[str, Sequence[CallSummary]], *, is_json: bool, terms: CallPolicy
+) -> int:
+    """Print the planned calls of each run, by its title; as JSON a list, or a list of several."""
+    each, is_batch = list(runs.values()), terms.is_batch
+    if is_json:
+        echo_json(each if len(each) > 1 else each[0])
+        return ExitCode.DONE
+    every = [part for calls in each for part in calls]
+    _put_examples(every)
+    for title, calls in runs.items():
+        _put_sizes(title, calls)
+        echo(f"{'' if len(runs) == 1 else f'{title}: '}{_sum_line(calls, is_batch=is_batch)}")
+    if len(runs) > 1:
+        echo(f"in all: {_sum_line(every, is_batch=is_batch)}")
+    if waiting := sum(part.waiting for part in every):
+        fate = (
+            "collected, and not paid again"
+            if is_batch
+            else "made and paid again; add --batch to collect them"
+        )
+        echo(f"{waiting} of these calls wait in a batch already sent: they would be {fate}")
+    if terms.budget is not None:
+        echo(_budget_line(every, terms.budget))
+    return ExitCode.DONE
+
+
+def _put_examples(every: Sequence[CallSummary]) -> None:
+    """An example of each kind of call, from the first model that gets it."""
+    first: dict[tuple[str, str, str], CallSummary] = {}
+    for part in (part for part in every if part.example):
+        first.setdefault((part.asker, part.variant, part.step), part)
+    for kind, part in first.items():
+        echo(f"--- {', '.join(word for word in kind if word != '-')}: an example")
+        for message in part.example:
+            echo(f"[{message.role}]\n{message.content}\n")
+        if part.choices:
+            echo(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
+
+
+def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
+    def price(part: CallSummary) -> str:
+        is_known = part.least_usd is not None and part.most_usd is not None
+        return f"{usd(part.least_usd)} to {usd(part.most_usd)}" if is_known else "-"
+
+    has_price = any(part.most_usd is not None for part in calls)
+    echo_records(
+        f"{title}: planned calls, at most",
+        calls,
+        "for=asker, variant, step, calls, stored, prompt tokens=tokens, answer tokens "
+        "(max)=max_tokens" + (", USD for what is not stored=price" if has_price else ""),
+        tokens=lambda part: f"{'~' * part.is_estimate}{part.prompt_tokens}",
+        price=price,
+    )
+    if any(part.is_estimate for part in calls):
+        echo("~ estimated: four characters are one token")
+
+
+def _sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
+    """How many calls there are, their price from least to most, and which prices are unknown."""
+    count, hosted = sum(part.calls for part in calls), [part for part in calls if part.is_hosted]
+    unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for part in hosted:
+        if part.model not in unknown:
+            payer = "answers" if part.variant != "-" else f"judge {part.asker}"
+            groups.setdefault(payer, []).append((part.least_usd or 0.0, part.most_usd or 0.0))
+    facts = [f"{count} call{'s' * (count != 1)} at most"]
+    if groups:
+        each = ", ".join(f"{payer} {_range(spans)}" for payer, spans in groups.items())
+        whole = _range([span for spans in groups.values() for span in spans])
+        has_parts = len(groups) > 1 or unknown or len(hosted) < len(calls)
+        facts.append(f"price: {whole} USD" + (f": {each}" if has_parts else ""))
+    if unknown:
+        names, keys = ", ".join(unknown), ", ".join(map(repr, dict.fromkeys(unknown.values())))
+        kind, entry = (" in batches", " with batch_share") if is_batch else ("", "")
+        facts.append(
+            f"no price for {names}{kind}, so only tokens are counted; add {keys}{entry} to "
+            "configs/prices.yaml of your own folder"
+        )
+    if not hosted:
+        facts.append("tokens only: no model here is paid by the call")
+    return "; ".join(facts)
+
+
+def _budget_line(calls: Sequence[CallSummary], budget: Budget) -> str:
+    """Whether planned calls, with those that are stored, stay within a budget."""
+    most = fsum(part.most_usd or 0.0 for part in calls)
+    facts = (
+        f"--budget {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "
+        f"others cost at most {usd(most)}"
+    )
+    if budget.spent_usd + most <= budget.cap_usd:
+        return f"{facts}: within the budget"
+    least = fsum(part.least_usd or 0.0 for part in calls)
+    is_sure = budget.spent_usd + least > budget.cap_usd
+    return f"{facts}: the calls {'will' if is_sure else 'may'} stop before their end"
+
+
+def _range(spans: Sequence[tuple[float, float]]) -> str:
+    least, most = (fsum(span[end] for span in spans) for end in range(2))
+    return f"{usd(least)} to {usd(most)}"
