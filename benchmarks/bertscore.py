@@ -93,7 +93,7 @@ def by_judge(cases: Sequence[CASE]) -> list[float]:
     """The judge minilm-bertscore, called from Python."""
     sys.path.insert(0, str(ROOT))
     from harness.core import Case, Response, Sample
-    from harness.judges.bertscore import BertScoreJudge
+    from harness.judges.nearness import BertScoreJudge
     from harness.specs.judges import BertScoreSpec
 
     spec = BertScoreSpec(about="MiniLM.", encoder="minilm", reference="implication")

@@ -50,7 +50,7 @@ def random_head(width: int) -> "Head":  # noqa: F821  # imported where it is use
     from harness.implicitness.formula import Maps
     from harness.implicitness.scorer import Head
     from harness.models.encoders.encoders import MiniLM
-    from harness.specs.encoders import MiniLMSpec
+    from harness.specs.models import MiniLMSpec
 
     normal = np.random.default_rng(0).standard_normal
     shapes = ((width, FEATURES), (width, FEATURES), (FEATURES, FEATURES))

@@ -29,22 +29,16 @@ __all__ = [
     "models",
     "tasks",
 ]
-_HOMES = {
-    "Case": "harness.core:Case",
-    "EvaluatedRun": "harness.library:EvaluatedRun",
-    "FunctionModel": "harness.models.function:FunctionModel",
-    "HarnessError": "harness.errors:HarnessError",
-    "Judge": "harness.judges.custom:ComputedJudge",
-    "Reason": "harness.parts:Reason",
-    "Response": "harness.core:Response",
-    "Sample": "harness.core:Sample",
-    "ResultTable": "harness.library:ResultTable",
-    "Verdict": "harness.core:Verdict",
-    "Workspace": "harness.workspace:Workspace",
-    "agreement": "harness.library:agreement",
-    "evaluate": "harness.library:evaluate",
-    "load_runs": "harness.library:load_runs",
-    "tasks": "harness.library:tasks",
+_MODULES = {
+    "harness.core": ("Case", "Response", "Sample", "Verdict"),
+    "harness.errors": ("HarnessError",),
+    "harness.judges.custom": ("ComputedJudge",),
+    "harness.library": (
+        *("EvaluatedRun", "ResultTable", "agreement", "evaluate", "load_runs", "tasks"),
+    ),
+    "harness.models.function": ("FunctionModel",),
+    "harness.parts": ("Reason",),
+    "harness.workspace": ("Workspace",),
 }
 
 if TYPE_CHECKING:
@@ -71,10 +65,11 @@ class CallablePackage(ModuleType):
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name is
     if name in ("implicitness", "judges", "models"):
         return import_module(f"harness.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'harness' has no attribute {name!r}")
-    module, _, attribute = _HOMES[name].partition(":")
-    return getattr(import_module(module), attribute)
+    own = {"Judge": "ComputedJudge"}.get(name, name)
+    for module, names in _MODULES.items():
+        if name in __all__ and own in names:
+            return getattr(import_module(module), own)
+    raise AttributeError(f"module 'harness' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

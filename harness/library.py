@@ -47,7 +47,6 @@ class ResultTable:
         return pandas.DataFrame(list(self.rows), columns=list(self.columns))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the first rows, with all text escaped."""
         frame = self.to_pandas()
         note = f"<p>{len(self)} rows in all</p>" if len(self) > MOST_SHOWN else ""
         html: str = frame.head(MOST_SHOWN).to_html(escape=True, index=False, na_rep="")
@@ -145,7 +144,6 @@ class EvaluatedRun:
         return f"<run of {self.task} by {self.model}: {self.path}>"
 
     def _repr_html_(self) -> str:
-        """The scores of all samples together, for a notebook."""
         table = self.scores
         place = table.columns.index("group")
         rows = tuple(row for row in table.rows if row[place] == "all")
@@ -177,9 +175,8 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
     @property
     def samples(self) -> ResultTable:
         """One row an answer and judge, of all runs."""
-        return ResultTable(
-            SAMPLE_COLUMNS, tuple(row for run in self._runs for row in run.samples.rows)
-        )
+        rows = (row for run in self._runs for row in run.samples.rows)
+        return ResultTable(SAMPLE_COLUMNS, tuple(rows))
 
 
 def tasks(workspace: "Workspace | None" = None) -> list[str]:
@@ -281,9 +278,7 @@ def agreement(
         for panel in match_ratings(runs, list(rated), query):
             rows += agreement_rows(panel, settings)
     columns = tuple(field.name for field in fields(AgreementRow))
-    return ResultTable(
-        columns, tuple(tuple(getattr(row, name) for name in columns) for row in rows)
-    )
+    return ResultTable(columns, tuple(tuple(getattr(r, name) for name in columns) for r in rows))
 
 
 def implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> ResultTable:

@@ -1,8 +1,7 @@
 """Names to files to specs to objects: the folders are the registry.
 
 `--model NAME` means configs/models/NAME.yaml, looked for in the user's home folder first. The
-kind of a spec picks its class import os
-from a table here, from an installed package, or from its `entry`.
+kind of a spec picks its class from a table here, from an installed package, or from its `entry`.
 """
 
 import os
@@ -21,26 +20,22 @@ from harness.models.client.cached import Price, price_of
 from harness.models.client.hosted import Endpoint
 from harness.models.custom import ModelContext, SourcedModel
 from harness.specs import plugins
-from harness.specs.data import OverlaySpec, SourceSpec
-from harness.specs.encoders import LocalEncoderSpec
-from harness.specs.hosted import PricesSpec
+from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
 from harness.specs.implicitness import PythonScorerSpec, RecipeSpec, ScorerSpec
-from harness.specs.imports import MapSpec
 from harness.specs.judges import JudgeSpec
 from harness.specs.models import (
     Backend,
     HostedSpec,
     LabellingSpec,
+    LocalEncoderSpec,
     ModelSpec,
     OpenAISpec,
+    PricesSpec,
     rebacked,
 )
 from harness.specs.plugins import Extension
-from harness.specs.published import GoldenSpec
 from harness.specs.schema import kinds_of, load_spec, read_yaml
-from harness.specs.tables import TableSpec
-from harness.specs.tasks import TaskSpec
-from harness.specs.transforms import BuildSpec, PerturbationSpec
+from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
 from harness.text.prompts import Prompts
 
 if TYPE_CHECKING:
@@ -84,22 +79,17 @@ MODELS = {
     "vllm": "harness.models.local.vllm_model:VllmModel",
 }
 JUDGES = {
-    "bertscore": "harness.judges.bertscore:BertScoreJudge",
-    "contrast": "harness.judges.contrast:ContrastJudge",
-    "cosine": "harness.judges.cosine:CosineJudge",
+    "bertscore": "harness.judges.nearness:BertScoreJudge",
+    "contrast": "harness.judges.nearness:ContrastJudge",
+    "cosine": "harness.judges.nearness:CosineJudge",
     "gold": "harness.judges.gold:GoldJudge",
-    "preference": "harness.judges.preference:PreferenceJudge",
-    "rating": "harness.judges.rating:RatingJudge",
-    "stated": "harness.judges.rating:StatedJudge",
+    "preference": "harness.judges.asking:PreferenceJudge",
+    "rating": "harness.judges.asking:RatingJudge",
+    "stated": "harness.judges.asking:StatedJudge",
 }
+_NAMES = ("emphasized_talk", "hu2022", "intent_resolution", "labelled_table", "ludwig")
 READERS = {
-    "emphasized_talk": "harness.data.readers.emphasized_talk:read",
-    "hu2022": "harness.data.readers.hu2022:read",
-    "intent_resolution": "harness.data.readers.intent_resolution:read",
-    "labelled_table": "harness.data.readers.labelled_table:read",
-    "ludwig": "harness.data.readers.ludwig:read",
-    "samples_jsonl": "harness.data.readers.samples_jsonl:read",
-    "topical_chat": "harness.data.readers.topical_chat:read",
+    name: f"harness.data.readers.{name}:read" for name in (*_NAMES, "samples_jsonl", "topical_chat")
 }
 BATCHES = {
     "anthropic": "harness.models.anthropic.batches:AnthropicBatches",
@@ -156,8 +146,7 @@ class Registry:
 
     def names(self, section: Section) -> list[str]:
         """List every name of a section, sorted."""
-        found = {path.stem for home in self.homes for path in (home / section).glob("*.yaml")}
-        return sorted(found)
+        return sorted({p.stem for home in self.homes for p in (home / section).glob("*.yaml")})
 
     def file(self, section: Section, name: str) -> Path:
         """Find the YAML file of a name; an unknown one is an error that names the nearest.
@@ -227,11 +216,10 @@ class Registry:
 
     def resource(self, name: str) -> Path:
         """Find a file that a task names, as a path below tasks/."""
-        places = (home / "tasks" / name for home in self.homes)
-        found = next((path for path in places if path.is_file()), None)
-        if found is None:
-            raise SpecError(f"tasks/{name} is in none of {', '.join(map(str, self.homes))}")
-        return found
+        for home in self.homes:
+            if (path := home / "tasks" / name).is_file():
+                return path
+        raise SpecError(f"tasks/{name} is in none of {', '.join(map(str, self.homes))}")
 
     def model(
         self,
@@ -306,7 +294,11 @@ class Registry:
         """Return what the tokens of a hosted model cost; None where no price is known."""
         if (spec := self.hosted(name)) is None:
             return None
-        beside = _room_beside(spec)
+        beside = spec.reasoning_max_tokens
+        if isinstance(spec, OpenAISpec) and spec.api == "responses":
+            from harness.models.openai.bodies import LEAST_TOKENS
+
+            beside = max(beside, LEAST_TOKENS - 1)
         for home in self.homes:
             if (path := home / "configs" / "prices.yaml").is_file():
                 listed: PricesSpec = load_spec(read_yaml(path), PricesSpec, where=str(path))
@@ -347,7 +339,6 @@ class Registry:
 
 
 def _made_by(group: plugins.Group, spec: Struct, *, where: str) -> Extension:
-    """The class of a spec: of this package, of the YAML's `entry`, or of an installed package."""
     kind, known = _kind(spec), KINDS[group]
     if kind == plugins.OWN:
         return plugins.own_entry(str(structs.asdict(spec)["entry"]), Path(), where=where)
@@ -361,7 +352,6 @@ def _kind(spec: Struct) -> str:
 
 
 def _check_task(spec: TaskSpec, path: Path) -> None:
-    """Refuse a reader or a default variant that there is not."""
     reader = spec.data.reader
     known = [*READERS, *plugins.plugin_kinds("harness.readers")] if reader not in READERS else []
     if known and reader not in known and ":" not in reader:
@@ -372,12 +362,3 @@ def _check_task(spec: TaskSpec, path: Path) -> None:
                 f"{path}: default variant {variant!r} is not defined"
                 f"{did_you_mean(variant, list(spec.variants))}"
             )
-
-
-def _room_beside(spec: HostedSpec) -> int:
-    """The tokens a reply may have beside the most of its decoding."""
-    if isinstance(spec, OpenAISpec) and spec.api == "responses":
-        from harness.models.openai.bodies import LEAST_TOKENS
-
-        return max(spec.reasoning_max_tokens, LEAST_TOKENS - 1)
-    return spec.reasoning_max_tokens

@@ -26,8 +26,7 @@ from harness.models.client.batch_model import BatchModel
 from harness.models.client.cached import HOSTED, Budget, CachedClient, CallPolicy, Progress
 from harness.parts import digest
 from harness.registry import Registry
-from harness.specs.data import OverlaySpec
-from harness.specs.tables import TableSpec
+from harness.specs.data import OverlaySpec, TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry
@@ -72,7 +71,7 @@ class Workspace:
         if path is not None and not path.exists():
             raise SpecError(f"data folder {path}: no such folder; correct --data or HARNESS_DATA")
         registry = Registry.open(Path(home), Path(prompts) if prompts else None)
-        return cls(registry, Path(results), path, data_mode, progress or _no_progress)
+        return cls(registry, Path(results), path, data_mode, progress or (lambda *_: None))
 
     def with_budget(self, usd: float | None) -> "Workspace":
         """The same workspace, whose calls may cost so many US dollars at most; None: any."""
@@ -139,20 +138,20 @@ class Workspace:
                     *self._absent(spec),
                 )
             files = [self.registry.resource(spec.sample)]
-        overlay = None if is_sample else self._overlay(spec)
+        overlay = None
+        if spec.overlay and self.data_mode == "corrected" and not is_sample:
+            overlay = self.registry.overlay(spec.overlay)
         entry = _entry(spec, files, overlay=overlay, is_sample=is_sample, table=table)
         if not is_sample and (source := self.registry.reader(spec.reader).source):
-            label = digest((entry.label, source))[:8]  # a reader of one's own is part of the data
-            entry = replace(entry, label=label)
-        if is_sample:
-            samples = self.registry.read("samples_jsonl", files, None)
-        else:
+            # A reader of one's own is part of the data.
+            entry = replace(entry, label=digest((entry.label, source))[:8])
+        if not is_sample:
             self._compare(entry, files)
-            samples = (
-                labelled_table.read(files, table, spec.choices)
-                if table
-                else self.registry.read(spec.reader, files, overlay)
-            )
+        if table and not is_sample:
+            samples = labelled_table.read(files, table, spec.choices)
+        else:
+            reader = "samples_jsonl" if is_sample else spec.reader
+            samples = self.registry.read(reader, files, overlay)
         _check_ids(samples, files)
         if spec.derive is not None:
             samples = derive(samples, spec.derive)
@@ -166,7 +165,6 @@ class Workspace:
         return add_implicitness(samples, data, spec=spec, scorer=self._measure)
 
     def _measure(self, name: str) -> CachedScorer:
-        """The scorer of a name, with a cache of its scores."""
         return CachedScorer(
             self.registry.text_scorer(name),
             self.registry.cache / MEASURES,
@@ -201,13 +199,10 @@ class Workspace:
         return paths
 
     def _compare(self, entry: DataEntry, files: Sequence[Path]) -> None:
-        """Warn of files that are not as they were released."""
         if entry.source not in self.registry.names("configs/data"):
             return
-        stated = {
-            file.name: file.sha256
-            for file in self.registry.load("configs/data", entry.source).files
-        }
+        released = self.registry.load("configs/data", entry.source).files
+        stated = {file.name: file.sha256 for file in released}
         for (name, found), path in zip(entry.files.items(), files, strict=True):
             if (expected := stated.get(name)) not in (None, found):
                 _warn_of_change(path, found, expected, entry.source)
@@ -219,11 +214,6 @@ class Workspace:
             return "", path, "--data DIR"
         fetch = f"--data DIR, or `harness data fetch {spec.source}`,"
         return f" and {spec.source} not fetched", path, fetch
-
-    def _overlay(self, spec: DataSpec) -> OverlaySpec | None:
-        if self.data_mode == "released" or spec.overlay is None:
-            return None
-        return self.registry.overlay(spec.overlay)
 
     def _folder(self, source: str) -> Path | None:
         """The data folder to read a source from; None where only the sample set is at hand."""
@@ -246,27 +236,18 @@ class Workspace:
         return cached if is_fetched else None
 
 
-def _no_progress(stage: str, done: int, total: int, failed: int = 0, /) -> None:
-    pass
-
-
 @cache
 def _warn_of_waiting(model: str, batches: int, requests: int) -> None:
-    """Warn, once a process, of batches that are paid for and not collected yet."""
     fact = "were handed in and not collected; the command that did so collects them, with --batch"
     _log.warning("model %s: %d batches with %d requests %s", model, batches, requests, fact)
 
 
 @cache
 def _warn_of_change(path: Path, found: str, expected: str, source: str) -> None:
-    """Warn, once a process, of a file that is not as it was released."""
     _log.warning(
         "%s is not the file as it was released (sha256 %s..., not %s...): "
         "`harness data fetch %s` brings that one",
-        path,
-        found[:8],
-        expected[:8],
-        source,
+        *(path, found[:8], expected[:8], source),
     )
 
 
@@ -285,13 +266,11 @@ def _entry(
     if table and not is_sample:
         extra += [structs.replace(table, about="", files=(), train=()), spec.choices]
     version = digest((found, overlay, *extra))[:8]
-    mode = "corrected" if overlay else "released"
-    return DataEntry(
-        source=table.source if table else spec.source,
-        mode="sample" if is_sample else mode,
-        label=f"sample:{version}" if is_sample else version,
-        files=found,
-    )
+    source = table.source if table else spec.source
+    if is_sample:
+        return DataEntry(source=source, mode="sample", label=f"sample:{version}", files=found)
+    mode: DataMode = "corrected" if overlay else "released"
+    return DataEntry(source=source, mode=mode, label=version, files=found)
 
 
 def _check_ids(samples: Sequence[Sample], files: Sequence[Path]) -> None:

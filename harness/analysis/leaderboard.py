@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.core import Score
-from harness.judges.label import JudgeLabel
+from harness.judges.custom import JudgeLabel
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, RECALL
 from harness.pipeline.score import ALL
 from harness.storage.runs import RunFolder, ScoreRow, read_table

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from harness.core import Sample
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.judges.label import JudgeLabel
+from harness.judges.custom import JudgeLabel
 from harness.pipeline import choice_scores
 from harness.pipeline.score import averages, headline_label, signature
 from harness.stats.estimate import mean

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.analysis.published import FromFiles, FromInputs, Values, answers, datasets
 from harness.errors import DataError, SpecError, did_you_mean
-from harness.specs.published import NOBODY, CellSpec, GoldenSpec, half_unit
+from harness.specs.data import NOBODY, CellSpec, GoldenSpec, half_unit
 
 Locate = Callable[[str], Path | None]
 """The folder of a source, None where it is not at hand."""

@@ -17,8 +17,8 @@ from harness.errors import SpecError, StoreError, did_you_mean
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
 from harness.specs.data import OverlaySpec
-from harness.specs.hosted import PricesSpec
-from harness.specs.json_schema import json_schema
+from harness.specs.models import PricesSpec
+from harness.specs.schema import json_schema
 from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder, find_run, run_folders
 

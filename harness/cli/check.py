@@ -1,7 +1,6 @@
 """The commands check judge, model, reader, scorer: is one of your own built as runs need it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import options
@@ -21,15 +20,6 @@ TASK = "Try it on this task's sample set. Default: a task that fits."
 SOME = 2  # samples that a judge is tried on
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """A task by its name, and some samples of its own sample set."""
-
-    name: str
-    task: TaskSpec
-    samples: tuple[Sample, ...]
-
-
 def judge(
     name: str = argument("NAME", NAME), task: str | None = option(TASK, None), home: Home = HOME
 ) -> int:
@@ -37,7 +27,6 @@ def judge(
 
     Exit code 1 where a rule is broken.
     """
-
     registry = options.registry(home)
     spec = registry.load("configs/judges", name)
     model = asked_model(spec) and "made-up model"
@@ -46,16 +35,16 @@ def judge(
         return registry.judge(name, spec, identity=model)
 
     built, problems = build(), list[SpecError]()
-    for trial in _trials(registry, task, prefers=name):
-        if trial.task.has_choices != reads_choices(spec):
+    for tried, task_spec, samples in _trials(registry, task, prefers=name):
+        if task_spec.has_choices != reads_choices(spec):
             continue
         try:
-            _read_one(built, trial.samples, has_model=model is not None)
+            _read_one(built, samples, has_model=model is not None)
         except SpecError as error:  # it needs references that these samples lack
             problems.append(error)
             continue
-        echo(f"{name}: tried on task {trial.name}")
-        return _report(conformance.check_judge(build, name, trial.samples, model=model))
+        echo(f"{name}: tried on task {tried}")
+        return _report(conformance.check_judge(build, name, samples, model=model))
     if problems:
         raise problems[0]
     raise SpecError(f"judge {name}: no task has answers for it; name one with --task")
@@ -71,17 +60,16 @@ def model(
 
     Exit code 1 where a rule is broken.
     """
-
     registry = options.registry(home)
     spec = registry.load("configs/models", name)
     if isinstance(spec, ScriptedSpec):
         raise SpecError(f"model {name} is a control, which answers from a task's samples alone")
-    trial = next(_trials(registry, task, prefers=None))
-    variant = trial.task.default_variants[0]
-    place = (trial.samples[0].id, variant, trial.task.variants[variant].steps[-1].name)
+    _, task_spec, samples = next(_trials(registry, task, prefers=None))
+    variant = task_spec.default_variants[0]
+    place = (samples[0].id, variant, task_spec.variants[variant].steps[-1].name)
 
     def build() -> Model:
-        return registry.model(name, spec, task=trial.task, samples=trial.samples)
+        return registry.model(name, spec, task=task_spec, samples=samples)
 
     hosted = registry.hosted(name)
     code = _report(
@@ -98,7 +86,6 @@ def reader(
     home: Home = HOME,
 ) -> int:
     """Try a reader on some files. Exit code 1 where a rule is broken."""
-
     registry = options.registry(home)
     registry.reader(name)  # an unknown one is the user's mistake, and breaks no rule
     return _report(conformance.check_reader(lambda: registry.read(name, files, None)))
@@ -106,7 +93,6 @@ def reader(
 
 def scorer(name: str = argument("NAME", NAME), home: Home = HOME) -> int:
     """Try a scorer of implicitness on texts of every sort. Exit code 1 where a rule is broken."""
-
     registry = options.registry(home)
     return _report(conformance.check_scorer(lambda: registry.text_scorer(name)))
 
@@ -122,20 +108,18 @@ def _read_one(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -> No
 
 
 def _report(findings: Iterable[conformance.Finding]) -> int:
-    """Print a line a rule; the exit code."""
     is_broken = False
     for finding in findings:
         is_broken |= finding.problem is not None
-        echo(
-            f"{'ok' if finding.problem is None else 'FAILED'}: {finding.rule}"
-            + (f": {finding.problem}" if finding.problem else "")
-        )
+        problem = f": {finding.problem}" if finding.problem else ""
+        echo(f"{'ok' if finding.problem is None else 'FAILED'}: {finding.rule}{problem}")
     return ExitCode.CHECK_FAILED if is_broken else ExitCode.DONE
 
 
-def _trials(registry: Registry, task: str | None, *, prefers: str | None) -> Iterator[_Trial]:
-    """The tasks to try something on: the one named, else those first that name a judge."""
-
+def _trials(
+    registry: Registry, task: str | None, *, prefers: str | None
+) -> Iterator[tuple[str, TaskSpec, list[Sample]]]:
+    """The task named, else all, those first that name a judge; each with some samples."""
     names = [task] if task else registry.names("tasks")
     tasks = {name: registry.load("tasks", name) for name in names}
     for name, spec in sorted(tasks.items(), key=lambda pair: prefers not in pair[1].judges):
@@ -146,4 +130,4 @@ def _trials(registry: Registry, task: str | None, *, prefers: str | None) -> Ite
                 raise
             continue
         made = derive(samples, spec.data.derive) if spec.data.derive else samples
-        yield _Trial(name, spec, tuple(made[:SOME]))
+        yield name, spec, made[:SOME]

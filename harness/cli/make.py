@@ -23,8 +23,7 @@ from harness.pipeline.plan import subsample
 from harness.pipeline.train_classifier import TrainOptions
 from harness.pipeline.train_classifier import train as train_model
 from harness.registry import Registry
-from harness.specs.tasks import TaskSpec
-from harness.specs.transforms import AskedSpec, PerturbationSpec, WordNetSpec
+from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.runs import StoredRun, find_run

@@ -14,7 +14,7 @@ from harness.analysis.leaderboard import (
 from harness.cli.options import ExitCode
 from harness.cli.output import Cell, cell, echo, echo_json, echo_records, echo_table, log, p_value
 from harness.core import Score
-from harness.judges.label import JudgeLabel
+from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
 from harness.parts import Reason
 from harness.pipeline.choice_scores import (

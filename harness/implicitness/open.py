@@ -36,8 +36,8 @@ from harness.implicitness.scorer import (
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress, reported_chunks
 from harness.parts import digest
-from harness.specs.encoders import LocalEncoderSpec
 from harness.specs.implicitness import HeadSpec, PublishedSpec, PythonScorerSpec, ScorerSpec
+from harness.specs.models import LocalEncoderSpec
 from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec

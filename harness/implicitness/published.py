@@ -24,8 +24,8 @@ from harness.models.encoders.encoders import SentenceTransformers
 from harness.models.extras import require
 from harness.models.local.checkpoints import explain, folder_of
 from harness.parts import digest
-from harness.specs.encoders import SentenceTransformerSpec
 from harness.specs.implicitness import Direction, Distance, Form, PublishedSpec
+from harness.specs.models import SentenceTransformerSpec
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -25,7 +25,7 @@ from harness.pipeline.execute import RunResult, judge
 from harness.pipeline.records import step_keys
 from harness.pipeline.resolve import resolve_stored
 from harness.specs import plugins
-from harness.specs.imports import MapSpec
+from harness.specs.data import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger

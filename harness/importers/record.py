@@ -16,7 +16,7 @@ from harness.core import Run, Sample
 from harness.errors import DataError, did_you_mean
 from harness.parts import ChoiceScore, Message, Option
 from harness.pipeline.plan import Plan, PlannedResponse, applicable, options, request
-from harness.specs.imports import MapSpec, SampleColumns, VariantColumn
+from harness.specs.data import MapSpec, SampleColumns, VariantColumn
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import cell_text, filled
 from harness.text.prompts import Prompts

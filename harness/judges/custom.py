@@ -1,13 +1,17 @@
-"""What every judge is built with, and what a judge of one's own may be derived from."""
+"""What judges are built with, derived from, wrapped in and called.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+The mean of a judge as it is, less its mean when `Swapped`, shows how far it heeds what the samples
+of a cluster differ in.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError, did_you_mean
-from harness.parts import digest
-from harness.specs.encoders import LocalEncoderSpec
+from harness.parts import Reason, digest
+from harness.specs.models import LocalEncoderSpec
 from harness.specs.plugins import Extension, foreign_code, source_digest, spec_digest
 from harness.text.prompts import Prompts
 
@@ -97,7 +101,6 @@ class AskingJudge:
         return cls(name, spec, prompts=context.prompts, model=context.asked_model(name))
 
     def _reference(self, sample: Sample, name: str) -> tuple[str, ...]:
-        """The texts of a reference; SpecError where the sample lacks it."""
         if not sample.references.get(name):
             raise SpecError(
                 f"judge {self.name} needs the reference {name!r}, which sample {sample.id} lacks"
@@ -143,3 +146,107 @@ class SourcedJudge:
             if len(verdicts) != len(cases):
                 raise ValueError(f"{len(verdicts)} verdicts on {len(cases)} cases")
             return verdicts
+
+
+_THROUGH: Final = "/"
+_SWAPPED: Final = ":swapped"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeLabel:
+    """What a judge is called: the name of its YAML, and what differs from the YAML.
+
+    `model` is the one asked in place of the judge's own, None for its own. `is_swapped` says that
+    it reads each answer under another sample.
+    """
+
+    name: str
+    model: str | None = None
+    is_swapped: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The label that is printed so."""
+        plain = text.removesuffix(_SWAPPED)
+        name, _, model = plain.partition(_THROUGH)
+        return cls(name, model or None, is_swapped=plain != text)
+
+    def __str__(self) -> str:
+        """The label as files, tables and the command line have it."""
+        model = f"{_THROUGH}{self.model}" if self.model else ""
+        return f"{self.name}{model}{_SWAPPED if self.is_swapped else ''}"
+
+
+ALONE = "no other sample of its cluster to swap it with"
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """A judge that is shown each answer under another sample of its cluster.
+
+    A sample without a partner has no verdict: it is unsupported.
+    """
+
+    judge: Judge
+    partners: Mapping[str, Sample]
+
+    @property
+    def name(self) -> str:
+        """The judge's name, marked as swapped."""
+        return str(replace(JudgeLabel.parse(self.judge.name), is_swapped=True))
+
+    @property
+    def metric(self) -> str:
+        """What the mean of the judge's verdicts is called."""
+        return self.judge.metric
+
+    @property
+    def recipe(self) -> str:
+        """The judge's recipe under the marked name."""
+        return self.name + self.judge.recipe.removeprefix(self.judge.name)
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        """What the judge asks about the response as one to the sample's partner."""
+        partner = self.partners.get(sample.id)
+        return self.judge.ask(partner, response) if partner else ()
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        """One verdict a case, in the order of the cases."""
+        partners = [self.partners.get(case.sample.id) for case in cases]
+        pairs = zip(cases, partners, strict=True)
+        swapped = [replace(case, sample=partner) for case, partner in pairs if partner]
+        verdicts = iter(self.judge.read(swapped) if swapped else [])
+        return [
+            replace(next(verdicts), judge=self.name)
+            if partner
+            else Verdict(case.response.key, self.name, None, Reason.UNSUPPORTED, note=ALONE)
+            for case, partner in zip(cases, partners, strict=True)
+        ]
+
+
+def partners(samples: Iterable[Sample]) -> dict[str, Sample]:
+    """The partner of each sample by its id: the next of its cluster, by id and cyclic.
+
+    A sample that shows the same, or shares a reference text, would swap nothing: it is passed
+    over. Samples without any other have no partner.
+    """
+    clusters: dict[str, dict[str, Sample]] = {}
+    for sample in samples:
+        clusters.setdefault(sample.cluster, {})[sample.id] = sample
+    found: dict[str, Sample] = {}
+    for members in clusters.values():
+        ordered = [members[name] for name in sorted(members)]
+        for place, sample in enumerate(ordered):
+            others = ordered[place + 1 :] + ordered[:place]
+            if partner := next((one for one in others if _differs(sample, one)), None):
+                found[sample.id] = partner
+    return found
+
+
+def _differs(one: Sample, other: Sample) -> bool:
+    return one.fields != other.fields and not _texts(one) & _texts(other)
+
+
+def _texts(sample: Sample) -> set[str]:
+    texts = (text for texts in sample.references.values() for text in texts)
+    return {text.strip().casefold() for text in texts}

@@ -22,8 +22,6 @@ Normalised = Callable[[ChoiceScore, str, ChoiceScore | None], float | None]
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The choices of a case, each at its place, with what it scored there."""
-
     sample: Sample
     options: tuple[Option, ...]
     scores: tuple[ChoiceScore, ...]
@@ -88,8 +86,12 @@ class GoldJudge(ComputedJudge):
             detail["spans_boundary"] = float(any(part.spanned for part in read.scores))
         if any(part.is_bound for part in read.scores):
             return Verdict(case.response.key, self.name, value, detail=detail)
-        by_place = _probabilities(read.scores)
-        detail |= _sureness(read, by_place)
+        most = max(score.logprob for score in read.scores)
+        odds = [exp(score.logprob - most) for score in read.scores]
+        by_place = [part / fsum(odds) for part in odds]
+        detail["prob_right"] = by_place[gold]
+        detail["brier"] = fsum((part - (at == gold)) ** 2 for at, part in enumerate(by_place))
+        detail |= _by_label(read.sample, read.options, by_place, prefix=LABELLED[1])
         shares = [0.0] * len(by_place)
         for option, share in zip(read.options, by_place, strict=True):
             shares[option.index] = share
@@ -106,7 +108,6 @@ class GoldJudge(ComputedJudge):
         return Verdict(case.response.key, self.name, value, detail=detail)
 
     def _unknown(self, case: Case) -> Verdict:
-        """The verdict where no choice is known to be best by this normalisation."""
         if self._spec.normalisation == "pmi" and case.neutral and (why := case.neutral.failure):
             return self._missing(case, why.reason, f"scored without the sample: {why.message}")
         if any(part.is_bound for part in case.response.choice_scores or ()):
@@ -173,14 +174,7 @@ def _favoured(read: _Read, way: Normalised) -> list[float] | None:
     return [part / sum(is_best) for part in is_best] if any(is_best) else None
 
 
-def _probabilities(scores: Sequence[ChoiceScore]) -> list[float]:
-    most = max(score.logprob for score in scores)
-    odds = [exp(score.logprob - most) for score in scores]
-    return [part / fsum(odds) for part in odds]
-
-
 def _chosen(sample: Sample, options: Sequence[Option], chosen: Sequence[float]) -> dict[str, float]:
-    """How far each place and, where choices have labels, each label was chosen."""
     found = {f"{PLACE}{place}": part for place, part in enumerate(chosen, 1)}
     return found | _by_label(sample, options, chosen, prefix=LABELLED[0])
 
@@ -188,7 +182,6 @@ def _chosen(sample: Sample, options: Sequence[Option], chosen: Sequence[float]) 
 def _by_label(
     sample: Sample, options: Sequence[Option], parts: Sequence[float], *, prefix: str
 ) -> dict[str, float]:
-    """Sum, for each label, what its places have."""
     labels, found = sample.references.get(LABELS, ()), dict[str, float]()
     for label in dict.fromkeys(labels):
         pairs = zip(options, parts, strict=True)
@@ -196,13 +189,3 @@ def _by_label(
             part for option, part in pairs if labels[option.index] == label
         )
     return found
-
-
-def _sureness(read: _Read, by_place: Sequence[float]) -> dict[str, float]:
-    """The probability of the right choice, of each label, and how far off they are."""
-    gold = read.gold
-    found = {
-        "prob_right": by_place[gold],
-        "brier": fsum((part - (at == gold)) ** 2 for at, part in enumerate(by_place)),
-    }
-    return found | _by_label(read.sample, read.options, by_place, prefix=LABELLED[1])

@@ -4,8 +4,9 @@ Everything is tried on made-up texts of every sort, and twice. A judge's model i
 replies are made up too.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import Final
 
@@ -24,6 +25,8 @@ TEXTS: Final = (
     "word " * 2000,
 )
 """Plain, a number, an object, empty, blank, unicode, hostile, and 10,000 characters."""
+Rules = dict[str, Callable[[], str | None]]
+"""What breaks each rule; None where it is kept."""
 FAILURE: Final = Failure(Reason.FAILED, "made up")
 
 
@@ -35,7 +38,7 @@ class Finding:
     problem: str | None = None
 
 
-def findings(rules: Mapping[str, Callable[[], str | None]]) -> Iterator[Finding]:
+def findings(rules: Rules) -> Iterator[Finding]:
     """Try each rule; one that raises is broken by what it raises."""
     for rule, broken_by in rules.items():
         try:
@@ -57,31 +60,31 @@ def check_judge(
     def asked() -> list[tuple[Request, ...]]:
         return [judge.ask(case.sample, case.response) for case in cases]
 
-    yield from findings(
-        {
-            "names itself": lambda: _names(judge, name),
-            "has one recipe, however often it is built": lambda: _recipe(judge, build(), name),
-            "asks the same each time, in requests of its model": lambda: (
-                _asks(asked(), model) or _equal(asked(), asked(), "asks")
-            ),
-            "reads no cases as no verdicts": lambda: _equal(judge.read([]), [], "reads"),
-        }
-    )
+    rules: Rules = {
+        "names itself": lambda: _names(judge, name),
+        "has one recipe, however often it is built": lambda: _recipe(judge, build(), name),
+        "asks the same each time, in requests of its model": lambda: (
+            _asks(asked(), model) or _twice(asked, "asks")
+        ),
+        "reads no cases as no verdicts": lambda: _equal(judge.read([]), [], "reads"),
+    }
+    yield from findings(rules)
     answered = [
-        replace(case, replies=_replies(judge.ask(case.sample, case.response), place))
-        for place, case in enumerate(cases)
+        replace(case, replies=_replies(requests, place))
+        for place, (case, requests) in enumerate(zip(cases, asked(), strict=True))
     ]
-    yield from findings(
-        {
-            "gives one verdict a case, in order, under its name": lambda: _verdicts(
-                judge.read(answered), answered, name
-            ),
-            "reads the same each time": lambda: _equal(
-                judge.read(answered), judge.read(answered), "reads"
-            ),
-            "gives lost replies of its model a reason": lambda: _lost(judge, cases, model),
-        }
-    )
+
+    def read() -> list[Verdict]:
+        return judge.read(answered)
+
+    rules = {
+        "gives one verdict a case, in order, under its name": lambda: _verdicts(
+            read(), answered, name
+        ),
+        "reads the same each time": lambda: _twice(read, "reads"),
+        "gives lost replies of its model a reason": lambda: _lost(judge, cases, model),
+    }
+    yield from findings(rules)
 
 
 def check_model(
@@ -92,59 +95,56 @@ def check_model(
     `place` is the sample, variant and step that requests are about.
     """
     model = build()
-    yield from findings(
-        {
-            "names itself": lambda: _equal(model.name, name, "is called"),
-            "names its kind": lambda: None if model.kind.strip() else "its kind is empty",
-            "says what it can be asked for": lambda: _modes(model.modes),
-        }
-    )
+
+    def identity() -> str:
+        again = build()
+        again.resolve()
+        return again.identity
+
+    rules: Rules = {
+        "names itself": lambda: _equal(model.name, name, "is called"),
+        "names its kind": lambda: None if model.kind.strip() else "its kind is empty",
+        "says what it can be asked for": lambda: _modes(model.modes),
+    }
+    yield from findings(rules)
     if not may_ask:
         return
     model.resolve()
-    yield from findings(
-        {
-            "has one identity, however often it is built": lambda: _equal(
-                model.identity, _identity(build()), "is"
-            ),
-            "answers no requests with no responses": lambda: _equal(
-                list(model.answer([])), [], "answers"
-            ),
-        }
-    )
+    rules = {
+        "has one identity, however often it is built": lambda: _equal(
+            model.identity, identity(), "is"
+        ),
+        "answers no requests with no responses": lambda: _equal(
+            list(model.answer([])), [], "answers"
+        ),
+    }
     for mode in sorted(model.modes):
         requests = _requests(model, mode, place)
-        yield from findings(
-            {f"gives one response a request to {mode}": lambda r=requests: _answers(model, r)}  # type: ignore[misc]  # the requests of this turn
-        )
+        rules[f"gives one response a request to {mode}"] = partial(_answers, model, requests)
+    yield from findings(rules)
 
 
 def check_reader(read: Callable[[], list[Sample]]) -> Iterator[Finding]:
     """Try a reader's contract on some files."""
-    yield from findings(
-        {
-            "gives samples, each with an id of its own": lambda: _samples(read()),
-            "reads the same each time": lambda: _equal(read(), read(), "reads"),
-        }
-    )
+    rules: Rules = {
+        "gives samples, each with an id of its own": lambda: _samples(read()),
+        "reads the same each time": lambda: _twice(read, "reads"),
+    }
+    return findings(rules)
 
 
 def check_scorer(build: Callable[[], TextScorer]) -> Iterator[Finding]:
     """Try the contract of a scorer of texts."""
-    scorer = build()
-    texts = [*TEXTS, None, 3]
-    yield from findings(
-        {
-            "has one signature, however often it is built": lambda: _equal(
-                scorer.signature, build().signature, "is"
-            ),
-            "scores no texts as no scores": lambda: _equal(list(scorer.score([])), [], "gives"),
-            "gives a finite value or a flag for each text": lambda: _scores(scorer, texts),
-            "scores the same each time": lambda: _equal(
-                list(scorer.score(texts)), list(scorer.score(texts)), "gives"
-            ),
-        }
-    )
+    scorer, texts = build(), [*TEXTS, None, 3]
+    rules: Rules = {
+        "has one signature, however often it is built": lambda: _equal(
+            scorer.signature, build().signature, "is"
+        ),
+        "scores no texts as no scores": lambda: _equal(list(scorer.score([])), [], "gives"),
+        "gives a finite value or a flag for each text": lambda: _scores(scorer, texts),
+        "scores the same each time": lambda: _twice(lambda: list(scorer.score(texts)), "gives"),
+    }
+    return findings(rules)
 
 
 def _cases(sample: Sample) -> list[Case]:
@@ -223,9 +223,8 @@ def _equal(first: object, then: object, what: str) -> str | None:
     return None if first == then else f"{what} {first!r:.200}, then {then!r:.200}"
 
 
-def _identity(model: Model) -> str:
-    model.resolve()
-    return model.identity
+def _twice(make: Callable[[], object], what: str) -> str | None:
+    return _equal(make(), make(), what)
 
 
 def _modes(modes: frozenset[Mode]) -> str | None:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
 from harness.errors import ModelError, SpecError, StoreError, did_you_mean
-from harness.judges.label import JudgeLabel
-from harness.judges.swapped import Swapped, partners
+from harness.judges.custom import JudgeLabel, Swapped, partners
 from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.encoders.encoders import CachedEncoder, Encoder
 from harness.models.labels import LabelQuestions

@@ -29,8 +29,8 @@ from harness.models.local.classifiers import (
     write_trained,
 )
 from harness.pipeline.setup import VECTORS, recipe, trained_folder
+from harness.specs.data import TableSpec
 from harness.specs.models import ClassifierSpec, SklearnSpec
-from harness.specs.tables import TableSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import DataEntry
 from harness.workspace import Workspace

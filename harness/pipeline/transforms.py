@@ -19,14 +19,16 @@ from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import SpecError, did_you_mean
 from harness.models.client.cached import CachedClient
 from harness.parts import Decoding, Reason, digest
-from harness.specs.tasks import DataSpec, DecodingSpec, TaskSpec
-from harness.specs.transforms import (
+from harness.specs.tasks import (
     TEXT,
     AskedSpec,
     BuildSpec,
     BuildStepSpec,
+    DataSpec,
+    DecodingSpec,
     LocalSpec,
     PerturbationSpec,
+    TaskSpec,
     WordNetSpec,
 )
 from harness.text.dedup import normal

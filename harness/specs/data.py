@@ -1,6 +1,7 @@
-"""What the YAML of a data source, and of an overlay of corrections, may say."""
+"""What the YAML of data may say: sources, corrections, column maps and published numbers."""
 
-from typing import Annotated
+from math import isfinite
+from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
@@ -67,3 +68,309 @@ class OverlaySpec(Spec, frozen=True, kw_only=True):
 
     about: str
     repairs: tuple[Repair, ...]
+
+
+POSITIVE, NEGATIVE = "hateful", "benign"
+
+
+class LabelSpec(Spec, frozen=True, kw_only=True):
+    """What a row's label is: by the values of a column, or by a number from which on.
+
+    `classes` names each label and the values that mean it; an empty value, "", is an empty cell.
+    With `at_least` a row is hateful from this number on, and benign below. Rows with a value of
+    `left_out` are not asked about; a value that is named nowhere is an error.
+    """
+
+    column: str
+    classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    at_least: float | None = None
+    left_out: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.classes) == (self.at_least is not None):
+            raise ValueError(
+                f"the label in column {self.column!r} is given by `classes` or by `at_least`, one "
+                "of the two; give that one"
+            )
+        if self.at_least is not None and not isfinite(self.at_least):
+            raise ValueError(f"`at_least` is {self.at_least}; give a number that texts can reach")
+        named = [value for part in self.classes.values() for value in part] + [*self.left_out]
+        if twice := sorted({value for value in named if named.count(value) > 1}):
+            raise ValueError(f"value {twice[0]!r} is given to two labels; give it to one")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every label there may be."""
+        return tuple(self.classes) or (POSITIVE, NEGATIVE)
+
+
+class OriginalsSpec(Spec, frozen=True, kw_only=True):
+    """Which rows were made of others: all that do not have `value` in `column`.
+
+    They are asked about only where `with_made` says so, and each then goes into the cluster of the
+    original of its label whose words it shares most, if the two share `likeness` of their words
+    (Jaccard) or more; else, and where `likeness` is null, it is a cluster of its own. A made row
+    with an empty cell for a label has none: released augmentations bring one layer of labels each.
+    """
+
+    column: str
+    value: str
+    with_made: bool = False
+    likeness: Annotated[float, Meta(gt=0, le=1)] | None = 0.6
+
+
+class TableSpec(Spec, frozen=True, kw_only=True):
+    """A table of labelled texts by its columns.
+
+    `source` names the folder below a data folder, `files` the files in it; without names all
+    tables there. `train` are the files that a classifier is trained on. `group` is what scores
+    are given for beside all rows, `origin` where a text comes from, `keep` further columns by the
+    names they are kept under. `cluster` names what rows of one original share. Of columns in
+    `optional` a file may lack some; any other that is named must be there. `rows: ratings`: each
+    row is one rater's, and rows of equal text are one item, labelled by their mean or majority.
+    `duplicates: drop` keeps the first of texts with the same words.
+    """
+
+    about: str
+    source: str
+    text: str
+    label: LabelSpec
+    files: tuple[str, ...] = ()
+    train: tuple[str, ...] = ()
+    group: str | None = None
+    implicitness: str | None = None
+    subtlety: str | None = None
+    properties: str | None = None
+    origin: str | None = None
+    cluster: str | None = None
+    keep: dict[str, str] = field(default_factory=dict)
+    originals: OriginalsSpec | None = None
+    optional: tuple[str, ...] = ()
+    rows: Literal["texts", "ratings"] = "texts"
+    duplicates: Literal["drop", "keep"] = "drop"
+    quotes: Literal["standard", "none"] = "standard"
+
+    def __post_init__(self) -> None:
+        if self.rows == "ratings" and self.duplicates == "keep":
+            raise ValueError(
+                "`rows: ratings` makes one item of rows of equal text; leave out `duplicates: keep`"
+            )
+        reserved = {"label", "labels", "subtlety", "properties", "origin", "implicitness", "text"}
+        if taken := sorted(reserved & set(self.keep)):
+            raise ValueError(f"`keep` may not name {taken[0]!r}, which has a key of its own")
+        if unknown := sorted(set(self.optional) - set(self.columns)):
+            raise ValueError(
+                f"`optional` names {unknown[0]!r}, which no other key does; correct it"
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is named, each once."""
+        made = self.originals.column if self.originals else None
+        single = (self.group, self.implicitness, self.subtlety, self.properties, self.origin)
+        named = (self.text, self.label.column, *single, self.cluster, made, *self.keep.values())
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
+class SampleColumns(Spec, frozen=True, kw_only=True):
+    """What identifies the sample: its id; some fields, with its group if given; or its prompt.
+
+    Each names a column. A prompt must be that of this program, to the letter.
+    """
+
+    id: str | None = None
+    fields: dict[str, str] = field(default_factory=dict)
+    group: str | None = None
+    prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        ways = [name for name in ("id", "fields", "prompt") if getattr(self, name)]
+        if len(ways) != 1:
+            names = "`id`, `fields` and `prompt`"
+            raise ValueError(f"a sample is identified by one of {names}, not by {ways or 'none'}")
+        if self.group is not None and not self.fields:
+            raise ValueError("`group` goes with `fields`; leave it out")
+
+
+class VariantColumn(Spec, frozen=True, kw_only=True):
+    """The column that says the variant; `values` maps what stands there to names of variants."""
+
+    column: str
+    values: dict[str, str] = field(default_factory=dict)
+
+
+class OnlyRows(Spec, frozen=True, kw_only=True):
+    """The rows to take: those that have this value in this column; the others are left out."""
+
+    column: str
+    value: str
+
+
+class TextSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="text"):
+    """What was written: a text, or in JSON lines a list of several replies."""
+
+    column: str
+
+
+Order = Literal["shown", "own"]
+Start = Literal[0, 1]
+
+
+class ChosenSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="chosen"):
+    """Which choice was made: its number or its text.
+
+    Numbers count from `counted_from`, in the order the variant shows the choices in or in the
+    sample's own.
+    """
+
+    column: str
+    order: Order = "shown"
+    counted_from: Start = 1
+
+
+class ScoresSpec(Spec, frozen=True, kw_only=True):
+    """A number for each choice: in one column as a JSON list or object, or in a column for each.
+
+    A list, and the columns, go by `order`; where a sample has fewer choices, columns are empty. The
+    keys of an object are numbers, as in ChosenSpec, or the texts of the choices.
+    """
+
+    column: str | None = None
+    columns: tuple[str, ...] = ()
+    order: Order = "shown"
+    counted_from: Start = 1
+
+    def __post_init__(self) -> None:
+        if (self.column is None) == (not self.columns):
+            raise ValueError("give `column`, or `columns` with one for each choice, not both")
+
+
+class ProbabilitiesSpec(
+    ScoresSpec, frozen=True, kw_only=True, tag_field="kind", tag="probabilities"
+):
+    """The probability of each choice."""
+
+
+class LogprobsSpec(ScoresSpec, frozen=True, kw_only=True, tag_field="kind", tag="logprobs"):
+    """The log-probability of each choice, in nats."""
+
+
+AnswerSpec = TextSpec | ChosenSpec | ProbabilitiesSpec | LogprobsSpec
+Temperature = Annotated[float, Meta(ge=0)]
+
+
+class MapSpec(Spec, frozen=True, kw_only=True):
+    """A file of stored answers by its columns.
+
+    In JSON lines a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`) say themselves
+    what was asked and answered; of them a map says whose answers they are. `variant` is a fixed
+    one, a column, or null where the prompt or the task's only variant says it. `prompt` is the
+    column of what was asked, null where it is not known; `temperature` that of written answers.
+    """
+
+    about: str
+    format: Literal["csv", "jsonl", "lm_eval", "inspect"]
+    sample: SampleColumns | None = None
+    variant: str | VariantColumn | None = None
+    only: OnlyRows | None = None
+    prompt: str | None = None
+    answer: AnswerSpec | None = None
+    temperature: Temperature | None = None
+
+    def __post_init__(self) -> None:
+        is_log = self.format in ("lm_eval", "inspect")
+        if is_log and (self.answer or self.prompt):
+            raise ValueError(
+                f"a log in format {self.format} says itself what was asked and answered; leave "
+                "out `prompt` and `answer`"
+            )
+        if not is_log and not (self.answer and self.sample):
+            raise ValueError(f"a file in format {self.format} needs `sample` and `answer`")
+
+
+NOBODY = "none"
+# A number as it is printed: in quotes where it has decimals, for YAML drops its last noughts.
+Printed = int | Annotated[str, Meta(pattern=r"^[+-]?[0-9]*\.[0-9]+$")]
+
+
+def half_unit(printed: Printed) -> float:
+    """Half a unit of the last printed digit: what rounding may have taken or added."""
+    decimals = len(printed.partition(".")[2]) if isinstance(printed, str) else 0
+    return 0.5 * 10.0**-decimals
+
+
+class CellSpec(Spec, frozen=True, kw_only=True):
+    """One published number: the value of a recomputation it should equal, or why there is none.
+
+    `known_difference` says why the recomputed value is `found` and not the published one.
+    """
+
+    table: str
+    cell: str
+    published: Printed
+    tolerance: float | None = None
+    recompute: str = NOBODY
+    value: str | None = None
+    reason: str | None = None
+    known_difference: str | None = None
+    found: Printed | None = None
+
+    def __post_init__(self) -> None:
+        is_lost = self.recompute == NOBODY
+        if is_lost == (self.reason is None) or is_lost != (self.value is None):
+            raise ValueError(
+                f"cell {self.cell!r}: give `recompute` and `value`, or `recompute: {NOBODY}` and "
+                "a `reason`"
+            )
+        if (self.known_difference is None) != (self.found is None):
+            raise ValueError(f"cell {self.cell!r}: `known_difference` and `found` go together")
+
+
+class PrintedTable(Spec, frozen=True, kw_only=True):
+    """A table whose own cells nobody can recompute; its columns are inputs of recomputations."""
+
+    table: str
+    reason: str
+    rows: tuple[str, ...]
+    columns: dict[str, tuple[Printed, ...]]
+
+    def __post_init__(self) -> None:
+        for name, values in self.columns.items():
+            if len(values) != len(self.rows):
+                raise ValueError(
+                    f"column {name!r} has {len(values)} values for {len(self.rows)} rows"
+                )
+
+    @property
+    def cells(self) -> tuple[CellSpec, ...]:
+        """Every cell of the table."""
+        return tuple(
+            CellSpec(table=self.table, cell=f"{row}, {name}", published=value, reason=self.reason)
+            for name, values in self.columns.items()
+            for row, value in zip(self.rows, values, strict=True)
+        )
+
+
+class GoldenSpec(Spec, frozen=True, kw_only=True):
+    """The published numbers of one paper or source, and those that some are computed from."""
+
+    paper: str
+    about: str
+    cells: tuple[CellSpec, ...] = ()
+    printed: tuple[PrintedTable, ...] = ()
+    inputs: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def all_cells(self) -> tuple[CellSpec, ...]:
+        """The cells of the printed tables, then the others."""
+        return (*(cell for table in self.printed for cell in table.cells), *self.cells)
+
+    @property
+    def numbers(self) -> dict[str, tuple[float, ...]]:
+        """The columns of the printed tables and the other inputs, by name."""
+        columns = {
+            name: tuple(float(value) for value in values)
+            for table in self.printed
+            for name, values in table.columns.items()
+        }
+        return {**columns, **self.inputs}

@@ -1,4 +1,8 @@
-"""What a model's YAML may say, one class a kind."""
+"""What the YAML of a model may say, one class a kind; its prices, and the encoders of texts.
+
+`check_body` refuses in `extra_body` the fields that each request decides itself: such a field would
+override the request, and prices, budgets and signatures would describe one that was never sent.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,9 +11,145 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from harness.errors import SpecError
-from harness.specs.encoders import LocalEncoderSpec
-from harness.specs.hosted import check_body
 from harness.specs.schema import Spec, load_spec
+
+
+class MiniLMSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minilm"):
+    """The packaged all-MiniLM-L6-v2: its last layer, or `layers` (0 to 6) side by side."""
+
+    layers: tuple[int, ...] = ()
+
+
+class CharNgramsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="char-ngrams"):
+    """Counts of character n-grams: no weights, and no meaning."""
+
+
+class SentenceTransformerSpec(
+    Spec, frozen=True, kw_only=True, tag_field="kind", tag="sentence-transformers"
+):
+    """Any sentence-transformers model: a hub name or a folder."""
+
+    model: str
+    revision: str | None = None
+
+
+class Llm2VecSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="llm2vec"):
+    """An LLM2Vec checkpoint: a base model and its adapters, the first merged first.
+
+    `revision` is the base's; an adapter's stands after an @ in its name. `engine: native` runs on
+    current transformers, `package` through the llm2vec package in an environment of its own;
+    their scores agree to 1e-4.
+    """
+
+    base: str
+    adapters: tuple[str, ...]
+    revision: str | None = None
+    instruction: str = ""
+    max_length: int = 512
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    engine: Literal["native", "package"] = "native"
+
+
+class HostedEncoderSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="hosted"):
+    """The embeddings of a server: `model` is a name in configs/models."""
+
+    model: str
+
+
+LocalEncoderSpec = MiniLMSpec | CharNgramsSpec | SentenceTransformerSpec | Llm2VecSpec
+EncoderSpec = LocalEncoderSpec | HostedEncoderSpec
+
+
+_DRAWN = "the decoding in the YAML of the task or judge"
+_ROOM = f"max_tokens of {_DRAWN}, reasoning_max_tokens here"
+_TIMES = "replies of the judge's YAML, sends_n here"
+_FORM = "is_structured of the judge's YAML, or is_structured_output here"
+_WHOLE = "not at all: replies are read whole"
+_NO_TOOLS = "not at all: answers are texts"
+_PROMPTS = "prompts/ of your folder"
+_ALL: Mapping[str, str] = {
+    "model": "model here",
+    "messages": _PROMPTS,
+    "max_tokens": _ROOM,
+    "temperature": f"temperature of {_DRAWN}, sends_temperature here",
+    **dict.fromkeys(("tools", "tool_choice"), _NO_TOOLS),
+    "stream": _WHOLE,
+}
+_OPENAI: Mapping[str, str] = {
+    **_ALL,
+    "best_of": _TIMES,
+    "encoding_format": "not at all: vectors are read as numbers",
+    **dict.fromkeys(("functions", "function_call"), _NO_TOOLS),
+    "logprobs": "choices here",
+    "max_completion_tokens": f"{_ROOM}, or token_field",
+    "n": _TIMES,
+    "prompt": _PROMPTS,
+    "response_format": _FORM,
+    "seed": "--seed, sends_seed here",
+    "stop": "cut of the task's YAML",
+    "stream_options": _WHOLE,
+    "top_logprobs": "choices here",
+}
+_RESPONSES: Mapping[str, str] = {
+    **_OPENAI,
+    "input": _PROMPTS,
+    "instructions": _PROMPTS,
+    "max_output_tokens": _ROOM,
+    "store": "not at all: nothing is kept by the server",
+    "text.format": _FORM,
+}
+_ANTHROPIC: Mapping[str, str] = {
+    **_ALL,
+    "output_config.format": _FORM,
+    "stop_sequences": "cut of the task's YAML",
+    "system": _PROMPTS,
+}
+_BELONGS: Mapping[str, Mapping[str, str]] = {
+    "chat": {**_OPENAI, "input": _PROMPTS, "max_output_tokens": _ROOM},
+    "responses": _RESPONSES,
+    "anthropic": _ANTHROPIC,
+}
+
+
+def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anthropic"]) -> None:
+    """Refuse further fields of a request that are its own, with where each belongs."""
+    nested = {name: value for name, value in extra.items() if isinstance(value, dict)}
+    inner = {f"{name}.{part}" for name, value in nested.items() for part in value}
+    belongs = _BELONGS[api]
+    if found := sorted(belongs.keys() & (extra.keys() | inner)):
+        places = "; ".join(f"{name} ({belongs[name]})" for name in found)
+        fact = "extra_body would override what each request says"
+        raise ValueError(f"{fact}; leave out, and set instead: {places}")
+
+
+Usd = Annotated[float, Meta(ge=0)]
+
+
+class PriceSpec(Spec, frozen=True, kw_only=True):
+    """US dollars a million tokens of one model; null where no price was read.
+
+    `read` is the day it stood at `source`. `batch_share` is what a call costs in a batch, as a
+    share of its price by itself.
+    """
+
+    input_usd: Usd | None = None
+    output_usd: Usd | None = None
+    batch_share: Annotated[float, Meta(gt=0, le=1)] | None = None
+    read: str | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        values = (self.input_usd, self.output_usd, self.read, self.source)
+        if len({value is None for value in values}) > 1:
+            raise ValueError("give input_usd, output_usd, read and source, or none of them")
+
+
+class PricesSpec(Spec, frozen=True, kw_only=True):
+    """Prices by the name a provider calls a model by."""
+
+    about: str = ""
+    prices: dict[str, PriceSpec] = field(default_factory=dict)
+
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -247,20 +387,16 @@ def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> di
                 "model as it is, or serve it so and write a model of kind openai"
             )
     if backend == "server":
-        return _served(content, where=where)
+        local = load_spec(dict(content), ModelSpec, where=str(where))
+        return {
+            "kind": "openai",
+            "about": local.about,
+            "model": local.model,
+            "base_url": local.server_url,
+            "base_url_env": "HARNESS_SERVER_URL",
+            "key_env": None,
+            # A server is given no chat template for choices.
+            "choices": "echo" if local.choice_prompt == "plain" else "none",
+        }
     kept = {key: value for key, value in content.items() if key not in VLLM_ALONE}
     return (kept if content["kind"] == "vllm" else dict(content)) | {"kind": backend}
-
-
-def _served(content: Mapping[str, Any], *, where: Path) -> dict[str, Any]:
-    """The YAML of the server that has a local model; it is given no chat template for choices."""
-    local = load_spec(dict(content), ModelSpec, where=str(where))
-    return {
-        "kind": "openai",
-        "about": local.about,
-        "model": local.model,
-        "base_url": local.server_url,
-        "base_url_env": "HARNESS_SERVER_URL",
-        "key_env": None,
-        "choices": "echo" if local.choice_prompt == "plain" else "none",
-    }

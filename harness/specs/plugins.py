@@ -56,7 +56,9 @@ def plugin(group: Group, kind: str, *, known: Iterable[str], where: str) -> Exte
     Raises SpecError for a kind that nobody adds (naming the nearest of `known` and of the plugins),
     for a kind of two packages, and for a package that cannot be imported.
     """
-    points = tuple({_key(point): point for point in entry_points(group=group, name=kind)}.values())
+    # A package that is on the path twice, as a checkout and installed, is one.
+    found = {(_package(p), p.value): p for p in entry_points(group=group, name=kind)}
+    points = tuple(found.values())
     if not points:
         names = [*known, *plugin_kinds(group)]
         words = {"harness.readers": "no reader", "harness.importers": "no layout"}
@@ -87,7 +89,8 @@ def own_entry(entry: str, folder: Path, *, where: str) -> Extension:
             module = import_module(place)
         source = _source(module, place, where=where)
     if not hasattr(module, name):
-        raise SpecError(f"{where}: no {name!r} in {origin}{did_you_mean(name, _defined(module))}")
+        public = [known for known in vars(module) if not known.startswith("_")]
+        raise SpecError(f"{where}: no {name!r} in {origin}{did_you_mean(name, public)}")
     return Extension(getattr(module, name), origin, source)
 
 
@@ -164,11 +167,6 @@ def foreign_code(what: str) -> Iterator[None]:
         ) from error
 
 
-def _key(point: EntryPoint) -> tuple[str, str]:
-    # A package that is on the path twice, as a checkout and installed, is one.
-    return _package(point), point.value
-
-
 def _package(point: EntryPoint) -> str:
     return f"package {point.dist.name}" if point.dist else f"module {point.module}"
 
@@ -201,7 +199,3 @@ def _source(value: object, module: str, *, where: str) -> str:
     if file is None:
         raise SpecError(f"{where}: module {name} has no source file; name one that has")
     return sha256(Path(file).read_bytes()).hexdigest()
-
-
-def _defined(module: ModuleType) -> list[str]:
-    return [name for name in vars(module) if not name.startswith("_")]

@@ -1,9 +1,10 @@
-"""YAML files to checked mappings and frozen specs.
+"""YAML files to checked mappings and frozen specs; specs to JSON schemas, for editors.
 
 Unknown, missing, repeated and ill-typed keys are errors that name the file, the key and the
 nearest valid one. Nothing here knows what a spec says, nor where files lie.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date
@@ -108,7 +109,6 @@ def _explain(value: object, kind: Any, path: str) -> str:  # noqa: ANN401 - any 
 
 
 def _stored(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any annotation
-    """The same value, with the keys of specs as they are stored."""
     member = _member(value, kind)
     if member is None or not isinstance(value, Mapping | list):
         return value
@@ -133,15 +133,13 @@ def _message(value: object, kind: Any) -> str:  # noqa: ANN401 - any annotation
 
 
 def _shown(message: str, value: object) -> str:
-    """Show the value that a message gives only the type or a bound of."""
     if not message.startswith("Expected") or not isinstance(value, str | float | int | date):
         return ""
     text = repr(value) if isinstance(value, str) else str(value)
     text = text.lower() if isinstance(value, bool) else text
     needs_quotes = message.startswith("Expected `str") and not isinstance(value, str)
-    return f"; it is {text[:LONGEST_SHOWN]}" + (
-        f": put it in quotes, '{text}'" if needs_quotes else ""
-    )
+    hint = f": put it in quotes, '{text}'" if needs_quotes else ""
+    return f"; it is {text[:LONGEST_SHOWN]}{hint}"
 
 
 def _is_spec(kind: Any) -> bool:  # noqa: ANN401 - any annotation
@@ -195,9 +193,62 @@ def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:  # no
 
 
 def _closed(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any annotation
-    """The values of a Literal or an enum."""
     found: list[Any] = []
     for part in _members(kind):
         found += get_args(part) if get_origin(part) is Literal else ()
         found += part if isinstance(part, EnumType) else ()
     return tuple(found)
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_SENTENCE = re.compile(r"(?<=[.;])\s+")
+
+
+def json_schema(spec: Any, *, title: str) -> dict[str, Any]:  # noqa: ANN401 - a spec or a union of specs
+    """Return the JSON schema (draft 2020-12) of a spec, or of a union of specs told by `kind`.
+
+    A key is described by the sentences of its spec's docstring that name it. A key that has an
+    older name may have either.
+    """
+    schema = msgspec.json.schema(spec)
+    for part in _specs(spec, set()):
+        definition = schema["$defs"][part.__name__]
+        definition["description"] = " ".join((part.__doc__ or "").split())
+        _describe(definition["properties"], part)
+    return {"$schema": DIALECT, "title": title, **_plain(schema)}
+
+
+def _specs(kind: Any, found: set[type[Struct]]) -> set[type[Struct]]:  # noqa: ANN401 - any annotation
+    if isinstance(kind, type) and issubclass(kind, Struct) and kind not in found:
+        found.add(kind)
+        for field in structs.fields(kind):
+            _specs(field.type, found)
+    for part in get_args(kind):
+        _specs(part, found)
+    return found
+
+
+def _describe(properties: dict[str, Any], spec: type[Struct]) -> None:
+    """Give each key its older name, and the sentences that name it."""
+    above = spec.__mro__[: spec.__mro__.index(Spec)]
+    sentences = [
+        s for part in above for s in _SENTENCE.split(" ".join((part.__doc__ or "").split()))
+    ]
+    for field in structs.fields(spec):
+        key = properties[field.encode_name]
+        if text := " ".join(s for s in sentences if re.search(rf"`{field.name}[`:]", s)):
+            key["description"] = text
+        if field.name != field.encode_name:
+            properties[field.name] = {**key}
+            key["description"] = f"The older name of `{field.name}`."
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Drop OpenAPI's `discriminator`, which editors do not know; `kind` is a constant instead."""
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) >= {"enum"} and len(value["enum"]) == 1:
+        value = {"const": value["enum"][0], **{k: v for k, v in value.items() if k != "enum"}}
+    return {key: _plain(part) for key, part in value.items() if key != "discriminator"}

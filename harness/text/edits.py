@@ -14,7 +14,7 @@ from random import Random
 from typing import Final, Literal
 
 from harness.errors import SpecError
-from harness.specs import transforms
+from harness.specs import tasks
 from harness.text.dedup import normal
 
 _PIECE = re.compile(r"(\s*)([@#]?\w+(?:['\u2019\-]\w+)*|[^\w\s])")
@@ -135,29 +135,27 @@ _ARTICLES = ("a", "an")
 _ASKING = ("what", "why", "how", "where", "when", "who", "which", "whose")
 
 
-def edit_text(
-    text: str, spec: transforms.LocalSpec, draw: Random, *, wordnet: Synonyms
-) -> str | None:
+def edit_text(text: str, spec: tasks.LocalSpec, draw: Random, *, wordnet: Synonyms) -> str | None:
     """The text as a perturbation changes it; None where nothing in it can be changed."""
     pieces, end = split_pieces(text)
     match spec:
-        case transforms.InsertSpec():
+        case tasks.InsertSpec():
             edited = _insert_adverb(pieces, spec, draw)
-        case transforms.DegreeSpec():
+        case tasks.DegreeSpec():
             edited = _change_degree(pieces, spec, draw)
-        case transforms.SwapSpec():
+        case tasks.SwapSpec():
             edited = _swap_expression(pieces, spec, draw)
-        case transforms.NamesSpec():
+        case tasks.NamesSpec():
             edited = _replace_name(pieces, spec, draw)
-        case transforms.RandomSpec():
+        case tasks.RandomSpec():
             edited = _edit_at_random(pieces, spec, draw)
-        case transforms.WordNetSpec():
+        case tasks.WordNetSpec():
             edited = _replace_by_wordnet(pieces, wordnet, draw)
     made = join_pieces(edited, end) if edited is not None else text
     return None if normal(made) == normal(text) else made
 
 
-def _insert_adverb(pieces: list[Piece], spec: transforms.InsertSpec, draw: Random) -> _Edited:
+def _insert_adverb(pieces: list[Piece], spec: tasks.InsertSpec, draw: Random) -> _Edited:
     """Adds one adverb at the start, after an auxiliary or at the end, where the lists allow it."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
     middle = list(_after_auxiliaries(pieces, spec))
@@ -187,7 +185,7 @@ def _insert_adverb(pieces: list[Piece], spec: transforms.InsertSpec, draw: Rando
             return [*pieces[:at], *added, *pieces[at:]]
 
 
-def _after_auxiliaries(pieces: Sequence[Piece], spec: transforms.InsertSpec) -> Iterator[int]:
+def _after_auxiliaries(pieces: Sequence[Piece], spec: tasks.InsertSpec) -> Iterator[int]:
     """The indices after auxiliaries where an adverb can stand; a question has none."""
     for at in range(1, len(pieces) - 1):
         follower = pieces[at + 1]
@@ -197,7 +195,7 @@ def _after_auxiliaries(pieces: Sequence[Piece], spec: transforms.InsertSpec) -> 
             yield at + 1
 
 
-def _change_degree(pieces: list[Piece], spec: transforms.DegreeSpec, draw: Random) -> _Edited:
+def _change_degree(pieces: list[Piece], spec: tasks.DegreeSpec, draw: Random) -> _Edited:
     """Replaces one degree modifier by another one; without any, adds one before an adjective."""
     before = {at for at, piece in enumerate(pieces) if piece.plain in spec.adjectives}
     spans = [
@@ -222,7 +220,7 @@ def _change_degree(pieces: list[Piece], spec: transforms.DegreeSpec, draw: Rando
     return fix_article([*pieces[:at], Piece(" ", modifier), *pieces[at:]], at)
 
 
-def _swap_expression(pieces: list[Piece], spec: transforms.SwapSpec, draw: Random) -> _Edited:
+def _swap_expression(pieces: list[Piece], spec: tasks.SwapSpec, draw: Random) -> _Edited:
     spans = [
         span
         for span in _expressions(pieces, spec.groups)
@@ -259,7 +257,7 @@ def _replace_span(pieces: list[Piece], span: _Span, draw: Random) -> list[Piece]
     return fix_article([*pieces[:at], Piece(old.space, word), *pieces[end:]], at)
 
 
-def _replace_name(pieces: list[Piece], spec: transforms.NamesSpec, draw: Random) -> _Edited:
+def _replace_name(pieces: list[Piece], spec: tasks.NamesSpec, draw: Random) -> _Edited:
     if not (named := list(_names(pieces, spec))):
         return None
     name, pool = draw.choice(named)
@@ -278,7 +276,7 @@ def _replace_name(pieces: list[Piece], spec: transforms.NamesSpec, draw: Random)
     return edited
 
 
-def _names(pieces: Sequence[Piece], spec: transforms.NamesSpec) -> Iterator[tuple[_Names, _Names]]:
+def _names(pieces: Sequence[Piece], spec: tasks.NamesSpec) -> Iterator[tuple[_Names, _Names]]:
     """The names whose kind the context shows, each with the invented names of that kind."""
     runs = groupby(range(len(pieces)), key=lambda at: _is_capitalised(pieces[at], spec))
     for at, end in [(at, at + len([*rest]) + 1) for is_name, (at, *rest) in runs if is_name]:
@@ -289,14 +287,14 @@ def _names(pieces: Sequence[Piece], spec: transforms.NamesSpec) -> Iterator[tupl
             yield tuple(_base(piece) for piece in pieces[start:end]), pool
 
 
-def _is_capitalised(piece: Piece, spec: transforms.NamesSpec) -> bool:
+def _is_capitalised(piece: Piece, spec: tasks.NamesSpec) -> bool:
     word = _base(piece)
     is_title = word[0].isupper() and word[1:].islower()
     return piece.is_word and is_title and word.casefold() not in spec.not_names
 
 
 def _invented_names(
-    pieces: Sequence[Piece], at: int, end: int, *, spec: transforms.NamesSpec
+    pieces: Sequence[Piece], at: int, end: int, *, spec: tasks.NamesSpec
 ) -> _Names | None:
     """The invented names of the kind that a run of capitalised words is, by its context."""
     words = [_base(piece).casefold() for piece in pieces[at:end]]
@@ -318,7 +316,7 @@ def _base(piece: Piece) -> str:
     return piece.word[:-2] if piece.plain.endswith("'s") and len(piece.word) > 2 else piece.word
 
 
-def _edit_at_random(pieces: list[Piece], spec: transforms.RandomSpec, draw: Random) -> _Edited:
+def _edit_at_random(pieces: list[Piece], spec: tasks.RandomSpec, draw: Random) -> _Edited:
     """Applies one operation of EDA (Wei and Zou 2019) to a share of the words."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
     if len(words) < 2:
@@ -343,7 +341,7 @@ def _edit_at_random(pieces: list[Piece], spec: transforms.RandomSpec, draw: Rand
 
 
 def _with_synonyms(
-    pieces: list[Piece], spec: transforms.RandomSpec, draw: Random, *, count: int
+    pieces: list[Piece], spec: tasks.RandomSpec, draw: Random, *, count: int
 ) -> _Edited:
     spans = [span for span in _expressions(pieces, spec.groups) if span[1] == span[0] + 1]
     chosen = sorted(draw.sample(spans, min(count, len(spans))), reverse=True)

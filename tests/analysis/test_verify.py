@@ -9,7 +9,7 @@ from support.released_layouts import write_dialogues
 
 from harness.analysis.verify import CellStatus, VerifiedCell, verify
 from harness.errors import SpecError
-from harness.specs.published import GoldenSpec
+from harness.specs.data import GoldenSpec
 from harness.specs.schema import load_spec
 
 CELL = {"table": "t", "cell": "c", "recompute": "emphasized_talk", "value": "items", "published": 3}

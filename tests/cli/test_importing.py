@@ -13,7 +13,7 @@ from support.rated_files import Desk, answered
 
 from harness.cli import main
 from harness.registry import Registry, shipped_home
-from harness.specs.published import CellSpec
+from harness.specs.data import CellSpec
 
 DATA = os.environ.get("HARNESS_DATA")
 needs_data = pytest.mark.skipif(

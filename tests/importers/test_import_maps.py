@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import SpecError
 from harness.registry import Registry, shipped_home
-from harness.specs.imports import MapSpec, OnlyRows, ProbabilitiesSpec, SampleColumns
+from harness.specs.data import MapSpec, OnlyRows, ProbabilitiesSpec, SampleColumns
 from harness.specs.schema import Spec, load_spec
 
 PAGE = (Path(__file__).parents[2] / "docs/importing.md").read_text("utf-8")

@@ -12,7 +12,7 @@ from tokenizers.models import BPE
 
 from harness.core import Case, Judge, Response, Sample, Verdict
 from harness.errors import ModelError, SpecError
-from harness.judges.bertscore import BertScoreJudge
+from harness.judges.nearness import BertScoreJudge
 from harness.models.encoders.encoders import MiniLM
 from harness.models.encoders.token_vectors import TokenEncoder
 from harness.parts import Reason

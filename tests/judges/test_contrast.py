@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from harness.core import Case, Judge, Response, Sample
 from harness.data.readers import emphasized_talk
 from harness.errors import SpecError
-from harness.judges.contrast import ContrastJudge
+from harness.judges.nearness import ContrastJudge
 from harness.models.encoders.encoders import CharNgrams
 from harness.parts import Reason
-from harness.specs.encoders import CharNgramsSpec
 from harness.specs.judges import ContrastSpec
+from harness.specs.models import CharNgramsSpec
 
 SPEC = ContrastSpec(about="a", encoder=CharNgramsSpec(), reference="implication")
 

@@ -5,7 +5,7 @@ import pytest
 
 from harness.core import Response, Sample
 from harness.errors import SpecError
-from harness.judges.similarity import (
+from harness.judges.nearness import (
     answers_of,
     missing_verdict,
     nearest_cosine,

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from harness.core import Case, Judge, Response, Sample
 from harness.errors import SpecError
-from harness.judges.preference import ACCEPT_FIRST, REJECT_FIRST, PreferenceJudge
+from harness.judges.asking import ACCEPT_FIRST, REJECT_FIRST, PreferenceJudge
 from harness.parts import ChoiceScore, Decoding, Failure, Reason
 from harness.specs.judges import Contrast, JudgeSpec, PreferenceSpec
 from harness.specs.schema import load_spec, read_yaml

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError
-from harness.judges.rating import RatingJudge
+from harness.judges.asking import RatingJudge
 from harness.parts import ChoiceScore, Decoding, Reason
 from harness.specs.judges import JudgeSpec, RatingSpec, Scale
 from harness.specs.schema import load_spec, read_yaml

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from harness.core import Case, Judge, Response, Sample, Verdict
-from harness.judges.rating import StatedJudge
+from harness.judges.asking import StatedJudge
 from harness.parts import ChoiceScore, Reason
 from harness.specs.judges import Scale, StatedSpec
 

@@ -10,7 +10,7 @@ from support.toy import Toy
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError
-from harness.judges.swapped import Swapped, partners
+from harness.judges.custom import Swapped, partners
 from harness.parts import Decoding, Message, Reason
 from harness.pipeline.resolve import RunOptions
 from harness.storage.runs import RunFolder

@@ -11,7 +11,7 @@ from harness.errors import SpecError
 from harness.parts import Reason
 from harness.pipeline.transforms import Built, build, draft_line
 from harness.registry import Registry, shipped_home
-from harness.specs.transforms import BuildSpec
+from harness.specs.tasks import BuildSpec
 from harness.text.parsers import closing_yes_no
 from harness.text.prompts import Prompts
 

@@ -27,8 +27,7 @@ from harness.pipeline.transforms import (
     sample_line,
 )
 from harness.registry import Registry, shipped_home
-from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
-from harness.specs.transforms import PerturbationSpec
+from harness.specs.tasks import ChoiceSpec, PerturbationSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
 from harness.text.prompts import Prompts
 

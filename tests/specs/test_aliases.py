@@ -7,8 +7,7 @@ import pytest
 
 from harness.errors import SpecError
 from harness.specs.schema import load_spec
-from harness.specs.tasks import TaskSpec
-from harness.specs.transforms import PerturbationSpec
+from harness.specs.tasks import PerturbationSpec, TaskSpec
 
 OLD = {"postprocess": "cut", "is_unconditional": "is_neutral", "averaged_over": "pool"}
 

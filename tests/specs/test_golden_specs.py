@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.errors import SpecError
-from harness.specs.published import GoldenSpec, Printed, half_unit
+from harness.specs.data import GoldenSpec, Printed, half_unit
 from harness.specs.schema import load_spec
 
 CELL = {"table": "t", "cell": "c", "published": 3, "recompute": "r", "value": "v"}

@@ -7,17 +7,12 @@ from typing import Any
 import pytest
 
 from harness.errors import SpecError, did_you_mean
-from harness.specs.data import OverlaySpec, SourceSpec
-from harness.specs.hosted import PricesSpec
+from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
 from harness.specs.implicitness import RecipeSpec, ScorerSpec
-from harness.specs.imports import MapSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
-from harness.specs.models import ModelSpec, OpenAISpec
-from harness.specs.published import GoldenSpec
+from harness.specs.models import ModelSpec, OpenAISpec, PricesSpec
 from harness.specs.schema import Spec, load_spec, read_yaml
-from harness.specs.tables import TableSpec
-from harness.specs.tasks import TaskSpec
-from harness.specs.transforms import BuildSpec, PerturbationSpec
+from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
 
 HOME = Path(__file__).parents[2]
 KINDS: Mapping[str, Any] = {

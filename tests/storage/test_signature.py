@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from harness.errors import SpecError, StoreError
-from harness.judges.label import JudgeLabel
+from harness.judges.custom import JudgeLabel
 from harness.storage.signature import JudgeRecipe, Signature
 
 PRINTED = (

@@ -9,7 +9,7 @@ what models will see:
 from pathlib import Path
 
 from harness.core import Request, Response, Run, Sample
-from harness.judges.preference import PreferenceJudge
+from harness.judges.asking import PreferenceJudge
 from harness.parts import Decoding
 from harness.pipeline.plan import Plan, PlannedResponse, request
 from harness.specs.judges import PreferenceSpec

@@ -8,7 +8,7 @@ import pytest
 
 from harness.registry import shipped_home
 from harness.specs.schema import load_spec, read_yaml
-from harness.specs.transforms import (
+from harness.specs.tasks import (
     AskedSpec,
     DegreeSpec,
     LocalSpec,

@@ -18,7 +18,7 @@ from harness.core import Sample
 from harness.data.choices import LABELS
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
-from harness.specs.tables import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
+from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text
 from harness.storage.tables import TypedRow, Value, read_columns
 from harness.text.cleanup import without_controls

@@ -21,7 +21,7 @@ from harness.importers.record import (
     scores_of_probabilities,
 )
 from harness.parts import Message, Option
-from harness.specs.imports import (
+from harness.specs.data import (
     AnswerSpec,
     ChosenSpec,
     LogprobsSpec,

@@ -24,7 +24,7 @@ from harness.importers.record import (
     scores_of_probabilities,
 )
 from harness.parts import Message
-from harness.specs.imports import MapSpec
+from harness.specs.data import MapSpec
 from harness.storage.tables import TableRow, read_rows
 
 LOOKS_FOR = "a CSV file with the columns phenomenon, randomized_option_order and distribution"

@@ -22,7 +22,7 @@ from harness.importers.record import (
     prompt_text,
 )
 from harness.parts import Message
-from harness.specs.imports import MapSpec
+from harness.specs.data import MapSpec
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalSample

@@ -24,7 +24,7 @@ from harness.importers.record import (
     scores_of_logprobs,
 )
 from harness.parts import Message
-from harness.specs.imports import MapSpec
+from harness.specs.data import MapSpec
 
 LOOKS_FOR = "JSON lines with doc_id, doc, arguments and resps, as lm-evaluation-harness logs them"
 

@@ -14,7 +14,7 @@ from harness.data.readers.topical_chat import shown
 from harness.errors import DataError
 from harness.importers.record import FileAnswers, SampleLookup, StoredAnswer
 from harness.parts import Message
-from harness.specs.imports import MapSpec
+from harness.specs.data import MapSpec
 
 LOOKS_FOR = "a JSON list of objects with source, system_id, system_output, prompt, all_responses"
 

@@ -14,7 +14,7 @@ from msgspec import json
 from harness.core import Model, Request, Response
 from harness.errors import BudgetReached, ModelError, StoreError
 from harness.parts import NO_REPLY, Mode, Reason, Usage
-from harness.specs.hosted import PriceSpec
+from harness.specs.models import PriceSpec
 from harness.storage.ledger import Ledger
 
 MILLION = 1_000_000

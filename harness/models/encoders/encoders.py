@@ -35,7 +35,7 @@ from harness.models.vectors import (
     without_surrogates,
 )
 from harness.parts import digest
-from harness.specs import encoders
+from harness.specs import models
 from harness.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -345,16 +345,16 @@ def package_folder(package: str) -> Path:
 
 
 @cache
-def encoder_of(spec: encoders.LocalEncoderSpec) -> Encoder:
+def encoder_of(spec: models.LocalEncoderSpec) -> Encoder:
     """Build the encoder of a spec; its weights are loaded once, at its first text."""
     match spec:
-        case encoders.MiniLMSpec():
+        case models.MiniLMSpec():
             return MiniLM(layers=spec.layers)
-        case encoders.CharNgramsSpec():
+        case models.CharNgramsSpec():
             return CharNgrams()
-        case encoders.SentenceTransformerSpec():
+        case models.SentenceTransformerSpec():
             return SentenceTransformers(spec.model, spec.revision)
-        case encoders.Llm2VecSpec():
+        case models.Llm2VecSpec():
             from harness.models.encoders import llm2vec
 
             kind = llm2vec.Llm2Vec if spec.engine == "native" else llm2vec.Llm2VecPackage

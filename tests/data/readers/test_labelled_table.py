@@ -17,8 +17,8 @@ from harness.core import Sample
 from harness.data.readers.labelled_table import read
 from harness.errors import DataError, SpecError
 from harness.registry import Registry
+from harness.specs.data import TableSpec
 from harness.specs.schema import load_spec, read_yaml
-from harness.specs.tables import TableSpec
 
 HOME = Path(__file__).parents[3]
 SHIPPED = Registry((HOME,), {}, HOME / "no cache")

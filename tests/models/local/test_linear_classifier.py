@@ -7,8 +7,7 @@ import pytest
 
 from harness.models.local.classifiers import LinearHead, fit, load_head, log_shares, save_head
 from harness.models.vectors import Vectors
-from harness.specs.encoders import CharNgramsSpec
-from harness.specs.models import SklearnSpec
+from harness.specs.models import CharNgramsSpec, SklearnSpec
 
 linear_model = pytest.importorskip("sklearn.linear_model")
 svm = pytest.importorskip("sklearn.svm")

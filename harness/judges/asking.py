@@ -1,18 +1,23 @@
-"""Rating: how good is a response on a scale, by the mean of a judge model's replies.
+"""Judges that ask a model: how good is a response, and to which of two references is it closest.
 
-Asks once, for as many replies as the spec says, and reads the JSON object each reply holds. What
-cannot be read is left out of the mean and counted; nothing is asked for again.
+A rating is asked for once, in as many replies as the spec says; replies that cannot be read are
+left out of the mean and counted. A preference is asked for in both orders of the two options, or
+in one drawn for each sample; an answer chosen in one order only counts a half and as
+inconsistent. `StatedJudge` reads ratings that the responses themselves are.
 """
 
 from collections.abc import Sequence
 from math import fsum
+from random import Random
 
 from harness.core import Case, Request, Response, Sample, Verdict
-from harness.judges.custom import AskingJudge, ComputedJudge
+from harness.judges.custom import AskingJudge, ComputedJudge, served_by
 from harness.parts import Decoding, Message, Reason, digest
-from harness.specs.judges import RatingSpec, Scale, StatedSpec
-from harness.text.parsers import STATED, rating
+from harness.specs.judges import PreferenceSpec, RatingSpec, Scale, StatedSpec
+from harness.text.parsers import STATED, option_number, rating
 from harness.text.prompts import Prompts
+
+ACCEPT_FIRST, REJECT_FIRST = "accept-first", "reject-first"
 
 
 class RatingJudge(AskingJudge):
@@ -62,14 +67,13 @@ class RatingJudge(AskingJudge):
             name: self._prompts.text(f"{template}.j2", sample.fields)
             for name, template in self._spec.slots.items()
         }
-        shown = {name: self._listed(sample, name) for name in self._spec.shows}
+        shown = {
+            name: "\n".join(" ".join(text.split()) for text in self._reference(sample, name))
+            for name in self._spec.shows
+        }
         answer = (response.texts or ("",))[0]
         slots = {**sample.fields, **worded, **shown, "response": answer}
         return self._prompts.render(self._spec.template, slots)
-
-    def _listed(self, sample: Sample, name: str) -> str:
-        """The texts of a reference, one a line."""
-        return "\n".join(" ".join(text.split()) for text in self._reference(sample, name))
 
     def _verdict(self, case: Case) -> Verdict:
         [reply] = case.replies
@@ -91,7 +95,6 @@ class RatingJudge(AskingJudge):
 
 
 def _schema(scale: Scale) -> dict[str, object]:
-    """What a reply must look like, as a JSON schema."""
     score = {"type": "integer", "minimum": scale.low, "maximum": scale.high}
     return {
         "type": "object",
@@ -105,7 +108,6 @@ class StatedJudge(ComputedJudge):
     """The mean over a response's readable texts; `parsed_share` is the share of readable ones."""
 
     metric = "mean_rating"
-
     _spec: StatedSpec
 
     @property
@@ -134,6 +136,86 @@ class StatedJudge(ComputedJudge):
         if not values:
             note = response.texts[0]
             return Verdict(response.key, self.name, None, Reason.UNPARSED, note=note)
-        share = len(values) / len(found)
-        mean = fsum(values) / len(values)
-        return Verdict(response.key, self.name, mean, detail={"parsed_share": share})
+        detail = {"parsed_share": len(values) / len(found)}
+        return Verdict(response.key, self.name, fsum(values) / len(values), detail=detail)
+
+
+class PreferenceJudge(AskingJudge):
+    """Two references, a judge model, and the number it answers with; 1 accept, 0 reject."""
+
+    metric = "accuracy"
+    _spec: PreferenceSpec
+
+    def __init__(self, name: str, spec: PreferenceSpec, *, prompts: Prompts, model: str) -> None:
+        """Judge as `spec` says; `model` is the identity of the judge model."""
+        super().__init__(name, spec, prompts=prompts, model=model)
+        changes = (spec.options, spec.step, spec.shows, spec.orders, spec.decoding)
+        recipe = digest((changes, model, prompts.digest(spec.template)))
+        self.recipe = f"{name}:{recipe[:8]}|{spec.orders}-order{'s' * (spec.orders == 'both')}"
+
+    def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
+        """One request for each order of the two options."""
+        decoding = Decoding(self._spec.decoding.temperature, self._spec.decoding.max_tokens)
+        return tuple(
+            Request(
+                sample_id=sample.id,
+                variant=self.name,
+                step=order,
+                model=self._model,
+                messages=self._messages(sample, response, order=order),
+                decoding=decoding,
+            )
+            for order in self._orders(sample)
+        )
+
+    def read(self, cases: Sequence[Case]) -> list[Verdict]:
+        """The mean over orders of whether `accept` was chosen."""
+        return [self._verdict(case) for case in cases]
+
+    def _orders(self, sample: Sample) -> tuple[str, ...]:
+        both = (ACCEPT_FIRST, REJECT_FIRST)
+        drawn = Random(f"order:{sample.id}").choice(both)  # noqa: S311 - no secret
+        return both if self._spec.orders == "both" else (drawn,)
+
+    def _messages(self, sample: Sample, response: Response, *, order: str) -> tuple[Message, ...]:
+        names = self._spec.options.accept, self._spec.options.reject
+        names = names if order == ACCEPT_FIRST else names[::-1]
+        first, second = (self._reference(sample, name)[0] for name in names)
+        slots = {
+            **sample.fields,
+            **{name: self._reference(sample, name)[0] for name in self._spec.shows},
+            "response": (response.texts or ("",))[0],
+            "option_1": first,
+            "option_2": second,
+        }
+        return self._prompts.render(self._spec.template, slots)
+
+    def _verdict(self, case: Case) -> Verdict:
+        orders, served = self._orders(case.sample), served_by(case.replies)
+        chosen: list[int] = []
+        for order, reply in zip(orders, case.replies, strict=True):
+            number = _option(reply)
+            if isinstance(number, Reason):
+                text = reply.failure.message if reply.failure else (reply.texts or ("",))[0]
+                note = f"{order}: {text}"
+                return Verdict(case.response.key, self.name, None, number, note=note, served=served)
+            chosen.append(number)
+        accepted = [
+            number == (1 if order == ACCEPT_FIRST else 2)
+            for order, number in zip(orders, chosen, strict=True)
+        ]
+        detail = {"slot1_share": chosen.count(1) / len(chosen)}
+        if len(orders) > 1:
+            detail["consistency"] = float(len(set(accepted)) == 1)
+        value = sum(accepted) / len(accepted)
+        return Verdict(case.response.key, self.name, value, detail=detail, served=served)
+
+
+def _option(reply: Response) -> int | Reason:
+    """The option number a reply opens with; one that was cut before it is truncated."""
+    if reply.failure is not None:
+        return reply.failure.reason
+    if reply.texts is None:
+        return Reason.UNSUPPORTED
+    number = option_number(reply.texts[0], count=2)
+    return Reason.TRUNCATED if isinstance(number, Reason) and reply.stop == "length" else number
