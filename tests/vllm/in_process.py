@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from posed import loaded
+from support.resolved import resolved
 
 from harness.core import Model, Request, Response
 from harness.models.local.vllm_model import VllmModel
@@ -17,7 +18,7 @@ from harness.specs.models import VllmSpec
 def model(folder: Path, **settings: object) -> VllmModel:
     """A model of a checkpoint, whose engine is not started yet."""
     spec = VllmSpec(model=str(folder), enforce_eager=True, **settings)  # type: ignore[arg-type]  # by key
-    return VllmModel("tiny", spec, folder.parent)
+    return resolved(VllmModel("tiny", spec, folder.parent))
 
 
 def ask(text: str, *, repeat: int = 0, **decoding: float | None) -> Request:

@@ -20,6 +20,7 @@ from posed import (
     tokenizer,
 )
 from served import as_llama_2, served
+from support.resolved import resolved
 
 from harness.core import Model, Request, Response
 from harness.models.local.tokenization import prompt_tokens
@@ -34,12 +35,14 @@ pytestmark = pytest.mark.vllm
 
 
 def in_process(folder: Path) -> VllmModel:
-    return VllmModel("tiny", VllmSpec(model=str(folder), enforce_eager=True), folder.parent)
+    return resolved(
+        VllmModel("tiny", VllmSpec(model=str(folder), enforce_eager=True), folder.parent)
+    )
 
 
 def by_server(url: str, choices: str = "echo") -> OpenAIModel:
     spec = OpenAISpec(model="auto", base_url=url, key_env=None, choices=choices)  # type: ignore[arg-type]  # a Literal
-    return OpenAIModel("tiny", spec, {})
+    return resolved(OpenAIModel("tiny", spec, {}))
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +113,7 @@ def test_what_nothing_can_score_is_unsupported(
 def test_an_engine_scores_what_transformers_scores(
     models: dict[str, tuple[Model, Path]], folder: Path
 ) -> None:
-    one = TransformersModel("tiny", TransformersSpec(model=str(folder)), folder.parent)
+    one = resolved(TransformersModel("tiny", TransformersSpec(model=str(folder)), folder.parent))
     requests = [asked(context, choices) for context, choices in OURS]
 
     found, expected = answers(models["process"][0], requests), answers(one, requests)

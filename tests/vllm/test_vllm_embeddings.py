@@ -158,7 +158,7 @@ def test_vllms_server_gives_the_same_vectors(mean: VllmModel, folder: Path, tmp_
     options = ("--runner", "pooling", "--pooler-config", '{"seq_pooling_type": "MEAN"}')
     with served(folder, tmp_path / "server.log", *options) as url:
         spec = OpenAISpec(model="auto", base_url=url, key_env=None, choices="none")
-        found = answers(OpenAIModel("tiny", spec, {}), REQUESTS)
+        found = answers(resolved(OpenAIModel("tiny", spec, {})), REQUESTS)
 
     here = answers(mean, REQUESTS)
     np.testing.assert_allclose(vectors(found), vectors(here), rtol=0, atol=1e-5)

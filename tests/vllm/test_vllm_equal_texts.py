@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from in_process import answers, model
 from posed import loaded, tokenizer
+from support.resolved import resolved
 from support.toy import Toy
 
 from harness.core import Model, Request
@@ -93,11 +94,13 @@ def test_greedy_texts_are_equal_but_for_ties(
     shaped = AnthropicSpec(model="tiny-random", **keyless)  # type: ignore[arg-type]  # by key
     engine = model(folder)
     models: dict[str, Model] = {
-        "transformers": TransformersModel("t", TransformersSpec(model=str(folder)), folder),
+        "transformers": resolved(
+            TransformersModel("t", TransformersSpec(model=str(folder)), folder)
+        ),
         "vLLM in process": engine,
-        "vLLM's server, as OpenAI's": OpenAIModel("s", hosted, {}),
-        "vLLM's server, by responses": OpenAIModel("r", newer, {}),
-        "vLLM's server, as Anthropic's": AnthropicModel("a", shaped, {}),
+        "vLLM's server, as OpenAI's": resolved(OpenAIModel("s", hosted, {})),
+        "vLLM's server, by responses": resolved(OpenAIModel("r", newer, {})),
+        "vLLM's server, as Anthropic's": resolved(AnthropicModel("a", shaped, {})),
     }
 
     texts = {name: answers(one, requests) for name, one in models.items()}

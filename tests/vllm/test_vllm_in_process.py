@@ -35,7 +35,7 @@ def tiny(folder: Path) -> Iterator[VllmModel]:
 
 @pytest.fixture(scope="module")
 def other(folder: Path) -> TransformersModel:
-    return TransformersModel("tiny", TransformersSpec(model=str(folder)), folder.parent)
+    return resolved(TransformersModel("tiny", TransformersSpec(model=str(folder)), folder.parent))
 
 
 GREEDY = [ask(text, max_tokens=length) for text in QUESTIONS for length in (1, 24, 60)]
@@ -111,8 +111,8 @@ def test_of_a_checkpoints_habits_its_end_tokens_are_kept_and_no_other(
     found = answers(one, [request, *GREEDY])
     one.close()
 
-    by_transformers = TransformersModel(
-        "tiny", TransformersSpec(model=str(tmp_path / "copy")), tmp_path
+    by_transformers = resolved(
+        TransformersModel("tiny", TransformersSpec(model=str(tmp_path / "copy")), tmp_path)
     )
     assert found == answers(by_transformers, [request, *GREEDY])
     assert found[request.key].stop == "stop"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from in_process import answers, ask, embed, failure_of, model
+from support.resolved import resolved
 
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
@@ -38,13 +39,13 @@ TURNS = (*TERSE, Message("assistant", "No."), Message("user", "Why not?"))
 
 def as_openai(server: str, **settings: object) -> OpenAIModel:
     spec = OpenAISpec(model="auto", base_url=server, key_env=None, **settings)  # type: ignore[arg-type]  # by key
-    return OpenAIModel("tiny", spec, {})
+    return resolved(OpenAIModel("tiny", spec, {}))
 
 
 def as_anthropic(server: str, **settings: object) -> AnthropicModel:
     address = server.removesuffix("/v1")
     spec = AnthropicSpec(model="tiny-random", base_url=address, key_env=None, **settings)  # type: ignore[arg-type]  # by key
-    return AnthropicModel("tiny", spec, {})
+    return resolved(AnthropicModel("tiny", spec, {}))
 
 
 @pytest.fixture(params=["chat", "responses", "messages"])

@@ -6,6 +6,7 @@ Runs in the environment that tests/vllm/install.sh builds: `python -m pytest -m 
 from typing import Any
 
 import pytest
+from support.resolved import resolved
 
 from harness.core import Request, Response
 from harness.models.openai.model import OpenAIModel
@@ -21,7 +22,7 @@ DRAWN = Decoding(0.9, max_tokens=20, n=3, seed=4)
 def answered(url: str, decoding: Decoding, **spec: Any) -> Response:  # noqa: ANN401 - of OpenAISpec
     settings = OpenAISpec(model="auto", base_url=url, key_env=None, **spec)
     asked = Request("s", "base", "answer", "m", WORDS, decoding)
-    [response] = OpenAIModel("any", settings, {}).answer([asked])
+    [response] = resolved(OpenAIModel("any", settings, {})).answer([asked])
     return response
 
 
@@ -48,6 +49,6 @@ def test_a_schema_holds_by_the_responses_api(server: str) -> None:
     asked = Request("s", "base", "answer", "m", WORDS, Decoding(max_tokens=40), schema=schema)
     settings = OpenAISpec(model="auto", base_url=server, key_env=None, api="responses")
 
-    [response] = OpenAIModel("any", settings, {}).answer([asked])
+    [response] = resolved(OpenAIModel("any", settings, {})).answer([asked])
 
     assert (response.texts or ("",))[0].lstrip().startswith("{")
