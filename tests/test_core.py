@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.each import each
 
 from harness.core import Request, Response, Run, Sample, Score, Verdict
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Reason, digest
@@ -39,7 +40,7 @@ def test_requests_of_equal_content_share_a_key() -> None:
     assert twin.key == REQUEST.key
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"model": "m@2"},
@@ -55,7 +56,6 @@ def test_requests_of_equal_content_share_a_key() -> None:
         {"choices": ("yes", "no")},
         {"repeat": 1},
     ],
-    ids=str,
 )
 def test_what_changes_the_answer_changes_the_key(change: dict[str, Any]) -> None:
     assert replace(REQUEST, **change).key != REQUEST.key
@@ -165,7 +165,7 @@ def test_a_score_of_nothing_is_null_and_no_other_is(n: int, value: float | None)
         replace(SCORE, n=n, value=value)
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"task": "other"},
@@ -177,7 +177,6 @@ def test_a_score_of_nothing_is_null_and_no_other_is(n: int, value: float | None)
         {"prompts": "q"},
         {"data": "e"},
     ],
-    ids=str,
 )
 def test_a_run_differs_by_each_of_its_fields(change: dict[str, Any]) -> None:
     assert replace(RUN, **change).digest != RUN.digest

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.each import each
 
 from harness.analysis.leaderboard import (
     ControlFinding,
@@ -57,7 +58,7 @@ def models(rows: list[ScoreRow]) -> list[list[str]]:
     return [[row.model for row in board.rows] for board in ranked_tables(rows)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("place", "field"),
     [
         (0, "toy:77ab"),
@@ -167,7 +168,7 @@ def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
 UNFIT, WEAK, UNHEARD = ControlFinding.UNFIT, ControlFinding.WEAK, ControlFinding.UNHEARD
 
 
-@pytest.mark.parametrize(
+@each(
     ("oracle", "literal", "chance", "finding"),
     [
         ((0.9, 0.8, 1.0), (0.1, 0.0, 0.2), 0.5, None),

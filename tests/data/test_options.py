@@ -6,6 +6,7 @@ from math import factorial
 import pytest
 from msgspec import structs
 from support.choice_cases import CHOICES, LABELS, sample, spec
+from support.each import each
 
 from harness.core import Sample
 from harness.data.choices import display_texts, lay_out, permutation
@@ -66,8 +67,8 @@ def test_more_than_six_choices_have_each_order_drawn_by_itself(count: int) -> No
     assert permutation(numbered(7), 3) == (0, 6, 1, 3, 4, 2, 5)  # written down once, as below
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 7])
-@pytest.mark.parametrize("number", [0, 1, 4])
+@each("count", [2, 3, 4, 5, 7])
+@each("number", [0, 1, 4])
 def test_over_samples_no_place_is_favoured(count: int, number: int) -> None:
     orders = [permutation(numbered(count, f"s{n}"), number) for n in range(1200)]
 

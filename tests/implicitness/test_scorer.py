@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from support.each import each
 from support.impscore_heads import random_head, random_scorer
 
 from harness.errors import ModelError
@@ -44,7 +45,7 @@ def test_a_score_is_that_of_the_head_on_the_encoded_text() -> None:
     assert all(one.flag is None for one in scorer.score(TEXTS))
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "flag"),
     [
         ("", Flag.EMPTY),
@@ -131,7 +132,7 @@ def test_the_signature_has_the_name_and_the_digest() -> None:
 # --- pairs ---
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@each("form", FORMS)
 def test_a_pairs_distance_is_that_of_the_head(form: Form) -> None:
     scorer = random_scorer(form=form)
     rows = CharNgrams().encode(TEXTS)

@@ -3,6 +3,7 @@
 from math import inf, log, nan
 
 import pytest
+from support.each import each
 
 from harness.importers.record import (
     LEAST,
@@ -25,7 +26,7 @@ def test_a_mapping_of_places_is_read_as_python_or_json_writes_it(text: str) -> N
     assert numbers_by_option(text, 2) == [0.25, 0.75]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "fact"),
     [
         ("__import__('os')", "no mapping of places"),

@@ -6,6 +6,7 @@ from math import log
 import pytest
 from msgspec import structs
 from support.choice_cases import LABELS, Scores, case, judge, judged, sample, scores, spec
+from support.each import each
 
 from harness.core import Response
 from harness.judges.gold import NORMALISED
@@ -35,7 +36,7 @@ def without_neutral(failure: Reason = Reason.FILTERED) -> Response:
 # Which choice is best
 
 
-@pytest.mark.parametrize(
+@each(
     ("logprobs", "value"),
     [
         ((-1.0, -2.0, -3.0), 1.0),
@@ -320,7 +321,7 @@ def test_another_number_of_scores_than_of_choices_is_unsupported(count: int) -> 
 # Answers in writing
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         *(("1", 1.0), ("2", 0.0), (" 1)", 1.0), ("Answer: 3", 0.0), ("Option 1.", 1.0)),
@@ -337,7 +338,7 @@ def test_a_written_number_is_read_where_it_opens_the_answer(
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         *(("Shut the window.", 1.0), ("shut  the window", 1.0), ("It is noon", 0.0)),
@@ -358,7 +359,7 @@ def test_written_words_are_read_where_they_open_the_answer_whole(
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         *(("yes", 1.0), ("Yes.", 1.0), ("no", 0.0), ("No, he does not.", 0.0), ("**no**", 0.0)),
@@ -404,7 +405,7 @@ def test_choices_that_are_numbers_are_words_where_words_are_asked_for() -> None:
 YES_NO = sample(("yes", "no"), labels=("hateful", "benign"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "stop", "expected"),
     [
         *(("yes", None, 1.0), ("No.", None, 0.0), ("Yes, it does", "length", 1.0)),

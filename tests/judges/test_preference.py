@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from support.each import each
 
 from harness.core import Case, Judge, Response, Sample
 from harness.errors import SpecError
@@ -130,7 +131,7 @@ def test_agreeing_orders_count_whole_and_disagreeing_ones_half(
     assert (verdict.response_key, verdict.judge) == ("answer-key", "toy")
 
 
-@pytest.mark.parametrize("name", [f"s{n}" for n in range(8)])
+@each("name", [f"s{n}" for n in range(8)])
 def test_one_order_is_read_by_where_the_accepted_option_stood(name: str) -> None:
     sample = replace(SAMPLE, id=name)
     [request] = judge(SINGLE).ask(sample, ANSWER)
@@ -157,8 +158,8 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "reason", "note"), MISSING)
-@pytest.mark.parametrize("place", [0, 1])
+@each(("bad", "reason", "note"), MISSING)
+@each("place", [0, 1])
 def test_a_reply_that_cannot_be_read_is_a_reason_and_never_a_number(
     bad: Response, reason: Reason, note: str, place: int
 ) -> None:
@@ -215,8 +216,8 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-@pytest.mark.parametrize("field", ["response", "context", "kind"])
+@each("text", HOSTILE)
+@each("field", ["response", "context", "kind"])
 def test_a_hostile_text_stays_inside_its_fence(text: str, field: str) -> None:
     fields = {**SAMPLE.fields, "context": text} if field == "context" else SAMPLE.fields
     kind = (text,) if field == "kind" else ("KIND",)

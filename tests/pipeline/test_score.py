@@ -6,6 +6,7 @@ from itertools import permutations
 from random import Random
 
 import pytest
+from support.each import each
 from support.sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
@@ -161,7 +162,7 @@ def test_a_signature_is_the_recipe_in_one_line() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "part"),
     [
         ({"run": replace(run_file().run, task="other")}, "other:9f31c2ab"),

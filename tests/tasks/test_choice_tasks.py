@@ -22,6 +22,7 @@ from support.choice_prompts import (
     sample,
     task,
 )
+from support.each import each
 
 from harness.core import Sample
 from harness.models.scripted import control
@@ -85,7 +86,7 @@ def test_every_variant_has_a_digest_of_its_own(name: str) -> None:
     assert len(digests) == len(task(name).variants)
 
 
-@pytest.mark.parametrize(("name", "variant"), EVERY)
+@each(("name", "variant"), EVERY)
 def test_a_neutral_prompt_is_what_the_prompt_ends_with_and_shows_nothing_of_a_sample(
     name: str, variant: str
 ) -> None:
@@ -99,7 +100,7 @@ def test_a_neutral_prompt_is_what_the_prompt_ends_with_and_shows_nothing_of_a_sa
         assert words == words.strip()
 
 
-@pytest.mark.parametrize(("name", "variant"), [pair for pair in EVERY if pair[0] != "ludwig"])
+@each(("name", "variant"), [pair for pair in EVERY if pair[0] != "ludwig"])
 def test_a_prompt_shows_every_choice_once_and_no_label(name: str, variant: str) -> None:
     made = plan(name)
     for cell in cells(made, variant):
@@ -110,7 +111,7 @@ def test_a_prompt_shows_every_choice_once_and_no_label(name: str, variant: str) 
         assert "LABEL" not in words
 
 
-@pytest.mark.parametrize(("name", "variant"), EVERY)
+@each(("name", "variant"), EVERY)
 def test_a_choice_begins_with_the_space_that_stands_before_it(name: str, variant: str) -> None:
     made = plan(name)
     for cell in cells(made, variant):
@@ -120,8 +121,8 @@ def test_a_choice_begins_with_the_space_that_stands_before_it(name: str, variant
         assert not asked.messages[0].content.endswith((" ", "\n"))
 
 
-@pytest.mark.parametrize(("name", "variant"), EVERY)
-@pytest.mark.parametrize("context", [mark("context"), ""])
+@each(("name", "variant"), EVERY)
+@each("context", [mark("context"), ""])
 def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(
     name: str, variant: str, context: str
 ) -> None:
@@ -225,9 +226,7 @@ def test_an_implicature_is_asked_about_with_question_and_reply_once_each(variant
     assert asked.choices == (" yes", " no")
 
 
-@pytest.mark.parametrize(
-    ("name", "policy"), [(n, p) for n in GROUPS for p in task(n).controls], ids=str
-)
+@each(("name", "policy"), [(n, p) for n in GROUPS for p in task(n).controls])
 def test_every_control_can_answer_every_variant(name: str, policy: str) -> None:
     made, spec = plan(name), task(name)
     layouts = {v: part.choice for v, part in spec.variants.items() if part.choice}

@@ -14,6 +14,7 @@ from typing import Literal
 
 import pytest
 from msgspec import Struct, json
+from support.each import each
 from support.sample_texts import normal, other_texts, released_texts, repeated, runs, texts, words
 
 from harness.core import Sample
@@ -236,8 +237,8 @@ def test_the_right_choice_is_of_middling_length_on_average(lines: list[Line], gr
     assert abs(mean(map(length_rank, chosen)) - middle) <= 0.3
 
 
-@pytest.mark.parametrize("cue", CUES)
-@pytest.mark.parametrize("group", [*TOLD, "humour"])
+@each("cue", CUES)
+@each("group", [*TOLD, "humour"])
 def test_no_surface_cue_finds_the_right_choice(lines: list[Line], group: str, cue: str) -> None:
     chosen = of(lines, group)
     chance = 1 / len(chosen[0].choices)

@@ -1,13 +1,14 @@
 """Texts are equal by their words; edited texts find the originals that share most words."""
 
 import pytest
+from support.each import each
 
 from harness.text.dedup import HASH_LENGTH, fingerprint, nearest_originals, normal
 
 ORIGINALS = ("the mill stood empty for years", "we walked two hours for flour", "two hours")
 
 
-@pytest.mark.parametrize(
+@each(
     ("made", "place"),
     [
         ("The mill stood empty for years.", 0),

@@ -1,6 +1,7 @@
 """Texts are split into words and joined again; articles and capitals fit; WordNet synonyms."""
 
 import pytest
+from support.each import each
 
 from harness.errors import SpecError
 from harness.text.edits import (
@@ -33,7 +34,7 @@ def test_a_text_is_its_pieces_put_together(text: str) -> None:
     assert join_pieces(pieces, end) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "is_an"),
     [
         *(("apple", True), ("hour", True), ("honest", True), ("ugly", True), ("unhappy", True)),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.each import each
 from support.resolved import resolved
 from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
@@ -99,7 +100,7 @@ def lasting() -> dict[str, Response]:
     return {names[response.key]: response for response in responses}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS)
 def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Response]) -> None:
     reason, word = FAULTS[fault]
     response = lasting[fault]
@@ -118,7 +119,7 @@ CHARGES: dict[str, Usage] = {
 }
 
 
-@pytest.mark.parametrize("fault", CHARGES)
+@each("fault", CHARGES)
 def test_a_fault_tells_what_its_attempts_were_charged(
     fault: str, lasting: Mapping[str, Response]
 ) -> None:
@@ -492,7 +493,7 @@ def library_errors() -> dict[str, type[Exception]]:
     return {name: kind for name, kind in found.items() if kind.__module__.startswith("anthropic")}
 
 
-@pytest.mark.parametrize("name", library_errors())
+@each("name", library_errors)
 def test_every_exception_of_the_library_is_translated(name: str) -> None:
     kind = library_errors()[name]
     error = kind.__new__(kind)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
+from support.each import each
 
 from harness.models.client.limiter import FIRST, CallOutcome, ConcurrencyLimiter
 
@@ -32,7 +33,7 @@ def test_a_gate_opens_to_a_few(most: int, expected: int) -> None:
     assert ConcurrencyLimiter(most).limit == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("outcomes", "expected"),
     [
         ([OK] * (FIRST - 1), FIRST),  # the round is not over

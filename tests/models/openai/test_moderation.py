@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 
@@ -98,7 +99,7 @@ def lasting() -> dict[str, Response]:
     return answered(script, *texts)
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each("name", FAULTS)
 def test_a_fault_is_a_reason_and_never_an_answer(name: str, lasting: dict[str, Response]) -> None:
     response, (reason, word) = lasting[f"<{name}>"], FAULTS[name]
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.each import each
 from support.resolved import resolved
 from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
@@ -103,7 +104,7 @@ def lasting() -> dict[str, Response]:
     return {names[response.key]: response for response in responses}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS)
 def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Response]) -> None:
     reason, word = FAULTS[fault]
     response = lasting[fault]
@@ -122,7 +123,7 @@ CHARGES: dict[str, Usage] = {
 }
 
 
-@pytest.mark.parametrize("fault", CHARGES)
+@each("fault", CHARGES)
 def test_a_fault_tells_what_its_attempts_were_charged(
     fault: str, lasting: Mapping[str, Response]
 ) -> None:
@@ -258,7 +259,7 @@ def test_a_reasoning_model_has_room_beside_the_answer_and_is_told_how_much_to_re
     assert stub.bodies[0]["reasoning_effort"] == "low"
 
 
-@pytest.mark.parametrize(("field", "setting"), SETTINGS.items())
+@each(("field", "setting"), SETTINGS.items())
 def test_a_field_the_model_does_not_take_stops_the_run_with_what_to_set(
     field: str, setting: str
 ) -> None:
@@ -411,7 +412,7 @@ def test_an_embedding_is_asked_for_in_numbers_and_with_the_extra_body(stub: Stub
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "word"),
     [
         ("nan-vector", "vector of 2 numbers is not finite"),
@@ -613,7 +614,7 @@ def library_errors() -> dict[str, type[Exception]]:
 STATUS = {"APIStatusError": 418, "InternalServerError": 500, "OAuthError": 401}
 
 
-@pytest.mark.parametrize("name", library_errors())
+@each("name", library_errors)
 def test_every_exception_of_the_library_is_translated(name: str) -> None:
     kind = library_errors()[name]
     error = kind.__new__(kind)
