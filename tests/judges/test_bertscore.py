@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from support.each import rest_slow
 from support.packages import needs
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
@@ -134,7 +135,7 @@ def test_200_pairs_have_the_figures_of_the_package() -> None:
     assert close(ours, packages(PAIRS, folder()))
 
 
-@pytest.mark.parametrize("layer", [3, 6])
+@pytest.mark.parametrize("layer", rest_slow([3, 6], kept=1))
 def test_each_layer_of_minilm_has_the_figures_of_the_package(layer: int) -> None:
     ours = figures(judge(layer=layer).read(cases(FEW)))
 

@@ -1,4 +1,4 @@
-"""One test over many cheap cases of one rule: all are tried, and those that fail are listed."""
+"""Many cases of one rule: cheap ones within one test, costly ones mostly in the slow tests."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -46,3 +46,10 @@ def each(
         return tried
 
     return decorate
+
+
+def rest_slow(cases: Iterable[Any], *, kept: int) -> list[Any]:
+    """The cases of a parametrized test, of which all but the first `kept` run with `-m slow`."""
+    rows = [case if isinstance(case, tuple) else (case,) for case in cases]
+    slow = [pytest.param(*row, marks=pytest.mark.slow) for row in rows[kept:]]
+    return [*(pytest.param(*row) for row in rows[:kept]), *slow]

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from support.each import each
+from support.each import each, rest_slow
 
 from harness.core import Request, Run, Sample
 from harness.data.readers import emphasized_talk, samples_jsonl
@@ -92,7 +92,7 @@ def current(sample: Sample, marker: str) -> str:
     return str(template_values(plan(sample), cell, step=TASK.variants[variant].steps[0])["current"])
 
 
-@pytest.fixture(scope="module", params=["sample", "released"])
+@pytest.fixture(scope="module", params=rest_slow(["sample", "released"], kept=1))
 def samples(request: pytest.FixtureRequest) -> list[Sample]:
     """All samples of a source of data."""
     if request.param == "sample":
