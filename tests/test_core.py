@@ -81,13 +81,12 @@ def test_greedy_is_greedy_however_zero_is_written(zero: float) -> None:
     assert request.key == replace(REQUEST, decoding=Decoding(0.0)).key
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         *({"temperature": t} for t in (-0.1, float("nan"), float("inf"))),
         *({"max_tokens": 0}, {"n": 0}),
     ],
-    ids=str,
 )
 def test_a_decoding_that_draws_nothing_cannot_be_built(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="temperature >= 0, max_tokens >= 1 and n >= 1"):
@@ -109,7 +108,7 @@ def test_a_sample_is_its_own_cluster_unless_it_names_one() -> None:
     assert Sample("s1", {}, cluster="story 4").cluster == "story 4"
 
 
-@pytest.mark.parametrize(
+@each(
     "parts",
     [
         {"texts": ("a",)},
@@ -118,7 +117,6 @@ def test_a_sample_is_its_own_cluster_unless_it_names_one() -> None:
         {"vectors": ((0.0,),)},
         {"failure": FAILURE},
     ],
-    ids=str,
 )
 def test_a_response_holds_one_kind_of_answer(parts: dict[str, Any]) -> None:
     assert Response("k", **parts).key == "k"

@@ -111,7 +111,7 @@ def test_a_judge_that_asks_is_not_built_without_its_model(toy: Toy, name: str) -
         registry.judge(name, registry.load("configs/judges", name), identity=None)
 
 
-@pytest.mark.parametrize("name", shipped("configs/data"))
+@each("name", shipped("configs/data"))
 def test_a_shipped_source_has_a_commit_and_digests(name: str) -> None:
     spec = SHIPPED.load("configs/data", name)
 

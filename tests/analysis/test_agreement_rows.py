@@ -188,7 +188,7 @@ def test_one_rater_leaves_people_without_agreement_and_the_judge_with_it() -> No
     assert found["near", "annotator_winning_rate"].reason == "one rater"
 
 
-@pytest.mark.parametrize("statistic", [*LEVELS, "difference_pearson", "difference_kendall"])
+@each("statistic", [*LEVELS, "difference_pearson", "difference_kendall"])
 def test_a_constant_judge_has_no_correlation_and_says_why(statistic: str) -> None:
     found = rows(panel(flat=FLAT, near=NEAR))
 

@@ -100,7 +100,7 @@ def _given(name: str, gold: str, chosen: str) -> SampleRecord:
     return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
 
 
-@pytest.mark.parametrize(
+@each(
     ("counts", "finding"),
     [
         (((60, 0, 0), (30, 0, 0), (10, 0, 0)), ConstantBaseline.ONE_LABEL),  # the most common one

@@ -280,9 +280,7 @@ def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
     assert found == {"a": [1, 2], "b": [None, 1]}
 
 
-@pytest.mark.parametrize(
-    ("place", "field"), [(0, "toy:7"), (1, "data:d,2"), (2, "c"), (4, "T,n1,s0"), (7, "v")]
-)
+@each(("place", "field"), [(0, "toy:7"), (1, "data:d,2"), (2, "c"), (4, "T,n1,s0"), (7, "v")])
 def test_judges_stand_side_by_side_only_for_answers_made_alike(place: int, field: str) -> None:
     tables = judge_matrices([by("near", "a"), signed(by("far", "a"), place, field)])
 
@@ -315,7 +313,7 @@ def swapped(model: str, value: float | None = 0.5) -> ScoreRow:
     return signed(by("near:swapped", model, value), 5, "near:swapped:04")
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "other", "difference"),
     [(0.75, 0.25, 0.5), (0.25, 0.75, -0.5), (0.5, 0.5, 0.0), (None, 0.5, None), (0.5, None, None)],
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from support.each import each
 from support.toy import Toy
 
 from harness.cli import main
@@ -96,7 +97,7 @@ def problems(found: "Sequence[Finding]") -> list[str]:
     return [f"{part.rule}: {part.problem}" for part in found if part.problem]
 
 
-@pytest.mark.parametrize(
+@each(
     ("judge", "facts"),
     [
         (Odd(name="other"), ["its name is 'other', not 'odd'"]),
@@ -125,7 +126,7 @@ def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
     assert found == ["gives lost replies of its model a reason: it gives them the value 1.0"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "modes", "fact"),
     [
         (lambda asked: Response(asked.key, ("a",)), {Mode.GENERATE}, "1 texts of 2"),

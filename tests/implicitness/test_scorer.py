@@ -69,9 +69,7 @@ def test_what_cannot_be_scored_is_flagged_and_has_no_number(value: object, flag:
     assert values(scored)[::2] == values(random_scorer().score(["It is cold.", "It is warm."]))
 
 
-@pytest.mark.parametrize(
-    "text", ["\U0001f642", "שלום", "مرحبا", "\u202eabc", ".", "\ud800", "a\nb"]
-)
+@each("text", ["\U0001f642", "שלום", "مرحبا", "\u202eabc", ".", "\ud800", "a\nb"])
 def test_what_leaves_a_mark_is_text(text: str) -> None:
     assert text_of(text) == text
     assert np.isfinite(random_scorer().score([text])[0].value or np.nan)
@@ -212,7 +210,7 @@ def test_a_pair_with_a_cut_text_is_flagged(minilm: Scorer) -> None:
     assert cut.value is not None
 
 
-@pytest.mark.parametrize("text", [*TEXTS[:4], "\ud800", "\u202eabc"])
+@each("text", [*TEXTS[:4], "\ud800", "\u202eabc"])
 def test_a_score_moves_by_float_noise_only_beside_other_texts(minilm: Scorer, text: str) -> None:
     alone = minilm.score([text])[0].value
 

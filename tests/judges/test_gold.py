@@ -88,7 +88,7 @@ def test_the_right_choice_is_told_by_its_text(gold: int) -> None:
 TWO = sized((-6.0, 6, SIZES[0][1]), (-4.0, 2, SIZES[1][1]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("way", "first", "second"),
     [
         ("raw", -6.0, -4.0),
@@ -109,7 +109,7 @@ def test_each_normalisation_divides_or_corrects_as_its_name_says(
     assert found == [pytest.approx(first), pytest.approx(second)]
 
 
-@pytest.mark.parametrize("way", sorted(NORMALISED))
+@each("way", sorted(NORMALISED))
 def test_the_headline_is_of_the_judges_normalisation_and_all_others_stand_beside_it(
     way: str,
 ) -> None:
@@ -240,7 +240,7 @@ def test_probabilities_are_those_of_the_samples_choices_in_its_own_order() -> No
     assert verdict.detail["prob_right"] == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("logprobs", "right", "brier"),
     [
         ((0.0, -1e4, -1e4), 1.0, 0.0),
@@ -273,7 +273,7 @@ def bounded(*parts: float | tuple[float]) -> Scores:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("held", "value"),
     [
         (bounded(-1.0, (-5.0,), (-5.0,)), 1.0),
@@ -293,10 +293,8 @@ def test_a_choice_known_by_a_bound_has_an_accuracy_and_no_probability(
     assert verdict.detail["chosen_label_Right"] == value
 
 
-@pytest.mark.parametrize("way", ["raw", "per_byte", "pmi"])
-@pytest.mark.parametrize(
-    "held", [bounded((-5.0,), (-5.0,), (-5.0,)), bounded(-6.0, (-5.0,), (-5.0,))]
-)
+@each("way", ["raw", "per_byte", "pmi"])
+@each("held", [bounded((-5.0,), (-5.0,), (-5.0,)), bounded(-6.0, (-5.0,), (-5.0,))])
 def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores, way: str) -> None:
     verdict = judged(case(held, neutral=neutral(-1.0, -1.0, -1.0)), way)
 

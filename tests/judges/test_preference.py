@@ -109,7 +109,7 @@ def test_both_single_orders_occur_about_equally_often() -> None:
     assert 170 <= drawn[ACCEPT_FIRST] <= 230
 
 
-@pytest.mark.parametrize(
+@each(
     ("accept_first", "reject_first", "value", "consistency", "slot1_share"),
     [
         ("1", "2", 1.0, 1.0, 0.5),
@@ -241,7 +241,7 @@ def pack(folder: Path, words: str) -> Prompts:
     return Prompts([folder, HOME / "prompts"])
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"orders": "single"},
@@ -250,7 +250,6 @@ def pack(folder: Path, words: str) -> Prompts:
         {"decoding": DecodingSpec(temperature=0.0, max_tokens=9)},
         {"decoding": DecodingSpec(temperature=0.5, max_tokens=8)},
     ],
-    ids=str,
 )
 def test_the_recipe_changes_with_what_changes_a_verdict(changes: dict[str, object]) -> None:
     assert judge(structs.replace(SPEC, **changes)).recipe != judge().recipe
@@ -279,8 +278,8 @@ def test_a_judge_without_a_template_cannot_be_made(tmp_path: Path) -> None:
         judge(prompts=Prompts([tmp_path]))
 
 
-@pytest.mark.parametrize("lost", ["kind", "rude", "true_intention"])
-@pytest.mark.parametrize("texts", [None, ()])
+@each("lost", ["kind", "rude", "true_intention"])
+@each("texts", [None, ()])
 def test_a_reference_that_is_missing_is_named(lost: str, texts: tuple[str, ...] | None) -> None:
     held = {k: v for k, v in SAMPLE.references.items() if k != lost}
     sample = replace(SAMPLE, references=held if texts is None else {**held, lost: texts})

@@ -160,7 +160,7 @@ def test_a_reply_that_was_refused_is_one_that_cannot_be_read() -> None:
     assert (verdict.value, verdict.detail) == (2.5, {"parsed_share": 2 / 3})
 
 
-@pytest.mark.parametrize(
+@each(
     ("texts", "stop", "reason"),
     [
         (("no", "", "no"), "stop", Reason.UNPARSED),

@@ -74,7 +74,7 @@ def test_a_control_chooses_where_its_choice_is_shown(
     assert tuple(map(place, found)) == places
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "variant", "text"),
     [
         ("oracle", "order0", "3"),

@@ -57,7 +57,7 @@ def test_no_model_writes_its_choices_unasked() -> None:
                 assert asked(modes).mode is not WRITE
 
 
-@pytest.mark.parametrize(
+@each(
     ("modes", "wanted", "facts", "absent"),
     [
         (

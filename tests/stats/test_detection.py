@@ -67,7 +67,7 @@ def test_bins_of_equal_size_hold_equally_many() -> None:
     assert [places.count(at) for at in range(5)] == [200] * 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "clusters", "size"),
     [
         ([1, 0, 1, 0], "abcd", 4),  # nothing in common
@@ -95,7 +95,7 @@ def test_the_area_is_that_of_scikit_learn_with_ties() -> None:
     assert found.estimate.value == pytest.approx(metrics.roc_auc_score(truth, scores))
 
 
-@pytest.mark.parametrize(
+@each(
     ("scores", "truth", "value"),
     [
         ([1, 1, 1, 1], "1010", 0.5),  # a constant answer
@@ -161,7 +161,7 @@ def test_an_isotonic_curve_goes_one_way_and_says_which(sign: int, kind: str) -> 
     assert (sign * np.diff(found.value) <= 1e-12).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "y", "kind"),
     [
         # One far hit makes the covariance positive. Falling leaves 2/3, rising 1.

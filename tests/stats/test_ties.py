@@ -83,7 +83,7 @@ def test_differences_that_only_rounding_tells_apart_are_one() -> None:
     assert at_a_third.tolist() == pytest.approx([61 / 66, 61 / 66])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_cross_fitting_judges_a_fold_by_the_others(seed: int) -> None:
     human, judge = table_pair(seed, documents=30)
     clusters = documents_of(30, 9)
@@ -143,9 +143,7 @@ def test_a_constant_judge_of_constant_people_is_right_throughout() -> None:
     assert (found.estimate, found.epsilons) == (Estimate(1.0, n=3), (0.0,))
 
 
-@pytest.mark.parametrize(
-    "name", ["no documents", "no systems", "one system", "one cell", "all missing"]
-)
+@each("name", ["no documents", "no systems", "one system", "one cell", "all missing"])
 def test_without_a_pair_there_is_a_reason_and_no_epsilon(name: str) -> None:
     rows = BARREN[name]
 

@@ -49,7 +49,7 @@ def test_other_texts_are_no_signature(text: str) -> None:
         Signature.parse(text)
 
 
-@pytest.mark.parametrize("text", ["", "near:00", "near:00|", "|way", "near:00|way|more"])
+@each("text", ["", "near:00", "near:00|", "|way", "near:00|way|more"])
 def test_other_texts_are_no_recipe(text: str) -> None:
     with pytest.raises(SpecError, match="name:digest"):
         JudgeRecipe.parse(text)

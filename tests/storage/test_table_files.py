@@ -227,8 +227,8 @@ def test_a_layout_is_told_by_content_then_name(
     assert detect_format(name, data, has_column=has_column) is layout
 
 
-@pytest.mark.parametrize("name", ["data.json", "noending", "stdin"])
-@pytest.mark.parametrize("has_column", [True, False])
+@each("name", ["data.json", "noending", "stdin"])
+@each("has_column", [True, False])
 def test_a_list_of_json_is_not_taken_for_lines_or_csv(name: str, has_column: bool) -> None:
     with pytest.raises(DataError, match=rf"{name}: begins with '\['.*one object a line"):
         detect_format(name, b' [{"text": "a"}]', has_column=has_column)

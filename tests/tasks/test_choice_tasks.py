@@ -135,7 +135,7 @@ def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(
         assert [line for line in words.splitlines() if line != line.strip()] == []
 
 
-@pytest.mark.parametrize("number", range(5))
+@each("number", range(5))
 def test_the_five_orders_are_those_that_a_sample_brings(number: int) -> None:
     made = plan("intent_detection", sample("intent_detection", "irony"))
 
@@ -184,7 +184,7 @@ def test_each_family_of_intent_detection_has_a_pool_of_its_own() -> None:
     assert pools == {f"{prefix}all": {f"{prefix}order{n}" for n in range(5)} for prefix in PREFIXES}
 
 
-@pytest.mark.parametrize("group", GROUPS["intent_detection"])
+@each("group", GROUPS["intent_detection"])
 def test_every_phenomenon_has_an_instruction_of_one_line_that_does_not_name_it(group: str) -> None:
     path = HOME / "prompts" / "intent_detection" / "instruction" / f"{group}.j2"
 
@@ -214,7 +214,7 @@ def test_an_emphasis_is_marked_in_the_turn_and_nowhere_else() -> None:
     assert words.count('"') == 2
 
 
-@pytest.mark.parametrize("variant", task("ludwig").variants)
+@each("variant", task("ludwig").variants)
 def test_an_implicature_is_asked_about_with_question_and_reply_once_each(variant: str) -> None:
     made = plan("ludwig")
     [cell] = cells(made, variant)

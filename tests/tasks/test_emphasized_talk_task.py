@@ -189,7 +189,7 @@ def test_a_bare_variant_lacks_the_explanation_and_nothing_else(marker: str) -> N
     assert told.replace(f"\n\n{explanation}\n", "\n") == bare
 
 
-@pytest.mark.parametrize("marker", sorted(MARKERS.keys() - {"caps", "none"}))
+@each("marker", sorted(MARKERS.keys() - {"caps", "none"}))
 def test_an_explanation_names_its_marker(marker: str) -> None:
     words = (HOME / f"prompts/emphasized_talk/explain/{marker}.j2").read_text("utf-8")
 

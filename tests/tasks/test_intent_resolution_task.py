@@ -116,7 +116,7 @@ def test_level_two_asks_about_the_phenomenon_and_does_not_assert_it(group: str) 
     assert statement not in first
 
 
-@pytest.mark.parametrize("variant", ["base", "cot0", "cot1", "cot3", "cot5"])
+@each("variant", ["base", "cot0", "cot1", "cot3", "cot5"])
 def test_a_prompt_that_names_no_phenomenon_is_the_same_for_all(variant: str) -> None:
     assert len({tuple(prompts(variant, group)) for group in GROUPS}) == 1
 
@@ -226,7 +226,7 @@ def test_every_control_can_answer_every_step(policy: str) -> None:
     assert len(said) == len(asked)
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "step", "expected"),
     [
         ("oracle", 0, "true_intention"),

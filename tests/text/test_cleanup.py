@@ -1,6 +1,5 @@
 """Real-looking answers to what they say; the beginning, the wrapping and the residue alone go."""
 
-import pytest
 from support.each import each
 
 from harness.text.cleanup import without_lead_in
@@ -79,7 +78,7 @@ def test_no_word_within_an_answer_is_cut(answer: str) -> None:
     assert without_lead_in(answer) == answer
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "expected"),
     [
         ("Implication: One. Implication: Two.", "One. Implication: Two."),
@@ -95,12 +94,12 @@ def test_only_the_beginning_and_the_residue_are_cut(answer: str, expected: str) 
     assert without_lead_in(answer) == expected
 
 
-@pytest.mark.parametrize("answer", ONLY)
+@each("answer", ONLY)
 def test_a_lead_in_that_leads_to_nothing_is_the_answer(answer: str) -> None:
     assert without_lead_in(answer) == answer.removesuffix(" </s>")
 
 
-@pytest.mark.parametrize("answer", ["", " \n", "</s>", "<|eot_id|> <|im_end|>", "[/INST]\n</s>"])
+@each("answer", ["", " \n", "</s>", "<|eot_id|> <|im_end|>", "[/INST]\n</s>"])
 def test_special_tokens_alone_are_no_answer(answer: str) -> None:
     assert without_lead_in(answer) == ""
 

@@ -58,7 +58,7 @@ def test_option_number_reads_only_an_opening_number(reply: str, expected: int | 
     assert option_number(reply, count=2) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "count", "expected"),
     [("3", 3, 3), ("3", 2, U), ("1 or 3", 3, U), ("1 or 3", 2, 1), ("12", 12, 12), ("1", 0, U)],
 )
@@ -308,7 +308,7 @@ def test_declining_is_told_by_how_a_reply_opens(text: str, declines: bool) -> No
     assert is_refusal(text) == declines
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "is_open"),
     [("No, I", True), ("no, I'm", True), ("No. Sorry", True), ("No", False), ("No, it", False)],
 )

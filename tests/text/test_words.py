@@ -17,7 +17,7 @@ from harness.text.edits import (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -46,7 +46,7 @@ def test_an_goes_before_the_sound_of_a_vowel(word: str, is_an: bool) -> None:
     assert takes_an(word) is is_an
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "at", "meant"),
     [
         ("a old cup", 1, "an old cup"),

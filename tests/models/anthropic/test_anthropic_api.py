@@ -416,7 +416,7 @@ def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept() -> None:
     assert KEY not in repr(response)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "remedy"),
     [
         ("401", "check the key in STUB_KEY"),
@@ -457,7 +457,7 @@ def test_where_no_server_is_the_error_says_what_to_set() -> None:
         list(AnthropicModel("m", spec, {}).answer([request("x")]))
 
 
-@pytest.mark.parametrize("status", [403, "401-missing permissions", 404, 500, 429])
+@each("status", [403, "401-missing permissions", 404, 500, 429])
 def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None:
     with StubServer(Script(models_status=status)) as stub:
         [response] = model(stub).answer([request("x")])

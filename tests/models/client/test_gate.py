@@ -50,7 +50,7 @@ def test_a_round_of_calls_sets_the_limit(outcomes: list[CallOutcome], expected: 
     assert after(ConcurrencyLimiter(200), outcomes) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("outcomes", "is_calm"),
     [
         ([OK] * (FIRST - 1), False),
@@ -142,7 +142,7 @@ def paused(limiter: ConcurrencyLimiter, waits_s: Sequence[float]) -> list[float 
     return asyncio.run(call())
 
 
-@pytest.mark.parametrize(
+@each(
     ("most", "waits_s", "expected"),
     [
         (200, [60.0] * 3, [None] * 3),  # 3 of 16 may be chance

@@ -108,7 +108,7 @@ def test_a_fault_is_a_reason_and_never_an_answer(name: str, lasting: dict[str, R
     assert KEY not in str(response)
 
 
-@pytest.mark.parametrize("name", ["429", "500", "cut", "garbled-head", "malformed", "no-results"])
+@each("name", ["429", "500", "cut", "garbled-head", "malformed", "no-results"])
 def test_a_fault_that_passes_costs_one_more_attempt(name: str) -> None:
     found = answered(Script(faults={"": (name,)}), "a FLAG here")
 

@@ -435,7 +435,7 @@ def test_an_embedding_that_is_none_is_a_failure(fault: str, word: str) -> None:
     assert word in message
 
 
-@pytest.mark.parametrize("fault", ["429", "500", "cut", "malformed", "no-data"])
+@each("fault", ["429", "500", "cut", "malformed", "no-data"])
 def test_a_passing_fault_of_an_embedding_is_outlived(fault: str) -> None:
     with StubServer(Script(faults={"": (fault,)})) as stub:
         [response] = model(stub, attempts=3).answer([embedding("x")])
@@ -493,7 +493,7 @@ def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept(fault: str, coun
     assert KEY not in repr(response)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "remedy"),
     [
         ("401", "check the key in STUB_KEY"),
@@ -538,7 +538,7 @@ def test_where_no_server_is_the_error_says_what_to_set(free_port: int) -> None:
 RESTRICTED = "401-You have insufficient permissions. Missing scopes: api.model.read."
 
 
-@pytest.mark.parametrize("status", [403, RESTRICTED, 404, 500, 429])
+@each("status", [403, RESTRICTED, 404, 500, 429])
 def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None:
     with StubServer(Script(models_status=status)) as stub:
         [response] = model(stub).answer([request("x")])

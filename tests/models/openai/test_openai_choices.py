@@ -117,7 +117,7 @@ def test_what_else_a_server_tells_does_not_change_a_score(fault: str) -> None:
     assert [score.logprob for score in scores_of(response)] == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "has_tokenizer", "fact"),
     [
         ("trimmed", False, "do not spell the prompt, and it has no /tokenize"),
@@ -164,7 +164,7 @@ def test_a_reply_that_lacks_a_number_is_a_failure(fault: str, fact: str) -> None
     assert fact in message
 
 
-@pytest.mark.parametrize(
+@each(
     ("way", "asked", "fault", "usage"),
     [
         ("echo", request(" 1", " 2", words="<x>:"), "no-logprobs", Usage(9, 2)),

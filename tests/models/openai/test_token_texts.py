@@ -42,7 +42,7 @@ def test_texts_have_places_only_where_they_spell_the_prompt(
     assert spans_in(as_bytes(texts), prompt) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("pieces", "prompt", "expected"),
     [
         (["He", "Ġis"], "He is", [(0, 2), (2, 5)]),
