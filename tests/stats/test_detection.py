@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.each import each
 from support.rating_tables import drawn_rows
 
 from harness.stats.classification import (
@@ -30,7 +31,7 @@ def falling(n: int = 800) -> tuple[Floats, Floats]:
     return x, (draw.random(n) < 0.95 - 0.4 * x).astype(float)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "place"),
     [
         *((0.0, 0), (0.2499, 0), (0.25, 1), (1.0, 4), (1.7499, 6), (1.75, 7), (2.0, 7)),

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from support.each import each
 from support.rating_tables import BARREN, NAN, acc_eq, documents_of, table_pair
 
 from harness.stats.correlation import (
@@ -53,7 +54,7 @@ def test_the_calibrated_accuracy_is_that_of_mt_metrics_eval() -> None:
     assert found.estimate.value == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_the_fit_tries_every_difference(seed: int) -> None:
     human, judge = table_pair(seed, documents=8, systems=4)
     tried = [0.0] + [abs(a - b) for row in judge for a, b in combinations(row[row == row], 2)]
