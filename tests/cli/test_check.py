@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from support.each import each
+from support.each import each, rest_slow
 from support.toy import Toy
 
 from harness.cli import main
@@ -22,7 +22,11 @@ OFFLINE = (
 ASKING = ("gpt4-contextual", "gpt4-contextual-single", "gpt4-score", "gpt4-score-gt")
 
 
-@pytest.mark.parametrize("name", [*OFFLINE, *ASKING, "openai-cosine"])
+NETWORKS = [name for name in OFFLINE if name.startswith("minilm-")]
+OTHERS = [name for name in (*OFFLINE, *ASKING, "openai-cosine") if name not in NETWORKS]
+
+
+@pytest.mark.parametrize("name", [*OTHERS, *rest_slow(NETWORKS, kept=1)])
 def test_a_shipped_judge_keeps_the_contract(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["check", "judge", name])
 
