@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := results/demo
 DEMO_RUN := env -u HARNESS_DATA $(BIN)/python -m harness run --task intent_resolution --judge minilm-cosine --results $(DEMO)
 
-.PHONY: demo test check docs format clean
+.PHONY: demo test unit check docs format clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -28,7 +28,11 @@ demo: $(VENV)/.local
 
 # one process a core; torch's own threads would only fight for them
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
+# the tests that need no process, server, network or released data: under 20 seconds
+unit: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m unit
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check harness tests docs benchmarks

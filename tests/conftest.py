@@ -1,6 +1,8 @@
-"""Puts this folder on the import path, and lays out a toy home folder for whoever asks."""
+"""The toy home folder that tests share, and which tests are unit tests."""
 
+import re
 import signal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,38 @@ from support.toy import Toy
 # Begun in the background of a script, this process ignores interrupts, and so would all it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+PURE = {
+    *("analysis", "data", "importers", "judges", "pipeline", "specs", "stats", "storage", "tasks"),
+    *("text", "test_core.py", "test_parts.py"),
+}
+"""Folders and files of unit tests, below this one."""
+NOT_PURE = re.compile(
+    r"subprocess|multiprocessing|Stub(Server|Process)|HARNESS_DATA|import torch|from transformers"
+    r"|sklearn|MiniLM|needs\(|harness\.cli|toy: Toy"
+)
+"""What a file of unit tests does not name: processes, servers, networks, data that was released."""
+
+
+@cache
+def is_pure(file: Path) -> bool:
+    """Whether a file holds unit tests."""
+    place = file.relative_to(Path(__file__).parent).parts[0]
+    return place in PURE and not NOT_PURE.search(file.read_text("utf-8"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m unit` no other file is imported."""
+    only_unit = config.getoption("markexpr") == "unit" and collection_path.suffix == ".py"
+    return True if only_unit and not is_pure(collection_path) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is a unit test, unless it is slow."""
+    for item in items:
+        if is_pure(item.path) and item.get_closest_marker("slow") is None:
+            item.add_marker("unit")
 
 
 @pytest.fixture

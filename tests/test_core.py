@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.each import each
 
 from harness.core import Request, Response, Run, Sample, Score, Verdict
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Reason, digest
@@ -39,7 +40,7 @@ def test_requests_of_equal_content_share_a_key() -> None:
     assert twin.key == REQUEST.key
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"model": "m@2"},
@@ -55,7 +56,6 @@ def test_requests_of_equal_content_share_a_key() -> None:
         {"choices": ("yes", "no")},
         {"repeat": 1},
     ],
-    ids=str,
 )
 def test_what_changes_the_answer_changes_the_key(change: dict[str, Any]) -> None:
     assert replace(REQUEST, **change).key != REQUEST.key
@@ -81,13 +81,12 @@ def test_greedy_is_greedy_however_zero_is_written(zero: float) -> None:
     assert request.key == replace(REQUEST, decoding=Decoding(0.0)).key
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         *({"temperature": t} for t in (-0.1, float("nan"), float("inf"))),
         *({"max_tokens": 0}, {"n": 0}),
     ],
-    ids=str,
 )
 def test_a_decoding_that_draws_nothing_cannot_be_built(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="temperature >= 0, max_tokens >= 1 and n >= 1"):
@@ -109,7 +108,7 @@ def test_a_sample_is_its_own_cluster_unless_it_names_one() -> None:
     assert Sample("s1", {}, cluster="story 4").cluster == "story 4"
 
 
-@pytest.mark.parametrize(
+@each(
     "parts",
     [
         {"texts": ("a",)},
@@ -118,7 +117,6 @@ def test_a_sample_is_its_own_cluster_unless_it_names_one() -> None:
         {"vectors": ((0.0,),)},
         {"failure": FAILURE},
     ],
-    ids=str,
 )
 def test_a_response_holds_one_kind_of_answer(parts: dict[str, Any]) -> None:
     assert Response("k", **parts).key == "k"
@@ -165,7 +163,7 @@ def test_a_score_of_nothing_is_null_and_no_other_is(n: int, value: float | None)
         replace(SCORE, n=n, value=value)
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"task": "other"},
@@ -177,7 +175,6 @@ def test_a_score_of_nothing_is_null_and_no_other_is(n: int, value: float | None)
         {"prompts": "q"},
         {"data": "e"},
     ],
-    ids=str,
 )
 def test_a_run_differs_by_each_of_its_fields(change: dict[str, Any]) -> None:
     assert replace(RUN, **change).digest != RUN.digest

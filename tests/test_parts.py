@@ -2,13 +2,14 @@
 
 import msgspec
 import pytest
+from support.each import each
 
 from harness.parts import UNCHARGED, Usage, total_usage
 
 TOLD = Usage(2, 5, reasoning_tokens=1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("usages", "whole"),
     [
         ([TOLD, TOLD], Usage(4, 10, reasoning_tokens=2)),

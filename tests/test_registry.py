@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 import yaml
 from msgspec import structs
+from support.each import each
 from support.toy import MODEL, PRICES, Toy
 
 from harness.errors import ModelError, SpecError
@@ -49,7 +50,7 @@ def test_names_are_the_files_of_all_homes_sorted(toy: Toy, section: Section) -> 
     assert set(shipped(section)) <= set(names)
 
 
-@pytest.mark.parametrize("name", shipped("tasks"))
+@each("name", shipped("tasks"))
 def test_a_shipped_task_names_judges_templates_and_samples_that_ship(name: str) -> None:
     task = SHIPPED.load("tasks", name)
 
@@ -59,12 +60,12 @@ def test_a_shipped_task_names_judges_templates_and_samples_that_ship(name: str) 
     assert all(SHIPPED.prompts.digest(step.template) for step in steps)
 
 
-@pytest.mark.parametrize("name", shipped("configs/models"))
+@each("name", shipped("configs/models"))
 def test_a_shipped_model_is_well_formed_and_says_what_it_is(name: str) -> None:
     assert SHIPPED.load("configs/models", name).about
 
 
-@pytest.mark.parametrize("name", shipped("configs/judges"))
+@each("name", shipped("configs/judges"))
 def test_a_shipped_judge_is_well_formed_and_asks_a_model_that_ships(name: str) -> None:
     spec = SHIPPED.load("configs/judges", name)
 
@@ -110,7 +111,7 @@ def test_a_judge_that_asks_is_not_built_without_its_model(toy: Toy, name: str) -
         registry.judge(name, registry.load("configs/judges", name), identity=None)
 
 
-@pytest.mark.parametrize("name", shipped("configs/data"))
+@each("name", shipped("configs/data"))
 def test_a_shipped_source_has_a_commit_and_digests(name: str) -> None:
     spec = SHIPPED.load("configs/data", name)
 

@@ -3,6 +3,7 @@
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import harness
@@ -37,23 +38,30 @@ def name_of(path: Path) -> str:
 
 
 FILES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
-MODULES = {name: ast.parse(path.read_text("utf-8")) for name, path in FILES.items()}
-FUNCTIONS = [
-    (module, node)
-    for module, tree in MODULES.items()
-    for node in ast.walk(tree)
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-]
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """All modules, read when the first test runs, so that collecting tests stays cheap."""
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in FILES.items()}
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """All functions, each behind its module."""
+    for module, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield module, node
 
 
 def internal_imports(module: str) -> Iterator[str]:
     """The modules of this project that a module imports, anywhere in it."""
-    for node in ast.walk(MODULES[module]):
+    for node in ast.walk(modules()[module]):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "harness":
             base = (node.module or "").removeprefix("harness").removeprefix(".")
             for alias in node.names:
                 name = f"{base}.{alias.name}".strip(".")
-                yield name if name in MODULES else base
+                yield name if name in modules() else base
         elif isinstance(node, ast.Import):
             yield from (a.name[8:] for a in node.names if a.name.startswith("harness."))
 
@@ -86,7 +94,7 @@ def test_a_package_imports_from_its_left_alone() -> None:
     # The public API on top may use all; what it exports is tested with the library.
     upward = [
         f"{module} must not import {target}"
-        for module in MODULES
+        for module in modules()
         for target in internal_imports(module)
         if module and target and target != module
         if place(target) > place(module)
@@ -96,7 +104,7 @@ def test_a_package_imports_from_its_left_alone() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    left = {m: {t for t in internal_imports(m) if t and t != m} for m in MODULES if m}
+    left = {m: {t for t in internal_imports(m) if t and t != m} for m in modules() if m}
     while free := [module for module, targets in left.items() if not targets & left.keys()]:
         for module in free:
             del left[module]
@@ -106,7 +114,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
     found = defaultdict(set)
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in top if isinstance(node, ast.ImportFrom)}
@@ -120,7 +128,7 @@ def test_modules_and_folders_keep_their_budgets() -> None:
     named = Counter(path.parent for path in FILES.values() if path.name != "__init__.py")
     packages = [p.name for p in ROOT.iterdir() if (p / "__init__.py").is_file()]
 
-    assert {module for module, tree in MODULES.items() if not ast.get_docstring(tree)} == set()
+    assert {module for module, tree in modules().items() if not ast.get_docstring(tree)} == set()
     assert {module: size for module, size in sizes.items() if size > LONGEST_MODULE} == {}
     assert {str(folder): n for folder, n in named.items() if n > MOST_MODULES} == {}
     assert len(list(ROOT.glob("*.py"))) <= MOST_ON_TOP
@@ -131,7 +139,7 @@ def test_modules_and_folders_keep_their_budgets() -> None:
 
 def test_functions_keep_their_budgets() -> None:
     long, wide, deep = [], [], []
-    for module, node in FUNCTIONS:
+    for module, node in functions():
         own = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         count = len([a for a in own if a.arg not in ("self", "cls")])
         name = f"{module}.{node.name}"
@@ -139,7 +147,7 @@ def test_functions_keep_their_budgets() -> None:
         # The public library has a keyword for each option that the command has.
         wide += [name] if count > MOST_PARAMETERS and module != "library" else []
         deep += [name] if deepest(node.body) > DEEPEST else []
-    lengths = sorted(length(module, node) for module, node in FUNCTIONS)
+    lengths = sorted(length(module, node) for module, node in functions())
 
     assert (long, wide, deep) == ([], [], [])
     assert lengths[len(lengths) // 2] <= MEDIAN_FUNCTION
@@ -147,8 +155,8 @@ def test_functions_keep_their_budgets() -> None:
 
 def test_names_and_rooms_are_few() -> None:
     classes = defaultdict(set)
-    importers: dict[str, set[str]] = {module: set() for module in MODULES if module}
-    for module, tree in MODULES.items():
+    importers: dict[str, set[str]] = {module: set() for module in modules() if module}
+    for module, tree in modules().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name].add(module)
@@ -158,4 +166,4 @@ def test_names_and_rooms_are_few() -> None:
     single = [m for m, who in importers.items() if len(who) == 1 and m != "__main__"]
 
     assert {name: where for name, where in classes.items() if len(where) > 1} == {}
-    assert len(single) <= MOST_SINGLE_IMPORTERS * len(MODULES), single
+    assert len(single) <= MOST_SINGLE_IMPORTERS * len(modules()), single

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from support.each import each
 from support.rated_runs import ANN, BOB, FAR, NEAR, Table, group_runs, ratings, runs
 
 from harness.analysis.agreement import (
@@ -56,8 +57,8 @@ def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, st
     return {(row.judge, row.statistic): row for row in agreement_rows(found, method)}
 
 
-@pytest.mark.parametrize("statistic", LEVELS)
-@pytest.mark.parametrize("judge", ["near", "far"])
+@each("statistic", LEVELS)
+@each("judge", ["near", "far"])
 def test_correlations_are_those_of_the_tables(judge: str, statistic: str) -> None:
     row = rows(panel(near=NEAR, far=FAR))[judge, statistic]
 
@@ -187,7 +188,7 @@ def test_one_rater_leaves_people_without_agreement_and_the_judge_with_it() -> No
     assert found["near", "annotator_winning_rate"].reason == "one rater"
 
 
-@pytest.mark.parametrize("statistic", [*LEVELS, "difference_pearson", "difference_kendall"])
+@each("statistic", [*LEVELS, "difference_pearson", "difference_kendall"])
 def test_a_constant_judge_has_no_correlation_and_says_why(statistic: str) -> None:
     found = rows(panel(flat=FLAT, near=NEAR))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from scipy import stats
+from support.each import each
 from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, sample, stored, words_task
 
 from harness.analysis.compare import (
@@ -280,7 +281,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("question", "method"), DIFFERENT)
+@each(("question", "method"), DIFFERENT)
 def test_another_question_about_the_same_runs_has_a_file_of_its_own(
     question: PairingQuery, method: BootstrapSettings
 ) -> None:

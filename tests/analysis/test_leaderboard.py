@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.each import each
 
 from harness.analysis.leaderboard import (
     ControlFinding,
@@ -57,7 +58,7 @@ def models(rows: list[ScoreRow]) -> list[list[str]]:
     return [[row.model for row in board.rows] for board in ranked_tables(rows)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("place", "field"),
     [
         (0, "toy:77ab"),
@@ -167,7 +168,7 @@ def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
 UNFIT, WEAK, UNHEARD = ControlFinding.UNFIT, ControlFinding.WEAK, ControlFinding.UNHEARD
 
 
-@pytest.mark.parametrize(
+@each(
     ("oracle", "literal", "chance", "finding"),
     [
         ((0.9, 0.8, 1.0), (0.1, 0.0, 0.2), 0.5, None),
@@ -279,9 +280,7 @@ def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
     assert found == {"a": [1, 2], "b": [None, 1]}
 
 
-@pytest.mark.parametrize(
-    ("place", "field"), [(0, "toy:7"), (1, "data:d,2"), (2, "c"), (4, "T,n1,s0"), (7, "v")]
-)
+@each(("place", "field"), [(0, "toy:7"), (1, "data:d,2"), (2, "c"), (4, "T,n1,s0"), (7, "v")])
 def test_judges_stand_side_by_side_only_for_answers_made_alike(place: int, field: str) -> None:
     tables = judge_matrices([by("near", "a"), signed(by("far", "a"), place, field)])
 
@@ -314,7 +313,7 @@ def swapped(model: str, value: float | None = 0.5) -> ScoreRow:
     return signed(by("near:swapped", model, value), 5, "near:swapped:04")
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "other", "difference"),
     [(0.75, 0.25, 0.5), (0.25, 0.75, -0.5), (0.5, 0.5, 0.0), (None, 0.5, None), (0.5, None, None)],
 )

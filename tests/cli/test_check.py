@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from support.each import each, rest_slow
 from support.toy import Toy
 
 from harness.cli import main
@@ -21,7 +22,11 @@ OFFLINE = (
 ASKING = ("gpt4-contextual", "gpt4-contextual-single", "gpt4-score", "gpt4-score-gt")
 
 
-@pytest.mark.parametrize("name", [*OFFLINE, *ASKING, "openai-cosine"])
+NETWORKS = [name for name in OFFLINE if name.startswith("minilm-")]
+OTHERS = [name for name in (*OFFLINE, *ASKING, "openai-cosine") if name not in NETWORKS]
+
+
+@pytest.mark.parametrize("name", [*OTHERS, *rest_slow(NETWORKS, kept=1)])
 def test_a_shipped_judge_keeps_the_contract(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["check", "judge", name])
 
@@ -96,7 +101,7 @@ def problems(found: "Sequence[Finding]") -> list[str]:
     return [f"{part.rule}: {part.problem}" for part in found if part.problem]
 
 
-@pytest.mark.parametrize(
+@each(
     ("judge", "facts"),
     [
         (Odd(name="other"), ["its name is 'other', not 'odd'"]),
@@ -125,7 +130,7 @@ def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
     assert found == ["gives lost replies of its model a reason: it gives them the value 1.0"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "modes", "fact"),
     [
         (lambda asked: Response(asked.key, ("a",)), {Mode.GENERATE}, "1 texts of 2"),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.each import rest_slow
 from support.stub_server import StubServer
 from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Toy
 
@@ -328,7 +329,7 @@ SHIPPED = {
 }
 
 
-@pytest.mark.parametrize("task", SHIPPED)
+@pytest.mark.parametrize("task", rest_slow(SHIPPED, kept=1))
 def test_a_shipped_task_runs_on_our_samples_from_chance_to_certainty(
     toy: Toy, tmp_path: Path, task: str
 ) -> None:

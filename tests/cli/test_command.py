@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Annotated
 
 import pytest
+from support.each import each
 
 from harness.cli import main
 from harness.cli.app import COMMANDS, GROUPS
@@ -74,7 +75,7 @@ def test_a_mistyped_command_is_a_mistake_of_the_user(capsys: pytest.CaptureFixtu
     assert "No such command 'rnu'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         (None, "-"),

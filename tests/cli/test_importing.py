@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import json
 from support import stored_choices
+from support.each import rest_slow
 from support.posed_files import write
 from support.quiz import Quiz
 from support.rated_files import Desk, answered
@@ -184,7 +185,7 @@ def golden(model: str) -> dict[str, CellSpec]:
 
 
 @needs_data
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", rest_slow(MODELS, kept=2))
 def test_stored_probabilities_give_the_published_accuracies(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

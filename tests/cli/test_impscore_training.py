@@ -5,13 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
+from support.packages import needs
 from support.training_pairs import invented, write
-
-pytest.importorskip("torch")
-pytest.importorskip("safetensors")
 
 from harness.cli import main
 from harness.implicitness.scorer import load_head
+
+pytestmark = needs("torch", "safetensors")
 
 RECIPE = """\
 about: A test's.

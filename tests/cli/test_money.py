@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, FILES, PRICES, SAMPLES, Toy
@@ -346,7 +347,7 @@ def test_a_dry_run_of_local_models_says_that_nobody_is_paid(
     assert "USD" not in out
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "told"),
     [(None, "-"), (0.0, "0"), (12.34567, "12.3457"), (0.001, "0.0010"), (0.000123, "0.00012")],
 )

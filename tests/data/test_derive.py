@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.each import each
 
 from harness.core import Sample
 from harness.data.choices import derive, share_a_text
@@ -81,7 +82,7 @@ def test_ids_tell_pairs_apart_and_depend_on_the_pair_alone() -> None:
     assert sorted(s.id.split("-")[0] for s in every) == ["a", "a", "b", "b", "c", "c"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other", "is_shared"),
     [
         (["now"], ["then"], False),
@@ -150,7 +151,7 @@ def test_a_sample_without_two_texts_is_left_out_and_counted(
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "fact"),
     [
         ({"right": "mean"}, "`derive` names reference 'mean'; did you mean meant"),

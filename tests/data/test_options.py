@@ -6,6 +6,7 @@ from math import factorial
 import pytest
 from msgspec import structs
 from support.choice_cases import CHOICES, LABELS, sample, spec
+from support.each import each
 
 from harness.core import Sample
 from harness.data.choices import display_texts, lay_out, permutation
@@ -29,7 +30,7 @@ def test_an_order_that_a_sample_brings_says_which_choice_stands_at_each_place(
     assert permutation(sample(order0=("1", "2", "3"), order4=given), 4) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "given",
     [("1", "2"), ("1", "2", "2"), ("0", "1", "2"), ("1", "2", "4"), ("1", "2", "3", "3"), ("a",)],
 )
@@ -46,7 +47,7 @@ def test_no_order_is_the_samples_own() -> None:
     assert permutation(sample(order0=("3", "2", "1")), None) == (0, 1, 2)
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 6])
+@each("count", [2, 3, 4, 5, 6])
 def test_as_many_orders_as_there_are_differ_and_then_begin_again(count: int) -> None:
     every = factorial(count)
 
@@ -66,8 +67,8 @@ def test_more_than_six_choices_have_each_order_drawn_by_itself(count: int) -> No
     assert permutation(numbered(7), 3) == (0, 6, 1, 3, 4, 2, 5)  # written down once, as below
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 7])
-@pytest.mark.parametrize("number", [0, 1, 4])
+@each("count", [2, 3, 4, 5, 7])
+@each("number", [0, 1, 4])
 def test_over_samples_no_place_is_favoured(count: int, number: int) -> None:
     orders = [permutation(numbered(count, f"s{n}"), number) for n in range(1200)]
 
@@ -95,7 +96,7 @@ def test_an_order_depends_on_the_samples_id_and_on_nothing_else_of_it() -> None:
 PINNED = [(1, 2, 0), (2, 0, 1), (1, 0, 2)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("answers", "lead", "expected"),
     [
         ("number", " ", [" 1", " 2", " 3"]),

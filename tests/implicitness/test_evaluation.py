@@ -1,6 +1,7 @@
 """Evaluations: figures checked by hand, missing items counted and never zero."""
 
 import pytest
+from support.each import each
 from support.impscore_heads import random_head, random_scorer, telling_scorer
 
 from harness.implicitness.evaluate import (
@@ -26,7 +27,7 @@ def measured(items: Items, metric: Metric) -> MetricEstimate:
     return next(one for one in found.measured if one.metric == metric)
 
 
-@pytest.mark.parametrize(
+@each(
     ("sentences", "tau", "rho", "ordered", "ends"),
     [
         (("0.1", "0.2", "0.3", "0.4"), 1, 1, 1, 1),

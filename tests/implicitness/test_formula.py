@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.each import each
 from support.impscore_heads import plain_distance, plain_implicitness, random_maps
 
 from harness.implicitness.formula import (
@@ -30,7 +31,7 @@ def test_there_are_twelve_forms_and_the_published_one_is_among_them() -> None:
     assert Form(Direction.TO_SEMANTIC, Distance.COSINE, Distance.EUCLIDEAN) == PUBLISHED
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@each("form", FORMS)
 def test_numpy_scores_equal_the_formula_spelled_out(form: Form) -> None:
     maps = random_maps(12, form=form)
     found = features(ROWS.astype(np.float64), maps)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 from support.impscore_heads import plain_implicitness, random_head
 
 from harness.errors import HarnessError, ModelError
@@ -98,7 +99,7 @@ def test_a_heads_scores_are_those_of_the_formula_spelled_out() -> None:
     assert head.implicitness(ROWS) == pytest.approx(plain, abs=1e-9)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "is_other"),
     [
         ({"name": "other", "card": CARD, "seen": frozenset(["a" * 16])}, False),

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.each import each
 
 from harness.errors import DataError
 from harness.implicitness.evaluate import Choice, Items, Pair, Ranking, read_items
@@ -80,7 +81,7 @@ def test_a_choice_has_the_place_of_its_answer() -> None:
     assert found == Items(choices=(Choice("row 1", "a", ("b", "c", "d"), 2),))
 
 
-@pytest.mark.parametrize(
+@each(
     ("row", "message"),
     [
         ({"levels": "a"}, "row 1: levels is 'a', no list of two"),

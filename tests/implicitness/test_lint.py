@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.each import each
 from support.training_pairs import invented
 
 from harness.implicitness.lint import LintLimits, LintMeasure, measures
@@ -74,7 +75,7 @@ def longest(pair: TrainingPair) -> tuple[str, ...]:
     return tuple(f"{text} {'very ' * place}" for place, text in enumerate(pair.levels))
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "change", "value"),
     [
         ("sides: question", lambda p: replace(p, implicit=p.implicit + "?"), 1),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.packages import needs
 
 from harness.implicitness.formula import (
     FORMS,
@@ -13,13 +14,11 @@ from harness.implicitness.formula import (
     implicitness,
     pragmatic_distance,
 )
-from harness.implicitness.losses import PairExamples, Places, scaling
+from harness.implicitness.losses import PairExamples, Places, scaling, train
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import Form, SettingsSpec
 
-pytest.importorskip("torch")
-
-from harness.implicitness.losses import train
+pytestmark = needs("torch")
 
 DIM, PAIRS = 24, 160
 NO_ORDERS: Places = np.empty((0, 2), np.int64)

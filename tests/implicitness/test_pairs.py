@@ -5,6 +5,7 @@ import re
 import pyarrow
 import pytest
 from pyarrow import parquet
+from support.each import each
 from support.training_pairs import invented, table
 
 from harness.errors import DataError
@@ -57,7 +58,7 @@ def test_the_column_of_groups_can_be_named() -> None:
     assert (found.group, found.source) == ("m1", "t")
 
 
-@pytest.mark.parametrize(
+@each(
     ("row", "told"),
     [
         ({"text": "a"}, "there must be implicit and explicit"),

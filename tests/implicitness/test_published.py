@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec import convert
 from support.impscore_heads import plain_distance, plain_implicitness, random_maps
+from support.packages import needs
 from support.tiny_mpnet import (
     MOST_TOKENS,
     PUBLISHED_SHAPE,
@@ -24,8 +25,7 @@ from harness.implicitness.published import published_scorer
 from harness.implicitness.scorer import Flag, Scorer
 from harness.specs.implicitness import Direction, Form, PublishedSpec
 
-for package in ("torch", "transformers", "sentence_transformers"):
-    pytest.importorskip(package)
+pytestmark = needs("torch", "transformers", "sentence_transformers")
 
 TEXTS = ["it is cold in here.", "please shut the window.", "nice weather, is it not?"]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from support.each import each
 from support.impscore_heads import random_head, random_scorer
 
 from harness.errors import ModelError
@@ -44,7 +45,7 @@ def test_a_score_is_that_of_the_head_on_the_encoded_text() -> None:
     assert all(one.flag is None for one in scorer.score(TEXTS))
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "flag"),
     [
         ("", Flag.EMPTY),
@@ -68,9 +69,7 @@ def test_what_cannot_be_scored_is_flagged_and_has_no_number(value: object, flag:
     assert values(scored)[::2] == values(random_scorer().score(["It is cold.", "It is warm."]))
 
 
-@pytest.mark.parametrize(
-    "text", ["\U0001f642", "שלום", "مرحبا", "\u202eabc", ".", "\ud800", "a\nb"]
-)
+@each("text", ["\U0001f642", "שלום", "مرحبا", "\u202eabc", ".", "\ud800", "a\nb"])
 def test_what_leaves_a_mark_is_text(text: str) -> None:
     assert text_of(text) == text
     assert np.isfinite(random_scorer().score([text])[0].value or np.nan)
@@ -131,7 +130,7 @@ def test_the_signature_has_the_name_and_the_digest() -> None:
 # --- pairs ---
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@each("form", FORMS)
 def test_a_pairs_distance_is_that_of_the_head(form: Form) -> None:
     scorer = random_scorer(form=form)
     rows = CharNgrams().encode(TEXTS)
@@ -211,7 +210,7 @@ def test_a_pair_with_a_cut_text_is_flagged(minilm: Scorer) -> None:
     assert cut.value is not None
 
 
-@pytest.mark.parametrize("text", [*TEXTS[:4], "\ud800", "\u202eabc"])
+@each("text", [*TEXTS[:4], "\ud800", "\u202eabc"])
 def test_a_score_moves_by_float_noise_only_beside_other_texts(minilm: Scorer, text: str) -> None:
     alone = minilm.score([text])[0].value
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
+from support.packages import needs
 
 from harness.implicitness.pairs import TrainingPair, data_digest, read_pairs
 from harness.implicitness.scorer import Head, HeadCard, Scorer, load_head
@@ -16,6 +15,8 @@ from harness.registry import Registry, shipped_home
 from harness.specs.implicitness import RecipeSpec
 from harness.storage.tables import FileFormat, read_table
 from harness.text.dedup import fingerprint
+
+pytestmark = needs("torch")
 
 PACKAGE = Path(__file__).parents[2] / "harness/implicitness"
 DOCS = Path(__file__).parents[2] / "docs/impscore-training.md"

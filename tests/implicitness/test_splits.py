@@ -4,6 +4,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
+from support.each import each
 from support.training_pairs import invented
 
 from harness.errors import DataError
@@ -57,7 +58,7 @@ def augmented(count: int = 60) -> list[TrainingPair]:
     return pairs
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_near_duplicates_are_those_that_comparing_all_finds(seed: int) -> None:
     texts = list(dict.fromkeys(sentences(seed, 120)))
     by_set: dict[frozenset[str], str] = {}

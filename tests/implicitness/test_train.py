@@ -5,12 +5,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from support.impscore_heads import telling_scorer
-from support.training_pairs import invented
-
-pytest.importorskip("torch")
-
 from msgspec import structs
+from support.impscore_heads import telling_scorer
+from support.packages import needs
+from support.training_pairs import invented
 
 from harness.analysis.plots import ABLATION_METRICS, HEIGHT, ablation_picture
 from harness.errors import DataError
@@ -36,6 +34,8 @@ from harness.models.encoders.encoders import CharNgrams
 from harness.specs.implicitness import RecipeSpec, SettingsSpec
 from harness.specs.models import CharNgramsSpec
 from harness.text.dedup import fingerprint
+
+pytestmark = needs("torch")
 
 QUICK = SettingsSpec(features=4, epochs=4)
 RECIPE = RecipeSpec(about="A test's.", encoder=CharNgramsSpec(), settings=QUICK, members=2)

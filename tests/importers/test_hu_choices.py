@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support import stored_choices
+from support.each import each
 from support.posed_files import ORDERS, Cells, write
 from support.quiz import Quiz
 from support.stored_choices import answered, control, pair, same, spaced
@@ -217,7 +218,7 @@ def test_a_missing_column_is_named(quiz: Quiz) -> None:
         take(quiz, [row])
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "is_known"),
     [
         ("a,phenomenon,randomized_option_order,distribution\n", True),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from support.each import each
 
 from harness.errors import SpecError
 from harness.registry import Registry, shipped_home
@@ -26,7 +27,7 @@ def read(**changes: object) -> MapSpec:
     return spec
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "fact"),
     [
         ({"frmat": "csv"}, "did you mean format"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support import quiz as quiz_module
+from support.each import each
 
 from harness.errors import ModelError
 from harness.importers.formats.inspect_log import ZIPPED, recognises
@@ -12,7 +13,7 @@ from harness.importers.formats.inspect_log import ZIPPED, recognises
 IS_HERE = find_spec("inspect_ai") is not None
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "is_known"),
     [
         (ZIPPED, True),

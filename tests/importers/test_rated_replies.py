@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import json
+from support.each import each
 from support.rated_files import answered
 
 from harness.core import Sample
@@ -39,7 +40,7 @@ def variant(prompt: str) -> str:
     return answer.variant
 
 
-@pytest.mark.parametrize(
+@each(
     ("prompt", "expected"),
     [
         ("Naturalness (1-3) Is it natural?", "naturalness"),
@@ -62,7 +63,7 @@ def test_a_criterion_is_not_fished_out_of_prose(prompt: str) -> None:
         variant(prompt)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "is_known"),
     [
         ('[{"all_responses": []}]', True),

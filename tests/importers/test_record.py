@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from support import quiz as quiz_module
+from support.each import each
 
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
@@ -32,7 +33,7 @@ def test_a_column_is_a_name_or_a_path(column: str, text: str) -> None:
     assert RECORD.text(column) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("column", "fact"),
     [
         ("aa", "no column 'aa'; did you mean a?"),
@@ -56,7 +57,7 @@ def test_white_space_and_null_are_nothing(column: str, is_there: bool) -> None:
     assert RECORD.has(column) is is_there
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "expected"),
     [
         ([], []),

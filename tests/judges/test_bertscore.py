@@ -7,6 +7,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from support.each import rest_slow
+from support.packages import needs
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
@@ -18,7 +20,7 @@ from harness.models.encoders.token_vectors import TokenEncoder
 from harness.parts import Reason
 from harness.specs.judges import BertScoreSpec
 
-bert_score = pytest.importorskip("bert_score")
+pytestmark = needs("bert_score")
 
 Rows = list[tuple[float, ...]]
 WORDS = (
@@ -73,6 +75,8 @@ def packages(pairs: Sequence[tuple[str, str]], model: str, **options: object) ->
     """What the package says of each pair alone, so that no padding tells on a score."""
     settings = {"num_layers": 6, "model_type": model, "device": "cpu", "batch_size": 1, **options}
     answers, references = [a for a, _ in pairs], [r for _, r in pairs]
+    import bert_score
+
     found = bert_score.score(answers, references, **settings)
     return list(zip(*(part.tolist() for part in found), strict=True))
 
@@ -131,7 +135,7 @@ def test_200_pairs_have_the_figures_of_the_package() -> None:
     assert close(ours, packages(PAIRS, folder()))
 
 
-@pytest.mark.parametrize("layer", [3, 6])
+@pytest.mark.parametrize("layer", rest_slow([3, 6], kept=1))
 def test_each_layer_of_minilm_has_the_figures_of_the_package(layer: int) -> None:
     ours = figures(judge(layer=layer).read(cases(FEW)))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.each import each
 
 from harness.core import Case, Judge, Response, Sample
 from harness.data.readers import emphasized_talk
@@ -49,7 +50,7 @@ def values(*cases: Case) -> list[float | None]:
     return [verdict.value for verdict in judge().read(cases)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "second", "value"),
     [
         ("0", "90", 1.0),  # each its own reference
@@ -178,7 +179,7 @@ def texts(seed: int, count: int) -> list[str]:
     return [f"{angle:.1f}" for angle in draw.choice(3600, count, replace=False) / 10]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_an_echo_of_the_own_references_is_always_right(seed: int) -> None:
     words = texts(seed, 12)
     sets = [words[start : start + 3] for start in range(0, 12, 3)]
@@ -186,7 +187,7 @@ def test_an_echo_of_the_own_references_is_always_right(seed: int) -> None:
     assert values(*(case(own[-1], *own) for own in sets)) == [1.0] * 4
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_answers_blind_to_the_cue_are_always_a_half(seed: int) -> None:
     answer, *words = texts(seed, 13)
     sets = [words[start : start + 3] for start in range(0, 12, 3)]

@@ -6,6 +6,7 @@ from math import log
 import pytest
 from msgspec import structs
 from support.choice_cases import LABELS, Scores, case, judge, judged, sample, scores, spec
+from support.each import each
 
 from harness.core import Response
 from harness.judges.gold import NORMALISED
@@ -35,7 +36,7 @@ def without_neutral(failure: Reason = Reason.FILTERED) -> Response:
 # Which choice is best
 
 
-@pytest.mark.parametrize(
+@each(
     ("logprobs", "value"),
     [
         ((-1.0, -2.0, -3.0), 1.0),
@@ -87,7 +88,7 @@ def test_the_right_choice_is_told_by_its_text(gold: int) -> None:
 TWO = sized((-6.0, 6, SIZES[0][1]), (-4.0, 2, SIZES[1][1]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("way", "first", "second"),
     [
         ("raw", -6.0, -4.0),
@@ -108,7 +109,7 @@ def test_each_normalisation_divides_or_corrects_as_its_name_says(
     assert found == [pytest.approx(first), pytest.approx(second)]
 
 
-@pytest.mark.parametrize("way", sorted(NORMALISED))
+@each("way", sorted(NORMALISED))
 def test_the_headline_is_of_the_judges_normalisation_and_all_others_stand_beside_it(
     way: str,
 ) -> None:
@@ -239,7 +240,7 @@ def test_probabilities_are_those_of_the_samples_choices_in_its_own_order() -> No
     assert verdict.detail["prob_right"] == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("logprobs", "right", "brier"),
     [
         ((0.0, -1e4, -1e4), 1.0, 0.0),
@@ -272,7 +273,7 @@ def bounded(*parts: float | tuple[float]) -> Scores:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("held", "value"),
     [
         (bounded(-1.0, (-5.0,), (-5.0,)), 1.0),
@@ -292,10 +293,8 @@ def test_a_choice_known_by_a_bound_has_an_accuracy_and_no_probability(
     assert verdict.detail["chosen_label_Right"] == value
 
 
-@pytest.mark.parametrize("way", ["raw", "per_byte", "pmi"])
-@pytest.mark.parametrize(
-    "held", [bounded((-5.0,), (-5.0,), (-5.0,)), bounded(-6.0, (-5.0,), (-5.0,))]
-)
+@each("way", ["raw", "per_byte", "pmi"])
+@each("held", [bounded((-5.0,), (-5.0,), (-5.0,)), bounded(-6.0, (-5.0,), (-5.0,))])
 def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores, way: str) -> None:
     verdict = judged(case(held, neutral=neutral(-1.0, -1.0, -1.0)), way)
 
@@ -320,7 +319,7 @@ def test_another_number_of_scores_than_of_choices_is_unsupported(count: int) -> 
 # Answers in writing
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         *(("1", 1.0), ("2", 0.0), (" 1)", 1.0), ("Answer: 3", 0.0), ("Option 1.", 1.0)),
@@ -337,7 +336,7 @@ def test_a_written_number_is_read_where_it_opens_the_answer(
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         *(("Shut the window.", 1.0), ("shut  the window", 1.0), ("It is noon", 0.0)),
@@ -358,7 +357,7 @@ def test_written_words_are_read_where_they_open_the_answer_whole(
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         *(("yes", 1.0), ("Yes.", 1.0), ("no", 0.0), ("No, he does not.", 0.0), ("**no**", 0.0)),
@@ -404,7 +403,7 @@ def test_choices_that_are_numbers_are_words_where_words_are_asked_for() -> None:
 YES_NO = sample(("yes", "no"), labels=("hateful", "benign"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "stop", "expected"),
     [
         *(("yes", None, 1.0), ("No.", None, 0.0), ("Yes, it does", "length", 1.0)),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.each import each
 
 from harness.core import Response, Sample
 from harness.errors import SpecError
@@ -25,7 +26,7 @@ def test_the_nearest_of_several_texts_counts() -> None:
     assert nearest_cosine("a", ("c", "b"), VECTORS) == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize(
+@each(
     ("margin", "value"), [(0.1, 1.0), (-0.1, 0.0), (0.0, 0.5), (4e-7, 0.5), (-4e-7, 0.5), (6e-7, 1)]
 )
 def test_a_margin_below_six_decimals_is_a_tie(margin: float, value: float) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from support.each import each
 
 from harness.core import Case, Judge, Response, Sample
 from harness.errors import SpecError
@@ -108,7 +109,7 @@ def test_both_single_orders_occur_about_equally_often() -> None:
     assert 170 <= drawn[ACCEPT_FIRST] <= 230
 
 
-@pytest.mark.parametrize(
+@each(
     ("accept_first", "reject_first", "value", "consistency", "slot1_share"),
     [
         ("1", "2", 1.0, 1.0, 0.5),
@@ -130,7 +131,7 @@ def test_agreeing_orders_count_whole_and_disagreeing_ones_half(
     assert (verdict.response_key, verdict.judge) == ("answer-key", "toy")
 
 
-@pytest.mark.parametrize("name", [f"s{n}" for n in range(8)])
+@each("name", [f"s{n}" for n in range(8)])
 def test_one_order_is_read_by_where_the_accepted_option_stood(name: str) -> None:
     sample = replace(SAMPLE, id=name)
     [request] = judge(SINGLE).ask(sample, ANSWER)
@@ -157,8 +158,8 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "reason", "note"), MISSING)
-@pytest.mark.parametrize("place", [0, 1])
+@each(("bad", "reason", "note"), MISSING)
+@each("place", [0, 1])
 def test_a_reply_that_cannot_be_read_is_a_reason_and_never_a_number(
     bad: Response, reason: Reason, note: str, place: int
 ) -> None:
@@ -215,8 +216,8 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-@pytest.mark.parametrize("field", ["response", "context", "kind"])
+@each("text", HOSTILE)
+@each("field", ["response", "context", "kind"])
 def test_a_hostile_text_stays_inside_its_fence(text: str, field: str) -> None:
     fields = {**SAMPLE.fields, "context": text} if field == "context" else SAMPLE.fields
     kind = (text,) if field == "kind" else ("KIND",)
@@ -240,7 +241,7 @@ def pack(folder: Path, words: str) -> Prompts:
     return Prompts([folder, HOME / "prompts"])
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"orders": "single"},
@@ -249,7 +250,6 @@ def pack(folder: Path, words: str) -> Prompts:
         {"decoding": DecodingSpec(temperature=0.0, max_tokens=9)},
         {"decoding": DecodingSpec(temperature=0.5, max_tokens=8)},
     ],
-    ids=str,
 )
 def test_the_recipe_changes_with_what_changes_a_verdict(changes: dict[str, object]) -> None:
     assert judge(structs.replace(SPEC, **changes)).recipe != judge().recipe
@@ -278,8 +278,8 @@ def test_a_judge_without_a_template_cannot_be_made(tmp_path: Path) -> None:
         judge(prompts=Prompts([tmp_path]))
 
 
-@pytest.mark.parametrize("lost", ["kind", "rude", "true_intention"])
-@pytest.mark.parametrize("texts", [None, ()])
+@each("lost", ["kind", "rude", "true_intention"])
+@each("texts", [None, ()])
 def test_a_reference_that_is_missing_is_named(lost: str, texts: tuple[str, ...] | None) -> None:
     held = {k: v for k, v in SAMPLE.references.items() if k != lost}
     sample = replace(SAMPLE, references=held if texts is None else {**held, lost: texts})

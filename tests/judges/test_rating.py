@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from support.each import each
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
 from harness.errors import SpecError
@@ -159,7 +160,7 @@ def test_a_reply_that_was_refused_is_one_that_cannot_be_read() -> None:
     assert (verdict.value, verdict.detail) == (2.5, {"parsed_share": 2 / 3})
 
 
-@pytest.mark.parametrize(
+@each(
     ("texts", "stop", "reason"),
     [
         (("no", "", "no"), "stop", Reason.UNPARSED),
@@ -235,9 +236,9 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("place", ["response", "context", "emphasis", "implication"])
+@each("text", HOSTILE)
+@each("name", NAMES)
+@each("place", ["response", "context", "emphasis", "implication"])
 def test_a_hostile_text_stays_inside_its_fence(text: str, name: str, place: str) -> None:
     fields = {**SAMPLE.fields} | ({place: text} if place in SAMPLE.fields else {})
     shown = {"implication": (text,)} if place == "implication" else SAMPLE.references
@@ -264,7 +265,7 @@ QUOTING = [
 ]
 
 
-@pytest.mark.parametrize("reply", QUOTING)
+@each("reply", QUOTING)
 def test_an_answer_that_is_quoted_does_not_raise_its_own_rating(reply: str) -> None:
     assert read(reply).value in (None, 1.0)
 
@@ -291,7 +292,7 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("changes", CHANGES, ids=str)
+@each("changes", CHANGES)
 def test_the_recipe_changes_with_what_changes_a_verdict(changes: dict[str, Any]) -> None:
     before, after = (
         judge(s).recipe.split("|")[0] for s in (SPEC, structs.replace(SPEC, **changes))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from support import jobs as run
+from support.each import each
 from support.toy import Toy
 
 from harness.core import Case, Judge, Request, Response, Sample, Verdict
@@ -58,7 +59,7 @@ def cases(*samples: Sample) -> list[Case]:
     return [Case(part, Response(f"key-{part.id}", texts=(_meaning(part),))) for part in samples]
 
 
-@pytest.mark.parametrize(
+@each(
     ("samples", "expected"),
     [
         ([stressed("b"), stressed("a")], {"a": "b", "b": "a"}),

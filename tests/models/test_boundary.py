@@ -1,6 +1,7 @@
 """The rule by hand: tokens written out as pieces of text, or as the offsets a tokenizer gives."""
 
 import pytest
+from support.each import each
 
 from harness.models.boundary import choice_starts, covers_text
 
@@ -16,7 +17,7 @@ def spans(pieces: str) -> Spans:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("context", "rows", "first", "spanned"),
     [
         ("Answer:", ["Answer|:| 1", "Answer|:| He| is"], 2, 0),
@@ -31,19 +32,6 @@ def spans(pieces: str) -> Spans:
         ("Answer: ", ["Answer|:| 1"], 2, 1),
         ("Answer:\n", ["Answer|:\n|1", "Answer|:\n\n|He"], 1, 2),
     ],
-    ids=[
-        "no-token-across",
-        "across-in-all",
-        "across-in-one",
-        "moved-back-twice",
-        "moved-back-five-times",
-        "one-opens-another",
-        "equal-choices",
-        "context-in-the-token",
-        "no-context",
-        "one-choice",
-        "line-breaks-joined",
-    ],
 )
 def test_choices_begin_behind_the_last_tokens_that_all_of_them_share(
     context: str, rows: list[str], first: int, spanned: int
@@ -54,7 +42,7 @@ def test_choices_begin_behind_the_last_tokens_that_all_of_them_share(
     assert len({tuple(row.split("|")[:first]) for row in rows}) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("offsets", "boundary", "first", "spanned"),
     [
         ([(0, 6), (6, 7), (8, 9)], 7, 2, 0),
@@ -66,17 +54,6 @@ def test_choices_begin_behind_the_last_tokens_that_all_of_them_share(
         ([(0, 1), (1, 3), (2, 3), (2, 3)], 2, 1, 1),
         ([(0, 0), (0, 1)], 0, 1, 0),
         ([(0, 3), (3, 4), (3, 4)], 3, 1, 0),
-    ],
-    ids=[
-        "space-trimmed-off",
-        "trimmed-space-across",
-        "blanks-trimmed-to-nothing",
-        "choice-of-three-bytes",
-        "context-of-three-bytes",
-        "last-byte-joined-with-the-choice",
-        "space-joined-with-the-first-byte",
-        "marker",
-        "space-put-before-the-choice",
     ],
 )
 def test_no_character_is_split_whatever_offsets_leave_out_or_repeat(

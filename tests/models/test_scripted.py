@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from support.each import each
 
 from harness.core import Model, Request, Response, Sample
 from harness.errors import SpecError
@@ -78,7 +79,7 @@ def test_draws_are_even_over_samples_and_over_seeds() -> None:
         assert 80 <= drawn["Meant"] <= 120
 
 
-@pytest.mark.parametrize("other", ["cot0", "cot1", "cot2", "cot3", "cot4"])
+@each("other", ["cot0", "cot1", "cot2", "cot3", "cot4"])
 def test_requests_of_one_key_have_one_answer(other: str) -> None:
     asked = [replace(ASKED, sample_id=s.id, decoding=Decoding(0.0)) for s in SAMPLES[:20]]
     under_another_name = [replace(request, variant=other) for request in asked]
@@ -152,7 +153,7 @@ JOINED: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "expected"),
     [
         ("echo", ["He said two.", "He said two!", "He said two."]),
@@ -160,7 +161,7 @@ JOINED: dict[str, dict[str, tuple[str, ...]]] = {
         ("blind echo", ["He said two!", "He said two!", "He said two."]),
     ],
 )
-@pytest.mark.parametrize("order", [1, -1])
+@each("order", [1, -1])
 def test_a_control_may_join_fields_and_may_be_blind_within_a_cluster(
     policy: str, expected: list[str], order: int
 ) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.choice_cases import CHOICES, sample
+from support.each import each
 
 from harness.core import Request, Response, Sample
 from harness.data.choices import lay_out
@@ -60,8 +61,8 @@ def place(response: Response) -> int:
     return logprobs.index(0.0) + 1
 
 
-@pytest.mark.parametrize("mode", [Mode.CHOOSE, Mode.CHOOSE_TOKEN])
-@pytest.mark.parametrize(
+@each("mode", [Mode.CHOOSE, Mode.CHOOSE_TOKEN])
+@each(
     ("policy", "places"),
     [("oracle", (3, 1)), ("literal", (1, 2)), ("first", (1, 1)), ("blind", (2, 3))],
 )
@@ -73,7 +74,7 @@ def test_a_control_chooses_where_its_choice_is_shown(
     assert tuple(map(place, found)) == places
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "variant", "text"),
     [
         ("oracle", "order0", "3"),

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 from support import sketches
 from support.choice_cases import task, variants
+from support.each import each
 
 from harness.errors import SpecError
 from harness.parts import Mode
@@ -24,7 +25,7 @@ def asked(
     return with_mode(spec or task(), frozenset(modes), chosen, model="some-model")
 
 
-@pytest.mark.parametrize(
+@each(
     ("modes", "wanted", "mode", "name"),
     [
         ((CHOOSE, TOKEN, WRITE), None, CHOOSE, "logprob"),
@@ -56,7 +57,7 @@ def test_no_model_writes_its_choices_unasked() -> None:
                 assert asked(modes).mode is not WRITE
 
 
-@pytest.mark.parametrize(
+@each(
     ("modes", "wanted", "facts", "absent"),
     [
         (

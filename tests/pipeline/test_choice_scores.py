@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 from support.choice_cases import chosen, lost, sample, shared
+from support.each import each
 
 from harness.core import Sample
 from harness.parts import Reason
@@ -24,7 +25,7 @@ def orders(*shares: tuple[float, ...], of: Sample | None = None) -> list[Read]:
     return reads(*((shared(*part), f"order{n}", held) for n, part in enumerate(shares)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("shares", "credit"),
     [
         # Means .4, .35 and .25: right, though one order of the two is wrong.

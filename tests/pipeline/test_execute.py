@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import jobs as run
+from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, SAMPLES, Toy
@@ -289,7 +290,7 @@ def test_a_judge_of_a_step_that_no_variant_has_is_not_sent_to_a_stored_run(
 # One direction
 
 
-@pytest.mark.parametrize("name", ["execute", "plan", "preview", "records", "score", "walk"])
+@each("name", ["execute", "plan", "preview", "records", "score", "walk"])
 def test_nothing_behind_resolve_knows_a_workspace_or_a_registry(name: str) -> None:
     source = (Path(execute.__file__).parent / f"{name}.py").read_text("utf-8")
 

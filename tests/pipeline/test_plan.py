@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 from support import sketches
+from support.each import each
 
 from harness.core import Sample
 from harness.errors import SpecError
@@ -42,7 +43,7 @@ def ids(samples: tuple[Sample, ...]) -> list[str]:
     return [sample.id for sample in samples]
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@each("sizes", SIZES)
 def test_every_group_is_within_one_sample_of_its_share(sizes: tuple[int, ...]) -> None:
     samples, total = grouped(*sizes), sum(sizes)
 
@@ -53,7 +54,7 @@ def test_every_group_is_within_one_sample_of_its_share(sizes: tuple[int, ...]) -
         assert [g for g, share in shares.items() if not abs(counts[g] - share) < 1] == []
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@each("sizes", SIZES)
 def test_a_smaller_subset_lies_within_a_larger_one(sizes: tuple[int, ...]) -> None:
     samples = grouped(*sizes)
 

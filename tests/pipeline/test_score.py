@@ -6,6 +6,7 @@ from itertools import permutations
 from random import Random
 
 import pytest
+from support.each import each
 from support.sketches import JUDGE, lost, right, row, rows, run_file
 
 from harness.parts import Reason
@@ -50,7 +51,7 @@ def test_a_missing_verdict_is_counted_and_is_not_a_zero(
     assert (found.score.value, found.score.n) == (value, n)
 
 
-@pytest.mark.parametrize("reason", list(Reason))
+@each("reason", list(Reason))
 def test_a_missing_verdict_is_counted_under_its_reason(reason: Reason) -> None:
     [found] = table(rows([1.0, reason, reason, 0.0]))
 
@@ -161,7 +162,7 @@ def test_a_signature_is_the_recipe_in_one_line() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "part"),
     [
         ({"run": replace(run_file().run, task="other")}, "other:9f31c2ab"),
@@ -210,7 +211,7 @@ def test_two_snapshots_of_the_judge_never_share_a_row() -> None:
         assert other.score.missing[REFUSED] == other.score.missing[Reason.UNSUPPORTED] == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("verdicts", "field"),
     [
         ([VerdictRecord(1.0)], "near:0011aabb@judge-m"),
@@ -269,7 +270,7 @@ def test_a_snapshots_name_cannot_add_a_field_to_a_signature() -> None:
     assert "\n" not in found.signature
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_the_order_of_trials_changes_no_number(seed: int) -> None:
     judged = [
         row(right(Random(n).random(), margin=Random(n).random() / 3), f"s{n}", group="ab"[n % 2])
@@ -280,7 +281,7 @@ def test_the_order_of_trials_changes_no_number(seed: int) -> None:
     assert table(shuffled) == table(judged)
 
 
-@pytest.mark.parametrize("order", list(permutations(("T0.3", "T0.5", "T1"))))
+@each("order", list(permutations(("T0.3", "T0.5", "T1"))))
 def test_decodings_keep_the_order_of_the_plan(order: tuple[str, ...]) -> None:
     found = table([r for label in order for r in at(label, [1.0, 0.0])])
 

@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.each import each
 
 from harness.errors import SpecError
 from harness.specs.models import (
@@ -44,8 +45,8 @@ def test_settings_of_the_engine_are_left_behind_with_it() -> None:
     assert spec("vllm", kind="vllm", model="m", **KNOBS) == VllmSpec(model="m", **KNOBS)  # type: ignore[arg-type]  # by key
 
 
-@pytest.mark.parametrize("backend", ["transformers", "server"])
-@pytest.mark.parametrize("key", ["lora", "pooling", "quantization"])
+@each("backend", ["transformers", "server"])
+@each("key", ["lora", "pooling", "quantization"])
 def test_what_another_back_end_lacks_and_answers_depend_on_is_refused(
     backend: Backend, key: str
 ) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.each import each
 
 from harness.errors import SpecError
 from harness.specs.data import GoldenSpec, Printed, half_unit
@@ -18,7 +19,7 @@ def golden(**content: Any) -> GoldenSpec:  # noqa: ANN401 - as YAML gives it
     return spec
 
 
-@pytest.mark.parametrize(
+@each(
     ("printed", "tolerance"),
     [(984, 0.5), ("1.15", 0.005), ("0.510", 0.0005), (".730", 0.0005), ("-0.891", 0.0005)],
 )
@@ -28,13 +29,13 @@ def test_half_a_unit_of_the_last_printed_digit_is_tolerated(
     assert half_unit(printed) == pytest.approx(tolerance)
 
 
-@pytest.mark.parametrize("published", [0.51, "half", "1e3", "", True])
+@each("published", [0.51, "half", "1e3", "", True])
 def test_a_number_is_given_as_it_is_printed(published: object) -> None:
     with pytest.raises(SpecError, match="published"):
         golden(cells=[{**CELL, "published": published}])
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "named"),
     [
         ({"value": None}, "`recompute` and `value`"),

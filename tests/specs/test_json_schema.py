@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from support.each import each
 
 from harness.cli import main
 from harness.cli.catalogue import schema_text
@@ -45,7 +46,7 @@ def test_shipped_schemas_are_those_that_the_command_prints() -> None:
     assert shipped == {kind: schema_text(kind, has_plugins=False) for kind in KINDS.values()}
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS.values()))
+@each("kind", sorted(KINDS.values()))
 def test_a_schema_is_sound_and_describes_its_file(kind: str) -> None:
     schema = json.loads((SCHEMAS / f"{kind}.json").read_text("utf-8"))
 
@@ -69,7 +70,7 @@ def test_every_shipped_file_fits_its_schema_and_names_it() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "content", "is_right"),
     [
         ("judge", JUDGE | OPTIONS, True),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.each import each
 
 from harness.errors import SpecError, did_you_mean
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
@@ -54,7 +55,7 @@ def read(path: Path, kind: Any) -> Any:  # noqa: ANN401 - a spec or a union of s
     return load_spec(read_yaml(path), kind, where=str(path))
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(HOME)))
+@each("path", SHIPPED)
 def test_every_shipped_file_says_what_its_spec_knows(path: Path) -> None:
     kind = KINDS[path.parent.relative_to(HOME).as_posix()]
 
@@ -65,7 +66,7 @@ def test_the_folders_of_shipped_files_are_all_checked() -> None:
     assert {path.parent.relative_to(HOME).as_posix() for path in SHIPPED} == set(KINDS)
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(HOME)))
+@each("path", SHIPPED)
 def test_every_shipped_file_says_what_it_is_about(path: Path) -> None:
     assert read(path, KINDS[path.parent.relative_to(HOME).as_posix()]).about.strip()
 

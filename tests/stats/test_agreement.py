@@ -7,6 +7,7 @@ from typing import get_args
 import krippendorff
 import numpy as np
 import pytest
+from support.each import each
 from support.rating_tables import BARREN, NAN, rater_table
 
 from harness.stats.agreement import (
@@ -46,8 +47,8 @@ def test_alpha_is_krippendorffs_own_example(scale: Scale, value: float) -> None:
     assert (found.n, found.skipped) == (11, 1)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("seed", range(30))
+@each("scale", SCALES)
+@each("seed", range(30))
 def test_the_weighted_alpha_is_the_packages_with_units_repeated(seed: int, scale: Scale) -> None:
     ratings = rater_table(seed, units=15)
     found = pairable(ratings)
@@ -134,8 +135,8 @@ def test_kappa_of_three_raters_is_refused() -> None:
         cohen_kappa(np.ones((4, 3)))
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize(
+@each("measure", MEASURES)
+@each(
     ("ratings", "reason"),
     [
         (BARREN["one system"], NoValue.ONE_RATER),
@@ -149,8 +150,8 @@ def test_raters_that_never_meet_have_no_agreement(
     assert measure(ratings).reason == reason
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize(
+@each("scale", SCALES)
+@each(
     ("name", "reason"),
     [
         ("all alike", NoValue.CONSTANT),

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import stats
+from support.each import each, rest_slow
 from support.rating_tables import BARREN, NAN, acc_eq, table_pair
 
 from harness.stats.comparison import (
@@ -78,7 +79,7 @@ def exact_p(human: Floats, first: Floats, second: Floats, statistic: Statistic) 
     return float(np.mean([gap >= gaps[0] - 1e-12 for gap in gaps]))
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", rest_slow(STATISTICS, kept=1))
 def test_the_permutation_p_nears_that_of_all_swaps(statistic: Statistic) -> None:
     random = np.random.default_rng(8)
     human = random.normal(size=(3, 3))
@@ -93,7 +94,7 @@ def test_the_permutation_p_nears_that_of_all_swaps(statistic: Statistic) -> None
     )
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@each("statistic", STATISTICS)
 def test_equal_judges_never_differ_and_the_same_seed_draws_the_same(statistic: Statistic) -> None:
     human, judge = table_pair(2)
     other = table_pair(3)[1]

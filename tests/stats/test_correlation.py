@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy import stats
+from support.each import each, rest_slow
 from support.rating_tables import AUTO_GPT4, AUTO_GPT4_GT, BARREN, BERT_F1, MOS, NAN, table_pair
 
 from harness.stats.correlation import (
@@ -74,7 +75,7 @@ def test_fishers_interval_of_no_correlation_is_refused(r: float, level: float) -
         fisher_interval(r, 9, level=level)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_cells_correlate_as_in_scipy(seed: int) -> None:
     human, judge = table_pair(seed)
     there = ~np.isnan(human + judge)
@@ -85,7 +86,7 @@ def test_cells_correlate_as_in_scipy(seed: int) -> None:
     assert (ours.n, ours.skipped) == (there.sum(), (~there).sum())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_tau_is_scipys_of_each_document_and_its_mean(seed: int) -> None:
     human, judge = table_pair(seed, systems=4, gaps=0.3)
     taus = []
@@ -100,7 +101,7 @@ def test_tau_is_scipys_of_each_document_and_its_mean(seed: int) -> None:
     assert (ours.n, ours.skipped) == (len(taus), len(human) - len(taus))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_systems_correlate_as_in_scipy_by_their_means_over_common_documents(seed: int) -> None:
     human, judge = table_pair(seed, systems=6)
     there = ~np.isnan(human + judge)
@@ -125,8 +126,8 @@ def test_constant_documents_leave_the_denominator_and_are_counted() -> None:
     assert document_tau(human, judge) == Estimate(0.0, n=2, skipped=3)
 
 
-@pytest.mark.parametrize("coefficient", ["pearson", "spearman"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("coefficient", rest_slow(["spearman", "pearson"], kept=1))
+@each("seed", range(5))
 def test_the_permutation_p_is_scipys(seed: int, coefficient: Coefficient) -> None:
     x, y = (rows[0].round() for rows in table_pair(seed, systems=6, gaps=0))
     measure = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[coefficient]
@@ -173,8 +174,8 @@ def test_the_rounding_of_a_mean_neither_breaks_a_tie_nor_makes_a_spread() -> Non
     assert discordant_pairs(thirds[:2], [1, 2]).reason == NoValue.CONSTANT
 
 
-@pytest.mark.parametrize("name", BARREN)
-@pytest.mark.parametrize("statistic", OF_TABLES)
+@each("name", BARREN)
+@each("statistic", OF_TABLES)
 def test_barren_tables_give_a_reason_and_never_a_zero(
     name: str, statistic: Callable[[Floats, Floats], Estimate]
 ) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.each import each
 from support.rating_tables import drawn_rows
 
 from harness.stats.classification import (
@@ -30,7 +31,7 @@ def falling(n: int = 800) -> tuple[Floats, Floats]:
     return x, (draw.random(n) < 0.95 - 0.4 * x).astype(float)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "place"),
     [
         *((0.0, 0), (0.2499, 0), (0.25, 1), (1.0, 4), (1.7499, 6), (1.75, 7), (2.0, 7)),
@@ -67,7 +68,7 @@ def test_bins_of_equal_size_hold_equally_many() -> None:
     assert [places.count(at) for at in range(5)] == [200] * 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "clusters", "size"),
     [
         ([1, 0, 1, 0], "abcd", 4),  # nothing in common
@@ -95,7 +96,7 @@ def test_the_area_is_that_of_scikit_learn_with_ties() -> None:
     assert found.estimate.value == pytest.approx(metrics.roc_auc_score(truth, scores))
 
 
-@pytest.mark.parametrize(
+@each(
     ("scores", "truth", "value"),
     [
         ([1, 1, 1, 1], "1010", 0.5),  # a constant answer
@@ -161,7 +162,7 @@ def test_an_isotonic_curve_goes_one_way_and_says_which(sign: int, kind: str) -> 
     assert (sign * np.diff(found.value) <= 1e-12).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "y", "kind"),
     [
         # One far hit makes the covariance positive. Falling leaves 2/3, rising 1.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from scipy import stats
+from support.each import each
 from support.rating_tables import drawn_rows
 
 from harness.stats.comparison import (
@@ -58,14 +59,14 @@ def test_mcnemars_p_values_are_the_published_ones() -> None:
     assert mcnemar_mid_p(AIRWAYS).p == pytest.approx(0.039, abs=5e-4)
 
 
-@pytest.mark.parametrize("table", TABLES, ids=str)
+@each("table", TABLES)
 def test_the_exact_p_is_that_of_scipys_binomial_test(table: Fourfold) -> None:
     expected = stats.binomtest(table.only_first, table.discordant).pvalue
 
     assert mcnemar_exact(table).p == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("table", TABLES, ids=str)
+@each("table", TABLES)
 def test_mid_p_counts_outcomes_as_extreme_as_the_one_at_hand_half(table: Fourfold) -> None:
     n = table.discordant
     distance = np.abs(np.arange(n + 1) - n / 2)
@@ -156,7 +157,7 @@ def test_a_difference_without_an_interval_says_why(
 # Permutations
 
 
-@pytest.mark.parametrize("table", TABLES, ids=str)
+@each("table", TABLES)
 def test_flipping_right_and_wrong_gives_mcnemars_exact_p(table: Fourfold) -> None:
     differences = [1.0] * table.only_first + [-1.0] * table.only_second + [0.0] * 8
 

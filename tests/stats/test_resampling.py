@@ -6,6 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from support.each import each
 from support.rating_tables import (
     BARREN,
     documents_of,
@@ -45,8 +46,8 @@ def assert_same(fast: EstimateCI, slow: EstimateCI) -> None:
     assert fast.bounds.high == pytest.approx(slow.bounds.high, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-@pytest.mark.parametrize("seed", range(8))
+@each("name", BY_NAME)
+@each("seed", range(8))
 def test_figures_are_those_of_a_loop_over_the_same_draws(seed: int, name: str) -> None:
     # Gaps are so many that draws without a system and documents without a pair occur.
     human, judge = table_pair(seed, documents=14, systems=4, gaps=0.4)
@@ -58,8 +59,8 @@ def test_figures_are_those_of_a_loop_over_the_same_draws(seed: int, name: str) -
     assert_same(fast, resampled(lambda rows: statistic(human[rows], judge[rows]), resamples))
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("seed", range(5))
+@each("scale", SCALES)
+@each("seed", range(5))
 def test_alphas_are_those_of_a_loop_over_the_same_draws(seed: int, scale: Scale) -> None:
     ratings = rater_table(seed, units=24).reshape(12, 2, 4)
     resamples = drawn(documents_of(12, 7, seed))
@@ -171,7 +172,7 @@ def test_bounds_are_missing_where_they_would_claim_too_much(
     assert bounds(Estimate(0.5, n=2), values, drawn(clusters)).reason == reason
 
 
-@pytest.mark.parametrize("name", BARREN)
+@each("name", BARREN)
 def test_barren_tables_have_figures_without_values(name: str) -> None:
     rows = BARREN[name]
 
@@ -183,8 +184,8 @@ def test_barren_tables_have_figures_without_values(name: str) -> None:
         assert figure.bounds.reason == figure.estimate.reason
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", ["no documents", "no systems", "all missing", "all alike"])
+@each("scale", SCALES)
+@each("name", ["no documents", "no systems", "all missing", "all alike"])
 def test_raters_without_agreement_have_an_alpha_without_value(name: str, scale: Scale) -> None:
     rows = BARREN[name]
 

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from support.each import each
 from support.rating_tables import BARREN, NAN, acc_eq, documents_of, table_pair
 
 from harness.stats.correlation import (
@@ -53,7 +54,7 @@ def test_the_calibrated_accuracy_is_that_of_mt_metrics_eval() -> None:
     assert found.estimate.value == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_the_fit_tries_every_difference(seed: int) -> None:
     human, judge = table_pair(seed, documents=8, systems=4)
     tried = [0.0] + [abs(a - b) for row in judge for a, b in combinations(row[row == row], 2)]
@@ -83,7 +84,7 @@ def test_differences_that_only_rounding_tells_apart_are_one() -> None:
     assert at_a_third.tolist() == pytest.approx([61 / 66, 61 / 66])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_cross_fitting_judges_a_fold_by_the_others(seed: int) -> None:
     human, judge = table_pair(seed, documents=30)
     clusters = documents_of(30, 9)
@@ -143,9 +144,7 @@ def test_a_constant_judge_of_constant_people_is_right_throughout() -> None:
     assert (found.estimate, found.epsilons) == (Estimate(1.0, n=3), (0.0,))
 
 
-@pytest.mark.parametrize(
-    "name", ["no documents", "no systems", "one system", "one cell", "all missing"]
-)
+@each("name", ["no documents", "no systems", "one system", "one cell", "all missing"])
 def test_without_a_pair_there_is_a_reason_and_no_epsilon(name: str) -> None:
     rows = BARREN[name]
 

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from random import Random
 
 import pytest
+from support.each import each
 
 from harness.errors import SpecError, StoreError
 from harness.judges.custom import JudgeLabel
@@ -26,7 +27,7 @@ def test_a_signature_is_printed_and_read() -> None:
     assert MADE.without("model", "judge", "way").count("|") == 4
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_what_is_printed_is_read_back(seed: int) -> None:
     draw = Random(seed)
     made = Signature(*("".join(draw.choices("ab1.+-_", k=draw.randrange(1, 6))) for _ in range(14)))
@@ -34,7 +35,7 @@ def test_what_is_printed_is_read_back(seed: int) -> None:
     assert Signature.parse(str(made)) == made
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Signature)])
+@each("name", [field.name for field in fields(Signature)])
 def test_no_part_ends_its_field_or_the_line(name: str) -> None:
     changed = replace(MADE, **{name: "a|b c\nd"})
 
@@ -48,7 +49,7 @@ def test_other_texts_are_no_signature(text: str) -> None:
         Signature.parse(text)
 
 
-@pytest.mark.parametrize("text", ["", "near:00", "near:00|", "|way", "near:00|way|more"])
+@each("text", ["", "near:00", "near:00|", "|way", "near:00|way|more"])
 def test_other_texts_are_no_recipe(text: str) -> None:
     with pytest.raises(SpecError, match="name:digest"):
         JudgeRecipe.parse(text)

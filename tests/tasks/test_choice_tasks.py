@@ -22,6 +22,7 @@ from support.choice_prompts import (
     sample,
     task,
 )
+from support.each import each
 
 from harness.core import Sample
 from harness.models.scripted import control
@@ -85,7 +86,7 @@ def test_every_variant_has_a_digest_of_its_own(name: str) -> None:
     assert len(digests) == len(task(name).variants)
 
 
-@pytest.mark.parametrize(("name", "variant"), EVERY)
+@each(("name", "variant"), EVERY)
 def test_a_neutral_prompt_is_what_the_prompt_ends_with_and_shows_nothing_of_a_sample(
     name: str, variant: str
 ) -> None:
@@ -99,7 +100,7 @@ def test_a_neutral_prompt_is_what_the_prompt_ends_with_and_shows_nothing_of_a_sa
         assert words == words.strip()
 
 
-@pytest.mark.parametrize(("name", "variant"), [pair for pair in EVERY if pair[0] != "ludwig"])
+@each(("name", "variant"), [pair for pair in EVERY if pair[0] != "ludwig"])
 def test_a_prompt_shows_every_choice_once_and_no_label(name: str, variant: str) -> None:
     made = plan(name)
     for cell in cells(made, variant):
@@ -110,7 +111,7 @@ def test_a_prompt_shows_every_choice_once_and_no_label(name: str, variant: str) 
         assert "LABEL" not in words
 
 
-@pytest.mark.parametrize(("name", "variant"), EVERY)
+@each(("name", "variant"), EVERY)
 def test_a_choice_begins_with_the_space_that_stands_before_it(name: str, variant: str) -> None:
     made = plan(name)
     for cell in cells(made, variant):
@@ -120,8 +121,8 @@ def test_a_choice_begins_with_the_space_that_stands_before_it(name: str, variant
         assert not asked.messages[0].content.endswith((" ", "\n"))
 
 
-@pytest.mark.parametrize(("name", "variant"), EVERY)
-@pytest.mark.parametrize("context", [mark("context"), ""])
+@each(("name", "variant"), EVERY)
+@each("context", [mark("context"), ""])
 def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(
     name: str, variant: str, context: str
 ) -> None:
@@ -134,7 +135,7 @@ def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(
         assert [line for line in words.splitlines() if line != line.strip()] == []
 
 
-@pytest.mark.parametrize("number", range(5))
+@each("number", range(5))
 def test_the_five_orders_are_those_that_a_sample_brings(number: int) -> None:
     made = plan("intent_detection", sample("intent_detection", "irony"))
 
@@ -183,7 +184,7 @@ def test_each_family_of_intent_detection_has_a_pool_of_its_own() -> None:
     assert pools == {f"{prefix}all": {f"{prefix}order{n}" for n in range(5)} for prefix in PREFIXES}
 
 
-@pytest.mark.parametrize("group", GROUPS["intent_detection"])
+@each("group", GROUPS["intent_detection"])
 def test_every_phenomenon_has_an_instruction_of_one_line_that_does_not_name_it(group: str) -> None:
     path = HOME / "prompts" / "intent_detection" / "instruction" / f"{group}.j2"
 
@@ -213,7 +214,7 @@ def test_an_emphasis_is_marked_in_the_turn_and_nowhere_else() -> None:
     assert words.count('"') == 2
 
 
-@pytest.mark.parametrize("variant", task("ludwig").variants)
+@each("variant", task("ludwig").variants)
 def test_an_implicature_is_asked_about_with_question_and_reply_once_each(variant: str) -> None:
     made = plan("ludwig")
     [cell] = cells(made, variant)
@@ -225,9 +226,7 @@ def test_an_implicature_is_asked_about_with_question_and_reply_once_each(variant
     assert asked.choices == (" yes", " no")
 
 
-@pytest.mark.parametrize(
-    ("name", "policy"), [(n, p) for n in GROUPS for p in task(n).controls], ids=str
-)
+@each(("name", "policy"), [(n, p) for n in GROUPS for p in task(n).controls])
 def test_every_control_can_answer_every_variant(name: str, policy: str) -> None:
     made, spec = plan(name), task(name)
     layouts = {v: part.choice for v, part in spec.variants.items() if part.choice}

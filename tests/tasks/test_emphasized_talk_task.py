@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from support.each import each, rest_slow
 
 from harness.core import Request, Run, Sample
 from harness.data.readers import emphasized_talk, samples_jsonl
@@ -91,7 +92,7 @@ def current(sample: Sample, marker: str) -> str:
     return str(template_values(plan(sample), cell, step=TASK.variants[variant].steps[0])["current"])
 
 
-@pytest.fixture(scope="module", params=["sample", "released"])
+@pytest.fixture(scope="module", params=rest_slow(["sample", "released"], kept=1))
 def samples(request: pytest.FixtureRequest) -> list[Sample]:
     """All samples of a source of data."""
     if request.param == "sample":
@@ -111,8 +112,8 @@ def test_answers_are_drawn_as_the_released_script_for_open_models_drew_them() ->
     assert (TASK.postprocess, TASK.chance) == ("lead_in", None)
 
 
-@pytest.mark.parametrize("pieces", TRICKY)
-@pytest.mark.parametrize("marker", sorted(MARKERS.keys() - {"caps"}))
+@each("pieces", TRICKY)
+@each("marker", sorted(MARKERS.keys() - {"caps"}))
 def test_a_marker_stands_around_the_stressed_span_and_nowhere_else(
     marker: str, pieces: tuple[str, str, str]
 ) -> None:
@@ -124,7 +125,7 @@ def test_a_marker_stands_around_the_stressed_span_and_nowhere_else(
     assert marked == before + opening + emphasis + closing + after
 
 
-@pytest.mark.parametrize("pieces", TRICKY)
+@each("pieces", TRICKY)
 def test_capitals_mark_the_stressed_span_and_nothing_else(pieces: tuple[str, str, str]) -> None:
     before, emphasis, after = pieces
 
@@ -134,7 +135,7 @@ def test_capitals_mark_the_stressed_span_and_nothing_else(pieces: tuple[str, str
     assert marked.lower() == "".join(pieces).lower()
 
 
-@pytest.mark.parametrize("marker", MARKERS)
+@each("marker", MARKERS)
 def test_a_marked_turn_less_its_marker_is_the_plain_turn(
     samples: list[Sample], marker: str
 ) -> None:
@@ -149,14 +150,14 @@ def test_a_marked_turn_less_its_marker_is_the_plain_turn(
         assert marked[:start] + inner + marked[end + len(closing) :] == plain(sample)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("variant", VARIANTS)
 def test_no_implication_is_in_a_prompt(samples: list[Sample], variant: str) -> None:
     for sample in samples:
         words = asked(sample, variant)
         assert [text for text in sample.references["implication"] if text in words] == []
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("variant", VARIANTS)
 def test_a_prompt_shows_the_whole_dialogue_and_no_reference(variant: str) -> None:
     sample = stressed("so ", "that's it", ".")
 
@@ -167,7 +168,7 @@ def test_a_prompt_shows_the_whole_dialogue_and_no_reference(variant: str) -> Non
     assert f"\n1: {current(sample, variant.split(':')[1])}\n" in words
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("variant", VARIANTS)
 def test_a_prompt_has_no_blank_ends_and_no_gaps(variant: str) -> None:
     words = asked(stressed("so ", "that's it", "."), variant)
 
@@ -176,7 +177,7 @@ def test_a_prompt_has_no_blank_ends_and_no_gaps(variant: str) -> None:
     assert [line for line in words.splitlines() if line != line.strip()] == []
 
 
-@pytest.mark.parametrize("marker", MARKERS)
+@each("marker", MARKERS)
 def test_a_bare_variant_lacks_the_explanation_and_nothing_else(marker: str) -> None:
     sample = stressed("so ", "that's it", ".")
     words = (HOME / f"prompts/emphasized_talk/explain/{marker}.j2").read_text("utf-8")
@@ -188,7 +189,7 @@ def test_a_bare_variant_lacks_the_explanation_and_nothing_else(marker: str) -> N
     assert told.replace(f"\n\n{explanation}\n", "\n") == bare
 
 
-@pytest.mark.parametrize("marker", sorted(MARKERS.keys() - {"caps", "none"}))
+@each("marker", sorted(MARKERS.keys() - {"caps", "none"}))
 def test_an_explanation_names_its_marker(marker: str) -> None:
     words = (HOME / f"prompts/emphasized_talk/explain/{marker}.j2").read_text("utf-8")
 
@@ -203,7 +204,7 @@ def test_without_a_marker_all_stresses_of_a_dialogue_have_one_prompt(
         assert len({asked(sample, variant) for sample in members}) == 1
 
 
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if "none" not in name])
+@each("variant", [name for name in VARIANTS if "none" not in name])
 def test_with_a_marker_each_stress_of_a_dialogue_has_a_prompt_of_its_own(
     samples: list[Sample], variant: str
 ) -> None:

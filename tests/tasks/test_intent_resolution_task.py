@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.each import each
 from support.intent_resolution_prompts import (
     FIELDS,
     GOLDEN,
@@ -46,7 +47,7 @@ def test_the_task_has_the_eight_variants_and_runs_them_all() -> None:
     assert TASK.default_variants == VARIANTS
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("variant", VARIANTS)
 def test_a_variant_spells_the_intention_out_first_or_answers_at_once(variant: str) -> None:
     steps = [step.name for step in TASK.variants[variant].steps]
 
@@ -54,8 +55,8 @@ def test_a_variant_spells_the_intention_out_first_or_answers_at_once(variant: st
     assert steps == expected
 
 
-@pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("group", GROUPS)
+@each("variant", VARIANTS)
 def test_a_reference_reaches_a_prompt_only_where_the_variant_reveals_it(
     variant: str, group: str
 ) -> None:
@@ -76,7 +77,7 @@ def test_the_true_intention_is_shown_verbatim(variant: str) -> None:
     assert ": She's cold; 'shut' the {{ window }}!\n" in asked.messages[-1].content
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("variant", VARIANTS)
 def test_whoever_listens_is_named_where_any_noun_phrase_reads_well(variant: str) -> None:
     for words in prompts(variant, listener="His wife"):
         lines = [line for line in words.splitlines() if "His wife" in line]
@@ -84,7 +85,7 @@ def test_whoever_listens_is_named_where_any_noun_phrase_reads_well(variant: str)
         assert all(": His wife." in line or line == "His wife:" for line in lines)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("variant", VARIANTS)
 def test_every_prompt_shows_the_whole_situation(variant: str) -> None:
     shown = ("context", "prefix", "utterance", "listener")
 
@@ -93,8 +94,8 @@ def test_every_prompt_shows_the_whole_situation(variant: str) -> None:
         assert f"{mark('context')} {mark('prefix')}{mark('utterance')}" in words
 
 
-@pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("group", GROUPS)
+@each("variant", VARIANTS)
 def test_the_phenomenon_is_named_by_levels_two_four_and_six_alone(variant: str, group: str) -> None:
     first, *later = [words.lower() for words in prompts(variant, group)]
 
@@ -115,7 +116,7 @@ def test_level_two_asks_about_the_phenomenon_and_does_not_assert_it(group: str) 
     assert statement not in first
 
 
-@pytest.mark.parametrize("variant", ["base", "cot0", "cot1", "cot3", "cot5"])
+@each("variant", ["base", "cot0", "cot1", "cot3", "cot5"])
 def test_a_prompt_that_names_no_phenomenon_is_the_same_for_all(variant: str) -> None:
     assert len({tuple(prompts(variant, group)) for group in GROUPS}) == 1
 
@@ -140,7 +141,7 @@ def test_a_one_step_level_is_the_base_prompt_and_one_paragraph(variant: str) -> 
     assert "\n\n" not in words.removeprefix(f"{opening}\n\n").removesuffix(CUE)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("variant", VARIANTS)
 def test_the_prompt_is_the_same_at_every_temperature(variant: str) -> None:
     made = plan()
     asked = [requests(made, cell) for cell in made.cells if cell.variant == variant]
@@ -155,7 +156,7 @@ def test_answers_are_drawn_as_the_released_generator_drew_them() -> None:
     assert TASK.chance == 0.5
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@each("variant", VARIANTS)
 def test_an_empty_context_leaves_no_stray_blank(variant: str) -> None:
     with_context, without = prompts(variant), prompts(variant, context="")
 
@@ -164,8 +165,8 @@ def test_an_empty_context_leaves_no_stray_blank(variant: str) -> None:
         assert f"Situation: {mark('prefix')}" in words
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("context", [mark("context"), ""])
+@each("variant", VARIANTS)
+@each("context", [mark("context"), ""])
 def test_a_prompt_has_no_doubled_blanks_and_no_blank_ends(variant: str, context: str) -> None:
     for words in prompts(variant, context=context):
         assert words == words.strip()
@@ -225,7 +226,7 @@ def test_every_control_can_answer_every_step(policy: str) -> None:
     assert len(said) == len(asked)
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "step", "expected"),
     [
         ("oracle", 0, "true_intention"),
@@ -257,7 +258,7 @@ CHOOSING = [
 ]
 
 
-@pytest.mark.parametrize("path", CHOOSING, ids=str)
+@each("path", CHOOSING)
 def test_every_judge_that_chooses_compares_references_of_the_task(path: Path) -> None:
     spec: PreferenceSpec | CosineSpec = load_spec(read_yaml(path), JudgeSpec, where=str(path))
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 import pytest
 from msgspec import Struct, json
+from support.each import each
 from support.sample_texts import normal, other_texts, released_texts, repeated, runs, texts, words
 
 from harness.core import Sample
@@ -134,7 +135,7 @@ def test_the_reader_finds_every_sample_once(samples: list[Sample]) -> None:
     assert len({sample.id for sample in samples}) == 56
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@each("group", GROUPS)
 def test_every_group_has_eight_samples(lines: list[Line], group: str) -> None:
     assert len(of(lines, group)) == 8
 
@@ -181,7 +182,7 @@ def test_the_right_choice_stands_among_the_choices_once(lines: list[Line]) -> No
         assert len(line.references.labels) == len(line.choices)
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@each("group", GROUPS)
 def test_a_remark_alone_is_the_end_of_its_story_and_a_question(
     lines: list[Line], group: str
 ) -> None:
@@ -208,7 +209,7 @@ def test_every_text_is_trimmed_plain_ascii_and_ends_as_a_sentence(lines: list[Li
             assert text.rstrip('"')[-1] in ".?", text
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@each("group", GROUPS)
 def test_the_right_choice_stands_at_every_place_equally_often(
     lines: list[Line], group: str
 ) -> None:
@@ -228,7 +229,7 @@ def test_coherent_and_incoherent_pairs_are_right_at_both_places(lines: list[Line
     assert list(counts.values()) == [2, 2, 2, 2]
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@each("group", GROUPS)
 def test_the_right_choice_is_of_middling_length_on_average(lines: list[Line], group: str) -> None:
     chosen = of(lines, group)
     middle = (len(chosen[0].choices) + 1) / 2
@@ -236,8 +237,8 @@ def test_the_right_choice_is_of_middling_length_on_average(lines: list[Line], gr
     assert abs(mean(map(length_rank, chosen)) - middle) <= 0.3
 
 
-@pytest.mark.parametrize("cue", CUES)
-@pytest.mark.parametrize("group", [*TOLD, "humour"])
+@each("cue", CUES)
+@each("group", [*TOLD, "humour"])
 def test_no_surface_cue_finds_the_right_choice(lines: list[Line], group: str, cue: str) -> None:
     chosen = of(lines, group)
     chance = 1 / len(chosen[0].choices)

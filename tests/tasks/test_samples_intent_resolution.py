@@ -13,6 +13,7 @@ from typing import Literal
 
 import pytest
 from msgspec import Struct, json
+from support.each import each
 
 FILE = Path(__file__).parents[2] / "tasks" / "samples" / "intent_resolution.jsonl"
 GROUPS = ("indirect_speech", "irony", "maxims", "metaphor")
@@ -190,8 +191,8 @@ def test_no_reference_equals_another_of_its_sample(lines: list[Line]) -> None:
         assert len(set(normalised)) == len(normalised), normalised
 
 
-@pytest.mark.parametrize("group", SLICES)
-@pytest.mark.parametrize(("names", "bound"), list(zip(PAIRS, (0.05, 0.08, 0.08), strict=True)))
+@each("group", SLICES)
+@each(("names", "bound"), list(zip(PAIRS, (0.05, 0.08, 0.08), strict=True)))
 def test_true_and_literal_texts_are_equally_long_on_average(
     lines: list[Line], names: tuple[str, str], bound: float, group: str
 ) -> None:
@@ -201,8 +202,8 @@ def test_true_and_literal_texts_are_equally_long_on_average(
     assert abs(true - literal) <= bound * min(true, literal), (true, literal)
 
 
-@pytest.mark.parametrize("group", SLICES)
-@pytest.mark.parametrize("names", PAIRS, ids=" ".join)
+@each("group", SLICES)
+@each("names", PAIRS)
 def test_picking_the_shorter_text_is_no_better_than_chance(
     lines: list[Line], names: tuple[str, str], group: str
 ) -> None:
@@ -214,8 +215,8 @@ def test_picking_the_shorter_text_is_no_better_than_chance(
     assert abs(right - 0.5) <= margin, right
 
 
-@pytest.mark.parametrize("group", SLICES)
-@pytest.mark.parametrize("names", PAIRS, ids=" ".join)
+@each("group", SLICES)
+@each("names", PAIRS)
 def test_no_opening_word_gives_the_true_text_away(
     lines: list[Line], names: tuple[str, str], group: str
 ) -> None:
@@ -227,9 +228,9 @@ def test_no_opening_word_gives_the_true_text_away(
     assert {word: x for word, x in (whole | stems).items() if not 0.35 <= x <= 0.65} == {}
 
 
-@pytest.mark.parametrize("cue", CUES)
-@pytest.mark.parametrize("group", SLICES)
-@pytest.mark.parametrize("names", PAIRS, ids=" ".join)
+@each("cue", CUES)
+@each("group", SLICES)
+@each("names", PAIRS)
 def test_no_mark_name_or_formula_gives_the_true_text_away(
     lines: list[Line], names: tuple[str, str], group: str, cue: str
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import pytest
 from msgspec import Struct, json
+from support.each import each
 from support.sample_texts import normal, other_texts, released_texts, repeated, texts
 from support.word_probe import probed
 
@@ -135,7 +136,7 @@ def test_no_reply_says_its_answer(lines: list[Line], gold: str) -> None:
     assert [reply for reply in replies(lines, gold) if ANSWER.search(reply)] == []
 
 
-@pytest.mark.parametrize("cue", CUES)
+@each("cue", CUES)
 def test_marks_and_kinds_of_words_are_as_frequent_in_both_halves(
     lines: list[Line], cue: str
 ) -> None:

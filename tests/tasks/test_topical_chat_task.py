@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.each import each
 
 from harness.core import Sample
 from harness.data.readers import samples_jsonl
@@ -109,8 +110,8 @@ def test_our_own_set_is_three_conversations_by_four_systems() -> None:
     assert len({s.fields["conversation"] for s in SAMPLES}) == 3
 
 
-@pytest.mark.parametrize("judge", TASK.judges)
-@pytest.mark.parametrize("variant", TASK.variants)
+@each("judge", TASK.judges)
+@each("variant", TASK.variants)
 def test_people_and_judges_rate_on_one_scale(variant: str, judge: str) -> None:
     low, high = ends(judge, variant)
 

@@ -1,6 +1,6 @@
 """Real-looking answers to what they say; the beginning, the wrapping and the residue alone go."""
 
-import pytest
+from support.each import each
 
 from harness.text.cleanup import without_lead_in
 
@@ -68,17 +68,17 @@ ONLY = [
 ]
 
 
-@pytest.mark.parametrize("answer", LED)
+@each("answer", LED)
 def test_what_leads_up_to_an_answer_or_wraps_it_is_cut(answer: str) -> None:
     assert without_lead_in(answer) == SAID
 
 
-@pytest.mark.parametrize("answer", KEPT)
+@each("answer", KEPT)
 def test_no_word_within_an_answer_is_cut(answer: str) -> None:
     assert without_lead_in(answer) == answer
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "expected"),
     [
         ("Implication: One. Implication: Two.", "One. Implication: Two."),
@@ -94,24 +94,24 @@ def test_only_the_beginning_and_the_residue_are_cut(answer: str, expected: str) 
     assert without_lead_in(answer) == expected
 
 
-@pytest.mark.parametrize("answer", ONLY)
+@each("answer", ONLY)
 def test_a_lead_in_that_leads_to_nothing_is_the_answer(answer: str) -> None:
     assert without_lead_in(answer) == answer.removesuffix(" </s>")
 
 
-@pytest.mark.parametrize("answer", ["", " \n", "</s>", "<|eot_id|> <|im_end|>", "[/INST]\n</s>"])
+@each("answer", ["", " \n", "</s>", "<|eot_id|> <|im_end|>", "[/INST]\n</s>"])
 def test_special_tokens_alone_are_no_answer(answer: str) -> None:
     assert without_lead_in(answer) == ""
 
 
-@pytest.mark.parametrize("answer", [*LED, *KEPT, *ONLY])
+@each("answer", [*LED, *KEPT, *ONLY])
 def test_cutting_an_answer_twice_is_cutting_it_once(answer: str) -> None:
     once = without_lead_in(answer)
 
     assert without_lead_in(once) == once
 
 
-@pytest.mark.parametrize("filling", [" ", "\n", "*", "'", "</s>", "sure ", "here is ", "Sure!\n"])
+@each("filling", [" ", "\n", "*", "'", "</s>", "sure ", "here is ", "Sure!\n"])
 def test_a_long_answer_is_cut_at_once(filling: str) -> None:
     # Backtracking over the filling would take hours here.
     assert without_lead_in(f"Implication: {SAID}{filling * 20_000}{SAID}").startswith(SAID)

@@ -1,13 +1,14 @@
 """Texts are equal by their words; edited texts find the originals that share most words."""
 
 import pytest
+from support.each import each
 
 from harness.text.dedup import HASH_LENGTH, fingerprint, nearest_originals, normal
 
 ORIGINALS = ("the mill stood empty for years", "we walked two hours for flour", "two hours")
 
 
-@pytest.mark.parametrize(
+@each(
     ("made", "place"),
     [
         ("The mill stood empty for years.", 0),
@@ -45,7 +46,7 @@ def test_many_are_compared_as_few_are() -> None:
     assert nearest_originals(made, originals, likeness=0.6) == list(reversed(range(400)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         ("The Kettle boils!", "the kettle   boils"),
@@ -78,7 +79,7 @@ def test_different_words_are_different_texts(one: str, other: str) -> None:
     assert fingerprint(one) != fingerprint(other)
 
 
-@pytest.mark.parametrize("text", ["", " ", "\0", "\ud800", "a" * 10_000, "\u202eabc"])
+@each("text", ["", " ", "\0", "\ud800", "a" * 10_000, "\u202eabc"])
 def test_every_text_has_a_fingerprint(text: str) -> None:
     assert len(fingerprint(text)) == HASH_LENGTH
     assert set(fingerprint(text)) <= set("0123456789abcdef")

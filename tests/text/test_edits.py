@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from support.each import each
 
 from harness.registry import shipped_home
 from harness.specs.schema import load_spec, read_yaml
@@ -46,22 +47,22 @@ def made(text: str, name: str) -> set[str | None]:
 LOCAL = [path.stem for path in FILES if not isinstance(spec_of(path), AskedSpec)]
 
 
-@pytest.mark.parametrize("name", LOCAL)
-@pytest.mark.parametrize("text", ["", " ", "!?", "\U0001f600", "\u0645", "\0", "tea " * 2500])
+@each("name", LOCAL)
+@each("text", ["", " ", "!?", "\U0001f600", "\u0645", "\0", "tea " * 2500])
 def test_any_text_is_changed_or_left_and_never_crashes(name: str, text: str) -> None:
     found = edit_text(text, named(name), Random(0), wordnet=lambda _: ())
 
     assert found is None or found != text
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@each("name", LOCAL)
 def test_the_same_seed_makes_the_same_text(name: str) -> None:
     twice = [edit_text(TEXTS[0], named(name), Random("7"), wordnet=lambda _: ()) for _ in range(2)]
 
     assert twice[0] == twice[1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text", "some"),
     [
         ("adverbs", "The ferry is late.", "The ferry is clearly late."),
@@ -87,7 +88,7 @@ def test_a_perturbation_makes_what_its_list_says(name: str, text: str, some: str
     assert some in made(text, name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text"),
     [
         ("scalar_adverbs", "I really think so."),  # not "I very think so"
@@ -107,8 +108,8 @@ def test_what_a_list_does_not_fit_is_left(name: str, text: str) -> None:
     assert made(text, name) == {None}
 
 
-@pytest.mark.parametrize("name", [n for n in LOCAL if not n.startswith(("eda", "wordnet"))])
-@pytest.mark.parametrize("text", TEXTS)
+@each("name", [n for n in LOCAL if not n.startswith(("eda", "wordnet"))])
+@each("text", TEXTS)
 def test_articles_agree_in_all_that_is_made(name: str, text: str) -> None:
     for found in filter(None, made(text, name)):
         words = found.replace(",", "").split()
@@ -132,7 +133,7 @@ def test_wordnet_s_synonyms_take_the_place_of_one_word() -> None:
     )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES)
 def test_a_group_has_several_words_and_no_word_stands_twice(path: Path) -> None:
     spec = spec_of(path)
     if isinstance(spec, DegreeSpec | SwapSpec | RandomSpec):
@@ -142,7 +143,7 @@ def test_a_group_has_several_words_and_no_word_stands_twice(path: Path) -> None:
         assert sorted(every) == sorted(set(every))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES)
 def test_only_what_minds_the_sense_is_said_to_keep_the_meaning(path: Path) -> None:
     is_blind = path.stem.startswith(("eda", "wordnet"))
 

@@ -1,6 +1,7 @@
 """Real-looking replies to values, or to the reason why there is none."""
 
 import pytest
+from support.each import each
 
 from harness.parts import Reason
 from harness.text.parsers import (
@@ -52,12 +53,12 @@ REPLIES: list[tuple[str, int | Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "expected"), REPLIES, ids=lambda value: repr(value)[:40])
+@each(("reply", "expected"), REPLIES)
 def test_option_number_reads_only_an_opening_number(reply: str, expected: int | Reason) -> None:
     assert option_number(reply, count=2) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "count", "expected"),
     [("3", 3, 3), ("3", 2, U), ("1 or 3", 3, U), ("1 or 3", 2, 1), ("12", 12, 12), ("1", 0, U)],
 )
@@ -112,7 +113,7 @@ RATINGS: list[tuple[str, float | Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "expected"), RATINGS, ids=lambda value: ascii(value)[:60])
+@each(("reply", "expected"), RATINGS)
 def test_a_rating_is_the_score_of_the_json_object(reply: str, expected: float | Reason) -> None:
     found = rating(reply, low=0, high=5)
 
@@ -157,7 +158,7 @@ STATEMENTS: list[tuple[str, float | Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "expected"), STATEMENTS, ids=lambda value: ascii(value)[:60])
+@each(("reply", "expected"), STATEMENTS)
 def test_a_stated_rating_opens_the_reply_or_follows_a_label(
     reply: str, expected: float | Reason
 ) -> None:
@@ -175,7 +176,7 @@ def test_a_stated_rating_lies_on_the_scale_of_the_question(
 
 
 # What the released scripts make of such replies, found by running their rule.
-@pytest.mark.parametrize(
+@each(
     ("reply", "expected"),
     [
         *(("", E), ("2", 2.0), ("2.5", 2.0), ("1. Coherence: 3", 1.0), ("Good (3)", 3.0)),
@@ -187,10 +188,8 @@ def test_the_released_reading_takes_the_first_digit(reply: str, expected: float 
     assert first_digit(reply, low=1, high=3) == expected
 
 
-@pytest.mark.parametrize("grammar", [*STATED.values(), rating])
-@pytest.mark.parametrize(
-    "text", ["a" * 100_000, "a: " * 30_000, ". a" * 30_000, "1. " * 30_000, "(" * 100_000]
-)
+@each("grammar", [*STATED.values(), rating])
+@each("text", ["a" * 100_000, "a: " * 30_000, ". a" * 30_000, "1. " * 30_000, "(" * 100_000])
 def test_a_long_reply_is_read_at_once(grammar: Grammar, text: str) -> None:
     # Backtracking would take hours here.
     assert grammar(f"{text} x", low=2, high=3) == Reason.UNPARSED
@@ -203,7 +202,7 @@ def test_a_long_blank_reply_is_read_at_once(filling: str) -> None:
     assert option_number("option" + filling * 100_000 + "2", count=2) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("Sure.", "Sure."),
@@ -257,14 +256,14 @@ SAID: list[tuple[str, int | Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "expected"), SAID)
+@each(("reply", "expected"), SAID)
 def test_choice_text_reads_only_the_opening_words_of_one_choice(
     reply: str, expected: int | Reason
 ) -> None:
     assert choice_text(reply, PLAIN) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "choices", "expected"),
     [
         ("He is cold today.", ("He is cold", "He is cold today"), 2),
@@ -292,7 +291,7 @@ def test_choices_that_begin_alike_or_have_no_words_are_told_apart_or_left(
     assert choice_text(reply, choices) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "declines"),
     [
         *(("I'm sorry, but I can't", True), ("I\u2019m sorry", True), ("Sorry.", True)),
@@ -309,7 +308,7 @@ def test_declining_is_told_by_how_a_reply_opens(text: str, declines: bool) -> No
     assert is_refusal(text) == declines
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "is_open"),
     [("No, I", True), ("no, I'm", True), ("No. Sorry", True), ("No", False), ("No, it", False)],
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.each import each
 
 from harness.errors import SpecError
 from harness.parts import Message
@@ -178,7 +179,7 @@ def test_a_slot_value_can_neither_open_nor_close_a_delimiter(tmp_path: Path, val
     assert [mark for mark in FORBIDDEN if mark in inside] == []
 
 
-@pytest.mark.parametrize("value", HOSTILE, ids=ascii)
+@each("value", HOSTILE)
 def test_two_harmful_texts_in_a_row_are_harmless_and_stay_as_filtered(value: str) -> None:
     filtered = [as_data(value + other) for other in HOSTILE]
 

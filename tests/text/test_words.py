@@ -1,6 +1,7 @@
 """Texts are split into words and joined again; articles and capitals fit; WordNet synonyms."""
 
 import pytest
+from support.each import each
 
 from harness.errors import SpecError
 from harness.text.edits import (
@@ -16,7 +17,7 @@ from harness.text.edits import (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -33,7 +34,7 @@ def test_a_text_is_its_pieces_put_together(text: str) -> None:
     assert join_pieces(pieces, end) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "is_an"),
     [
         *(("apple", True), ("hour", True), ("honest", True), ("ugly", True), ("unhappy", True)),
@@ -45,7 +46,7 @@ def test_an_goes_before_the_sound_of_a_vowel(word: str, is_an: bool) -> None:
     assert takes_an(word) is is_an
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "at", "meant"),
     [
         ("a old cup", 1, "an old cup"),

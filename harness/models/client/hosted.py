@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -217,6 +217,9 @@ class ClientLibrary:
         kind = f"Async{self.prefix}" if connections else self.prefix
         if connections:
             options["http_client"] = http_client(self.module, connections)
+        else:
+            context = _ssl_context(_http(self.module))
+            options["http_client"] = self.module.DefaultHttpxClient(verify=context)
         return getattr(self.module, kind)(**options, timeout=timeout_s)
 
     def translate(
@@ -313,6 +316,12 @@ def passing_error(
         return None
     wait_s = retry_after_seconds(error.response.headers.get("retry-after"), datetime.now(UTC))
     return RetryableError(message, wait_s, is_rate_limited=status in rate_limits, usage=UNCHARGED)
+
+
+@cache
+def _ssl_context(http: ModuleType) -> Any:  # noqa: ANN401 - an ssl.SSLContext
+    """The certificates to trust, loaded once: each client would take 25 ms to load its own."""
+    return http.create_ssl_context()
 
 
 def _http(library: ModuleType) -> ModuleType:

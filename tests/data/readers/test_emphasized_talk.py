@@ -8,6 +8,7 @@ from math import comb
 from pathlib import Path
 
 import pytest
+from support.each import each
 
 from harness.core import Sample
 from harness.data.readers.emphasized_talk import AMBIGUOUS, REPAIRED, Span, find_span, read
@@ -40,7 +41,7 @@ def turn(sample: Sample) -> str:
     return "".join(sample.fields[name] for name in ("before", "emphasis", "after"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("turn", "fragment", "found"),
     [
         ("i saw it", "i", "<i> saw it"),
@@ -70,7 +71,7 @@ def test_the_first_occurrence_as_whole_words_is_stressed(
     assert REPAIRED not in span.flags
 
 
-@pytest.mark.parametrize(
+@each(
     ("turn", "fragment", "expected"),
     [
         ("no, no", "no", Span(0, 2, (AMBIGUOUS,))),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.each import each
 
 from harness.core import Sample
 from harness.data.readers.intent_resolution import COLUMNS, FIELDS, REFERENCES, read
@@ -211,7 +212,7 @@ def test_a_cell_that_the_row_lacks_cannot_be_taken(tmp_path: Path) -> None:
         read(table(tmp_path, OWN), repairs({"take": {"person1": 3}}))
 
 
-@pytest.mark.parametrize(
+@each(
     ("repair", "fact"),
     [
         ({}, "changes nothing; give set, swap or take"),

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow
 import pytest
 from pyarrow import parquet
+from support.each import each
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import read
@@ -338,7 +339,7 @@ def test_clusters_by_an_absent_column_are_told_of(
 # What a map may say
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "told"),
     [
         ({"label": {"column": "l"}}, "given by `classes` or by `at_least`"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.each import each
 from support.resolved import resolved
 from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
@@ -99,7 +100,7 @@ def lasting() -> dict[str, Response]:
     return {names[response.key]: response for response in responses}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS)
 def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Response]) -> None:
     reason, word = FAULTS[fault]
     response = lasting[fault]
@@ -118,7 +119,7 @@ CHARGES: dict[str, Usage] = {
 }
 
 
-@pytest.mark.parametrize("fault", CHARGES)
+@each("fault", CHARGES)
 def test_a_fault_tells_what_its_attempts_were_charged(
     fault: str, lasting: Mapping[str, Response]
 ) -> None:
@@ -415,7 +416,7 @@ def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept() -> None:
     assert KEY not in repr(response)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "remedy"),
     [
         ("401", "check the key in STUB_KEY"),
@@ -456,7 +457,7 @@ def test_where_no_server_is_the_error_says_what_to_set() -> None:
         list(AnthropicModel("m", spec, {}).answer([request("x")]))
 
 
-@pytest.mark.parametrize("status", [403, "401-missing permissions", 404, 500, 429])
+@each("status", [403, "401-missing permissions", 404, 500, 429])
 def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None:
     with StubServer(Script(models_status=status)) as stub:
         [response] = model(stub).answer([request("x")])
@@ -492,7 +493,7 @@ def library_errors() -> dict[str, type[Exception]]:
     return {name: kind for name, kind in found.items() if kind.__module__.startswith("anthropic")}
 
 
-@pytest.mark.parametrize("name", library_errors())
+@each("name", library_errors)
 def test_every_exception_of_the_library_is_translated(name: str) -> None:
     kind = library_errors()[name]
     error = kind.__new__(kind)

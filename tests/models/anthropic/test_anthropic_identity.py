@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.each import each
 from support.resolved import resolved
 
 from harness.errors import ModelError
@@ -17,7 +18,7 @@ def identity(url: str, **spec: Any) -> str:  # noqa: ANN401 - fields of Anthropi
     return resolved(model).identity
 
 
-@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1:2", "[::1]:3", "LOCALHOST", "0.0.0.0"])
+@each("host", ["localhost:1", "127.0.0.1:2", "[::1]:3", "LOCALHOST", "0.0.0.0"])
 def test_this_machine_however_spelled_is_one_identity(host: str) -> None:
     assert identity(f"http://{host}") == "anthropic|m"
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from support.each import each
 
 from harness.core import Request, Response
 from harness.models.client.replies import (
@@ -137,7 +138,7 @@ def test_a_reply_cut_before_its_first_word_tells_what_the_tokens_went_into(
     assert words in failure.message
 
 
-@pytest.mark.parametrize(
+@each(
     ("details", "count"),
     [
         ({"reasoning_tokens": 4}, 4),

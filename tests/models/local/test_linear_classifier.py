@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.packages import needs
 
 from harness.models.local.classifiers import LinearHead, fit, load_head, log_shares, save_head
 from harness.models.vectors import Vectors
 from harness.specs.models import CharNgramsSpec, SklearnSpec
 
-linear_model = pytest.importorskip("sklearn.linear_model")
-svm = pytest.importorskip("sklearn.svm")
+pytestmark = needs("sklearn")
 
 
 def rows() -> Vectors:
@@ -24,6 +24,8 @@ def fitted(head: str, count: int) -> LinearHead:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_log_shares_are_the_probabilities_of_scikit_learn(count: int) -> None:
+    from sklearn import linear_model
+
     theirs = linear_model.LogisticRegression(max_iter=1000)
     theirs.fit(rows(), [at % count for at in range(60)])
 
@@ -34,6 +36,8 @@ def test_log_shares_are_the_probabilities_of_scikit_learn(count: int) -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_best_score_is_the_class_that_scikit_learn_predicts(count: int) -> None:
+    from sklearn import svm
+
     theirs = svm.LinearSVC(random_state=0)
     theirs.fit(rows(), [at % count for at in range(60)])
 

@@ -1,6 +1,7 @@
 from random import Random
 
 import pytest
+from support.each import each
 
 from harness.models.local.prefix_tree import Pack, PrefixTree, ScoredRow, packs, passes, prefix_tree
 
@@ -68,8 +69,8 @@ def test_there_are_as_many_nodes_as_different_openings(rows: list[ScoredRow]) ->
     assert len(prefix_tree(rows).tokens) == len(openings)
 
 
-@pytest.mark.parametrize("cap", [1, 3, 7, 1000])
-@pytest.mark.parametrize("rows", MANY, ids=len)
+@each("cap", [1, 3, 7, 1000])
+@each("rows", MANY)
 def test_a_node_finds_all_its_ancestors_in_its_pack_and_those_above(
     rows: list[ScoredRow], cap: int
 ) -> None:
@@ -86,8 +87,8 @@ def test_a_node_finds_all_its_ancestors_in_its_pack_and_those_above(
             assert above + own == ancestors(tree, node)
 
 
-@pytest.mark.parametrize("cap", [1, 3, 7, 1000])
-@pytest.mark.parametrize("rows", MANY, ids=len)
+@each("cap", [1, 3, 7, 1000])
+@each("rows", MANY)
 def test_only_an_unbranched_pack_exceeds_the_cap(rows: list[ScoredRow], cap: int) -> None:
     tree = prefix_tree(rows)
 
@@ -108,9 +109,9 @@ def test_neighbouring_branches_share_a_pack_below_their_stem() -> None:
     ]
 
 
-@pytest.mark.parametrize("most_nodes", [1, 9, 1000])
-@pytest.mark.parametrize("most_reads", [1, 4, 1000])
-@pytest.mark.parametrize("rows", MANY, ids=len)
+@each("most_nodes", [1, 9, 1000])
+@each("most_reads", [1, 4, 1000])
+@each("rows", MANY)
 def test_passes_take_each_pack_once_within_both_budgets_those_above_first(
     rows: list[ScoredRow], most_nodes: int, most_reads: int
 ) -> None:

@@ -1,7 +1,6 @@
 from collections import Counter
 
 import pytest
-import torch
 
 from harness.models.local.checkpoints import load_weights, open_checkpoint
 from harness.models.local.tiny_llama import build_tiny_llama
@@ -19,6 +18,8 @@ def drawer(tmp_path_factory: pytest.TempPathFactory) -> Sampler:
 
 def likeliest(drawer: Sampler, prompt: tuple[int, ...], steps: int) -> tuple[int, ...]:
     """A loop without a cache, a batch or padding."""
+    import torch
+
     tokens = list(prompt)
     with torch.inference_mode():
         for _ in range(steps):
@@ -40,6 +41,8 @@ def test_temperature_0_takes_what_a_loop_by_hand_takes(
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
 def test_draws_follow_the_softmax_of_the_logits(drawer: Sampler, temperature: float) -> None:
+    import torch
+
     with torch.inference_mode():
         logits = drawer.model(torch.tensor([PROMPT])).logits[0, -1]
     expected, order = torch.softmax(logits / temperature, 0).sort(descending=True)
@@ -61,6 +64,8 @@ def test_equal_seeds_draw_equally_and_other_seeds_do_not(drawer: Sampler) -> Non
 
 
 def test_a_row_at_temperature_0_is_untouched_beside_a_row_that_is_drawn() -> None:
+    import torch
+
     logits = torch.zeros(2, 7)
 
     noisy = RowNoise([SamplingRow((), 1, 0.0, 1), SamplingRow((), 1, 1.0, 1)])(
@@ -72,6 +77,8 @@ def test_a_row_at_temperature_0_is_untouched_beside_a_row_that_is_drawn() -> Non
 
 
 def test_noise_is_equal_on_every_machine() -> None:
+    import torch
+
     noise = RowNoise([SamplingRow((), 1, 1.0, 123)])(torch.zeros(1, 1), torch.zeros(1, 3))
 
     assert noise[0].tolist() == pytest.approx([-0.196403, 0.414668, -0.321818], abs=1e-5)

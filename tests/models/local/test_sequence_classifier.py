@@ -14,6 +14,7 @@ from harness.specs.models import ClassifierSpec
 from harness.storage.runs import SampleRecord
 
 FAST = "epochs: 40, learning_rate: 0.002, batch: 4, max_tokens: 40, device: cpu"
+BRIEF = FAST.replace("epochs: 40", "epochs: 4")
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,14 @@ def toy(tmp_path: Path, base: Path) -> Talk:
     made = build(tmp_path)
     made.model("tiny", f"{{kind: classifier, model: '{base}', {FAST}}}")
     return made
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory, base: Path) -> Path:
+    """The checkpoint of a classifier trained as `trained` does, once for all tests that read it."""
+    made = build(tmp_path_factory.mktemp("trained"))
+    made.model("tiny", f"{{kind: classifier, model: '{base}', {FAST}}}")
+    return trained(made).folder / "checkpoint"
 
 
 def trained(toy: Talk, **changes: object) -> TrainedClassifier:
@@ -53,7 +62,8 @@ def test_what_was_trained_is_evaluated_like_any_model(toy: Talk) -> None:
     assert all(sum(verdict.shares) == pytest.approx(1) for verdict in verdicts)
 
 
-def test_one_seed_gives_the_same_weights_and_another_other_ones(toy: Talk) -> None:
+def test_one_seed_gives_the_same_weights_and_another_other_ones(toy: Talk, base: Path) -> None:
+    toy.model("tiny", f"{{kind: classifier, model: '{base}', {BRIEF}}}")
     cards = [
         trained(toy, seed=seed, out=toy.folder / str(at)).card for at, seed in enumerate("001")
     ]
@@ -62,8 +72,10 @@ def test_one_seed_gives_the_same_weights_and_another_other_ones(toy: Talk) -> No
     assert sums[0] == sums[1] != sums[2]
 
 
-def test_training_leaves_the_callers_draws_alone(toy: Talk) -> None:
+def test_training_leaves_the_callers_draws_alone(toy: Talk, base: Path) -> None:
     import torch
+
+    toy.model("tiny", f"{{kind: classifier, model: '{base}', {BRIEF}}}")
 
     torch.manual_seed(3)
     expected = torch.rand(1).item()
@@ -73,7 +85,8 @@ def test_training_leaves_the_callers_draws_alone(toy: Talk) -> None:
     assert torch.rand(1).item() == expected
 
 
-def test_training_again_takes_the_place_of_what_was_trained(toy: Talk) -> None:
+def test_training_again_takes_the_place_of_what_was_trained(toy: Talk, base: Path) -> None:
+    toy.model("tiny", f"{{kind: classifier, model: '{base}', {BRIEF}}}")
     first, second = trained(toy), trained(toy, seed=1)
 
     assert first.card.digest != second.card.digest
@@ -91,9 +104,8 @@ def test_a_loss_that_breaks_ends_the_training(toy: Talk, base: Path) -> None:
         trained(toy)
 
 
-def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk) -> None:
-    folder = trained(toy).folder / "checkpoint"
-    toy.model("tiny", f"{{kind: classifier, model: '{folder}', labels: {_labels('non')}}}")
+def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk, checkpoint: Path) -> None:
+    toy.model("tiny", f"{{kind: classifier, model: '{checkpoint}', labels: {_labels('non')}}}")
 
     verdicts = [row.verdicts["gold"] for row in evaluated(toy)]
 
@@ -109,11 +121,14 @@ def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk) -> None:
     ],
 )
 def test_labels_that_do_not_fit_are_refused(
-    toy: Talk, capsys: pytest.CaptureFixture[str], labels: str | None, named: str
+    toy: Talk,
+    checkpoint: Path,
+    capsys: pytest.CaptureFixture[str],
+    labels: str | None,
+    named: str,
 ) -> None:
-    folder = trained(toy).folder / "checkpoint"
     said = labels or _labels("LABEL_9")
-    toy.model("tiny", f"{{kind: classifier, model: '{folder}', labels: {said}}}")
+    toy.model("tiny", f"{{kind: classifier, model: '{checkpoint}', labels: {said}}}")
 
     assert toy.harness("run", "--task", "talk", "--model", "tiny") == 2
     assert named in capsys.readouterr().err

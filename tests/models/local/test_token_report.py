@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.each import each
 from support.tokenizer_families import built
 
 from harness.core import Request
@@ -37,7 +38,7 @@ def counts(report: TokenReport) -> tuple[int, ...]:
     return report.choices, report.differing, report.spanning, report.single, report.ungiven
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "expected", "bos", "longest"),
     [
         ("gpt2", (4, 1, 2, 3, 0), (0,), 2),

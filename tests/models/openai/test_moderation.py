@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 
@@ -98,7 +99,7 @@ def lasting() -> dict[str, Response]:
     return answered(script, *texts)
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each("name", FAULTS)
 def test_a_fault_is_a_reason_and_never_an_answer(name: str, lasting: dict[str, Response]) -> None:
     response, (reason, word) = lasting[f"<{name}>"], FAULTS[name]
 
@@ -107,7 +108,7 @@ def test_a_fault_is_a_reason_and_never_an_answer(name: str, lasting: dict[str, R
     assert KEY not in str(response)
 
 
-@pytest.mark.parametrize("name", ["429", "500", "cut", "garbled-head", "malformed", "no-results"])
+@each("name", ["429", "500", "cut", "garbled-head", "malformed", "no-results"])
 def test_a_fault_that_passes_costs_one_more_attempt(name: str) -> None:
     found = answered(Script(faults={"": (name,)}), "a FLAG here")
 

@@ -5,6 +5,7 @@ from math import exp, fsum, log
 from typing import Any
 
 import pytest
+from support.each import each
 from support.stub_script import Script, logprob_of, tokens_of
 from support.stub_server import StubServer
 
@@ -116,7 +117,7 @@ def test_what_else_a_server_tells_does_not_change_a_score(fault: str) -> None:
     assert [score.logprob for score in scores_of(response)] == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "has_tokenizer", "fact"),
     [
         ("trimmed", False, "do not spell the prompt, and it has no /tokenize"),
@@ -139,7 +140,7 @@ def test_tokens_that_do_not_spell_the_prompt_are_unsupported_and_not_guessed(
     assert "serve the model with vLLM" in message
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "fact"),
     [
         ("no-logprobs", "no log-probabilities of the prompt"),
@@ -163,7 +164,7 @@ def test_a_reply_that_lacks_a_number_is_a_failure(fault: str, fact: str) -> None
     assert fact in message
 
 
-@pytest.mark.parametrize(
+@each(
     ("way", "asked", "fault", "usage"),
     [
         ("echo", request(" 1", " 2", words="<x>:"), "no-logprobs", Usage(9, 2)),
@@ -200,7 +201,7 @@ def test_what_nothing_can_score_is_unsupported(
 UNFIT = ["no-logprobs", "no-echo", "cut-logprobs", "null-logprob", "n-ignored", "404", "400", "501"]
 
 
-@pytest.mark.parametrize("fault", [*UNFIT, "trimmed"])
+@each("fault", [*UNFIT, "trimmed"])
 def test_a_server_that_does_not_echo_is_refused_before_the_first_request(fault: str) -> None:
     asked = [request(f" {n}", " no") for n in range(40)]
     with StubServer(Script(faults={"": (fault,) * 9})) as server:

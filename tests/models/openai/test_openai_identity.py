@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.each import each
 from support.resolved import resolved
 from support.stub_server import StubServer
 
@@ -16,7 +17,7 @@ def identity(url: str, **spec: Any) -> str:  # noqa: ANN401 - fields of OpenAISp
     return resolved(model).identity
 
 
-@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1:2", "[::1]:3", "LOCALHOST", "0.0.0.0"])
+@each("host", ["localhost:1", "127.0.0.1:2", "[::1]:3", "LOCALHOST", "0.0.0.0"])
 def test_this_machine_however_spelled_is_one_identity(host: str) -> None:
     assert identity(f"http://{host}/v1") == "openai|m"
 
@@ -31,7 +32,7 @@ def test_identity_covers_host_and_what_is_sent_beside_the_request() -> None:
     assert identity(urls[1]) == "openai|m|host=one.example"
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "told"),
     [
         ({"api": "chat"}, "openai|m"),

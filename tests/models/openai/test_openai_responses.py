@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubProcess, StubServer
 
@@ -100,7 +101,7 @@ def lasting() -> dict[str, Response]:
     return {names[response.key]: response for response in responses}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS)
 def test_a_lasting_fault_ends_as_its_reason(fault: str, lasting: Mapping[str, Response]) -> None:
     reason, word = FAULTS[fault]
     response = lasting[fault]
@@ -119,7 +120,7 @@ CHARGES: dict[str, Usage] = {
 }
 
 
-@pytest.mark.parametrize("fault", CHARGES)
+@each("fault", CHARGES)
 def test_a_fault_tells_what_its_attempts_were_charged(
     fault: str, lasting: Mapping[str, Response]
 ) -> None:
@@ -343,7 +344,7 @@ def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept(fault: str, coun
     assert KEY not in repr(response)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "remedy"),
     [
         ("401", "check the key in STUB_KEY"),

@@ -1,6 +1,7 @@
 """Token texts against hand-set places, and against what the tokenizers of each family say."""
 
 import pytest
+from support.each import each
 from support.tokenizer_families import EXACT, FAMILIES, built
 
 from harness.models.boundary import choice_starts
@@ -18,7 +19,7 @@ PROMPTS = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("texts", "prompt", "expected"),
     [
         (["He", " is"], "He is", [(0, 2), (2, 5)]),
@@ -41,7 +42,7 @@ def test_texts_have_places_only_where_they_spell_the_prompt(
     assert spans_in(as_bytes(texts), prompt) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("pieces", "prompt", "expected"),
     [
         (["He", "Ġis"], "He is", [(0, 2), (2, 5)]),
@@ -61,7 +62,7 @@ def test_pieces_of_a_vocabulary_are_read_by_bytes_or_as_sentencepiece(
     assert next((each for each in found if each), None) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("pieces", "texts", "expected"),
     [
         (["▁He", "▁is"], ["He", "is"], True),
@@ -102,8 +103,8 @@ def by_tokenizer(family: str, context: str, choices: list[str]) -> object:
     return tokens.firsts, tokens.spanned
 
 
-@pytest.mark.parametrize("context", PROMPTS)
-@pytest.mark.parametrize("family", FAMILIES)
+@each("context", PROMPTS)
+@each("family", FAMILIES)
 def test_texts_give_the_places_of_the_tokenizer_itself_or_none(family: str, context: str) -> None:
     choices = PROMPTS[context]
     spelled = [as_bytes(told(family, context + choice)[0]) for choice in choices]
@@ -115,8 +116,8 @@ def test_texts_give_the_places_of_the_tokenizer_itself_or_none(family: str, cont
 ADDS_NOTHING_BEHIND = [name for name in EXACT if name not in ("t5", "llama2-adds-eos")]
 
 
-@pytest.mark.parametrize("context", PROMPTS)
-@pytest.mark.parametrize("family", ADDS_NOTHING_BEHIND)
+@each("context", PROMPTS)
+@each("family", ADDS_NOTHING_BEHIND)
 def test_pieces_give_the_places_of_the_tokenizer_itself(family: str, context: str) -> None:
     choices = PROMPTS[context]
     ways = zip(*(spellings(told(family, context + c)[1]) for c in choices), strict=True)

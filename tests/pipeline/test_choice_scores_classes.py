@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from support.each import each
 
 from harness.core import Sample
 from harness.parts import Reason
@@ -40,7 +41,7 @@ READINGS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("metric", "value", "planned", "counted"),
     [
         ("precision_non", 1 / 3, (0, 1, 3, 4), (0, 1, 3)),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from jinja2 import TemplateError
+from support.each import each
 from support.tokenizer_families import EXACT, FAMILIES, NO_BOS, built, with_marker
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
@@ -71,8 +72,8 @@ def text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
     return str(tokenizer.decode(list(tokens), **options)).lstrip()
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("family", FAMILIES)
+@each("situation", SITUATIONS)
+@each("family", FAMILIES)
 def test_all_choices_are_scored_given_the_same_tokens(family: str, situation: str) -> None:
     found = read(*SITUATIONS[situation], built(family))
 
@@ -81,8 +82,8 @@ def test_all_choices_are_scored_given_the_same_tokens(family: str, situation: st
     assert all(len(row) > first for row in found.rows)
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("family", EXACT)
+@each("situation", SITUATIONS)
+@each("family", EXACT)
 def test_scored_tokens_say_the_choice_and_the_characters_counted_as_spanned(
     family: str, situation: str
 ) -> None:
@@ -95,8 +96,8 @@ def test_scored_tokens_say_the_choice_and_the_characters_counted_as_spanned(
     assert wholes == [(context + choice).lstrip() for choice in choices]
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("family", FAMILIES)
+@each("situation", SITUATIONS)
+@each("family", FAMILIES)
 def test_rows_are_the_tokenizers_own_behind_one_bos_and_without_an_eos(
     family: str, situation: str
 ) -> None:
@@ -109,7 +110,7 @@ def test_rows_are_the_tokenizers_own_behind_one_bos_and_without_an_eos(
     assert all(tokenizer.eos_token_id not in row[len(bos) :] for row in found.rows)
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "scored", "behind_a_space", "spanned"),
     [
         ("gpt2", "Ġ1", "Ġ1", 1),
@@ -137,7 +138,7 @@ def test_the_space_before_a_number_is_scored_unless_it_is_a_token_of_the_context
     assert found.rows == behind.rows
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "situation", "expected", "spanned"),
     [
         ("gpt2", "mid-word", ["Ġunhappy", "Ġun able", "Ġun 1"], 3),
@@ -162,8 +163,8 @@ def test_a_token_across_the_boundary_in_one_choice_moves_it_back_for_all(
     assert (pieces(found, tokenizer), found.spanned) == (expected, spanned)
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("family", FAMILIES)
+@each("template", TEMPLATES)
+@each("family", FAMILIES)
 def test_in_chat_form_choices_stand_behind_the_prompt_that_answers_are_drawn_from(
     family: str, template: str
 ) -> None:
@@ -176,8 +177,8 @@ def test_in_chat_form_choices_stand_behind_the_prompt_that_answers_are_drawn_fro
     assert (set(found.firsts), found.spanned) == ({len(prompt)}, 0)
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("family", FAMILIES)
+@each("template", TEMPLATES)
+@each("family", FAMILIES)
 def test_in_chat_form_there_is_one_bos_where_the_tokenizer_uses_one(
     family: str, template: str
 ) -> None:
@@ -252,8 +253,8 @@ def test_several_turns_are_joined_by_line_breaks_where_no_template_is_wanted() -
     assert text(found.rows[0], tokenizer) == "Be brief.\nTea? 1"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("empty", ["", " ", "\n", "\u00a0 \t"])
+@each("family", FAMILIES)
+@each("empty", ["", " ", "\n", "\u00a0 \t"])
 def test_a_choice_without_a_word_is_refused_whatever_the_tokenizer(family: str, empty: str) -> None:
     with pytest.raises(DataError, match=r"a choice without a word .* give every choice .* a text"):
         read("Answer:", [" 1", empty], built(family))

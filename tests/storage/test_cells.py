@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyarrow import parquet
+from support.each import each
 
 from harness.errors import DataError
 from harness.storage.cells import cell_text
@@ -122,7 +123,7 @@ def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
     assert row.cells["text"] == "a" * 300_000
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [(None, ""), (1.0, "1"), (1.5, "1.5"), (2, "2"), (" x ", "x"), (True, "True")],
 )

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
+from support.each import each
 
 from harness.models.client.limiter import FIRST, CallOutcome, ConcurrencyLimiter
 
@@ -32,7 +33,7 @@ def test_a_gate_opens_to_a_few(most: int, expected: int) -> None:
     assert ConcurrencyLimiter(most).limit == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("outcomes", "expected"),
     [
         ([OK] * (FIRST - 1), FIRST),  # the round is not over
@@ -49,7 +50,7 @@ def test_a_round_of_calls_sets_the_limit(outcomes: list[CallOutcome], expected: 
     assert after(ConcurrencyLimiter(200), outcomes) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("outcomes", "is_calm"),
     [
         ([OK] * (FIRST - 1), False),
@@ -141,7 +142,7 @@ def paused(limiter: ConcurrencyLimiter, waits_s: Sequence[float]) -> list[float 
     return asyncio.run(call())
 
 
-@pytest.mark.parametrize(
+@each(
     ("most", "waits_s", "expected"),
     [
         (200, [60.0] * 3, [None] * 3),  # 3 of 16 may be chance

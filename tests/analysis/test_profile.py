@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support.each import each
 from support.impscore_heads import Telling, random_scorer, telling_scorer
 
 from harness.analysis.profile import (
@@ -83,7 +84,7 @@ def test_equal_texts_are_never_paired() -> None:
     assert (found.distance_mean or 0) > 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "reason"),
     [
         *((None, "absent"), ("", "empty"), (" \u200b", "empty"), ("a\0b", "nul")),

@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec import structs
+from support.each import each
 
 from harness.errors import ModelError
 from harness.models.client.hosted import LONGEST_QUOTE, Endpoint, is_permission_error
@@ -46,7 +47,7 @@ def test_a_key_that_may_be_a_word_changes_no_answer(key: str, is_kept: bool) -> 
     assert (server.mask("EMPTY, a password, pass-word1") != "EMPTY, a password, [K]") == is_kept
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "words", "is_right_alone"),
     [
         (403, "no", True),

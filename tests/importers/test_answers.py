@@ -3,6 +3,7 @@
 from math import inf, log, nan
 
 import pytest
+from support.each import each
 
 from harness.importers.record import (
     LEAST,
@@ -25,7 +26,7 @@ def test_a_mapping_of_places_is_read_as_python_or_json_writes_it(text: str) -> N
     assert numbers_by_option(text, 2) == [0.25, 0.75]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "fact"),
     [
         ("__import__('os')", "no mapping of places"),
@@ -59,9 +60,7 @@ def test_a_probability_printed_as_0_is_the_least_there_is() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "values", [[1.2, 0.0], [-0.1, 0.5], [nan, 0.5], [0.6, 0.6], [inf, 0], [0, 0]]
-)
+@each("values", [[1.2, 0.0], [-0.1, 0.5], [nan, 0.5], [0.6, 0.6], [inf, 0], [0, 0]])
 def test_what_are_no_probabilities_is_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"is no probability|add up to|choice is 0"):
         scores_of_probabilities(values, ("1", "2"))

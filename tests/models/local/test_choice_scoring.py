@@ -1,14 +1,18 @@
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from harness.errors import ModelError
 from harness.models.local.choice_scoring import ChoiceScorer, ScoringMode
 from harness.models.local.prefix_tree import ScoredRow, prefix_tree
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
 
 SHAPE = {
     "vocab_size": 90,
@@ -76,6 +80,9 @@ REASONS = dict.fromkeys(FALL_BACK, "its attention cannot be exchanged") | {
 
 
 def build(kind: str, **settings: object) -> PreTrainedModel:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **SHAPE | settings)
     model: PreTrainedModel = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]  # unannotated
@@ -103,6 +110,8 @@ ROWS = rows_of(4)
 
 def by_itself(model: PreTrainedModel, row: ScoredRow) -> float:
     """The definition: one row in one plain forward pass, all its logits, in double precision."""
+    import torch
+
     with torch.no_grad():
         logits = model(torch.tensor([row.tokens[:-1]])).logits[0].double()
     told = torch.log_softmax(logits, -1)
@@ -111,12 +120,16 @@ def by_itself(model: PreTrainedModel, row: ScoredRow) -> float:
 
 
 def apart(found: Sequence[float | None], expected: Sequence[float]) -> float:
+    import torch
+
     pairs = zip(found, expected, strict=True)
     return max(abs(one - other) if one is not None else torch.inf for one, other in pairs)
 
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # idle threads of so small a model only wait for each other
     yield
@@ -205,6 +218,7 @@ def test_the_same_rows_give_the_same_bits(llama: PreTrainedModel) -> None:
 
 @pytest.mark.parametrize("batch_tokens", [40, 10**6])
 def test_each_node_is_computed_once_and_only_what_is_read_is_projected(batch_tokens: int) -> None:
+
     model, seen = build("llama"), dict[str, int]()
 
     def count(name: str) -> Callable[..., None]:
@@ -236,6 +250,7 @@ def test_the_models_own_attention_is_back_after(llama: PreTrainedModel) -> None:
 
 def cramped(room: int) -> PreTrainedModel:
     """The model, without memory for more than some tokens at a time."""
+    import torch
 
     def check(_: object, __: object, given: dict[str, Any]) -> None:
         if given["input_ids"].numel() > room:
@@ -299,9 +314,11 @@ def test_a_model_that_looks_ahead_is_refused() -> None:
         chooser.sums(ROWS)
 
 
-@pytest.mark.parametrize(("dtype", "most"), [(torch.bfloat16, 0.5), (torch.float16, 0.05)])
-def test_half_types_follow_the_tree_within_their_rounding(dtype: torch.dtype, most: float) -> None:
-    model = build("llama").type(dtype)
+@pytest.mark.parametrize(("dtype", "most"), [("bfloat16", 0.5), ("float16", 0.05)])
+def test_half_types_follow_the_tree_within_their_rounding(dtype: str, most: float) -> None:
+    import torch
+
+    model = build("llama").type(getattr(torch, dtype))
     chooser = ChoiceScorer(model, batch_tokens=100)
 
     assert apart(chooser.sums(ROWS), [by_itself(model, row) for row in ROWS]) < most

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-import pytest
+from support.each import each
 
 from harness.storage.signature import short_labels
 
@@ -22,7 +22,7 @@ def names(*signatures: str, sources: Sequence[str] = ()) -> list[str]:
     return list(short_labels(dict(zip(signatures, of, strict=True))).values())
 
 
-@pytest.mark.parametrize(
+@each(
     ("other", "expected"),
     [
         ({"model": "large:openai@s9"}, ["small", "large"]),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from support.each import each
 from support.sketches import JUDGE, right, row, run_file
 
 from harness.parts import UNCHARGED, Reason, Superseded, Usage
@@ -37,7 +38,7 @@ def scored(*rows: SampleRecord, **changes: object) -> list[ScoreRow]:
     return score_rows(run_file(len(rows), **changes), rows)
 
 
-@pytest.mark.parametrize(
+@each(
     ("usages", "whole", "told"),
     [
         ({"a": CENT, "b": TWO}, (30, 11, 0.03), Usage(30, 11, 0.03)),

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support.each import each
 from support.hate_rows import constant, planted, run_of, stored, text
 
 from harness.analysis.curves import (
@@ -153,7 +154,7 @@ def laid(*runs: StoredRun) -> list[CurveRow]:
     return together([curve_rows(run, "gold") for run in runs])
 
 
-@pytest.mark.parametrize(
+@each(
     ("other", "expected"),
     [
         (written(stored(FLAT)), ["small, logprob", "small, T0"]),

@@ -6,6 +6,7 @@ from typing import get_args
 import numpy as np
 import pytest
 from scipy import stats
+from support.each import each
 from support.rating_tables import BARREN, NAN, rater_table
 
 from harness.stats.comparison import Alignment, AnnotatorTest, annotator_test
@@ -41,9 +42,9 @@ def slow_test(
     return float(np.mean(corrected <= 0.05)), float(np.mean(advantages))
 
 
-@pytest.mark.parametrize("alignment", ALIGNMENTS)
-@pytest.mark.parametrize("epsilon", [0.0, 0.15])
-@pytest.mark.parametrize("seed", range(12))
+@each("alignment", ALIGNMENTS)
+@each("epsilon", [0.0, 0.15])
+@each("seed", range(12))
 def test_rates_are_those_of_a_second_implementation(
     seed: int, epsilon: float, alignment: Alignment
 ) -> None:

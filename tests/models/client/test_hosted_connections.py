@@ -2,13 +2,11 @@
 
 import asyncio
 import socket
-from types import ModuleType
+from importlib import import_module
 from typing import Any
 
-import anthropic
-import openai
 import pytest
-from aiohttp import ClientError
+from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 
@@ -16,16 +14,23 @@ from harness.models.client.hosted import describe, http_client, post, usage_of
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Usage
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}
-LIBRARIES = [(openai, "AsyncOpenAI"), (anthropic, "AsyncAnthropic")]
+LIBRARIES = [("openai", "AsyncOpenAI"), ("anthropic", "AsyncAnthropic")]
 
 
-def failed(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) -> BaseException:
+def failed(library: str, name: str, url: str, *, timeout_s: float = 5) -> BaseException:
     """The error a call to a server ends in."""
+
+    # Not imported above: the libraries take a second to import, when tests are collected too.
+    import anthropic
+    import openai
+    from aiohttp import ClientError
+
+    package = import_module(library)
 
     async def call() -> BaseException:
         options: dict[str, Any] = {"api_key": "k", "base_url": url, "max_retries": 0}
-        client = getattr(library, name)(
-            **options, timeout=timeout_s, http_client=http_client(library, 1)
+        client = getattr(package, name)(
+            **options, timeout=timeout_s, http_client=http_client(package, 1)
         )
         async with client:
             with pytest.raises(
@@ -37,13 +42,13 @@ def failed(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) ->
     return asyncio.run(call())
 
 
-def charged(library: ModuleType, name: str, url: str, *, timeout_s: float = 5) -> Usage:
+def charged(library: str, name: str, url: str, *, timeout_s: float = 5) -> Usage:
     """What a call to a server was charged that ends in an error."""
     return usage_of(failed(library, name, url, timeout_s=timeout_s))
 
 
 @pytest.mark.parametrize(("library", "name"), LIBRARIES)
-def test_a_call_that_reaches_no_server_costs_nothing(library: ModuleType, name: str) -> None:
+def test_a_call_that_reaches_no_server_costs_nothing(library: str, name: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
@@ -56,16 +61,16 @@ def test_a_call_that_reaches_no_server_costs_nothing(library: ModuleType, name: 
     [("cut", "the connection was closed before"), ("hung-up", "the connection was closed (Server")],
 )
 def test_a_connection_that_was_closed_is_not_called_a_time_out(
-    library: ModuleType, name: str, *, fault: str, told: str
+    library: str, name: str, *, fault: str, told: str
 ) -> None:
     with StubServer(Script(faults={"": (fault,)})) as stub:
         assert describe(failed(library, name, stub.url)).startswith(told)
 
 
-@pytest.mark.parametrize(("library", "name"), LIBRARIES)
-@pytest.mark.parametrize("fault", ["cut", "garbled-head", "hung-up", "late"])
+@each(("library", "name"), LIBRARIES)
+@each("fault", ["cut", "garbled-head", "hung-up", "late"])
 def test_a_call_whose_reply_broke_off_may_have_cost_something(
-    library: ModuleType, name: str, fault: str
+    library: str, name: str, fault: str
 ) -> None:
     with StubServer(Script(faults={"": (fault,)}, late_s=0.4)) as stub:
         assert charged(library, name, stub.url, timeout_s=0.2) == UNKNOWN_USAGE

@@ -5,6 +5,7 @@ from math import nextafter
 from random import Random
 
 import pytest
+from support.each import each
 
 from harness.stats.classification import calibration_error
 
@@ -29,7 +30,7 @@ def by_fractions(confidences: list[float], credits: list[float]) -> float:
     return float(total)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_a_second_program_finds_the_same(seed: int) -> None:
     draw = Random(seed)
     confidences = [draw.random() for _ in range(200)]
@@ -52,7 +53,7 @@ def test_the_order_of_choices_changes_no_digit(seed: int) -> None:
     assert errors[0] == errors[1]
 
 
-@pytest.mark.parametrize("tenth", range(1, 10))
+@each("tenth", range(1, 10))
 def test_a_confidence_on_a_border_belongs_to_the_lower_bin(tenth: int) -> None:
     border = tenth / 10
     below, above = border - 0.05, nextafter(border, 1)

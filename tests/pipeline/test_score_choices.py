@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from msgspec import structs
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
+from support.each import each
 
 from harness.core import Sample
 from harness.parts import Reason
@@ -99,7 +100,7 @@ def test_a_run_without_any_choice_has_its_rows_with_nothing_in_them(metric: str)
     assert (score.value, score.low, score.n, score.missing[Reason.FAILED]) == (None, None, 0, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("ran", "rows"),
     [
         (("order0", "order1"), ["order0", "order1", "all"]),
@@ -158,7 +159,7 @@ def test_chance_is_that_of_the_choices_behind_a_value(
     assert chances == [1 / 2, 1 / 4, overall]
 
 
-@pytest.mark.parametrize(
+@each(
     ("metric", "has_chance"),
     [
         *(("accuracy", True), ("accuracy_permuted", True), ("accuracy_per_byte", True)),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from support.each import each
 
 from harness.models.local.tokenization import ChoiceTokens
 from harness.models.local.vllm_model import (
@@ -67,11 +68,11 @@ def test_choices_that_differ_in_their_last_token_share_one_prompt(
     assert scoring_prompts(tokens(rows, first)) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "first"),
     [(ONE_TOKEN, 2), (ONE_TOKEN, 1), (SPACE_APART, 2), (TEXTS, 2), (TEXTS, 1), ([(7, 2)] * 2, 1)],
 )
-@pytest.mark.parametrize("is_stepwise", [True, False])
+@each("is_stepwise", [True, False])
 def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int, is_stepwise: bool) -> None:
     choices = tokens(rows, first)
 

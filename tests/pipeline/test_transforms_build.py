@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.each import each
 from support.sketches import Talker
 
 from harness.core import Request, Response, Sample
@@ -125,7 +126,7 @@ def test_a_reference_that_is_there_is_not_replaced(tmp_path: Path) -> None:
         made(tmp_path, "chains", built.finished[0].sample)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("yes", True),

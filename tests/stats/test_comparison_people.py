@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.each import each
 from support.rating_tables import BARREN, table_pair
 
 from harness.stats.comparison import Statistic, permutation_test
@@ -17,8 +18,8 @@ PAIRS: list[tuple[Prepared, Statistic]] = [
 ]
 
 
-@pytest.mark.parametrize(("prepared", "plain"), PAIRS)
-@pytest.mark.parametrize("seed", range(8))
+@each(("prepared", "plain"), PAIRS)
+@each("seed", range(8))
 def test_the_value_is_that_of_the_plain_statistic(
     prepared: Prepared, plain: Statistic, seed: int
 ) -> None:
@@ -30,8 +31,8 @@ def test_the_value_is_that_of_the_plain_statistic(
     assert prepared is pearson_against or (found.n, found.skipped) == (expected.n, expected.skipped)
 
 
-@pytest.mark.parametrize(("prepared", "plain"), PAIRS)
-@pytest.mark.parametrize("name", BARREN)
+@each(("prepared", "plain"), PAIRS)
+@each("name", BARREN)
 def test_it_is_null_where_the_plain_statistic_is(
     prepared: Prepared, plain: Statistic, name: str
 ) -> None:

@@ -9,6 +9,7 @@ from datetime import date
 import pyarrow
 import pytest
 from pyarrow import parquet
+from support.each import each
 
 from harness.errors import DataError
 from harness.storage.tables import (
@@ -69,8 +70,8 @@ def test_texts_come_in_as_they_are(layout: FileFormat) -> None:
     assert column_of(table, "text", where="file") == HARD
 
 
-@pytest.mark.parametrize("target", TABLES)
-@pytest.mark.parametrize("layout", TABLES)
+@each("target", TABLES)
+@each("layout", TABLES)
 def test_rows_go_out_with_all_columns_in_every_layout(
     layout: FileFormat, target: FileFormat
 ) -> None:
@@ -203,7 +204,7 @@ def test_a_column_of_several_types_comes_in_cell_by_cell() -> None:
     assert cells == ["a", 3, None, None, ["b"]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "data", "has_column", "layout"),
     [
         ("a.csv", b"x", False, FileFormat.CSV),
@@ -226,14 +227,14 @@ def test_a_layout_is_told_by_content_then_name(
     assert detect_format(name, data, has_column=has_column) is layout
 
 
-@pytest.mark.parametrize("name", ["data.json", "noending", "stdin"])
-@pytest.mark.parametrize("has_column", [True, False])
+@each("name", ["data.json", "noending", "stdin"])
+@each("has_column", [True, False])
 def test_a_list_of_json_is_not_taken_for_lines_or_csv(name: str, has_column: bool) -> None:
     with pytest.raises(DataError, match=rf"{name}: begins with '\['.*one object a line"):
         detect_format(name, b' [{"text": "a"}]', has_column=has_column)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "layout", "message"),
     [
         (b"", FileFormat.CSV, "file: the file is empty"),

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
+from support.each import each
 from support.hate_rows import VARIANT, constant, planted, run_of, text
 from support.sketches import row
 
@@ -51,7 +52,7 @@ def test_a_constant_answer_is_told_of_with_its_rates(
     assert alarm.constant == 0.5
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "finding"),
     [
         (mixed(20, 20, hits=20, false=19), ConstantBaseline.ALWAYS),
@@ -99,7 +100,7 @@ def _given(name: str, gold: str, chosen: str) -> SampleRecord:
     return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
 
 
-@pytest.mark.parametrize(
+@each(
     ("counts", "finding"),
     [
         (((60, 0, 0), (30, 0, 0), (10, 0, 0)), ConstantBaseline.ONE_LABEL),  # the most common one

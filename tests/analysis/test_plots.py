@@ -4,6 +4,7 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from support.each import each
 
 from harness.analysis.plots import HEIGHT, WIDTH, Plot, Series, svg, ticks
 
@@ -84,7 +85,7 @@ def test_equal_numbers_are_equal_bytes() -> None:
     assert svg([plot(DOTS, LINE)], title="t") == svg([plot(DOTS, LINE)], title="t")
 
 
-@pytest.mark.parametrize(
+@each(
     ("low", "high", "expected"),
     [
         (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),

@@ -6,6 +6,7 @@ from math import nextafter, pi
 from pathlib import Path
 
 import pytest
+from support.each import each
 
 from harness.core import Score
 from harness.errors import StoreError
@@ -77,7 +78,7 @@ def test_floats_come_back_to_the_last_bit(tmp_path: Path, value: float) -> None:
     assert float(cells(row)["value"]) == value
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", '=HYPERLINK("x")'])
+@each("name", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", '=HYPERLINK("x")'])
 def test_no_name_is_a_formula(name: str) -> None:
     row = replace(scored(group=name), model=name)
 
@@ -92,7 +93,7 @@ def test_a_negative_number_stays_a_number() -> None:
     assert [found[name] for name in ("value", "low", "high")] == ["-0.25", "-1.0", "-0.0"]
 
 
-@pytest.mark.parametrize("name", ["plain", "a=b", "", "'quoted", "a-b", " =x", "1"])
+@each("name", ["plain", "a=b", "", "'quoted", "a-b", " =x", "1"])
 def test_other_names_stay_as_they_are(name: str) -> None:
     assert formula_safe(name) == name
 
@@ -151,7 +152,7 @@ def test_a_recipe_is_the_signature_without_the_model() -> None:
     assert scored().recipe == SIGNATURE.replace("|small:scripted@a1", "")
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 4, 5, 6, 7])
+@each("place", [0, 1, 2, 4, 5, 6, 7])
 def test_every_other_field_of_a_signature_is_part_of_the_recipe(place: int) -> None:
     fields = SIGNATURE.split("|")
     fields[place] = "another"

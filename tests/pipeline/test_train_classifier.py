@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.packages import needs
 from support.tables_of_talk import TOPICS, Talk, build, talk
 
 from harness.cli import main
@@ -14,7 +15,7 @@ from harness.parts import Reason
 from harness.pipeline.train_classifier import TrainOptions, train
 from harness.storage.runs import SampleRecord
 
-pytest.importorskip("sklearn")
+pytestmark = needs("sklearn")
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-import pytest
 from msgspec import structs
 from support.choice_cases import choice_run, chosen, lost, sample, shared, task, variants
+from support.each import each
 
 from harness.analysis.leaderboard import PlaceAlarm, place_alarms
 from harness.pipeline.score import score_rows
@@ -43,7 +43,7 @@ def told(
     return place_alarms(score_rows(choice_run(spec, len(held), **changes), held))
 
 
-@pytest.mark.parametrize(
+@each(
     ("places", "share"),
     [
         ([1] * 20, 1.0),
@@ -65,7 +65,7 @@ def test_one_place_chosen_nine_times_in_ten_is_told_of(
     assert [alarm.favourite for alarm in found] == ([share] if share else [])
 
 
-@pytest.mark.parametrize(("alike", "share"), [(0, None), (1, None), (2, 0.05), (4, 0.1), (40, 1.0)])
+@each(("alike", "share"), [(0, None), (1, None), (2, 0.05), (4, 0.1), (40, 1.0)])
 def test_scores_that_are_all_alike_one_time_in_twenty_are_told_of(
     alike: int, share: float | None
 ) -> None:
@@ -75,7 +75,7 @@ def test_scores_that_are_all_alike_one_time_in_twenty_are_told_of(
     assert [alarm.favourite for alarm in found] == ([None] if share else [])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_a_choice_between_two_that_is_made_fairly_is_not(seed: int) -> None:
     draw = Random(seed)
 

@@ -1,6 +1,7 @@
 from collections.abc import Iterator, Sequence
 
 import pytest
+from support.each import each
 
 from harness.models.local.choice_scoring import split, token_batches
 from harness.models.vectors import chunks
@@ -28,7 +29,7 @@ def test_chunks_take_no_more_than_they_hand_out() -> None:
     assert taken == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "budget", "batches"),
     [
         ([(1, 9)], 5, [[(1, 9)]]),
@@ -38,7 +39,6 @@ def test_chunks_take_no_more_than_they_hand_out() -> None:
         ([(5, 1), (2, 1), (5, 1)], 99, [[(5, 1), (5, 1)], [(2, 1)]]),
         ([], 99, []),
     ],
-    ids=["single-above", "longest-first", "padding-counts", "exact", "equal-drawn", "none"],
 )
 def test_batches_stay_within_the_budget(
     rows: list[tuple[int, int]], budget: int, batches: list[list[tuple[int, int]]]
