@@ -53,7 +53,6 @@ from harness.stats.estimate import (
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
 _PAIRS_AT_ONCE = 512
 
-
 EPSILONS = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
 """The epsilon of the alternative annotator test by the kind of raters (Calderon et al. 2025)."""
 
@@ -120,7 +119,6 @@ def agreement_rows(panel: Panel, settings: AgreementSettings) -> list[AgreementR
 
 
 def _of_people(analysis: _Analysis) -> Iterator[tuple[str, EstimateCI]]:
-    """The agreement among people, and the correlation that it allows any judge."""
     ratings = analysis.panel.ratings
     alpha = alpha_ci(ratings, analysis.resamples, scale=analysis.settings.level)
     yield "alpha_raters", alpha
@@ -256,7 +254,6 @@ def _williams(human: Floats, first: Floats, second: Floats) -> Significance:
 
 
 def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> AgreementRow:
-    """A row of one judge, or of two that are compared, without its statistic."""
     panel, is_one = analysis.panel, len(judges) == 1
     people, values = complete(analysis.human, judges[0].values)
     models = dict.fromkeys(judge.model for judge in judges)

@@ -215,7 +215,6 @@ def _corrected(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
 
 
 def _why_not_exact(group: _Group) -> str | None:
-    """Why McNemar's test does not hold; None where it does."""
     if not group.is_right_or_wrong:
         return "verdicts are not right or wrong"
     if group.pairing.is_pooled:
@@ -324,7 +323,6 @@ def _pairs(view: RunView, answers: Answers) -> Iterator[_Pair]:
 
 
 def _parts(pairs: Sequence[_Pair]) -> Iterator[tuple[str, list[_Pair]]]:
-    """The pairs by perturbation, then all that keep the meaning, then all others."""
     for name in dict.fromkeys(pair.perturbation for pair in pairs):
         yield name, [pair for pair in pairs if pair.perturbation == name]
     for name, keeps in ((KEEPING, True), (OTHERS, False)):
@@ -379,7 +377,6 @@ def _row(
 
 
 def _share(flags: Sequence[tuple[bool, str]], *, seed: str) -> Interval:
-    """The share of flags that hold, with its interval over their clusters."""
     return mean_interval([float(is_so) for is_so, _ in flags], [c for _, c in flags], seed=seed)
 
 

@@ -107,13 +107,11 @@ def together(tables: Sequence[Sequence[CurveRow]]) -> list[CurveRow]:
 
 
 def _scale(row: CurveRow) -> str:
-    """The measure of implicitness: a scorer, or the column of one table."""
     texts, _, scorer = row.data.partition("+")
     return f"the column of data {texts}" if scorer == COLUMN else scorer
 
 
 def _blocks(run: StoredRun, judge: JudgeEntry) -> Iterator[tuple[CurveRow, list[Read]]]:
-    """Verdicts by variant, decoding and pair of snapshots, each with a row without its rate."""
     for snapshots, readings in by_snapshot(run.rows, judge):
         for block in blocks(readings, run.file.task):
             if block.group == ALL:
@@ -164,7 +162,6 @@ def _bin(blank: CurveRow, part: Part, answers: Sequence[Answered], *, seed: str)
 def _curves(
     blank: CurveRow, places: Sequence[int], answers: Sequence[Answered], *, seed: str
 ) -> Iterator[CurveRow]:
-    """The logistic and the isotonic curve of one rate, or why there is none."""
     if not places:
         return
     x, y = choice_scores.xy(places, answers)

@@ -194,7 +194,6 @@ def rank_of(row: ScoreRow, table: RankedTable) -> Rank:
 
 
 def _tested(row: ScoreRow) -> str:
-    """The model of a row with its kind and revision, as its signature says."""
     return row.parsed.fields["model"]
 
 

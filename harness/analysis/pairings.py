@@ -17,12 +17,7 @@ from harness.judges.custom import JudgeLabel
 from harness.pipeline import choice_scores
 from harness.pipeline.score import averages, headline_label, signature
 from harness.stats.estimate import mean
-from harness.storage.runs import (
-    JudgeEntry,
-    ModelEntry,
-    RunFile,
-    StoredRun,
-)
+from harness.storage.runs import JudgeEntry, ModelEntry, RunFile, StoredRun
 from harness.storage.signature import JudgeRecipe
 
 RIGHT_OR_WRONG = "accuracy"
@@ -370,7 +365,6 @@ def _of_one_task(
 
 
 def _within(run: StoredRun, *, judge: str | None, intention: str | None) -> list[Pairing]:
-    """The contrasts of a run, and its intentions with its responses, where it has them."""
     entries = response_judges(run) if judge is None else [judge_named(run, judge)]
     pairings: list[Pairing] = []
     for entry in entries:
@@ -414,7 +408,6 @@ def _over_decodings(
 
 
 def _items(first: RunView, second: RunView) -> Iterator[PairedItem]:
-    """The samples that both views have, in the order of the first."""
     for name, score in first.scores.items():
         other = second.scores.get(name)
         if other is not None and _is_same(score.sample, other.sample):
@@ -430,7 +423,6 @@ def _is_same(one: Sample, other: Sample) -> bool:
 def _check_samples(
     runs: tuple[StoredRun, StoredRun], pairings: Sequence[Pairing]
 ) -> tuple[int, list[str]]:
-    """How many samples are in one run alone, in words too; refused where none is common."""
     ours, theirs = ({row.sample.id: row.sample for row in run.rows} for run in runs)
     shared = ours.keys() & theirs.keys()
     common = sum(_is_same(ours[name], theirs[name]) for name in shared)

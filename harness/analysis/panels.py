@@ -135,7 +135,6 @@ def _judge_tables(
     *,
     judges: Sequence[str],
 ) -> Iterator[JudgeTable]:
-    """Each judge's values, apart for each recipe and snapshot of the judge."""
     cells: dict[_JudgeColumn, list[tuple[_Document, str, str, float]]] = {}
     models: dict[_JudgeColumn, set[str]] = {}
     for run, row in rows:
@@ -163,7 +162,6 @@ def _judge_tables(
 def _recipe(
     column: _JudgeColumn, models: Iterable[str], rows: Sequence[tuple[StoredRun, SampleRecord]]
 ) -> str:
-    """The part of a signature on models, decodings and judge."""
     _, model, parsed, served = column
     named = (run.file for run, _ in rows if model in (ALL_SYSTEMS, run.file.model.name))
     recipe = JudgeRecipe.parse(parsed)
@@ -172,7 +170,6 @@ def _recipe(
 
 
 def _sampling(file: RunFile) -> str:
-    """The temperatures, the number of answers and the seed, as signatures have them."""
     label = headline_label([f"T{decoding.temperature:g}" for decoding in file.run.decodings])
     return f"{label},n{file.run.decodings[0].n},s{file.run.seed}"
 
@@ -181,7 +178,6 @@ def _means(
     values: Iterable[tuple[_Document, str, str, float]],
     axes: tuple[Sequence[_Document], Sequence[str], Sequence[str]],
 ) -> Floats:
-    """The mean of the values of each document, system and rater, NaN without any."""
     documents, systems, raters = ({name: at for at, name in enumerate(axis)} for axis in axes)
     sums, counts = (np.zeros([len(axis) for axis in axes]) for _ in range(2))
     for document, system, rater, value in values:
@@ -251,7 +247,6 @@ def unmatched(runs: Sequence[StoredRun], ratings: Sequence[Rating]) -> int:
 
 
 def _wanted(runs: Sequence[StoredRun], query: AgreementQuery) -> set[str]:
-    """The variants asked for by name; judges that read no run are refused."""
     judges = sorted({entry.name for run in runs for entry in run.file.judges})
     for name in query.judges:
         if name not in judges:
@@ -431,7 +426,6 @@ def _of_variants(run: StoredRun, wanted: set[str]) -> list[SampleRecord]:
 
 
 def _entry(file: RunFile, row: SampleRecord, *, answer: str, seed: int) -> SheetEntry:
-    """A row of the sheet; with several decodings, the scale has the decoding too."""
     place = (file.run.task, row.sample.id, file.model.name, row.variant, row.decoding)
     is_one_decoding = len(file.run.decodings) == 1
     return SheetEntry(

@@ -57,8 +57,6 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Values to places on the paper."""
-
     x_range: tuple[float, float]
     y_range: tuple[float, float]
     left: float
@@ -110,7 +108,6 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def _range(series: Sequence[Series]) -> tuple[float, float]:
-    """From 0, or the least value below it, to a little above the greatest."""
     values = [v for part in series for v in (*part.y, *part.low, *part.high) if isfinite(v)]
     low, high = min([0.0, *values]), max([0.0, *values])
     return low, high + 0.05 * (high - low) if high > low else low + 1.0
@@ -133,7 +130,6 @@ def _frame(axes: _Axes, plot: Plot) -> list[str]:
 
 
 def _places(axes: _Axes, plot: Plot, bottom: float) -> list[str]:
-    """Ticks below the x axis, each with its number or name."""
     lines = []
     names = dict(enumerate(plot.x_names, 1))
     for value in names or ticks(*axes.x_range):

@@ -169,7 +169,6 @@ def picture(profile: Profile, *, title: str) -> str:
 def _series(
     rows: Sequence[ProfileRow], counts: Sequence[Sequence[int] | Numbers], edges: Numbers
 ) -> tuple[Series, ...]:
-    """Bars of the shares of all, and a line of those of each label, at the middles of the bins."""
     low, high = edges[:-1].tolist(), edges[1:].tolist()
     middle = ((edges[:-1] + edges[1:]) / 2).tolist()
     series = []
@@ -194,7 +193,6 @@ def _names(labels: Sequence[object] | None) -> list[str]:
 
 
 def _group(label: str, cells: Sequence[str | Flag], sampling: Sampling) -> _Group:
-    """One label's texts, its pairs drawn by the seed and the label."""
     texts = [cell for cell in cells if not isinstance(cell, Flag)]
     different = _in_order(set(texts))
     drawn = _pairs(len(different), sampling.pairs, seed=f"{sampling.seed}:{label}")
@@ -209,7 +207,6 @@ def _in_order(texts: Iterable[str]) -> list[str]:
 
 
 def _measured(groups: Sequence[_Group], scorer: Scorer, progress: Progress | None) -> _Measured:
-    """The different texts, each encoded and scored once."""
     texts = _in_order({text for group in groups for text in group.texts})
     in_pairs = {text for group in groups for pair in group.pairs for text in pair}
     values: dict[str, float] = {}

@@ -122,7 +122,6 @@ def _cell(paper: str, spec: CellSpec, result: _Result | None) -> VerifiedCell:
 def _status(
     spec: CellSpec, recomputed: float | None, tolerance: float
 ) -> tuple[CellStatus, str | None]:
-    """Whether a value is the published one, the one that a reason explains, or neither."""
     if recomputed is None:
         return CellStatus.DIFFERS, "the data at hand gives no value"
     if abs(recomputed - float(spec.published)) <= tolerance + _ROUNDING:

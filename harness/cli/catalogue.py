@@ -100,7 +100,6 @@ def _list_runs(results: Path, *, is_json: bool) -> int:
 
 
 def _state(folder: RunFolder) -> str:
-    """The time a run was last written, in local time, and how much of it is missing."""
     try:
         missing = folder.read().missing
     except StoreError:
@@ -331,7 +330,6 @@ def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
 
 
 def _number(value: float | None) -> str:
-    """A value in five digits; a dash for None."""
     if value is None:
         return "-"
     return f"{value:.0f}" if value == round(value) else f"{value:.5g}"

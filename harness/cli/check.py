@@ -98,8 +98,6 @@ def scorer(name: str = argument("NAME", NAME), home: Home = HOME) -> int:
 
 
 def _read_one(judge: Judge, samples: Sequence[Sample], *, has_model: bool) -> None:
-    """Have a judge read an answer to each sample; SpecError where it needs other samples."""
-
     response = Response("made up", texts=("An answer.",))
     for sample in samples:
         judge.ask(sample, response)
@@ -119,7 +117,6 @@ def _report(findings: Iterable[conformance.Finding]) -> int:
 def _trials(
     registry: Registry, task: str | None, *, prefers: str | None
 ) -> Iterator[tuple[str, TaskSpec, list[Sample]]]:
-    """The task named, else all, those first that name a judge; each with some samples."""
     names = [task] if task else registry.names("tasks")
     tasks = {name: registry.load("tasks", name) for name in names}
     for name, spec in sorted(tasks.items(), key=lambda pair: prefers not in pair[1].judges):

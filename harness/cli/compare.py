@@ -73,7 +73,6 @@ def _chosen(
     of: Callable[[ScoreRow], str],
     where: str = "",
 ) -> list[ScoreRow]:
-    """The rows of a task or a variant, where one is named."""
     known = sorted({of(row) for row in rows})
     if name is not None and name not in known:
         raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
@@ -81,7 +80,6 @@ def _chosen(
 
 
 def _put_board(board: boards.RankedTable) -> None:
-    """Print the rows of one recipe, with chance and cost if known for any."""
     chance = " chance," if any(row.chance is not None for row in board.rows) else ""
     cost = ", cost USD=usd" if any(row.cost_usd is not None for row in board.rows) else ""
     echo_records(
@@ -120,7 +118,6 @@ def _missing(score: Score) -> str:
 
 
 def _put_side_by_side(tables: Sequence[boards.JudgeMatrix]) -> None:
-    """Print a table of models by judges for each recipe with several judges."""
     for table in (one for one in tables if len(one.judges) > 1):
         lines = []
         for model, ranks in table.lines:
@@ -131,7 +128,6 @@ def _put_side_by_side(tables: Sequence[boards.JudgeMatrix]) -> None:
 
 
 def _put_sensitivities(found: Sequence[boards.PairSensitivity]) -> None:
-    """Print how much the values of judges depend on the emphasis that they judge an answer by."""
     for recipe in dict.fromkeys(part.recipe for part in found):
         members = [part for part in found if part.recipe == recipe]
         judge = members[0].judge
@@ -193,7 +189,6 @@ def _stored(name: str, results: Path) -> StoredRun:
 
 
 def _log_missing(rows: Sequence[ComparisonRow]) -> bool:
-    """Log the comparison with the largest share of missing verdicts; whether there is one."""
     lacking = {
         (row.comparison, row.signature_a, row.signature_b): row
         for row in rows
@@ -209,7 +204,6 @@ def _log_missing(rows: Sequence[ComparisonRow]) -> bool:
 
 
 def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
-    """Print a table for each pair of sides: of differences, or of intentions and responses."""
     tables: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         tables.setdefault(_title(row), []).append(row)
@@ -234,7 +228,6 @@ def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
 
 
 def _put_relations(title: str, rows: Sequence[ComparisonRow]) -> None:
-    """Print how responses depend on intentions, over all samples of each variant."""
     by_level: dict[str, dict[str, ComparisonRow]] = {}
     for row in rows:
         if row.group == "all":
@@ -267,7 +260,6 @@ def _title(row: ComparisonRow) -> str:
 
 
 def _is_gap(row: ComparisonRow) -> bool:
-    """Whether a row is of two variants of one task."""
     return row.task_a == row.task_b and row.variant_a != row.variant_b
 
 

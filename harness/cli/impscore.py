@@ -25,14 +25,7 @@ from harness.implicitness.losses import embed
 from harness.implicitness.open import MEASURES, CachedScorer
 from harness.implicitness.pairs import TrainingPair, read_pairs, split
 from harness.implicitness.scorer import Flag, Scored, Scorer, overlap_message, save_head
-from harness.implicitness.train import (
-    COLUMNS,
-    AblationRow,
-    Data,
-    Origin,
-    make_head,
-    run_trials,
-)
+from harness.implicitness.train import COLUMNS, AblationRow, Data, Origin, make_head, run_trials
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
 from harness.storage import tables
@@ -223,7 +216,6 @@ def _target(
 
 
 def _columns(name: str, scored: Sequence[Scored], scorer: str) -> list[tables.Column]:
-    """The added columns: the values, why one is missing or cut, and the scorer."""
     return [
         tables.Column(name, [one.value for one in scored], is_number=True),
         tables.Column(f"{name}_flag", [one.flag for one in scored], is_number=False),
@@ -234,7 +226,6 @@ def _columns(name: str, scored: Sequence[Scored], scorer: str) -> list[tables.Co
 def _finish(
     target: _Target, scored: Sequence[Scored], scorer: Scorer, overlap: int | None, *, is_json: bool
 ) -> int:
-    """Write the rows with their values, then print the summary."""
     values = [one.value for one in scored if one.value is not None]
     flags = Counter(str(one.flag) for one in scored if one.flag is not None)
     cut = flags.pop("cut", 0)
@@ -270,7 +261,6 @@ def _write(data: bytes, out: Path | None) -> None:
 
 
 def _put_summary(summary: Summary) -> None:
-    """Print one line; on stderr where the rows go to stdout."""
     missing = ", ".join(f"{count} {flag}" for flag, count in summary.missing.items())
     line = (
         f"{summary.scorer}: {summary.scored} of {summary.n} rows have a value, mean "
@@ -460,7 +450,6 @@ def ablate(
 
 
 def _put_means(rows: Sequence[AblationRow], where: str) -> None:
-    """Print the mean of each metric over the runs of each form and setting."""
     lines: list[tuple[output.Cell, ...]] = []
     for (setting, value), members in groupby(rows, key=lambda row: (row.setting, row.value)):
         runs = [row.figures for row in members]

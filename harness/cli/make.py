@@ -208,7 +208,6 @@ def _perturbations(registry: Registry, method: str | None) -> dict[str, Perturba
 
 
 def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, PerturbationSpec]:
-    """The perturbations that need no model, and no WordNet where none is installed."""
     found = {n: spec for n, spec in specs.items() if not isinstance(spec, AskedSpec)}
     absent = [name for name, spec in found.items() if isinstance(spec, WordNetSpec)]
     if absent and not is_wordnet_installed():
@@ -220,7 +219,6 @@ def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, Pertur
 def _model(
     registry: Registry, specs: Mapping[str, PerturbationSpec], choice: PerturbChoice
 ) -> Model | None:
-    """The model that rewrites texts, where a perturbation needs one."""
     asking = [name for name, spec in specs.items() if isinstance(spec, AskedSpec)]
     model = choice.model
     if model is None and asking:
@@ -248,11 +246,12 @@ def _write(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]
 
 
 def _put_counts(title: str, counts: Sequence[transforms.PerturbationCounts]) -> None:
-    def missing(part: transforms.PerturbationCounts) -> str:
-        return ", ".join(f"{n} {reason}" for reason, n in sorted(part.missing.items())) or "0"
-
-    columns = "perturbation, keeps_meaning, changed, unchanged, missing"
-    echo_records(title, counts, columns, missing=missing)
+    echo_records(
+        title,
+        counts,
+        "perturbation, keeps_meaning, changed, unchanged, missing",
+        missing=lambda c: ", ".join(f"{n} {why}" for why, n in sorted(c.missing.items())) or "0",
+    )
 
 
 def report(
@@ -280,7 +279,6 @@ def report(
 
 
 def _put_flips(rows: Sequence[FlipRate]) -> None:
-    """Print a table of flips for each variant, decoding and judge."""
     tables: dict[str, list[FlipRate]] = {}
     for row in rows:
         title = f"{row.model} on {row.task}, {row.variant} ({row.decoding}), by {row.judge}"

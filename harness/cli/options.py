@@ -231,7 +231,6 @@ def registry(home: Path, prompts: Path | None = None) -> "Registry":
 
 
 def _warn_of_unused(pack: Path, registry: "Registry") -> None:
-    """Warn of the templates in a prompt pack that replace no shipped one."""
     files = registry.prompts.overrides(pack)
     unused = [file for file, is_known in files if not is_known]
     known = sorted(set(registry.prompts.names()) - set(unused))

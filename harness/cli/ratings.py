@@ -54,7 +54,6 @@ class AgreeChoice:
 
     def settings(self) -> AgreementSettings:
         """How agreement is measured."""
-
         level: Level = options.one_of("--level", self.level, *get_args(Level))
         kind = options.one_of("--rater-kind", self.rater_kind, *EPSILONS)
         return AgreementSettings(self.seed, self.draws, level, EPSILONS[kind])
@@ -65,7 +64,6 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
 
     All runs of a task below the results folder are compared; each model is a system.
     """
-
     settings = choice.settings()
     wanted = options.names(choice.variant)
     query = AgreementQuery(tuple(choice.judge or ()), wanted, choice.is_strict)
@@ -103,7 +101,6 @@ class SheetChoice:
 
 def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
     """Write a blind sheet for people to rate, in random order; and its key, in a second file."""
-
     form, low, high = choice.form, choice.low, choice.high
     ending = {"labelstudio": "json", "csv": "csv"}.get(form)
     if ending is None or not low < high <= low + 100:
@@ -121,7 +118,11 @@ def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
     if form == "csv":
         write_new(path, panels.sheet_text(sheet).encode())
     else:
-        _write_label_studio(path, sheet, low=low, high=high)
+        names = [panels.column(name) for name in sheet.fields]
+        config = path.with_name(f"{path.stem}.config.xml")
+        write_new(path, tasks_text(panels.shown(sheet)))
+        write_new(config, config_text(names, answer=panels.ANSWER, low=low, high=high).encode())
+        echo(f"labelling config in {config}")
     echo(f"wrote {len(sheet.entries)} rows to {path}")
     log(f"{key} names the model of each row: do not show it to the raters")
     if sheet.unanswered:
@@ -149,7 +150,6 @@ class ConvertChoice:
 
     def conversion(self) -> Conversion:
         """How ratings are converted."""
-
         return Conversion(
             task=self.task,
             scale=self.scale,
@@ -162,7 +162,6 @@ class ConvertChoice:
 
 def import_ratings(choice: ConvertChoice) -> int:
     """Convert ratings to long form; with --key, those of a blind sheet."""
-
     file, out = choice.file, choice.out
     form = options.one_of("--format", choice.form, "labelstudio", "wide")
     refuse_source(out, file)
@@ -177,7 +176,6 @@ def import_ratings(choice: ConvertChoice) -> int:
 
 
 def _by_task(path: Path, task: str | None) -> dict[str, list[Rating]]:
-
     found: dict[str, list[Rating]] = {}
     for rating in read_ratings(path):
         if task in (None, rating.task):
@@ -226,15 +224,6 @@ def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool) ->
 
 def _who(row: AgreementRow) -> str:
     return row.judge if row.model in ("all", row.judge) else f"{row.model}, {row.judge}"
-
-
-def _write_label_studio(path: Path, sheet: panels.Sheet, *, low: int, high: int) -> None:
-
-    names = [panels.column(name) for name in sheet.fields]
-    config = path.with_name(f"{path.stem}.config.xml")
-    write_new(path, tasks_text(panels.shown(sheet)))
-    write_new(config, config_text(names, answer=panels.ANSWER, low=low, high=high).encode())
-    echo(f"labelling config in {config}")
 
 
 def _pairs(text: str | None) -> list[tuple[str, str]]:

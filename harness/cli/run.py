@@ -13,7 +13,6 @@ from harness.cli.output import echo, echo_json, echo_table, log
 from harness.storage.runs import find_run
 
 if TYPE_CHECKING:
-    from harness.importers.import_files import Imported
     from harness.pipeline import resolve
 
 
@@ -217,14 +216,6 @@ def import_files(
         echo_json({**result, "groups": found.groups, "ratings": found.ratings, "told": found.notes})
         return ExitCode.of(done.missing)
     code = put_runs([found.done], is_json=False)
-    _put_counts(found)
-    if found.ratings is not None:
-        echo(f"ratings {found.ratings}")
-    return code
-
-
-def _put_counts(found: "Imported") -> None:
-    """Print how many samples of each variant and group have an answer."""
     for count in found.counts:
         echo(f"{count.variant}: answers to {count.found} of {count.samples} samples")
     groups = sorted({part.group for part in found.groups})
@@ -235,6 +226,9 @@ def _put_counts(found: "Imported") -> None:
             for count in found.counts
         ]
         echo_table("answers found, of the samples of each group", ("variant", *groups), lines)
+    if found.ratings is not None:
+        echo(f"ratings {found.ratings}")
+    return code
 
 
 def _title(plan: "resolve.RunPlan | resolve.JudgePlan") -> str:

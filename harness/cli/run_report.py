@@ -5,12 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import floor, fsum, log10
 from typing import TypeVar
 
-from harness.analysis.leaderboard import (
-    ConstantBaseline,
-    constant_alarms,
-    headlines,
-    place_alarms,
-)
+from harness.analysis.leaderboard import ConstantBaseline, constant_alarms, headlines, place_alarms
 from harness.cli.options import ExitCode
 from harness.cli.output import Cell, cell, echo, echo_json, echo_records, echo_table, log, p_value
 from harness.core import Score
@@ -109,7 +104,6 @@ def put_details(rows: Sequence[ScoreRow]) -> None:
 
 
 def _scores(head: ScoreRow, rows: Sequence[ScoreRow]) -> Iterable[Score]:
-    """The scores of one recipe, which differ in group and metric alone."""
     return (row.score for row in rows if row.signature == head.signature)
 
 
@@ -151,7 +145,6 @@ def _run_names(rows: Sequence[ScoreRow]) -> dict[str, str]:
 
 
 def _put_groups(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
-    """Variants by groups of one judge's headline metric."""
     found = {
         head.signature: {
             score.group: score.value
@@ -168,7 +161,6 @@ def _put_groups(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
 
 
 def _put_bins(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
-    """Hits and false alarms in each bin of implicitness."""
     bins: dict[str, dict[str, Score]] = {}
     for score in _scores(head, rows):
         if score.group.startswith(f"{IMPLICITNESS} "):
@@ -190,7 +182,6 @@ def _put_bins(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
 
 
 def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
-    """A line for each further metric of one judge: its overall value under each variant."""
     found: dict[str, list[str]] = {}
     for head in heads:
         for score in _scores(head, rows):
@@ -206,7 +197,6 @@ def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
 
 
 def _put_labels(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
-    """How often each position and kind of choice was chosen, and how probable it was."""
     overall = [score for score in _scores(head, rows) if score.group == head.score.group]
     sure = {s.metric: s.value for s in overall if s.metric.startswith(LABELLED)}
     lines = [
@@ -223,7 +213,6 @@ def _put_labels(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
 
 
 def _put_classes(head: ScoreRow, scores: Sequence[Score]) -> None:
-    """Print precision, recall and F1 of each class of one run, and the texts it missed."""
     overall = {one.metric: one for one in scores if one.group == head.score.group}
     labels = [metric.removeprefix(RATES[0]) for metric in overall if metric.startswith(RATES[0])]
     if not labels:
@@ -264,7 +253,8 @@ def cost_line(costs: Costs | None) -> str | None:
         return None
     known, facts = costs.total.told, []
     if known.cost_usd is not None:
-        facts.append(f"cost: {_total_and_parts(costs, _usd, ' USD')}")
+        shares = _total_and_parts(costs, lambda c: _least(c.cost_usd, c.told.cost_usd, usd), " USD")
+        facts.append(f"cost: {shares}")
     if known.prompt_tokens is not None or known.completion_tokens is not None:
         facts.append(f"tokens in/out: {_total_and_parts(costs, _tokens)}")
     if calls := costs.total.unanswered:
@@ -275,14 +265,9 @@ def cost_line(costs: Costs | None) -> str | None:
 
 
 def _total_and_parts(costs: Costs, shown: Callable[[Cost], str], unit: str = "") -> str:
-    """A total; then, where there are judges, the shares of the answers and of each judge."""
     parts = {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
     each = ", ".join(f"{name} {shown(part)}" for name, part in parts.items())
     return f"{shown(costs.total)}{unit}" + (f": {each}" if costs.judges else "")
-
-
-def _usd(cost: Cost) -> str:
-    return _least(cost.cost_usd, cost.told.cost_usd, usd)
 
 
 def _tokens(cost: Cost) -> str:
@@ -316,7 +301,6 @@ def gap_lines(file: RunFile, *, has_remedy: bool) -> Iterator[str]:
 
 
 def _remedy(gap: MissingCount, file: RunFile) -> str:
-    """What to do about what is missing; empty where nothing is known to help."""
     if not gap.judge and file.model.kind == IMPORTED:
         return ""
     plain = JudgeLabel.parse(gap.judge).name if gap.judge else ""
@@ -342,7 +326,6 @@ def _remedy(gap: MissingCount, file: RunFile) -> str:
 
 
 def _cut_line(file: RunFile, cut: int) -> str:
-    """How many answers reached the limit of tokens, and where that limit is set."""
     steps = [file.task.variants[name].steps[-1].max_tokens for name in file.run.variants]
     default = [part.max_tokens for part in file.run.decodings]
     limits = {limit for step in steps for limit in ([step] if step else default)}
@@ -382,7 +365,6 @@ def put_dry_runs(
 
 
 def _put_examples(every: Sequence[CallSummary]) -> None:
-    """An example of each kind of call, from the first model that gets it."""
     first: dict[tuple[str, str, str], CallSummary] = {}
     for part in (part for part in every if part.example):
         first.setdefault((part.asker, part.variant, part.step), part)
@@ -413,7 +395,6 @@ def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
 
 
 def _sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
-    """How many calls there are, their price from least to most, and which prices are unknown."""
     count, hosted = sum(part.calls for part in calls), [part for part in calls if part.is_hosted]
     unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
     groups: dict[str, list[tuple[float, float]]] = {}
@@ -440,7 +421,6 @@ def _sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
 
 
 def _budget_line(calls: Sequence[CallSummary], budget: Budget) -> str:
-    """Whether planned calls, with those that are stored, stay within a budget."""
     most = fsum(part.most_usd or 0.0 for part in calls)
     facts = (
         f"--budget {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the "

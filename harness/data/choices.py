@@ -110,7 +110,6 @@ def _pairs(samples: Sequence[Sample], spec: PairsSpec) -> list[Sample]:
 
 
 def _reference_choices(samples: Sequence[Sample], spec: ReferenceChoiceSpec) -> list[Sample]:
-    """Each sample with its right text, its wrong one, their labels and the joined fields."""
     _refuse_unknown([spec.right, spec.wrong], _references(samples), what="reference")
     fields = {name for sample in samples for name in sample.fields}
     for name, parts in spec.join.items():
@@ -138,7 +137,6 @@ def _reference_choices(samples: Sequence[Sample], spec: ReferenceChoiceSpec) -> 
 
 
 def _joined(fields: Mapping[str, str], join: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The new fields, where the sample has all the fields that they join."""
     return {
         name: "".join(fields[part] for part in parts)
         for name, parts in join.items()

@@ -244,7 +244,6 @@ def _ratings(place: str, task: _Task, how: Conversion) -> Iterator[Rating]:
 
 
 def _rater(completed_by: object, place: str) -> str:
-    """The annotator's id; `completed_by` is one, or an object with an e-mail address or an id."""
     if isinstance(completed_by, dict):
         completed_by = completed_by.get("email") or completed_by.get("id")
     if completed_by is None or isinstance(completed_by, bool | list | dict):

@@ -139,7 +139,6 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
 def _stored(
     space: Workspace, job: ImportJob, new: Cells
 ) -> tuple[RunResult, Cells, tuple[Path, ...]]:
-    """The judged run of new and earlier answers, its answers, and the folders it replaces."""
     replay_run.check_choices(job, new)
     ledger = Ledger(space.results / "calls" / job.model)
     replay_run.refuse_others(ledger, job, new)
@@ -169,7 +168,6 @@ def _stored(
 
 
 def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, ModuleType]:
-    """The layouts a file may be in: that of a map, else those of the task and all logs."""
     if spec is not None:
         return {spec.format: import_module(LOGS.get(spec.format, COLUMN_MAP))}
     own = {layout: _layout(layout, task=name) for layout in task.imports}
@@ -190,7 +188,6 @@ def _layout(name: str, *, task: str) -> ModuleType:
 
 
 def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, Any]:
-    """A file, its text and the layout it is in."""
     if path.is_dir():
         raise DataError(f"{path}: a folder; name the files in it")
     with path.open("rb") if path.is_file() else BytesIO() as file:
@@ -239,7 +236,6 @@ def _group_counts(job: ImportJob, found: Cells) -> tuple[GroupCounted, ...]:
 
 
 def _write_ratings(path: Path, job: ImportJob) -> Path | None:
-    """Write people's ratings of a task's samples as CSV; None where it has none."""
     ratings = [
         Rating(job.name, sample.id, sample.group, "mean", float(value), scale)
         for sample in job.samples
@@ -253,15 +249,12 @@ def _write_ratings(path: Path, job: ImportJob) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class _EarlierRun:
-    """A run of earlier imports: its folder, the names of its judges, its answers."""
-
     folder: RunFolder
     judges: Set[str]
     cells: Cells
 
 
 def _earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[_EarlierRun]:
-    """The runs of earlier imports with the same data, answer mode and decodings."""
     runs, task = [], job.task
     for path in sorted((results / "runs" / job.name / job.model).glob("*/run.json")):
         file = (folder := RunFolder(path.parent)).read()
@@ -303,7 +296,6 @@ def _has_other_questions(cells: Cells, others: Cells) -> bool:
 
 
 def _stored_cells(folder: RunFolder, ledger: Ledger) -> Cells | None:
-    """The answers of an imported run; None where the ledger lacks one."""
     rows = folder.read_rows()
     keys = step_keys(rows)
     responses, requests = ledger.find(keys), ledger.asked(keys)

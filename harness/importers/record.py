@@ -366,7 +366,6 @@ def _sample(
 
 
 def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:
-    """The variant that a map or a log names; None where neither does."""
     if spec is None or spec.variant is None:
         own = record.optional_text("doc.variant") or record.optional_text("metadata.variant")
         return own if own in lookup.task.variants else None

@@ -171,7 +171,6 @@ def _drawn(job: ImportJob, count: int) -> Decoding:
 
 
 def _words(job: ImportJob, found: Cells) -> dict[str, str]:
-    """Digest of all that shaped the answers, by variant."""
     asked: dict[str, dict[str, object]] = {name: {} for name, _ in planned(job, found)}
     for (name, sample), answer in found.items():
         asked[name][sample] = answer.question

@@ -73,7 +73,10 @@ def _alike(sets: Sequence[Words]) -> Iterator[tuple[int, int]]:
     ranks = [sorted(order[word] for word in words) for words in sets]
     sizes = np.array([len(words) for words in sets], dtype=np.int64)
     every = _presence(ranks, len(order))
-    rarest = _presence([row[: _prefix(len(row))] for row in ranks], len(order))
+    # So many of a set's rarest words decide whether another set may be like it.
+    decisive = [size - ceil(LIKENESS * size - _ROUNDING) + _SHARED for size in map(len, ranks)]
+    rows = [row[:count] for row, count in zip(ranks, decisive, strict=True)]
+    rarest = _presence(rows, len(order))
     transposed = rarest.T.tocsr()
     for start in range(0, len(sets), _BLOCK):
         near = (rarest[start : start + _BLOCK] @ transposed).tocoo()
@@ -93,11 +96,6 @@ def _compared(
         shared = every[mine].multiply(every[theirs]).sum(axis=1)
         is_alike = shared >= LIKENESS * (sizes[mine] + sizes[theirs] - shared) - _ROUNDING
         yield from zip(mine[is_alike].tolist(), theirs[is_alike].tolist(), strict=True)
-
-
-def _prefix(size: int) -> int:
-    """How many of a set's rarest words decide whether another set may be like it."""
-    return size - ceil(LIKENESS * size - _ROUNDING) + _SHARED
 
 
 def _presence(ranks: Sequence[Sequence[int]], width: int) -> "csr_array":

@@ -156,7 +156,6 @@ def edit_text(text: str, spec: tasks.LocalSpec, draw: Random, *, wordnet: Synony
 
 
 def _insert_adverb(pieces: list[Piece], spec: tasks.InsertSpec, draw: Random) -> _Edited:
-    """Adds one adverb at the start, after an auxiliary or at the end, where the lists allow it."""
     words = [at for at, piece in enumerate(pieces) if piece.is_word]
     middle = list(_after_auxiliaries(pieces, spec))
     known = {*spec.start, *spec.middle, *spec.end}
@@ -196,7 +195,6 @@ def _after_auxiliaries(pieces: Sequence[Piece], spec: tasks.InsertSpec) -> Itera
 
 
 def _change_degree(pieces: list[Piece], spec: tasks.DegreeSpec, draw: Random) -> _Edited:
-    """Replaces one degree modifier by another one; without any, adds one before an adjective."""
     before = {at for at, piece in enumerate(pieces) if piece.plain in spec.adjectives}
     spans = [
         span
@@ -277,7 +275,6 @@ def _replace_name(pieces: list[Piece], spec: tasks.NamesSpec, draw: Random) -> _
 
 
 def _names(pieces: Sequence[Piece], spec: tasks.NamesSpec) -> Iterator[tuple[_Names, _Names]]:
-    """The names whose kind the context shows, each with the invented names of that kind."""
     runs = groupby(range(len(pieces)), key=lambda at: _is_capitalised(pieces[at], spec))
     for at, end in [(at, at + len([*rest]) + 1) for is_name, (at, *rest) in runs if is_name]:
         follower = pieces[end].plain if end < len(pieces) else ""
@@ -296,7 +293,6 @@ def _is_capitalised(piece: Piece, spec: tasks.NamesSpec) -> bool:
 def _invented_names(
     pieces: Sequence[Piece], at: int, end: int, *, spec: tasks.NamesSpec
 ) -> _Names | None:
-    """The invented names of the kind that a run of capitalised words is, by its context."""
     words = [_base(piece).casefold() for piece in pieces[at:end]]
     before = pieces[at - 1].plain if at else ""
     if before == "." and at > 1:  # "Dr. Smith"

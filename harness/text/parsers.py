@@ -36,7 +36,6 @@ _OPENING = re.compile(
 )
 _CLOSING = re.compile(rf"[.!?\"'] [a-z]+{_COLON}{_RATING}\W*\Z", re.IGNORECASE)
 
-
 # How replies open that decline to answer; the few tokens that a short limit leaves are enough.
 _REGRET = r"(?:(?:i'm|i am) (?:so |very )?sorry|sorry|i apologi[sz]e|my apologies)"
 _UNWILLING = (
@@ -52,7 +51,6 @@ _NO_BUT_REFUSED = re.compile(
 )
 
 _NO_I = re.compile(r"no (?:i|i'm|i am|sorry|but i)\Z")
-
 
 Grammar = Callable[..., float | Reason]
 """A way of reading a rating on a scale from `low` to `high`: a whole number."""
@@ -142,7 +140,6 @@ def rating(text: str, *, low: int, high: int) -> float | Reason:
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """Every outermost JSON object of a text; raises ValueError for a malformed one."""
     decoder = json.JSONDecoder(
         strict=False, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
     )

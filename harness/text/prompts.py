@@ -107,7 +107,6 @@ class Prompts:
         return digest([(file, self._source(file)) for file in sorted(below)])
 
     def _files(self, template: str) -> list[str]:
-        """The template's own files and, after them, those they extend or include."""
         ends = (".system.j2", ".user.j2", ".j2")
         files = [template + end for end in ends if self._find(template + end)]
         if not files:

@@ -139,7 +139,6 @@ def _answers(folder: Path, name: str, model: str) -> list[TableRow]:
 
 
 def _by_item(rows: Sequence[TableRow], key: str, value: str) -> dict[int, float]:
-    """The mean of a column over the rows of each item."""
     grouped: dict[int, list[float]] = {}
     for row in rows:
         grouped.setdefault(int(_number(row, key)), []).append(_number(row, value))

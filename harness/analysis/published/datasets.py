@@ -61,7 +61,6 @@ def emphasized_talk(folder: Path) -> Values:
 
 
 def _of_contexts(dialogues: Mapping[str, _Dialogue]) -> Values:
-    """The contexts by their number of fragments; the fragments that a shared key overwrites."""
     sizes = [len(dialogue.emphasis) for dialogue in dialogues.values()]
     by_size = Counter(sizes)
     pairs = [pair for d in dialogues.values() for pair in combinations(d.emphasis.values(), 2)]
@@ -78,7 +77,6 @@ def _of_contexts(dialogues: Mapping[str, _Dialogue]) -> Values:
 
 
 def _of_turns(dialogues: Mapping[str, _Dialogue]) -> Values:
-    """The turns before the current one, and the current turns themselves."""
     contexts, items = Counter[int](), Counter[int]()
     for context, dialogue in dialogues.items():
         turns = len(context.split("<br>"))
@@ -191,7 +189,6 @@ def ludwig(folder: Path) -> Values:
 
 
 def _answer(row: TableRow, column: str) -> float:
-    """Yes or no, whatever its case and full stop."""
     answer = row.cells[column].strip().rstrip(".").lower()
     if answer not in _ANSWERS:
         raise DataError(
@@ -312,7 +309,6 @@ def _originals(rows: _Rows) -> _Rows:
 
 
 def _texts(rows: _Rows) -> set[str]:
-    """The texts that differ in more than case and punctuation."""
     return {re.sub(r"[^a-z0-9]+", " ", str(row["text"]).lower()).strip() for row in rows}
 
 

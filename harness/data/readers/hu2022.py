@@ -113,7 +113,6 @@ def posed_item(row: TableRow) -> PosedItem:
 
 
 def _by_item(paths: Sequence[Path]) -> Mapping[str, tuple[PosedItem, ...]]:
-    """The rows of each item, in the order of the seeds; refused where they differ."""
     found: dict[str, dict[int, PosedItem]] = {}
     for item in (posed_item(row) for path in paths for row in read_rows(path, COLUMNS)):
         orders = found.setdefault(item.id, {})
@@ -196,7 +195,6 @@ def _options(row: TableRow, count: int) -> list[str]:
 
 
 def _right(row: TableRow, order: Sequence[int], *, labels: Sequence[str]) -> int:
-    """The index of the right option in the item's order; its number and its label must agree."""
     shown = _listed(row, "randomized_labels_complex", _LABELS)
     if shown != tuple(labels[number - 1] for number in order):
         fact = f"randomized_labels_complex is not original_labels_complex in order {list(order)}"

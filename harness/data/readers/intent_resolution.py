@@ -58,7 +58,6 @@ def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
 
 
 def _sample(row: TableRow, released: TableRow) -> Sample:
-    """The sample of a row; its id comes from the released row."""
     if (task := released.cells["task"].strip()) not in GROUPS:
         hint = did_you_mean(task, list(GROUPS))
         raise DataError(f"{row.place}: unknown task {task!r}{hint}; correct the cell")
@@ -85,7 +84,6 @@ def _text(row: TableRow, column: str) -> str:
 
 
 def _repaired(rows: Sequence[TableRow], repairs: Sequence[Repair]) -> list[TableRow]:
-    """The rows with each repair applied to the one released row that it names."""
     result = list(rows)
     for repair in repairs:
         try:
@@ -124,7 +122,6 @@ def _with_repair(row: TableRow, repair: Repair, *, released: TableRow) -> TableR
 
 
 def _index(rows: Sequence[TableRow], repair: Repair) -> int:
-    """The index of the row that a repair is for; its columns must be those of samples."""
     for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
         if unknown := [name for name in names if name not in known]:
             hint = did_you_mean(unknown[0], list(known))

@@ -74,7 +74,6 @@ def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> 
 
 
 def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
-    """The items of a file's rows with a text and a label; edited texts join their originals."""
     needed = [name for name in spec.columns if name not in spec.optional]
     rows = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
     if spec.cluster and spec.cluster not in rows[0].cells:
@@ -108,7 +107,6 @@ def _text(row: TypedRow, spec: TableSpec) -> str:
 
 
 def _is_original(cells: Mapping[str, Value], rule: OriginalsSpec) -> bool:
-    """Whether a row is an original; without the column all rows are."""
     return rule.column not in cells or cell_text(cells[rule.column]) == rule.value
 
 
@@ -141,7 +139,6 @@ def _is_same(value: str, other: str) -> bool:
 
 
 def _number(row: TypedRow | LabelledItem, column: str) -> float | None:
-    """The number in a cell; None where it is empty."""
     text = cell_text(row.cells.get(column))
     if not text:
         return None
@@ -160,7 +157,6 @@ def _number(row: TypedRow | LabelledItem, column: str) -> float | None:
 def _linked(
     items: Sequence[LabelledItem], spec: TableSpec, rule: OriginalsSpec, *, path: Path
 ) -> list[LabelledItem]:
-    """The originals and, with `with_made`, the edited texts in the clusters of their originals."""
     is_original = [_is_original(item.cells, rule) for item in items]
     originals = [items[at] for at, is_one in enumerate(is_original) if is_one]
     if not rule.with_made:
@@ -208,7 +204,6 @@ def _merged_ratings(items: Sequence[LabelledItem], spec: LabelSpec) -> LabelledI
 
 
 def _distinct(items: Sequence[LabelledItem]) -> list[LabelledItem]:
-    """The first item of each set of equal texts, flagged where a later one has another label."""
     first: dict[str, LabelledItem] = {}
     disputed = 0
     for item in items:

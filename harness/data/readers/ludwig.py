@@ -116,7 +116,6 @@ def _pair(row: TableRow, columns: Sequence[str]) -> Pair:
 
 
 def _text(row: TableRow, column: str) -> str:
-    """A cell, with runs of white space made one blank."""
     if not (text := " ".join(row.cells[column].split())):
         raise damaged(row, f"nothing in {column}")
     return text
@@ -132,7 +131,6 @@ def _opening(row: TableRow, column: str) -> str:
 
 
 def _answer(row: TableRow, column: str) -> str:
-    """One person's yes or no; a full stop may follow it, but nothing else."""
     answer = _text(row, column).rstrip(".").lower()
     if answer not in CHOICES:
         raise damaged(row, f"{column} says {row.cells[column]!r}, not Yes or No")

@@ -51,7 +51,10 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
         objects = json_objects(str(path), text)
         records = [ImportedRecord(f"{path}:{number}", content) for number, _, content in objects]
     selected = [record for record in records if record.is_selected(spec)]
-    answered = [r for r in selected if any([r.has(name) for name in _columns(answer)])]
+    columns: Sequence[str] = (answer.column or "",)
+    if isinstance(answer, ProbabilitiesSpec | LogprobsSpec):
+        columns = answer.columns or columns
+    answered = [r for r in selected if any([r.has(name) for name in columns])]
     counts = {
         "not of the map's `only`: left out": len(records) - len(selected),
         "without an answer: missing": len(selected) - len(answered),
@@ -68,12 +71,6 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
     return FileAnswers.of(path, answers, counts)
 
 
-def _columns(spec: AnswerSpec) -> tuple[str, ...]:
-    if isinstance(spec, TextSpec | ChosenSpec):
-        return (spec.column,)
-    return spec.columns or (spec.column or "",)
-
-
 def _answer(
     record: ImportedRecord, lookup: SampleLookup, *, spec: AnswerSpec, match: Match, prompt: str
 ) -> StoredAnswer:
@@ -82,7 +79,10 @@ def _answer(
     messages = (Message("user", prompt),) if prompt else ()
     answer = partial(StoredAnswer, record.place, sample.id, variant, messages)
     if isinstance(spec, TextSpec):
-        return answer(texts=_texts(record, spec.column))
+        value = record.value(spec.column)
+        if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
+            return answer(texts=tuple(value))
+        return answer(texts=(record.text(spec.column),))
     if not options:
         raise DataError(
             f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
@@ -96,13 +96,6 @@ def _answer(
     except ValueError as error:
         raise DataError(f"{record.place}: {error}; correct the file, or the map") from error
     return answer(choices=choices, scores=scores)
-
-
-def _texts(record: ImportedRecord, column: str) -> tuple[str, ...]:
-    value = record.value(column)
-    if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
-        return tuple(value)
-    return (record.text(column),)
 
 
 def _chosen(

@@ -127,7 +127,6 @@ def _answer(line: _Line, lookup: SampleLookup, *, is_control: bool) -> StoredAns
 
 
 def _variant(line: _Line, lookup: SampleLookup, *, is_control: bool) -> str:
-    """The variant that shows the options in the order of the row's seed."""
     item = line.item
     names = [
         name
@@ -151,7 +150,6 @@ def _variant(line: _Line, lookup: SampleLookup, *, is_control: bool) -> str:
 
 
 def _is_contradicted(line: _Line, answer: StoredAnswer) -> bool:
-    """Whether the file's `answer` or `correct` contradicts the most probable option."""
     cells, values = line.row.cells, [score.logprob for score in answer.scores]
     likeliest = {str(place) for place, v in enumerate(values, 1) if v == max(values)}
     answered = cells.get("answer", "").strip().removesuffix(".0")

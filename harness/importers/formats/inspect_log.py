@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.core import Sample
 from harness.errors import DataError, ModelError
 from harness.importers.record import (
     FileAnswers,
@@ -106,7 +105,10 @@ def _answer(
     if any(other != asked[0] for other in asked):
         raise DataError(f"{where}: asked differently in its epochs; import them apart")
     texts = [choice.message.text for part in parts for choice in part.output.choices]
-    letters = _letters(parts[0], lookup, variant=variant, sample=sample)
+    answers = {sample.choices[o.index]: o.answer.strip() for o in lookup.options(variant, sample)}
+    choices = parts[0].choices or []
+    is_known = sorted(choices) == sorted(answers)
+    letters = {chr(ord("A") + n): answers[c] for n, c in enumerate(choices)} if is_known else {}
     # The last line names an option by its letter in Inspect's form; else the whole text counts.
     last = [_LETTER.fullmatch(text.strip().rpartition("\n")[2].strip()) for text in texts]
     pairs = zip(texts, last, strict=True)
@@ -118,13 +120,3 @@ def _answer(
         texts=tuple(letters.get(match[1], text) if match else text for text, match in pairs),
         model=model,
     )
-
-
-def _letters(
-    part: "EvalSample", lookup: SampleLookup, *, variant: str, sample: Sample
-) -> dict[str, str]:
-    answers = {sample.choices[o.index]: o.answer.strip() for o in lookup.options(variant, sample)}
-    choices = part.choices or []
-    if not choices or sorted(choices) != sorted(answers):
-        return {}
-    return {chr(ord("A") + at): answers[choice] for at, choice in enumerate(choices)}

@@ -77,7 +77,6 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
 
 
 def _line(place: str, line: str) -> tuple[ImportedRecord, _Line]:
-    """A line as a record, and as the fields that this format needs."""
     try:
         content = json.loads(line)
         return ImportedRecord(place, content), msgspec.convert(content, _Line)
