@@ -15,9 +15,6 @@ from msgspec import Struct, structs
 from harness.core import Judge, Model, Sample
 from harness.errors import SpecError, did_you_mean
 from harness.judges.custom import JudgeContext, SourcedJudge
-from harness.models.client.batch_api import BatchServer
-from harness.models.client.cached import Price, price_of
-from harness.models.client.hosted import Endpoint
 from harness.models.custom import ModelContext, SourcedModel
 from harness.specs import plugins
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
@@ -41,6 +38,8 @@ from harness.text.prompts import Prompts
 if TYPE_CHECKING:
     from harness.implicitness.open import TextScorer
     from harness.implicitness.scorer import Scorer
+    from harness.models.client.batch_api import BatchServer
+    from harness.models.client.cached import Price
     from harness.models.encoders.encoders import Encoder
 
 Section = Literal[
@@ -270,7 +269,7 @@ class Registry:
                 raise TypeError(f"gives {wrong[0]!r}, which is no harness.core.Sample")
         return samples
 
-    def batch_server(self, model: Model) -> BatchServer:
+    def batch_server(self, model: Model) -> "BatchServer":
         """Return the batches API of a hosted model."""
         if model.kind not in BATCHES:
             raise SpecError(
@@ -287,11 +286,15 @@ class Registry:
 
     def check_key(self, name: str) -> None:
         """Refuse a hosted model whose key the environment lacks."""
+        from harness.models.client.hosted import Endpoint
+
         if spec := self.hosted(name):
             _ = Endpoint.of(spec, self.environ, name=name).key
 
-    def price(self, name: str) -> Price | None:
+    def price(self, name: str) -> "Price | None":
         """Return what the tokens of a hosted model cost; None where no price is known."""
+        from harness.models.client.cached import price_of
+
         if (spec := self.hosted(name)) is None:
             return None
         beside = spec.reasoning_max_tokens

@@ -266,7 +266,6 @@ def evaluate(
 
 
 def _ranked(ranking: Ranking, values: Sequence[float | None]) -> RankedItem:
-    """A ranking's tau and rho, None where a sentence has no score or all have one."""
     scores = tuple(values)
     if None in scores:
         return RankedItem(ranking.topic, scores, None, None)
@@ -300,7 +299,6 @@ def _ends(ranking: Ranking, ranked: RankedItem) -> float | None:
 
 
 def _higher(first: float | None, second: float | None) -> float | None:
-    """1 where the first is greater, 0 where the second is, a half where neither."""
     if first is None or second is None:
         return None
     return 0.5 * (1 + (first > second) - (first < second))
@@ -324,10 +322,8 @@ def _closest(
 def _measured(
     metric: Metric, credits: Sequence[tuple[float | None, Item]], chance: float, *, seed: str
 ) -> MetricEstimate:
-    """The mean of the values of items (None: missing), and how many are missing.
-
-    Intervals are drawn for shares; a correlation is mapped to one, (r + 1) / 2.
-    """
+    """The mean of the values of items (None: missing), and how many are missing."""
+    # Intervals are drawn for shares; a correlation is mapped to one, (r + 1) / 2.
     known = [(value, item.topic) for value, item in credits if value is not None]
     floor = -1 if metric in ("tau", "rho") else 0
     # Rounded, because a rho of 1 comes out a little less.

@@ -172,7 +172,6 @@ def _levels(graded: Sequence[tuple[str, ...]], bound: LintLimits) -> Iterator[Li
 
 
 def _accuracy_by_words(pairs: Sequence[TrainingPair]) -> float | None:
-    """The accuracy of word presence in five folds of groups; None where there are too few."""
     differences: list[float] = []
     try:
         for parts in folds(pairs, seed=0, count=5, shares=(1, 0)):

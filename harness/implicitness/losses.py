@@ -235,7 +235,6 @@ class _Training:
         return Maps(*self._matrices)
 
     def _batches(self) -> Iterator[_Batch]:
-        """The examples in a new order; each batch has its share of pairs and of orders."""
         import torch
 
         known = self._known
@@ -255,11 +254,9 @@ class _Training:
             )
 
     def _loss(self, batch: _Batch) -> "Tensor":
-        """The margin losses of the paper, and one of levels: the mean shortfall of each margin.
-
-        The sides of a pair must differ in implicitness, and so must those of its negative; the
-        negative's sides must be further apart in meaning than the pair's.
-        """
+        """The margin losses of the paper, and one of levels: the mean shortfall of each margin."""
+        # The sides of a pair must differ in implicitness, and so must those of its negative; the
+        # negative's sides must be further apart in meaning than the pair's.
         import torch
 
         settings, maps = self._settings, self._maps()

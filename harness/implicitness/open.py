@@ -93,7 +93,6 @@ def _of_yaml(name: str, path: Path, *, encoders: Encoders, cache: Path) -> Score
 
 
 def _head_file(head: str, path: Path) -> Path:
-    """The JSON file of the head that a YAML names: beside the YAML, or shipped."""
     beside = path.parent / Path(head).expanduser()
     if beside.with_name(f"{beside.name.removesuffix('.json')}.json").is_file():
         return beside
@@ -313,7 +312,6 @@ def _with(sample: Sample, measured: Scored, is_seen: bool) -> Sample:
 
 
 def _warn_missing(samples: Sequence[Sample], by: str) -> None:
-    """Warn of texts without a score, and of scores beyond the published bins."""
     found = [sample.references.get(IMPLICITNESS) for sample in samples]
     values = [float(texts[0]) for texts in found if texts]
     if lost := len(samples) - len(values):

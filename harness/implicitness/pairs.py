@@ -108,7 +108,6 @@ def data_digest(pairs: Sequence[TrainingPair]) -> str:
 def _drawn(
     pair: TrainingPair, near: list[TrainingPair], everyone: list[TrainingPair], seed: int
 ) -> str:
-    """The explicit sentence of another meaning, of the source if it has one."""
     draw = Random(f"{seed}:{pair.implicit}:{pair.explicit}")  # noqa: S311 - no secret
     for among in (near, everyone):
         for other in draw.sample(among, min(len(among), 16)):
@@ -120,7 +119,6 @@ def _drawn(
 
 
 def _has_same_meaning(pair: TrainingPair, other: TrainingPair) -> bool:
-    """Whether two pairs mean the same, by their labels or sentences."""
     if pair.meaning is not None and pair.meaning == other.meaning:
         return pair.source == other.source
     theirs = {normal(text) for text in (other.implicit, other.explicit)}
@@ -151,7 +149,6 @@ def _released(row: Row) -> TrainingPair:
 
 
 def _name(row: Row, column: str) -> str | None:
-    """The group, source or meaning in a cell; None where it is blank."""
     value = filled(row.get(column))
     if not isinstance(value, str | int | float | None):
         raise ValueError(f"{column} is {value!r:.80}; give a text or a number")
@@ -269,10 +266,8 @@ def deal(
 
 
 def _split(parts: Sequence[Sequence[TrainingPair]], links: Links, *, seed: int) -> Split:
-    """Three parts, each with negatives from its own pairs; an owner is a sentence's part.
-
-    The part of a negative is that of its first pair.
-    """
+    """Three parts, each with negatives from its own pairs; an owner is a sentence's part."""
+    # The part of a negative is that of its first pair.
     owners = {links.of(pair): place for place, part in enumerate(parts) for pair in part}
     for place, part in enumerate(parts):
         for text in (text for pair in part for text in pair.negative or ()):

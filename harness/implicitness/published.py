@@ -71,7 +71,6 @@ class TunedEncoder(SentenceTransformers):
 def _renamed(
     given: "Mapping[str, Tensor]", own: "Mapping[str, Tensor]", *, model: str
 ) -> "dict[str, Tensor]":
-    """The given weights under the model's names for them; each must fit one."""
     ends = {WRAPPED.sub("", name): name for name in own}
     placed: dict[str, Tensor] = {}
     unknown = []
@@ -217,10 +216,8 @@ def _keys(weights: "Mapping[str, Tensor]", spec: PublishedSpec, path: Path) -> d
 def _is_layer(
     role: str, matrices: "Mapping[str, Tensor]", keys: Mapping[str, str], *, features: int | None
 ) -> bool:
-    """Whether a matrix is stored as a linear layer's, [out, in], and must be transposed.
-
-    The shape decides, else the name. A square matrix is stored as the pragmatic one of like name.
-    """
+    """Whether a matrix is stored as a linear layer's, [out, in], and must be transposed."""
+    # The shape decides, else the name. A square matrix is stored as the pragmatic one of like name.
     guide = role if role in ("semantic", "pragmatic") else "pragmatic"
     height, width = matrices[guide].shape
     is_named = keys[role].endswith(".weight")
@@ -347,7 +344,6 @@ def _arguments(folder: Path) -> _Arguments:
 
 
 def _form(spec: PublishedSpec, given: _Arguments, folder: Path) -> Form:
-    """The form of the YAML, else of the JSON file, else the published one."""
     own = spec.form
     return Form(
         own.direction or _value(given.direction, DIRECTIONS, folder) or PUBLISHED.direction,
@@ -357,7 +353,6 @@ def _form(spec: PublishedSpec, given: _Arguments, folder: Path) -> Form:
 
 
 def _value(word: str | None, known: Mapping[str, Value], folder: Path) -> Value | None:
-    """The meaning of a word of the JSON file; None where there is none."""
     if word is not None and plain(word) not in known:
         raise SpecError(
             f"{folder}: {word!r} in its JSON files is none of {', '.join(known)}; say what it "

@@ -123,7 +123,6 @@ class Head:
         return np.asarray(np.mean(distances, axis=0))
 
     def _checked(self, embeddings: Vectors) -> Numbers:
-        """The embeddings in float64; another width than the head's is an error."""
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
             raise ModelError(
                 f"head {self.name} takes embeddings [n, {self.width}], got "

@@ -89,7 +89,6 @@ def word_presence(known: Sequence[TrainingPair]) -> Callable[[str], float]:
 
 
 def _nearer(head: Head, held: Sequence[TrainingPair], embedded: Embedded) -> Numbers:
-    """By how much each pair's sides are nearer than its negative's."""
     fours = [(p.implicit, p.explicit, *p.negative) for p in held if p.negative]
     if not fours:
         return np.empty(0)

@@ -120,10 +120,8 @@ class GoldJudge(ComputedJudge):
 
 
 def _written_place(response: Response, answers: Sequence[str]) -> int | Reason:
-    """The place, from 1, of the answer that was written, or why there is none.
-
-    A reply that declines, and one cut before it says anything, have reasons of their own.
-    """
+    """The place, from 1, of the answer that was written, or why there is none."""
+    # A reply that declines, and one cut before it says anything, have reasons of their own.
     text = (response.texts or ("",))[0]
     is_number = list(answers) == [str(place) for place in range(1, len(answers) + 1)]
     place = option_number(text, len(answers)) if is_number else choice_text(text, answers)
@@ -157,10 +155,8 @@ NORMALISED: Mapping[str, Normalised] = {
 
 
 def _favoured(read: _Read, way: Normalised) -> list[float] | None:
-    """Give each place its share of the best choice: 1, a part of it where several tie, or 0.
-
-    None where a value is lacking, or where the best one may be one that is known by a bound.
-    """
+    """Give each place its share of the best choice: 1, a part of it where several tie, or 0."""
+    # None where a value is lacking, or where the best one may be one that is known by a bound.
     neutral = read.neutral or (None,) * len(read.scores)
     values = [
         way(score, option.answer, other)

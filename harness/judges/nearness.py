@@ -186,7 +186,6 @@ class CosineJudge(_VectorJudge):
         return tuple(f"{lead} {text}" for text in texts)
 
     def _vectors(self, cases: Sequence[Case], texts: Sequence[_Texts]) -> VectorOf:
-        """The unit vector of every text that a verdict needs, those of failed replies left out."""
         if isinstance(self._encoder, Hosted):
             return {
                 text: _unit(reply.vectors[0])
@@ -285,7 +284,6 @@ class ContrastJudge(_VectorJudge):
 
 
 def _pairs(cases: Sequence[Case]) -> Iterator[tuple[int, int]]:
-    """The places of every two cases of one cluster in one block."""
     groups: dict[tuple[str, str], list[int]] = {}
     for place, case in enumerate(cases):
         groups.setdefault((case.block, case.sample.cluster), []).append(place)

@@ -97,7 +97,6 @@ class FunctionModel:
             return _failed(request, error)
 
     def _called(self, request: Request) -> tuple[Callable[..., Any], dict[str, object]]:
-        """The function a request is for, and its arguments by name."""
         messages = [{"role": part.role, "content": part.content} for part in request.messages]
         function = self._score if request.mode is Mode.CHOOSE else self._reply
         if function is None or request.mode not in (Mode.GENERATE, Mode.CHOOSE):
@@ -112,7 +111,6 @@ class FunctionModel:
         return function, arguments
 
     def _read(self, request: Request, returned: object) -> Response:
-        """The response that a returned value is."""
         if request.mode is Mode.CHOOSE:
             return _scored(request, returned)
         if returned is None or returned == "":

@@ -235,7 +235,6 @@ def _slopes(
 
 
 def _auc(part: Part, answers: Sequence[Answered], *, seed: str) -> Number:
-    """The AUC of positive and negative texts, by probability where all answers have one."""
     places = tuple(at for at in part.places if answers[at].flagged is not None)
     has_odds = all(answers[at].sure is not None for at in places)
     scores = [(answers[at].sure if has_odds else answers[at].flagged) or 0.0 for at in places]
@@ -254,7 +253,6 @@ def _number(
 
 
 def _sum(shares: Sequence[float | None]) -> float | None:
-    """The sum of some shares; None where one is missing, or there is none."""
     known = [share for share in shares if share is not None]
     return sum(known) if known and len(known) == len(shares) else None
 

@@ -148,7 +148,6 @@ def check_scorer(build: Callable[[], TextScorer]) -> Iterator[Finding]:
 
 
 def _cases(sample: Sample) -> list[Case]:
-    """Every sort of answer to a sample; a run shows no judge an answer that failed."""
     options = tuple(Option(place, f" {place + 1}") for place in range(len(sample.choices)))
     responses = [
         Response(f"{sample.id}:{place}", (text,), stop="length" if place % 2 else None)
@@ -161,7 +160,6 @@ def _cases(sample: Sample) -> list[Case]:
 
 
 def _replies(asked: Sequence[Request], place: int) -> tuple[Response, ...]:
-    """A made-up reply to each request, another text for each case."""
     return tuple(
         Response(request.key, vectors=((1.0, float(number)),))
         if request.mode is Mode.EMBED
@@ -234,7 +232,6 @@ def _modes(modes: frozenset[Mode]) -> str | None:
 
 
 def _requests(model: Model, mode: Mode, place: tuple[str, str, str]) -> list[Request]:
-    """A request for every sort of prompt, two replies to the first."""
     sample, variant, step = place
     return [
         Request(
@@ -262,7 +259,6 @@ def _answers(model: Model, requests: Sequence[Request]) -> str | None:
 
 
 def _lacking(response: Response, request: Request) -> str | None:
-    """What is wrong with an answer by what was asked for."""
     if request.mode is Mode.GENERATE:
         count = len(response.texts or ()) + len(response.lost)
         return None if count == request.decoding.n else f"{count} texts of {request.decoding.n}"

@@ -249,10 +249,8 @@ def _whole(
 
 
 def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:
-    """The expected value of a blind answer on a metric; None where it is not known.
-
-    With choices it is that of the samples behind the value, or of all where there is no value.
-    """
+    """The expected value of a blind answer on a metric; None where it is not known."""
+    # With choices it is that of the samples behind the value, or of all where there is no value.
     if run.task.has_choices:
         counted = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
         return choice_scores.chance(counted) if metric.startswith("accuracy") else None

@@ -172,7 +172,6 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
 
 
 def _method(sample: Sample, table: TableSpec) -> str | None:
-    """How a row was made; None where the table does not say."""
     rule = table.originals
     names = [name for name, column in table.keep.items() if rule and column == rule.column]
     return sample.references.get(names[0], (None,))[0] if names else None

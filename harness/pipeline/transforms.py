@@ -144,7 +144,6 @@ def _request(
     model: str,
     seed: int,
 ) -> Request:
-    """The request of a step, with a seed of its own where its answer is drawn."""
     fields, references = sample.fields, sample.references
     slots = {
         slot: fields.get(source) or "\n".join(references.get(source, ()))

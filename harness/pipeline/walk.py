@@ -46,10 +46,8 @@ def walk(
 
 
 def _earlier_texts(calls: Sequence[Call], task: TaskSpec, variant: str) -> dict[str, str] | None:
-    """The texts that later steps may show; None where a step has no answer.
-
-    An unconditional step may fail: later steps do not show its answer.
-    """
+    """The texts that later steps may show; None where a step has no answer."""
+    # An unconditional step may fail: later steps do not show its answer.
     ignored = {step.name for step in task.variants[variant].steps if step.is_unconditional}
     needed = [(asked.step, response) for asked, response in calls if asked.step not in ignored]
     texts = {
@@ -176,7 +174,6 @@ def _postprocessed(response: Response, task: TaskSpec, *, place: str) -> Respons
 
 
 def _answer(case: Case) -> str | None:
-    """What the model answered: its text, or the likeliest choice, the first of equal ones."""
     if case.response.texts:
         return case.response.texts[0]
     scores = [score.logprob for score in case.response.choice_scores or ()]

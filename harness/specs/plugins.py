@@ -193,7 +193,6 @@ def _file_module(path: Path, *, where: str) -> tuple[ModuleType, str]:
 
 
 def _source(value: object, module: str, *, where: str) -> str:
-    """The sha256 of the file that an object is defined in."""
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", module)
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:

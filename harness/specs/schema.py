@@ -124,7 +124,6 @@ def _stored(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any annotation
 
 
 def _message(value: object, kind: Any) -> str:  # noqa: ANN401 - any annotation
-    """What msgspec says is wrong with a value; empty where it is right."""
     try:
         msgspec.convert(_stored(value, kind), kind)
     except msgspec.ValidationError as error:
@@ -229,7 +228,6 @@ def _specs(kind: Any, found: set[type[Struct]]) -> set[type[Struct]]:  # noqa: A
 
 
 def _describe(properties: dict[str, Any], spec: type[Struct]) -> None:
-    """Give each key its older name, and the sentences that name it."""
     above = spec.__mro__[: spec.__mro__.index(Spec)]
     sentences = [
         s for part in above for s in _SENTENCE.split(" ".join((part.__doc__ or "").split()))

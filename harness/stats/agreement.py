@@ -277,7 +277,6 @@ def alpha_ci(
 
 
 def _drawn_pearson(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
-    """Pearson's r over the cells of each draw, from sums of products."""
     is_there = ~np.isnan(human)
     x, y = _centred(human), _centred(judge)
     columns = [is_there.astype(np.float64), x, y, x * x, y * y, x * y]
@@ -301,10 +300,8 @@ def _centred(ratings: Floats) -> Floats:
 def _drawn_system_means(
     human: Floats, judge: Floats, resamples: Resamples
 ) -> tuple[Floats, Floats]:
-    """Each system's means in each draw, draws x systems, NaN where a draw leaves it no cell.
-
-    Systems without any cell are left out.
-    """
+    """Each system's means in each draw, draws x systems, NaN where a draw leaves it no cell."""
+    # Systems without any cell are left out.
     is_there = ~np.isnan(human)
     is_rated = is_there.any(axis=0)
     counts = resamples.sums(is_there[:, is_rated].astype(np.float64))

@@ -76,13 +76,11 @@ def classification_metrics(
 
 
 def _rates(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """Precision, recall and F1 by class for each row of sums: hits, chosen and actual."""
     hits, chosen, actual = np.split(sums, 3, axis=1)
     return ratio(hits, chosen), ratio(hits, actual), ratio(2 * hits, chosen + actual)
 
 
 def _mean(rows: Floats) -> Floats:
-    """The mean of each row's numbers; NaN where a row has none."""
     is_there = ~np.isnan(rows)
     return ratio(np.nan_to_num(rows).sum(axis=1), is_there.sum(axis=1))
 
@@ -224,11 +222,9 @@ def _newton(z: Floats, y: Floats, weights: Floats, a: Floats, b: Floats) -> tupl
 
 
 def _products(rows: Floats, column: Floats) -> Floats:
-    """Each row times a column.
-
-    A matrix product rounds a row by the number of rows, and the size of a block of draws must
-    not show.
-    """
+    """Each row times a column."""
+    # A matrix product rounds a row by the number of rows, and the size of a block of draws must
+    # not show.
     return np.asarray(np.einsum("ij,j->i", rows, column), dtype=np.float64)
 
 

@@ -236,10 +236,8 @@ def annotator_test(
 def _wins(
     rows: Floats, judge: Floats, *, rater: int, alignment: Alignment
 ) -> tuple[Floats, Floats]:
-    """For each unit: is the judge as near to the other raters as this one, and the reverse?
-
-    1 or 0; both are 1 where they tie.
-    """
+    """For each unit: is the judge as near to the other raters as this one, and the reverse?"""
+    # 1 or 0; both are 1 where they tie.
     own = rows[:, [rater]]
     seen = ~np.isnan(own[:, 0])
     others = np.delete(rows, rater, axis=1)[seen]
@@ -256,10 +254,8 @@ def _near(ratings: Floats, others: Floats, alignment: Alignment) -> Floats:
 
 
 def _p_below(differences: Floats, epsilon: float) -> float:
-    """The one-sided p of Student's t that the mean lies below epsilon.
-
-    Without any spread t is infinite, and p 0 or 1: all units agree.
-    """
+    """The one-sided p of Student's t that the mean lies below epsilon."""
+    # Without any spread t is infinite, and p 0 or 1: all units agree.
     from scipy.stats import t
 
     n, excess = len(differences), float(differences.mean()) - epsilon

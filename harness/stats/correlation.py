@@ -189,7 +189,6 @@ def _coefficient(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estima
 
 
 def _standardised(rows: Floats) -> Floats:
-    """Each row less its mean, with length one; NaN where it has no spread."""
     scaled = _scaled(rows)
     centred = scaled - scaled.mean(axis=1, keepdims=True)
     length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
@@ -374,11 +373,9 @@ def _accuracies(pairs: _Pairs, epsilon: float) -> Floats:
 
 
 def _best_epsilon(pairs: _Pairs) -> float:
-    """The least epsilon of those that make the mean accuracy greatest.
-
-    Pairs become ties in the order of their differences: each then gains its weight if people
-    tie it and loses it if it was concordant, so one sort and one running sum try them all.
-    """
+    """The least epsilon of those that make the mean accuracy greatest."""
+    # Pairs become ties in the order of their differences: each then gains its weight if people
+    # tie it and loses it if it was concordant, so one sort and one running sum try them all.
     counts = np.bincount(pairs.document, minlength=pairs.documents)
     is_open = pairs.difference > pairs.rounding
     order = np.argsort(pairs.difference[is_open], kind="stable")

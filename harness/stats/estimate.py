@@ -263,11 +263,9 @@ def random_signs(count: int, *, seed: str, draws: int) -> Iterator[Floats]:
 
 
 def _drawn_clusters(count: int, width: int, *, seed: str, draws: int) -> Iterator[Indices]:
-    """The clusters each draw takes, draws x clusters, as many draws as fit a block of `width`.
-
-    How many these are does not change what is drawn. Whole numbers are drawn, not multinomial
-    counts: the same resampling, eight times faster, and without floating point.
-    """
+    """The clusters each draw takes, draws x clusters, as many draws as fit a block of `width`."""
+    # How many these are does not change what is drawn. Whole numbers are drawn, not multinomial
+    # counts: the same resampling, eight times faster, and without floating point.
     numbers, step = generator(seed), max(1, _CELLS // max(1, width))
     for start in range(0, draws if count else 0, step):
         yield numbers.integers(0, count, size=(min(step, draws - start), count))

@@ -134,13 +134,11 @@ def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
 
 
 def _differs(key: str, parts: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a part differs where all parts that it goes with are alike."""
     pairs = {(tuple(own[name] for name in _ALIKE.get(key, ())), own[key]) for own in parts}
     return len(pairs) > len({alike for alike, _ in pairs})
 
 
 def _parts(signature: Signature, source: str) -> dict[str, str]:
-    """The parts of a signature in words, in the order of a name."""
     texts, _, scale = signature.data.partition("+")
     limit = signature.limit
     return {

@@ -349,7 +349,6 @@ def _decoded(name: str, data: bytes) -> str:
 def _records(
     name: str, text: str, file_format: FileFormat, *, quotes: Quotes | None = None
 ) -> Iterator[_Record]:
-    """Each record of delimited text that is not a blank line."""
     usual = csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a global limit
     reader = csv.reader(
         io.StringIO(text, newline=""),

@@ -71,7 +71,6 @@ def message_arguments(request: Request, spec: AnthropicSpec) -> dict[str, Any]:
 
 
 def _unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema without the bounds of numbers, which the API refuses."""
     kept = {name: value for name, value in schema.items() if name not in ("minimum", "maximum")}
     if "properties" in kept:
         kept["properties"] = {name: _unbounded(p) for name, p in kept["properties"].items()}

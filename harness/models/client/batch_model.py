@@ -122,7 +122,6 @@ class BatchModel:
     def _responses(
         self, earlier: Sequence[_Job], wanted: Mapping[str, Request]
     ) -> Iterator[Response]:
-        """The results of batches that have ended; then, after submitting the rest, all others."""
         keys = {request.key for job in earlier for request in job.wanted}
         polled = [(job, self._poll(job)) for job in earlier]
         for job, status in polled:
@@ -133,7 +132,6 @@ class BatchModel:
         yield from self._await([*open_jobs, *self._submit(rest)])
 
     def _earlier_jobs(self, wanted: Mapping[str, Request]) -> list[_Job]:
-        """The earlier batches that hold wanted requests, each request in one of them."""
         left, jobs = dict(wanted), []
         records = self._files.read()
         known = {record.id for record in records}
@@ -264,7 +262,6 @@ class BatchModel:
         )
 
     def _retry(self, call: Callable[[int], _T]) -> _T:
-        """The result of a call, tried again while its failures may pass."""
         waits, attempt = self._polling.waits(), 0
         while True:
             try:

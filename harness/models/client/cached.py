@@ -198,10 +198,8 @@ class CachedClient:
             self._record_stored(planned, self.ledger.find(planned))
 
     def _final(self, responses: Mapping[str, Response]) -> dict[str, Response]:
-        """The responses that are not asked for again: answers, and failures by the policy.
-
-        A reply without an answer is final too: asked for until it answers, it would be selected.
-        """
+        """The responses that are not asked for again: answers, and failures by the policy."""
+        # A reply without an answer is final too: asked for until it answers, it would be selected.
         if self.terms.is_offline or self.terms.retry == "none":
             return dict(responses)
         again = frozenset(Reason) if self.terms.retry == "all" else NO_REPLY
@@ -214,7 +212,6 @@ class CachedClient:
     def _ask(
         self, missing: Mapping[str, Request], stored: Mapping[str, Response], *, stage: str
     ) -> None:
-        """Ask for what is missing, in rounds until the budget lets no request through."""
         self.ledger.check()
         left, failed = dict(missing), _count_failed(stored.values())
         total = len(missing) + len(stored)
@@ -264,10 +261,8 @@ def _count_failed(responses: Iterable[Response]) -> int:
 
 
 def _worst_case_cost(usage: Usage, request: Request, price: Price) -> float:
-    """What a call counts against a budget, in US dollars: its cost, where it is known.
-
-    At full price where only its tokens are known; the highest it may be where these are not.
-    """
+    """What a call counts against a budget, in US dollars: its cost, where it is known."""
+    # At full price where only its tokens are known; the highest it may be where these are not.
     cost = price.cost(usage) if usage.cost_usd is None else usage.cost_usd
     most = price.most(request)
     return (most if cost is None else cost) + (usage.unanswered or 0) * most

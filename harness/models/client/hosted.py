@@ -429,7 +429,6 @@ class HostedModel(Resolvable, Generic[_Spec]):
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Call]:
-        """One client, opened and closed inside the loop that uses it."""
         spec = self.spec
         async with self.library.client(
             self.server, timeout_s=spec.timeout_s, connections=spec.concurrency

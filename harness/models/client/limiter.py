@@ -164,10 +164,8 @@ class ConcurrencyLimiter:
         return count > expected + SURE * math.sqrt(expected * (1 - TOLERATED))
 
     def _wake(self) -> None:
-        """Wake as many waiting callers as there are free slots; all where the limiter is closed.
-
-        Each of them checks again: once it is closed, nothing is left to wait for.
-        """
+        """Wake as many waiting callers as there are free slots; all where the limiter is closed."""
+        # Each of them checks again: once it is closed, nothing is left to wait for.
         count = self._free_slots if self.closed_by is None else len(self._waiting)
         while self._waiting and count > 0:
             turn = self._waiting.popleft()

@@ -292,8 +292,6 @@ def retry_after_seconds(retry_after: str | None, now: datetime) -> float | None:
 
 
 class _Attempts:
-    """The attempts of one request, the waits between them, and what all of them were charged."""
-
     def __init__(
         self,
         request: Request,
@@ -341,7 +339,6 @@ class _Attempts:
         return Completed(self._with_all_usage(response), holds_slot=True)
 
     async def _response(self) -> Response:
-        """The response to one call, or to the last of several where each gives one reply."""
         while True:
             most_s = min(self._policy.timeout_s, max(0.0, self._left_s))
             try:

@@ -60,8 +60,6 @@ REMEDY: Final = (
 
 
 class _Network:
-    """MiniLM's tokenizer and weights: texts to tokens, tokens to pooled rows."""
-
     def __init__(self, folder: Path, max_tokens: int, layers: tuple[int, ...]) -> None:
         """Load both from a checked folder, without the layers above the last that is read."""
         try:

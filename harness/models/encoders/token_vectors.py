@@ -180,7 +180,6 @@ class _Network:
         )
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of each text, stripped, cut at the longest the model takes."""
         if not texts:
             return []
         bare = [without_surrogates(text).strip() for text in texts]

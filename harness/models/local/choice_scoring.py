@@ -284,10 +284,8 @@ def _log_probabilities(logits: "Tensor", places: Sequence[int], tokens: Sequence
 
 
 def _stretched_beyond(config: "PretrainedConfig") -> int:
-    """The longest row whose rotary frequencies equal those of shorter rows.
-
-    With longrope, a longer row changes the frequencies of all rows in its batch.
-    """
+    """The longest row whose rotary frequencies equal those of shorter rows."""
+    # With longrope, a longer row changes the frequencies of all rows in its batch.
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     parts = [part for part in rope.values() if isinstance(part, dict)] or [rope]
     stretched = [part for part in parts if part.get("rope_type", part.get("type")) == "longrope"]

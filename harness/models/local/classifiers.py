@@ -404,7 +404,6 @@ def _train(
 
 
 def _saved(network: ClassifierNetwork, folder: Path) -> tuple[Path, ...]:
-    """Write the checkpoint to a temporary folder, then replace an earlier one."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / CHECKPOINT
     with TemporaryDirectory(dir=folder) as temporary:

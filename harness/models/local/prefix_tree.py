@@ -246,7 +246,6 @@ class TreeAttention:
         return torch.cat(keys, dim=2), torch.cat(values, dim=2)
 
     def _mask(self, place: int, sees: Sees, dtype: "dtype") -> "Tensor":
-        """The additive mask of a pack: which nodes above and inside each node sees."""
         import torch
 
         if (place, sees) in self._masks:

@@ -152,10 +152,8 @@ def _shapes(vocabulary_size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _weights(vocabulary_size: int) -> Iterator[tuple[str, "Tensor"]]:
-    """Uniform noise of unit gain, ones for the norms.
-
-    `torch.rand` rounds nothing, so it is equal on every processor, unlike a normal draw.
-    """
+    """Uniform noise of unit gain, ones for the norms."""
+    # `torch.rand` rounds nothing, so it is equal on every processor, unlike a normal draw.
     import torch
 
     generator = torch.Generator().manual_seed(2)
@@ -169,10 +167,8 @@ def _weights(vocabulary_size: int) -> Iterator[tuple[str, "Tensor"]]:
 
 
 def _audible(rows: "Tensor") -> "Tensor":
-    """Scale output rows to favour words and syllables, end at times, and avoid other markers.
-
-    Single bytes get a small share of the spread of logits: most of them are no text alone.
-    """
+    """Scale output rows to favour words and syllables, end at times, and avoid other markers."""
+    # Single bytes get a small share of the spread of logits: most of them are no text alone.
     spread = rows * 0.6
     spread[len(SPECIALS) : len(SPECIALS) + 256] *= 0.25
     spread[EOS] *= 1.6

@@ -171,10 +171,8 @@ def answer_texts(
 
 
 def _opening(messages: Sequence[Message], tokenizer: "PreTrainedTokenizerBase") -> str:
-    """The blanks a template writes between the end of its prompt and the model's words.
-
-    Llama 2 and Mistral write a space there, Zephyr a line break: theirs to generate.
-    """
+    """The blanks a template writes between the end of its prompt and the model's words."""
+    # Llama 2 and Mistral write a space there, Zephyr a line break: theirs to generate.
     prompt = prompt_text(messages, tokenizer)
     try:
         text = prompt_text([*messages, Message("assistant", _MARK)], tokenizer)
@@ -434,7 +432,6 @@ class CheckpointModel(Resolvable, Generic[AnySpec]):
     def _replied(
         self, request: Request, prompt: int, replies: Sequence[tuple[Sequence[int], bool]]
     ) -> Response:
-        """The response of replies, each its tokens and whether they are cut."""
         tokenizer = self._checkpoint.tokenizer
         return Response(
             key=request.key,

@@ -141,8 +141,6 @@ class _ReplyRow:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A request to choose that can be scored, and its choices' tokens."""
-
     request: Request
     tokens: ChoiceTokens
 
@@ -158,10 +156,8 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
     modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
 
     def _identify(self) -> tuple[str, str | None]:
-        """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set.
-
-        The revision is seven digits of the hub's commit or of the folder's fingerprint.
-        """
+        """Version and tokenizer of the checkpoint, its dtype, and `chat-choices` if set."""
+        # The revision is seven digits of the hub's commit or of the folder's fingerprint.
         chat = ":chat-choices" if self._is_chat else ""
         identity = f"{self.kind}:{self._checkpoint.identity}:{self._dtype}{chat}"
         return identity, self._checkpoint.version[:7]
@@ -232,7 +228,6 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         return self._failed(request, fact, Reason.FAILED)
 
     def _answer_window(self, window: Sequence[Request]) -> Iterator[Response]:
-        """Yield each response once its last reply is sampled."""
         rows: list[_ReplyRow] = []
         for place, request in enumerate(window):
             prepared = self._prepare(place, request)

@@ -295,10 +295,8 @@ def spans_in(tokens: Sequence[bytes], prompt: str) -> Spans | None:
 
 
 def _start(token: bytes, data: bytes, end: int) -> int | None:
-    """Where a token begins that ends at `end`; None where it does not end there.
-
-    A space that the tokenizer itself puts before a prompt is not in the prompt.
-    """
+    """Where a token begins that ends at `end`; None where it does not end there."""
+    # A space that the tokenizer itself puts before a prompt is not in the prompt.
     if not end or data.endswith(token, 0, end):
         return max(end - len(token), 0)
     return 0 if token.removeprefix(b" ") == data[:end] else None
@@ -313,7 +311,6 @@ def are_alike(tokens: Sequence[bytes], texts: Sequence[str]) -> bool:
 
 
 def _is_alike(token: bytes, text: str) -> bool:
-    """Whether a text is that of a token, except for the spaces around it."""
     try:
         word = token.decode("utf-8").strip()
     except UnicodeDecodeError:
@@ -374,7 +371,6 @@ def echo_scores(
 
 
 def _sum(logprobs: Sequence[float | None]) -> float:
-    """The sum of log-probabilities; PermanentError where one is missing or above 0."""
     if bad := [value for value in logprobs if value is None or not value <= SLACK]:
         fact = f"a token of a choice has {bad[0]} for its log-probability"
         raise PermanentError(Reason.FAILED, f"{fact}: it must be a number up to 0")

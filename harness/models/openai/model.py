@@ -138,7 +138,6 @@ class OpenAIModel(HostedModel[OpenAISpec]):
     async def _ask(
         self, client: "openai.AsyncOpenAI", choose: Ask, request: Request
     ) -> Response | PartialReply:
-        """Make one call for one request; for its next reply, where a call gives one."""
         if self._fatal_error is not None:
             raise self._fatal_error
         if request.mode not in self.modes:
