@@ -285,7 +285,11 @@ def _summary(
         calls=len(new),
         stored=None if new and all(call.is_open for call in new) else len(new) - len(left),
         prompt_characters=sum(characters(call.longest) for call in new),
-        prompt_tokens=sum(sizes[call.shortest.key] + _shown(call) for call in new),
+        prompt_tokens=sum(  # a missing answer that a prompt shows has as many as it may have
+            sizes[call.shortest.key]
+            + (characters(call.longest) - characters(call.shortest)) // CHARACTERS_A_TOKEN
+            for call in new
+        ),
         is_estimate=not isinstance(model, MeasuresPrompts),
         max_tokens=sum(c.longest.decoding.max_tokens * c.longest.decoding.n for c in new),
         least_usd=least,
@@ -295,11 +299,6 @@ def _summary(
         waiting=len(client.waiting & {call.longest.key for call in left}),
         priced_as=client.priced_as,
     )
-
-
-def _shown(call: PlannedCall) -> int:
-    """The tokens of missing answers that a prompt shows: as many as they may have."""
-    return (characters(call.longest) - characters(call.shortest)) // CHARACTERS_A_TOKEN
 
 
 def _price(

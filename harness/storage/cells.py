@@ -35,7 +35,8 @@ def delimited(names: Cells, rows: Sequence[Cells], *, separator: str, as_is: int
 
 def json_text(value: object) -> str:
     """A value as JSON: null for NaN and the infinities, `str(value)` for a date and the like."""
-    return json.dumps(_mapped(value, _finite), ensure_ascii=False, allow_nan=False, default=str)
+    finite = _mapped(value, lambda x: None if isinstance(x, float) and not isfinite(x) else x)
+    return json.dumps(finite, ensure_ascii=False, allow_nan=False, default=str)
 
 
 def filled(cell: object) -> object:
@@ -79,11 +80,6 @@ def arrow_column(name: str, cells: Cells, kind: str | None = None) -> Any:  # no
         raise DataError(
             f"column {name!r} holds what a column of Parquet cannot ({error}); write .jsonl or .csv"
         ) from error
-
-
-def _finite(value: object) -> object:
-    """None for a number that JSON cannot hold."""
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _mapped(value: object, change: Callable[[object], object]) -> object:

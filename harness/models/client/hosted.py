@@ -372,7 +372,10 @@ class HostedModel(Resolvable, Generic[_Spec]):
                 self._list_models()
         except module.APIConnectionError as error:
             if type(error.__cause__).__name__ == "ConnectError":
-                raise self._no_server(error) from None
+                server, cause = self.server, self.server.quote(str(error.__cause__ or error))
+                raise ModelError(
+                    f"no server at {server.address} ({cause}): start it, or {server.remedy}"
+                ) from None
         except module.AuthenticationError as error:
             if not is_permission_error(error.status_code, error.message):
                 raise self._translated(error) from None
@@ -417,11 +420,6 @@ class HostedModel(Resolvable, Generic[_Spec]):
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("the reply holds no list of models")
         return entries
-
-    def _no_server(self, error: Exception) -> ModelError:
-        server = self.server
-        cause = server.quote(str(error.__cause__ or error))
-        return ModelError(f"no server at {server.address} ({cause}): start it, or {server.remedy}")
 
     def _connect(self) -> AbstractAsyncContextManager[Call]:
         self.check()

@@ -6,7 +6,6 @@ weights, which are loaded last and only on request. Nothing here prompts or samp
 
 import hashlib
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -147,12 +146,6 @@ def dtype_of(wanted: str, device: str, config: "PretrainedConfig") -> str:
         return wanted
     stored = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
     return str("float32" if device == "cpu" else stored or "float32").removeprefix("torch.")
-
-
-def position_limit(config: "PretrainedConfig") -> int:
-    """The most tokens of prompt and answer together that the model was made for."""
-    limit = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return int(limit or sys.maxsize)
 
 
 def checksum(path: Path) -> str:

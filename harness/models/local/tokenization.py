@@ -6,6 +6,7 @@ share. A token report says how a tokenizer reads choices, before any scoring: it
 tokens differ when tokenized alone, and tokens that span the boundary between context and choice.
 """
 
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -22,7 +23,7 @@ from harness.errors import DataError, ModelError
 from harness.models.boundary import choice_starts
 from harness.models.custom import ModelContext
 from harness.models.identity import Resolvable
-from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of, position_limit
+from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of
 from harness.parts import ChoiceScore, Message, Mode, Reason, Usage, digest
 from harness.specs.models import LocalSpec
 
@@ -76,13 +77,6 @@ def _folded(messages: Sequence[Message]) -> list[Message]:
     if not turns or turns[0].role != "user":
         return [Message("user", system.content), *turns]
     return [Message("user", f"{system.content}\n\n{turns[0].content}"), *turns[1:]]
-
-
-def reply_text(tokens: Sequence[int], tokenizer: "PreTrainedTokenizerBase", *, is_cut: bool) -> str:
-    """Decode a reply, without the end token, which a cut reply lacks, and other markers."""
-    written = list(tokens if is_cut else tokens[:-1])
-    options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-    return str(tokenizer.decode(written, **options))
 
 
 _MARK = "said"
@@ -411,7 +405,8 @@ class CheckpointModel(Resolvable, Generic[AnySpec]):
 
     @property
     def _positions(self) -> int:
-        return position_limit(self._checkpoint.config)
+        config = self._checkpoint.config.get_text_config()
+        return int(getattr(config, "max_position_embeddings", None) or sys.maxsize)
 
     def _choice_tokens(self, request: Request) -> ChoiceTokens:
         tokenizer = self._checkpoint.tokenizer
@@ -432,10 +427,13 @@ class CheckpointModel(Resolvable, Generic[AnySpec]):
     def _replied(
         self, request: Request, prompt: int, replies: Sequence[tuple[Sequence[int], bool]]
     ) -> Response:
-        tokenizer = self._checkpoint.tokenizer
+        decode = self._checkpoint.tokenizer.decode
+        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        # A cut reply lacks the end token.
+        written = [list(tokens if is_cut else tokens[:-1]) for tokens, is_cut in replies]
         return Response(
             key=request.key,
-            texts=tuple(reply_text(tokens, tokenizer, is_cut=is_cut) for tokens, is_cut in replies),
+            texts=tuple(str(decode(tokens, **options)) for tokens in written),
             stop="length" if any(is_cut for _, is_cut in replies) else "stop",
             usage=Usage(prompt, sum(len(tokens) for tokens, _ in replies)),
         )
