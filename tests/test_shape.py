@@ -17,7 +17,7 @@ ORDER = (
 )
 """A package imports from those to its left alone."""
 WITHIN_MODELS = (
-    *("", "custom", "vectors", "extras", "identity", "boundary", "labels", "client", "openai"),
+    *("", "custom", "vectors", "extras", "boundary", "labels", "client", "openai"),
     *("anthropic", "local", "encoders", "scripted", "function"),
 )
 HEAVY = {

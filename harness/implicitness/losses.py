@@ -258,6 +258,7 @@ class _Training:
         # The sides of a pair must differ in implicitness, and so must those of its negative; the
         # negative's sides must be further apart in meaning than the pair's.
         import torch
+        from torch.nn.functional import embedding  # indexing is slow backwards
 
         settings, maps = self._settings, self._maps()
         rows = self._vectors[batch.rows]
@@ -273,7 +274,9 @@ class _Training:
             more, less = batch.orders.T
             loss = loss + settings.level_weight * _shortfall(scores, more, less, batch.margins)
         if settings.pragmatic_weight:
-            sides = [_pragmatic_at(found, side) for side in batch.pairs.T]
+            # The distance needs the pragmatic features alone.
+            pragmatic = [embedding(side, found.pragmatic) for side in batch.pairs.T]
+            sides = [Features(one, one) for one in pragmatic]
             near = pragmatic_distance(sides[0], sides[1], settings.form)
             far = pragmatic_distance(sides[2], sides[3], settings.form)
             shortfall = (settings.pragmatic_margin - (far - near)).relu().mean()
@@ -286,14 +289,6 @@ def _shortfall(
 ) -> "Tensor":
     apart = scores.index_select(0, more) - scores.index_select(0, less)
     return (margin - apart).relu().mean()
-
-
-def _pragmatic_at(found: "Features[Tensor]", places: "Tensor") -> "Features[Tensor]":
-    """The pragmatic features at some places, the only ones the distance needs."""
-    from torch.nn.functional import embedding  # indexing is slow backwards
-
-    pragmatic = embedding(places, found.pragmatic)
-    return Features(pragmatic, pragmatic)
 
 
 def _rows(known: PairExamples) -> Places:

@@ -193,7 +193,6 @@ def _warn_unwritable(path: Path, why: str) -> None:
 
 
 def _key(text: object) -> str:
-    """The sha256 of a text, or of the repr of a value that is no text."""
     content = repr(text) if not isinstance(text, str) else f"text:{text}"
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 

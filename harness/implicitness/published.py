@@ -229,7 +229,6 @@ def _is_layer(
 def _encoder_weights(
     weights: "Mapping[str, Tensor]", keys: Mapping[str, str], spec: PublishedSpec, *, path: Path
 ) -> "dict[str, Tensor]":
-    """The entries outside the head; one that adds to a matrix is refused."""
     used = {*keys.values(), *spec.ignore}
     biases = {f"{LAYER.sub('', key)}.bias" for key in keys.values()}
     for key in sorted(biases & weights.keys() - used):

@@ -238,13 +238,10 @@ def partners(samples: Iterable[Sample]) -> dict[str, Sample]:
         ordered = [members[name] for name in sorted(members)]
         for place, sample in enumerate(ordered):
             others = ordered[place + 1 :] + ordered[:place]
-            if partner := next((one for one in others if _differs(sample, one)), None):
+            apart = (one for one in others if not _texts(one) & _texts(sample))
+            if partner := next((one for one in apart if one.fields != sample.fields), None):
                 found[sample.id] = partner
     return found
-
-
-def _differs(one: Sample, other: Sample) -> bool:
-    return one.fields != other.fields and not _texts(one) & _texts(other)
 
 
 def _texts(sample: Sample) -> set[str]:

@@ -432,7 +432,6 @@ def match(tokens: TokenVectors, weights: NDArray[np.float32], pairs: Sequence[Pa
 def _matched(
     tokens: TokenVectors, weights: NDArray[np.float32], pairs: NDArray[np.int64]
 ) -> Figures:
-    """The figures of pairs that are matched together; not a number where no token counts."""
     import torch
 
     answers, references = _padded(tokens, pairs[:, 0]), _padded(tokens, pairs[:, 1])
@@ -455,7 +454,6 @@ def _matched(
 def _padded(
     tokens: TokenVectors, texts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The rows of each text's tokens, as long as the longest text, and which are no padding."""
     lengths = tokens.lengths[texts]
     steps = np.arange(lengths.max())
     is_token = steps < lengths[:, None]

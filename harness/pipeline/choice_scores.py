@@ -246,7 +246,6 @@ def _auc(part: Part, answers: Sequence[Answered], *, seed: str) -> Number:
 def _number(
     metric: str, figure: EstimateCI, planned: Sequence[int], counted: Sequence[int]
 ) -> Number:
-    """A figure with the readings it is made of; without a value none counts."""
     value, ends = figure.estimate.value, figure.bounds
     made_of = () if value is None else tuple(counted)
     return Number(metric, value, tuple(sorted(planned)), made_of, ends.low, ends.high)

@@ -258,7 +258,6 @@ def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) 
 
 
 def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:
-    """What the calls behind a block cost, each once; None where the cost of one is not known."""
     own = [part for part in block.readings if not part.is_other]
     answers = merged(answer_calls(part.row, judge) for part in own)
     replies = merged(judge_calls(part.verdict) for part in own)

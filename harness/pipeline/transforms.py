@@ -165,7 +165,6 @@ def _request(
 
 
 def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source) -> Draft:
-    """The draft after one step: a reference more, one fewer, or the reason it stops here."""
     if response.failure is not None:
         return replace(draft, reason=response.failure.reason, note=response.failure.message)
     said = response.texts[0] if response.texts else ""

@@ -103,7 +103,6 @@ def _with_steps(
 
 
 def _response(step: StepRecord) -> Response:
-    """The response behind a step, as far as its record holds it: of several texts the first."""
     is_text = step.reason is None and step.text is not None
     return Response(
         step.key,

@@ -81,7 +81,6 @@ def kinds_of(spec: Any) -> dict[str, Any]:  # noqa: ANN401 - a spec or a union o
 
 
 def _explain(value: object, kind: Any, path: str) -> str:  # noqa: ANN401 - any annotation
-    """Describe the innermost value that is wrong, by its path, with the nearest valid names."""
     end = f" - at `{path}`" if path != "$" else ""
     if isinstance(value, Mapping):
         if kinds := kinds_of(kind):

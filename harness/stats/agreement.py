@@ -310,7 +310,6 @@ def _drawn_system_means(
 
 
 def _of_systems(human: Floats, judge: Floats, coefficient: Coefficient) -> Floats:
-    """The correlation of the systems' means in each draw; a draw may lack some systems."""
     values = np.full(len(human), np.nan)
     if human.shape[1] < 2:
         return values

@@ -211,7 +211,6 @@ def drawn_lines(x: Floats, y: Floats, clusters: Resamples) -> Floats:
 
 
 def _newton(z: Floats, y: Floats, weights: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """One step towards the greatest likelihood, for each row of weights."""
     shares = _shares(a[:, None] + b[:, None] * z)
     excess, spread = weights * (y - shares), weights * shares * (1 - shares)
     score_a, score_b = excess.sum(axis=1), _products(excess, z)
@@ -222,7 +221,6 @@ def _newton(z: Floats, y: Floats, weights: Floats, a: Floats, b: Floats) -> tupl
 
 
 def _products(rows: Floats, column: Floats) -> Floats:
-    """Each row times a column."""
     # A matrix product rounds a row by the number of rows, and the size of a block of draws must
     # not show.
     return np.asarray(np.einsum("ij,j->i", rows, column), dtype=np.float64)

@@ -354,7 +354,6 @@ def _check(values: Sequence[float], clusters: Sequence[str], *, draws: int, leve
 
 
 def _totals(values: Sequence[float], clusters: Sequence[str]) -> tuple[Floats, Floats]:
-    """The sum and the number of values of each cluster, clusters in alphabetical order."""
     members: dict[str, list[float]] = {}
     for value, cluster in zip(values, clusters, strict=True):
         members.setdefault(cluster, []).append(value)

@@ -310,7 +310,6 @@ def extended(table: Table, added: Sequence[Column], target: FileFormat) -> bytes
 
 
 def _extended_json(lines: Sequence[str], added: Sequence[Column]) -> bytes:
-    """The lines as they came, with more keys at the end of each."""
     ends = []
     for row, text in enumerate(lines):
         more = json_text({column.name: column.cells[row] for column in added})

@@ -98,7 +98,6 @@ class AnthropicBatches(BatchServer):
         )
 
     def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
-        """Submit all entries in one call, which takes no name of ours."""
         requests = [json.loads(entry) for entry in entries]
         return self._read(partial(self._batches.create, requests=requests), _Batch).id
 

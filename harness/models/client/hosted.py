@@ -29,8 +29,7 @@ from harness.models.client.retry import (
     retry_after_seconds,
     send_all,
 )
-from harness.models.custom import ModelContext
-from harness.models.identity import Resolvable
+from harness.models.custom import ModelContext, Resolvable
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Usage
 from harness.specs.models import HostedSpec, ModerationSpec
 
@@ -372,10 +371,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
                 self._list_models()
         except module.APIConnectionError as error:
             if type(error.__cause__).__name__ == "ConnectError":
-                server, cause = self.server, self.server.quote(str(error.__cause__ or error))
-                raise ModelError(
-                    f"no server at {server.address} ({cause}): start it, or {server.remedy}"
-                ) from None
+                raise self._no_server(error) from None
         except module.AuthenticationError as error:
             if not is_permission_error(error.status_code, error.message):
                 raise self._translated(error) from None
@@ -420,6 +416,11 @@ class HostedModel(Resolvable, Generic[_Spec]):
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("the reply holds no list of models")
         return entries
+
+    def _no_server(self, error: Exception) -> ModelError:
+        server = self.server
+        cause = server.quote(str(error.__cause__ or error))
+        return ModelError(f"no server at {server.address} ({cause}): start it, or {server.remedy}")
 
     def _connect(self) -> AbstractAsyncContextManager[Call]:
         self.check()

@@ -125,7 +125,6 @@ class ConcurrencyLimiter:
         return 0 if is_shut else self.limit - self._in_flight
 
     def _pause(self, wait_s: float) -> float | None:
-        """Pause all calls where clearly more than a few must wait; the seconds, if that is new."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._wait_ends.append(now + wait_s)
@@ -174,7 +173,6 @@ class ConcurrencyLimiter:
                 count -= 1
 
     def _give_up(self, turn: "asyncio.Future[None]") -> None:
-        """Leave the queue; a caller that was woken already wakes the next one."""
         if turn in self._waiting:
             self._waiting.remove(turn)
         elif not turn.cancelled():

@@ -77,7 +77,12 @@ class TokenEncoder:
         """Digest of the weights, the layer, and the package that defines the reading."""
         is_packaged = self._source == PACKAGED
         weights = digest(MiniLM.files) if is_packaged else self._resolved.origin
-        return digest((weights, self.layer, "leading space", "float32", package_version()))
+        layer = self.layer
+        try:
+            package = version("bert-score")
+        except PackageNotFoundError as error:
+            raise _missing("bert-score") from error
+        return digest((weights, layer, "leading space", "float32", package))
 
     @cached_property
     def layer(self) -> int:
@@ -197,14 +202,6 @@ class _Network:
             states = self._model(tokens, attention_mask=torch.ones_like(tokens))[0]
             units: Vectors = torch.nn.functional.normalize(states, dim=-1).cpu().numpy()
         return units
-
-
-def package_version() -> str:
-    """The version of the bert-score package."""
-    try:
-        return version("bert-score")
-    except PackageNotFoundError as error:
-        raise _missing("bert-score") from error
 
 
 def _missing(package: str) -> ModelError:

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from harness.core import Request, Response, Sample
 from harness.errors import ModelError, SpecError
+from harness.models.custom import Resolvable
 from harness.models.extras import require
-from harness.models.identity import Resolvable
 from harness.models.labels import (
     LabelQuestion,
     LabelQuestions,

@@ -21,8 +21,7 @@ from jinja2 import TemplateError
 from harness.core import Request, Response
 from harness.errors import DataError, ModelError
 from harness.models.boundary import choice_starts
-from harness.models.custom import ModelContext
-from harness.models.identity import Resolvable
+from harness.models.custom import ModelContext, Resolvable
 from harness.models.local.checkpoints import Checkpoint, device_of, dtype_of
 from harness.parts import ChoiceScore, Message, Mode, Reason, Usage, digest
 from harness.specs.models import LocalSpec

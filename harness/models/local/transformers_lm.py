@@ -263,7 +263,6 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         return [_ReplyRow(place, at, row(reply_seed(request, at))) for at in range(decoding.n)]
 
     def _sample(self, asked: Sequence[_ReplyRow]) -> Iterator[tuple[_ReplyRow, Sampled | None]]:
-        """Each row with its sampled tokens, None where it does not fit in memory."""
         if not asked:
             return
         from torch import OutOfMemoryError

@@ -108,15 +108,17 @@ class OpenAIBatches(BatchServer):
     def entries(self, request: Request) -> tuple[bytes, ...]:
         """One line of the file, or one line a reply where a line gives one reply."""
         names, url = self._names(request), self.endpoints[request.mode]
+        arguments = response_arguments if self._spec.api == "responses" else chat_arguments
+        arguments = embedding_arguments if request.mode is Mode.EMBED else arguments
         entries = []
         for index, name in enumerate(names):
             single = nth_request(request, index) if len(names) > 1 else request
-            line = {"custom_id": name, "method": "POST", "url": url, "body": self._body(single)}
+            body = json_body(arguments(single, self._model, self._spec))
+            line = {"custom_id": name, "method": "POST", "url": url, "body": body}
             entries.append(json.dumps(line).encode())
         return tuple(entries)
 
     def _create(self, entries: Sequence[bytes], *, endpoint: str, nonce: str) -> str:
-        """Upload the file and start the batch, with our own name for it in its metadata."""
         content = b"".join(entry + b"\n" for entry in entries)
         file = (f"{nonce}.jsonl", content, "application/jsonl")
         files, batches = self._client.files, self._client.batches
@@ -165,13 +167,7 @@ class OpenAIBatches(BatchServer):
             content = self._content(partial(self._client.files.with_raw_response.content, file))
             yield from read_lines(content, _Line, where=f"batch {name}")
 
-    def _body(self, request: Request) -> dict[str, Any]:
-        arguments = response_arguments if self._spec.api == "responses" else chat_arguments
-        arguments = embedding_arguments if request.mode is Mode.EMBED else arguments
-        return json_body(arguments(request, self._model, self._spec))
-
     def _names(self, request: Request) -> tuple[str, ...]:
-        """The names of a request's lines: several where a line gives one reply."""
         is_one = request.mode is Mode.EMBED or not self._spec.is_one_by_one
         return (request.key,) if is_one else super()._names(request)
 

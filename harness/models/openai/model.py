@@ -175,7 +175,6 @@ class OpenAIModel(HostedModel[OpenAISpec]):
     async def _choose(
         self, scorer: OpenAIChoiceScorer, lock: asyncio.Lock, request: Request
     ) -> Response:
-        """Score choices, once the server has shown that it can; all others wait for that."""
         async with lock:
             if request.mode not in self._probed:
                 await scorer.probe(request.mode)
