@@ -5,7 +5,7 @@ objects whose `to_pandas()` gives a frame. `import harness as ph` exports what i
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -216,6 +216,8 @@ def evaluate(
     from harness.pipeline.execute import run_each
     from harness.pipeline.resolve import RunOptions, resolve
 
+    if isinstance(judges, str) or isinstance(variants, str) or (limit is not None and limit < 1):
+        raise SpecError("judges and variants are lists of names, and limit is at least 1")
     options = RunOptions(
         task=task,
         model=model,
@@ -242,7 +244,8 @@ def load_runs(
     if not path.is_dir():
         raise SpecError(f"results folder {path}: no such folder; evaluate something first")
     opened = _opened(workspace)
-    return EvaluatedRuns([EvaluatedRun(opened, folder) for folder in folders])
+    spaces = [replace(opened, results=folder.results(opened.results)) for folder in folders]
+    return EvaluatedRuns([*map(EvaluatedRun, spaces, folders)])
 
 
 def agreement(

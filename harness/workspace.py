@@ -74,9 +74,12 @@ class Workspace:
         return cls(registry, Path(results), path, data_mode, progress or (lambda *_: None))
 
     def with_budget(self, usd: float | None) -> "Workspace":
-        """The same workspace, whose calls may cost so many US dollars at most; None: any."""
-        budget = None if usd is None else Budget(usd)
-        return replace(self, terms=replace(self.terms, budget=budget))
+        """The same workspace, whose calls may cost so many US dollars at most; None: as before."""
+        if usd is None:
+            return self
+        if not usd >= 0:
+            raise SpecError(f"budget_usd {usd}: give US dollars from 0 on")
+        return replace(self, terms=replace(self.terms, budget=Budget(usd)))
 
     @property
     def is_offline(self) -> bool:
@@ -172,7 +175,6 @@ class Workspace:
         )
 
     def _files(self, spec: DataSpec, table: TableSpec | None) -> list[Path] | None:
-        """The files to read; None where only the sample set is at hand."""
         if table is None and not spec.files:
             return None  # a task of its sample set alone, wherever other data is
         if table is None:
@@ -216,7 +218,6 @@ class Workspace:
         return f" and {spec.source} not fetched", path, fetch
 
     def _folder(self, source: str) -> Path | None:
-        """The data folder to read a source from; None where only the sample set is at hand."""
         if self.data is not None:
             if self.data.is_file():
                 raise DataError(

@@ -276,7 +276,6 @@ def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> AgreementRow:
 
 
 def _names(judges: Sequence[JudgeTable]) -> list[str]:
-    """The judges' names; two of one name by their models, or by their recipes."""
     names = [judge.judge for judge in judges]
     if len(set(names)) == len(names):
         return names
@@ -293,7 +292,6 @@ def _filled(analysis: _Analysis, row: AgreementRow, result: EstimateCI) -> Agree
 
 
 def _why(analysis: _Analysis, reason: NoValue | None) -> str | None:
-    """Why there is no value; without any cell in common that alone is why."""
     panel = analysis.panel
     if reason is None or panel.documents:
         return reason

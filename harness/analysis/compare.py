@@ -206,7 +206,6 @@ def _filled(row: ComparisonRow, result: EstimateCI) -> ComparisonRow:
 
 
 def _corrected(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """The rows of one pairing, p corrected over its groups; all samples together are one test."""
     groups = [row for row in rows if row.group != ALL]
     has_exact = any(row.p_exact is not None for row in groups)
     adjusted = holm([row.p_exact if has_exact else row.p_permutation for row in groups])

@@ -234,7 +234,6 @@ def _series(rows: Sequence[CurveRow], labels: Mapping[str, str]) -> Iterator[Ser
 
 
 def _place(row: CurveRow, share: float) -> float:
-    """The x of a row: its place, or a share of the way into its bin."""
     start = row.at or 0.0
     return start if row.to is None else start + share * (row.to - start)
 

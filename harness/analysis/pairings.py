@@ -93,7 +93,6 @@ def _scores(read: Sequence[choice_scores.Read], is_pool: bool) -> dict[str, Item
 def _snapshots(
     run: StoredRun, judge: JudgeEntry, read: Sequence[choice_scores.Read]
 ) -> tuple[str, str]:
-    """The one pair of snapshots behind a judge's verdicts on a run; several are refused."""
     pairs = {
         (row.served or "", verdict.served or "")
         for row, verdict in read
@@ -333,7 +332,6 @@ def _by_variant(kind: Kind, pairs: Sequence[tuple[RunView, RunView]]) -> Iterato
 def _of_one_task(
     runs: tuple[StoredRun, StoredRun], judges: tuple[str | None, str | None]
 ) -> tuple[list[Pairing], list[str]]:
-    """Two runs of one task: the same variants, each by every judge that has read both alike."""
     entries, notes = judges_of_both(runs, judges)
     pairings: list[Pairing] = []
     for one, other in entries:

@@ -93,7 +93,6 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
-    """A parameter for typer; the default may be the field of a record or of `option`."""
     if isinstance(default, Field):
         default = default.metadata.get("typer", default.default)
     value = inspect.Parameter.empty if default is MISSING else default

@@ -186,7 +186,6 @@ def _by_task(path: Path, task: str | None) -> dict[str, list[Rating]]:
 
 
 def _rows_of_others(table: Path, tasks: set[str]) -> str:
-    """The lines of a stored agreement table that are of other tasks, unchanged."""
     if not table.is_file():
         return ""
     with table.open(encoding="utf-8", newline="") as file:

@@ -132,7 +132,6 @@ def log_alarms(rows: Sequence[ScoreRow]) -> None:
 
 
 def _run_names(rows: Sequence[ScoreRow]) -> dict[str, str]:
-    """The name of each signature's run, with its data where two runs differ in it alone."""
     runs: dict[str, tuple[str, str]] = {}
     for row in rows:
         data = row.parsed.fields["data"]

@@ -175,7 +175,6 @@ def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, Modul
 
 
 def _layout(name: str, *, task: str) -> ModuleType:
-    """The module of a layout that a task names: ours, or that of an installed package."""
     if name in LAYOUTS:
         return import_module(LAYOUTS[name])
     where = f"task {task}: `imports`"

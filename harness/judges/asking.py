@@ -212,7 +212,6 @@ class PreferenceJudge(AskingJudge):
 
 
 def _option(reply: Response) -> int | Reason:
-    """The option number a reply opens with; one that was cut before it is truncated."""
     if reply.failure is not None:
         return reply.failure.reason
     if reply.texts is None:

@@ -66,7 +66,7 @@ class ComputedJudge:
     def recipe(self) -> str:
         """Name, digest of what the YAML or the class says, and kind, as signatures show them."""
         if self._spec is None:
-            return f"{self.name}:{source_digest(type(self))[:8]}|python"
+            return f"{self.name}:{source_digest(self)[:8]}|python"
         return f"{self.name}:{spec_digest(self._spec)[:8]}|{type(self._spec).__struct_config__.tag}"
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:

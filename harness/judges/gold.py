@@ -120,7 +120,6 @@ class GoldJudge(ComputedJudge):
 
 
 def _written_place(response: Response, answers: Sequence[str]) -> int | Reason:
-    """The place, from 1, of the answer that was written, or why there is none."""
     # A reply that declines, and one cut before it says anything, have reasons of their own.
     text = (response.texts or ("",))[0]
     is_number = list(answers) == [str(place) for place in range(1, len(answers) + 1)]

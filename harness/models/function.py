@@ -4,11 +4,11 @@ For models that run in the caller's own program, a notebook for example. Nothing
 """
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from inspect import isawaitable, iscoroutinefunction, signature
 from math import isfinite
-from typing import Any
 
 from harness.core import Request, Response
 from harness.errors import ModelError, SpecError
@@ -52,7 +52,8 @@ class FunctionModel:
             raise SpecError(f"FunctionModel {name}: concurrency is at least 1, not {concurrency}")
         self.name = name
         self._reply, self._score, self._concurrency = reply, score, concurrency
-        digests = [source_digest(part)[:12] for part in (reply, score) if part is not None]
+        given = [part for part in (reply, score) if part is not None]
+        digests = [source_digest(part, is_strict=not version)[:12] for part in given]
         self.revision = "+".join([*digests, *([version] if version else [])])
         self.identity = f"function:{name}@{self.revision}"
 
@@ -67,48 +68,51 @@ class FunctionModel:
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once; failed calls are Responses with a failure."""
-        is_async = any(map(inspect.iscoroutinefunction, (self._reply, self._score)))
+        functions = (self._reply, self._score)
+        is_async = any(map(iscoroutinefunction, functions)) or any(
+            iscoroutinefunction(getattr(one, "__call__", None))  # noqa: B004 - whether it is async
+            for one in functions
+        )
         if self._concurrency == 1 and not is_async:
             yield from map(self._answer, requests)
             return
         policy = RetryPolicy(
             concurrency=self._concurrency, attempts=1, timeout_s=LONGEST_S, total_s=LONGEST_S
         )
-        yield from send_all(requests, self._connect, policy)
+        yield from send_all(requests, lambda: self._connect(is_async=is_async), policy)
 
     @asynccontextmanager
-    async def _connect(self) -> AsyncIterator[Call]:
+    async def _connect(self, *, is_async: bool) -> AsyncIterator[Call]:
         async def call(request: Request) -> Response:
-            function, arguments = self._called(request)
-            if not inspect.iscoroutinefunction(function):
-                return await asyncio.to_thread(self._answer, request)
+            if not is_async:
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(threads, self._answer, request)
             try:
-                return self._read(request, await function(**arguments))
+                returned = self._called(request)
+                return self._read(request, await returned if isawaitable(returned) else returned)
             except Exception as error:  # the user's own code may raise anything
                 return _failed(request, error)
 
-        yield call
+        with ThreadPoolExecutor(self._concurrency) as threads:
+            yield call
 
     def _answer(self, request: Request) -> Response:
-        function, arguments = self._called(request)
         try:
-            return self._read(request, function(**arguments))
+            return self._read(request, self._called(request))
         except Exception as error:  # the user's own code may raise anything
             return _failed(request, error)
 
-    def _called(self, request: Request) -> tuple[Callable[..., Any], dict[str, object]]:
-        messages = [{"role": part.role, "content": part.content} for part in request.messages]
+    def _called(self, request: Request) -> object:
         function = self._score if request.mode is Mode.CHOOSE else self._reply
         if function is None or request.mode not in (Mode.GENERATE, Mode.CHOOSE):
             raise ModelError(f"model {self.name}: has no function for {request.mode}")
-        names = [name for name in inspect.signature(function).parameters]
-        given: list[object] = [messages]
-        if request.mode is Mode.CHOOSE:
-            given.append(list(request.choices))
-        arguments = dict(zip(names, given, strict=False))
-        if "decoding" in names:
-            arguments["decoding"] = request.decoding
-        return function, arguments
+        given: list[object] = [[{"role": m.role, "content": m.content} for m in request.messages]]
+        given += [list(request.choices)] if request.mode is Mode.CHOOSE else []
+        try:
+            takes_decoding = "decoding" in signature(function).parameters
+        except ValueError:  # of a built-in function
+            takes_decoding = False
+        return function(*given, **({"decoding": request.decoding} if takes_decoding else {}))
 
     def _read(self, request: Request, returned: object) -> Response:
         if request.mode is Mode.CHOOSE:

@@ -97,7 +97,6 @@ def control(
 def _index(
     name: str | None, request: Request, sample: Sample, options: Sequence[Option]
 ) -> int | None:
-    """The displayed position, from 0, of the choice that a name stands for; None for no name."""
     if name is None:
         return None
     if name in ("first", "last"):

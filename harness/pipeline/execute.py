@@ -168,6 +168,9 @@ def read(
         if case.response.failure is None
     }
     read = judge.read(list(readable.values())) if readable else []
+    if len(read) != len(readable) or not all(isinstance(one, Verdict) for one in read):
+        fact = f"judge {judge.name} gave {len(read)} verdicts on {len(readable)} cases"
+        raise SpecError(f"{fact}; `read` returns a list with one Verdict a case")
     verdicts = dict(zip(readable, read, strict=True))
     for place, case in enumerate(cases):
         why = case.response.failure or Failure(Reason.UNSUPPORTED, "the judge gave no verdict")

@@ -262,7 +262,6 @@ def _summary(
     stored: frozenset[str],
     seen: set[str],
 ) -> CallSummary:
-    """The summary of the calls that were not seen yet, each once; they are then seen."""
     # `names` are those of who asks, of the variant and of the step.
     model, planned = client.model, {call.longest.key: call for call in calls}
     new = [call for key, call in planned.items() if key not in seen]

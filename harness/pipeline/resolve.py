@@ -4,6 +4,7 @@ All is found or built here, so that what can fail does so before the first call;
 What comes after works on the plans alone, and knows neither workspace nor registry.
 """
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from harness import __version__
 from harness.core import Model, Response, Run
 from harness.errors import SpecError, StoreError
 from harness.implicitness.open import with_options
+from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import CachedClient
 from harness.parts import Mode, digest
 from harness.pipeline.plan import (
@@ -34,7 +36,6 @@ from harness.pipeline.setup import (
     TaskContext,
     build_model,
     check_judges,
-    judge_name,
     resolved,
     set_up_judges,
     stored_setup,
@@ -45,6 +46,7 @@ from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry, ModelEntry, RunFile, RunFolder, SampleRecord
 from harness.workspace import Workspace
 
+_log = logging.getLogger(__name__)
 OWN_MODELS = JudgeModelOptions()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -103,7 +105,7 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
     variants = chosen_variants(task, options.variants, name=options.task)
     _check_model(workspace, options)
-    judges = tuple({judge_name(one): one for one in options.judges or task.judges}.values())
+    judges = tuple(dict.fromkeys(options.judges or task.judges))
     check_judges(workspace, judges, task=task, name=options.task)
     samples, data = workspace.samples(task.data)
     chosen = subsample(samples, options.limit, seed=options.seed)
@@ -158,7 +160,11 @@ def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     responses = stored_responses(ledger, records, task)
     samples = samples_of(records)
-    setups = tuple(stored_setup(workspace, entry, samples) for entry in file.judges)
+    known = workspace.registry.names("configs/judges")
+    named = [entry for entry in file.judges if JudgeLabel.parse(entry.name).name in known]
+    for entry in (entry for entry in file.judges if entry not in named):
+        _log.warning("judge %s has no YAML: its verdicts are kept, not read again", entry.name)
+    setups = tuple(stored_setup(workspace, entry, samples) for entry in named)
     return JudgePlan(file, folder, task, records, responses, setups)
 
 

@@ -5,6 +5,7 @@ found before the model under test is paid for. Nothing here trains, and no model
 """
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -241,7 +242,17 @@ def joined(judges: Sequence[JudgeEntry], new: JudgeEntry) -> tuple[JudgeEntry, .
 def check_judges(
     workspace: Workspace, judges: Sequence[JudgeSource], *, task: TaskSpec, name: str
 ) -> None:
-    """Refuse a judge that cannot read a task's answers, or that reads a step no variant has."""
+    """Refuse a judge that cannot read a task's answers, or that reads a step no variant has.
+
+    Judges given as objects have plain names of their own, which are no YAML's.
+    """
+    names, known = [*map(judge_name, judges)], workspace.registry.names("configs/judges")
+    for name in (one.name for one in judges if not isinstance(one, str)):
+        if names.count(name) > 1 or name in known or not re.fullmatch(r"[\w.+-]+", name):
+            raise SpecError(
+                f"judge {name!r} is an object: give it a name of letters, digits, `.+-_` that no "
+                "other judge has"
+            )
     for judge in (JudgeLabel.parse(one) for one in judges if isinstance(one, str)):
         spec = workspace.registry.load("configs/judges", judge.name)
         step = step_read(spec)
@@ -280,9 +291,10 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup], client: CachedCl
         known = judge.partners if isinstance(judge, Swapped) else {s.id for s in plan.samples}
         sample = next(sample for sample in plan.samples if sample.id in known)
         response = Response(key="made up", texts=("a made-up answer",))
-        judge.ask(sample, response)
-        if setup.entry.asks is None:
-            judge.read([Case(sample, response)])
+        if not plan.task.has_choices:
+            judge.ask(sample, response)
+            if setup.entry.asks is None:
+                judge.read([Case(sample, response)])
         if setup.key_error is not None:
             raise ModelError(
                 f"judge {setup.entry.name}: {setup.key_error}, or have another model judge with "
@@ -342,7 +354,6 @@ def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: Ju
 def _judge(
     workspace: Workspace, label: JudgeLabel, *, identity: str | None, samples: Sequence[Sample]
 ) -> Judge:
-    """The judge of a label; one marked as swapped reads each answer under another sample."""
     plain = replace(label, is_swapped=False)
     spec = workspace.registry.load("configs/judges", label.name)
     judge = workspace.registry.judge(str(plain), spec, identity=identity)

@@ -336,7 +336,6 @@ def _sample(
 
 
 def _orders(sample: Sample, task: TaskSpec) -> dict[str, tuple[str, ...]]:
-    """The orders of the choices under the sample's id, which its perturbed ones are to share."""
     if not sample.choices:
         return {}
     layouts = [variant.choice for variant in task.variants.values() if variant.choice]

@@ -161,7 +161,6 @@ def cases_of(
 
 
 def _postprocessed(response: Response, task: TaskSpec, *, place: str) -> Response:
-    """A response as judges see it; `place` begins the message of a failure."""
     if (failure := response.failure) is not None:
         return Response.failed(response.key, failure.reason, place + failure.message)
     if response.texts is None:

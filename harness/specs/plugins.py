@@ -9,12 +9,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
-from types import ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -23,6 +25,7 @@ from harness.errors import HarnessError, SpecError, did_you_mean
 from harness.parts import digest
 
 Group = Literal["harness.models", "harness.judges", "harness.readers", "harness.importers"]
+_NOT_OWN = frozenset({"__dict__", "__weakref__", "__module__", "__doc__", "__annotations__"})
 OWN = "python"
 """The kind of a class of the user's own, which the key `entry` names."""
 
@@ -134,20 +137,59 @@ def spec_digest(spec: Struct) -> str:
     return digest({key: v for key, v in content.items() if key not in ("about", "entry")})
 
 
-def source_digest(item: object) -> str:
-    """The sha256, in hex, of the source code of a function, of a class, or of an object's class.
+def source_digest(item: object, *, is_strict: bool = True) -> str:
+    """The sha256, in hex, of the compiled code of a function or class, and of the state it holds.
 
-    Of the compiled code where there is no source, as at a bare prompt. What the code reads from
-    elsewhere (globals, files, weights) is not part of it.
+    Defaults, closures, the arguments of partials, attributes of objects and base classes count;
+    what the code reads from elsewhere (globals, files, weights) does not. Raises SpecError for
+    state that has no digest, such as a loaded network, unless not `is_strict`.
     """
-    target: Any = item if inspect.isroutine(item) or inspect.isclass(item) else type(item)
-    try:
-        text = inspect.getsource(target)
-    except (OSError, TypeError):
-        functions = [target, *vars(target).values()] if inspect.isclass(target) else [target]
-        codes = [one.__code__ for one in functions if hasattr(one, "__code__")]
-        text = repr([(c.co_name, c.co_code, c.co_consts, c.co_names) for c in codes])
-    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    return digest(_content(item, is_strict, ()))
+
+
+def _content(item: Any, is_strict: bool, outer: tuple[int, ...]) -> object:  # noqa: ANN401 - any object
+    """What makes a value what it is, as values that JSON can hold; no address is among them.
+
+    `outer` are the ids of the values around it: a method's closure may hold its class.
+    """
+    if id(item) in outer:
+        return outer.index(id(item))
+    nested = partial(_content, is_strict=is_strict, outer=(*outer, id(item)))
+    match item:
+        case None | bool() | int() | float() | str():
+            return item
+        case bytes():
+            return item.hex()
+        case CodeType():
+            return [item.co_name, item.co_code.hex(), item.co_names, nested(item.co_consts)]
+        case list() | tuple():
+            return [*map(nested, item)]
+        case set() | frozenset():
+            return sorted(map(repr, map(nested, item)))
+        case dict():
+            return [[repr(nested(key)), nested(value)] for key, value in item.items()]
+        case partial():
+            return ["partial", nested(item.func), nested(item.args), nested(item.keywords)]
+        case FunctionType():
+            cells = [cell.cell_contents for cell in item.__closure__ or ()]
+            return [nested(item.__code__), nested(item.__defaults__), nested(cells)]
+        case property():
+            return [nested(item.fget)]
+        case staticmethod() | classmethod():
+            return nested(item.__func__)
+        case MethodType():
+            return [nested(item.__func__), nested(item.__self__)]
+        case ModuleType() | BuiltinFunctionType():
+            return item.__name__
+        case type():
+            own = {k: v for k, v in vars(item).items() if k not in _NOT_OWN}
+            is_ours = item.__module__.partition(".")[0] in ("builtins", "harness")
+            return item.__qualname__ if is_ours else [nested(own), [*map(nested, item.__bases__)]]
+    if hasattr(item, "__dict__") and not isinstance(item, Enum):
+        return [nested(type(item)), nested(vars(item))]
+    if is_strict and not isinstance(item, Enum):
+        raise SpecError(f"a {type(item).__name__} has no digest of its own: give a `version`")
+    return repr(item) if isinstance(item, Enum) else type(item).__name__
 
 
 @contextmanager

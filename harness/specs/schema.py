@@ -156,8 +156,9 @@ def _members(kind: Any) -> list[Any]:  # noqa: ANN401 - any annotation
 def _member(value: object, kind: Any) -> Any:  # noqa: ANN401 - any annotation
     """The member of a union that a mapping or list is meant to be; None where nothing says so."""
     if isinstance(value, Mapping):
-        if (tag := value.get("kind")) in (kinds := kinds_of(kind)):
-            return kinds[str(tag)]
+        tag, kinds = value.get("kind"), kinds_of(kind)
+        if isinstance(tag, str) and tag in kinds:
+            return kinds[tag]
         fitting = [part for part in _members(kind) if _is_spec(part) or get_origin(part) is dict]
     else:
         fitting = [part for part in _members(kind) if get_origin(part) is tuple]
@@ -174,7 +175,6 @@ def _keys(spec: Any) -> dict[str, str]:  # noqa: ANN401 - any annotation
 
 
 def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:  # noqa: ANN401 - any annotation
-    """The values directly inside a value: the step of the path, the value, its type."""
     member = _member(value, kind)
     if isinstance(value, Mapping) and _is_spec(member):
         types = {

@@ -48,6 +48,10 @@ class _Head(msgspec.Struct):
     time: float
 
 
+class _Answer(msgspec.Struct):  # without the request, whose prompt may be long
+    response: Response
+
+
 class _Question(msgspec.Struct):  # without the response, whose vectors may be long
     request: Request
 
@@ -109,7 +113,7 @@ class Ledger:
         for at, line in self._lines() if wanted else ():
             head = _decode(line, _Head, at)
             if head.key in wanted:
-                response = _decode(line, CallRecord, at).response
+                response = _decode(line, _Answer, at).response
                 found.setdefault(head.key, []).append(((head.time, at[0].name, at[1]), response))
         return {key: _valid_response(stored) for key, stored in found.items()}
 

@@ -110,7 +110,6 @@ def is_cut_no(text: str) -> bool:
 
 
 def _opening(words: str, choices: Sequence[str]) -> str | None:
-    """The longest choice that the words open with; None where they open with none."""
     opening = [choice for choice in choices if choice and f"{words} ".startswith(f"{choice} ")]
     return max(opening, key=len, default=None)
 

@@ -4,7 +4,10 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from support.stub_script import Script
 from support.stub_server import StubServer
 
 import harness as ph
+from harness.cli import main
 
 ROOT = Path(ph.__file__).parents[1]
 PAGE = (ROOT / "docs/python.md").read_text("utf-8")
@@ -255,3 +259,129 @@ def test_nothing_is_printed(
     ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=lambda messages: "two"))
 
     assert capsys.readouterr() == ("", "")
+
+
+class Long(ph.Judge):
+    """Is the answer longer than so many characters?"""
+
+    name, metric = "long", "accuracy"
+
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self.least = least
+
+    def read(self, cases: Sequence[ph.Case]) -> list[ph.Verdict]:
+        texts = [(case.response.key, (case.response.texts or ("",))[0]) for case in cases]
+        return [ph.Verdict(key, self.name, float(len(text) > self.least)) for key, text in texts]
+
+
+def speak(style: str, messages: list[dict[str, str]]) -> str:
+    return f"I answer in style {style}."
+
+
+def spoken(style: str) -> Callable[..., str]:
+    return lambda messages: f"in style {style}"
+
+
+def test_what_a_function_holds_makes_it_another_model(served: Path) -> None:
+    answers = [
+        ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=partial(speak, style)))
+        .samples.to_pandas()
+        .answer[0]
+        for style in ("polite", "rude")
+    ]
+    closures = [ph.FunctionModel("mine", reply=spoken(style)) for style in ("polite", "rude")]
+
+    assert answers == ["I answer in style polite.", "I answer in style rude."]
+    assert closures[0].identity != closures[1].identity
+
+
+def test_what_has_no_digest_needs_a_version() -> None:
+    undigested: Any = iter("ab")
+    held = partial(speak, undigested)
+
+    with pytest.raises(ph.HarnessError, match="give a `version`"):
+        ph.FunctionModel("mine", reply=held)
+    assert ph.FunctionModel("mine", reply=held, version="1").identity.endswith("+1")
+
+
+def test_code_without_source_has_one_recipe_in_every_process() -> None:
+    code = (
+        "import harness as ph\n"
+        "exec('class J(ph.Judge):\\n name, metric, least = chr(106), chr(109), %d\\n"
+        " def read(self, cases): return [ph.Verdict(c.response.key, 1.0) for c in cases]')\n"
+        "print(J().recipe)"
+    )
+    first, again, other = (
+        subprocess.run(
+            [sys.executable, "-c", code % least], capture_output=True, check=True, cwd=ROOT
+        ).stdout
+        for least in (1, 1, 5)
+    )
+
+    assert first == again
+    assert first != other
+
+
+def test_a_judges_attributes_are_in_its_recipe_and_its_name_is_its_own(served: Path) -> None:
+    model = ph.FunctionModel("mine", reply=lambda messages: "two")
+
+    assert Long(1).recipe != Long(50).recipe
+    with pytest.raises(ph.HarnessError, match="no other judge has"):
+        ph.evaluate("my_task", model=model, judges=[Long(1), Long(50)])
+    taken = Long(1)
+    taken.name = "minilm-cosine"
+    with pytest.raises(ph.HarnessError, match="no other judge has"):
+        ph.evaluate("my_task", model=model, judges=[taken])
+
+
+def test_a_judge_that_gives_too_few_verdicts_is_refused(served: Path) -> None:
+    judge = Long(1)
+    judge.read = lambda cases: []  # type: ignore[method-assign]  # the mistake under test
+
+    with pytest.raises(ph.HarnessError, match="one Verdict a case"):
+        ph.evaluate(
+            "my_task", model=ph.FunctionModel("mine", reply=lambda m: "two"), judges=[judge]
+        )
+
+
+def test_runs_of_another_folder_can_be_judged_and_read_on_the_command_line(served: Path) -> None:
+    space = ph.Workspace.open(results="elsewhere")
+    model = ph.FunctionModel("mine", reply=lambda messages: "two")
+    ph.evaluate("my_task", model=model, judges=[Long(1)], workspace=space)
+
+    run = ph.load_runs("elsewhere")[0].judge(["ngram-cosine"])
+
+    assert run.judges == ("long", "ngram-cosine")
+    assert main(["read", str(run.path)]) == 0
+
+
+def test_a_judge_object_may_read_choices(served: Path) -> None:
+    class First(ph.Judge):
+        name, metric = "first-choice", "accuracy"
+
+        def read(self, cases: Sequence[ph.Case]) -> list[ph.Verdict]:
+            return [
+                ph.Verdict(c.response.key, self.name, float(len(c.response.choice_scores or ())))
+                for c in cases
+            ]
+
+    model = ph.FunctionModel("short", score=lambda messages, choices: [-1.0 for _ in choices])
+
+    run = ph.evaluate("ludwig", model=model, judges=[First()], limit=4)
+
+    assert set(run.samples.to_pandas().value) == {2.0}
+
+
+def test_a_workspaces_budget_stays(served: Path) -> None:
+    space = ph.Workspace.open().with_budget(1.0)
+
+    assert space.with_budget(None).terms.budget is space.terms.budget
+    with pytest.raises(ph.HarnessError, match="from 0 on"):
+        space.with_budget(-1)
+
+
+@pytest.mark.parametrize("given", [{"judges": "ngram-cosine"}, {"variants": "base"}, {"limit": 0}])
+def test_lists_are_lists(folder: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(ph.HarnessError, match="lists of names, and limit is at least 1"):
+        ph.evaluate("intent_resolution", model="oracle", **given)

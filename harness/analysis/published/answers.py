@@ -174,7 +174,6 @@ def _mean(rows: Sequence[TableRow], column: str) -> float:
 
 
 def _number(row: TableRow, column: str) -> float:
-    """A cell as a number; True is 1 and False 0."""
     text = row.cells[column].strip()
     try:
         number = float({"True": "1", "False": "0"}.get(text, text))

@@ -111,7 +111,6 @@ def _is_original(cells: Mapping[str, Value], rule: OriginalsSpec) -> bool:
 
 
 def _label(row: TypedRow, spec: LabelSpec, rule: OriginalsSpec | None) -> str | None:
-    """The label of a row; None also for an edited text with an empty cell."""
     value = cell_text(row.cells[spec.column])
     if rule is not None and not _is_original(row.cells, rule) and not value:
         return None
@@ -219,7 +218,6 @@ def _distinct(items: Sequence[LabelledItem]) -> list[LabelledItem]:
 def _sample(
     item: LabelledItem, spec: TableSpec, *, choices: Mapping[str, str], seen: Counter[str]
 ) -> Sample:
-    """The sample of an item; `seen` counts equal texts so far, to number their ids."""
     words = f"{spec.source}-{digest(item.text)[:12]}"
     seen[words] += 1
     group = cell_text(item.cells.get(spec.group)) if spec.group else ""
@@ -244,7 +242,6 @@ def _sample(
 
 
 def _texts(cells: Mapping[str, Value], column: str | None) -> tuple[str, ...]:
-    """The texts of a cell: those of a list, also of one written as JSON, else the cell's text."""
     value = cells.get(column) if column else None
     if isinstance(value, str) and value.startswith("["):
         try:

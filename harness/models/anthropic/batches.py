@@ -112,7 +112,6 @@ class AnthropicBatches(BatchServer):
         return nearest.id if nearest else None
 
     def _list(self, record: BatchRecord) -> Iterator[_Batch]:
-        """The batches of the account, the youngest first, down to those older than a record."""
         after: dict[str, Any] = {}
         while True:
             page = self._read(partial(self._batches.list, limit=100, **after), _Page)

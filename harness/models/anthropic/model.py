@@ -13,13 +13,7 @@ from msgspec import Struct
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.hosted import (
-    ClientLibrary,
-    Endpoint,
-    HostedModel,
-    passing_error,
-    post,
-)
+from harness.models.client.hosted import ClientLibrary, Endpoint, HostedModel, passing_error, post
 from harness.models.client.replies import (
     RepliesByKey,
     collect_n,

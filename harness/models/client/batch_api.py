@@ -227,7 +227,6 @@ class BatchServer(ABC):
         """The response in one result; RetryableError or PermanentError where there is none."""
 
     def _names(self, request: Request) -> tuple[str, ...]:
-        """The names of a request's entries, one a reply: its key, or most of it and a number."""
         if request.decoding.n == 1:
             return (request.key,)
         stem = name_stem(request.key)

@@ -324,7 +324,6 @@ def _ssl_context(http: ModuleType) -> Any:  # noqa: ANN401 - an ssl.SSLContext
 
 
 def _http(library: ModuleType) -> ModuleType:
-    """The HTTP package a client library is built on: httpx, or its successor."""
     return sys.modules[library.DefaultAsyncHttpxClient.__base__.__module__]
 
 
@@ -407,7 +406,6 @@ class HostedModel(Resolvable, Generic[_Spec]):
         """How one attempt at one request is made with an open client."""
 
     def _list_models(self) -> list[dict[str, Any]]:
-        """The models that the server lists; ValueError where the reply holds no such list."""
         timeout_s = min(PREFLIGHT_S, self.spec.timeout_s)
         with self.library.client(self.server, timeout_s=timeout_s) as client:
             reply = client.models.with_raw_response.list()

@@ -124,7 +124,6 @@ class BackgroundExecutor:
             self._completed.put(completed)
 
     def _release_slots(self) -> None:
-        """Release, inside the loop, the slots of the results that the caller is done with."""
         self._is_releasing = False  # before the count is read, or the caller's next could be missed
         done = self._slots_done
         self._release(done - self._slots_released)

@@ -160,7 +160,6 @@ class ChoiceScorer:
         return ScoringMode.TREE if reason is None else self._mode_without_tree(reason)
 
     def _mode_without_tree(self, reason: str) -> ScoringMode:
-        """The mode of a model that cannot follow a tree; logged once."""
         rows, plain = self._trial
         for row, total in zip(rows, plain, strict=True):
             self._check_causal(row, total)

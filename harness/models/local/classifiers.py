@@ -481,7 +481,6 @@ class SequenceClassifier(Resolvable):
 
     @cached_property
     def _labels(self) -> list[str]:
-        """The task's label of each class; the class's own name where no label has it."""
         own = self._network.model.config.id2label or {}
         names = [str(name) for _, name in sorted((int(at), name) for at, name in own.items())]
         if self._trained is not None:

@@ -11,12 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.core import Request, Response
-from harness.models.client.batch_api import (
-    BatchRecord,
-    BatchServer,
-    BatchStatus,
-    read_lines,
-)
+from harness.models.client.batch_api import BatchRecord, BatchServer, BatchStatus, read_lines
 from harness.models.client.hosted import json_body
 from harness.models.client.replies import nth_request
 from harness.models.client.retry import PermanentError
