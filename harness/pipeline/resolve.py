@@ -105,7 +105,7 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
     variants = chosen_variants(task, options.variants, name=options.task)
     _check_model(workspace, options)
-    judges = tuple(dict.fromkeys(options.judges or task.judges))
+    judges = tuple({_key(one): one for one in options.judges or task.judges}.values())
     check_judges(workspace, judges, task=task, name=options.task)
     samples, data = workspace.samples(task.data)
     chosen = subsample(samples, options.limit, seed=options.seed)
@@ -188,6 +188,11 @@ def run_of(
         prompts=prompts,
         data=data.label,
     )
+
+
+def _key(judge: JudgeSource) -> str | int:
+    # A name that is given twice is one judge; two objects of one name are refused.
+    return judge if isinstance(judge, str) else id(judge)
 
 
 def _check_model(workspace: Workspace, options: RunOptions) -> None:
