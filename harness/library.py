@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from harness.core import Judge, Model
 from harness.errors import SpecError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 60
 """Rows of a table that a notebook shows."""
-LEVELS = ("nominal", "ordinal", "interval")
 SAMPLE_COLUMNS = (
     *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
     *("answer", "gold", "judge", "value", "reason", "note"),
@@ -144,9 +143,11 @@ class EvaluatedRun:
         return f"<run of {self.task} by {self.model}: {self.path}>"
 
     def _repr_html_(self) -> str:
+        from harness.pipeline.score import ALL
+
         table = self.scores
         place = table.columns.index("group")
-        rows = tuple(row for row in table.rows if row[place] == "all")
+        rows = tuple(row for row in table.rows if row[place] == ALL)
         return ResultTable(table.columns, rows)._repr_html_()
 
 
@@ -266,11 +267,12 @@ def agreement(
     from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
     from harness.analysis.panels import AgreementQuery, match_ratings
     from harness.data.ratings import read_ratings
+    from harness.stats.agreement import Scale
     from harness.storage.runs import run_folders, stored_runs
 
-    if level not in LEVELS or rater_kind not in EPSILONS:
+    if level not in (levels := get_args(Scale)) or rater_kind not in EPSILONS:
         raise SpecError(
-            f"level {level!r}, rater_kind {rater_kind!r}: give one of {', '.join(LEVELS)}, and one "
+            f"level {level!r}, rater_kind {rater_kind!r}: give one of {', '.join(levels)}, and one "
             f"of {', '.join(EPSILONS)}"
         )
     settings = AgreementSettings(seed, draws, level, EPSILONS[rater_kind])

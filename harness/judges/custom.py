@@ -43,11 +43,12 @@ class ComputedJudge:
     """A judge that asks nothing: a subclass sets `metric` and writes `read`.
 
     A subclass with a `name` of its own needs no YAML: `Exact()` is a judge, and the digest of its
-    source code is its recipe.
+    code and attributes is its recipe. One that holds what has no digest sets a `version`.
     """
 
     name: str
     metric: str
+    version = ""
     _spec: Any = None
 
     def __init__(self, name: str | None = None, spec: Any = None) -> None:  # noqa: ANN401 - each subclass has its own
@@ -66,7 +67,7 @@ class ComputedJudge:
     def recipe(self) -> str:
         """Name, digest of what the YAML or the class says, and kind, as signatures show them."""
         if self._spec is None:
-            return f"{self.name}:{source_digest(self)[:8]}|python"
+            return f"{self.name}:{source_digest(self, is_strict=not self.version)[:8]}|python"
         return f"{self.name}:{spec_digest(self._spec)[:8]}|{type(self._spec).__struct_config__.tag}"
 
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:

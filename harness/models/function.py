@@ -29,9 +29,9 @@ class FunctionModel:
     function with a parameter named `decoding` also gets the Decoding (temperature, max_tokens,
     seed). `reply` returns a text, or None where there is no answer; `score` returns one natural
     log-probability for each choice. Both may be `async`. An exception is a failed call, with its
-    message, and does not end the run. `concurrency` is how many calls run at a time: one, in the
-    calling thread, unless more are allowed. Answers are stored under the digest of the functions'
-    source code and of `version`: change `version` when weights or data behind them change.
+    message. `concurrency` is how many calls run at a time: one, in the calling thread, unless more
+    are allowed. Answers are stored under the digest of the functions' code and of what they hold,
+    and under `version`: change `version` when weights or data behind them change.
     """
 
     kind = "function"
@@ -64,14 +64,13 @@ class FunctionModel:
         return frozenset(mode for mode, function in able.items() if function is not None)
 
     def resolve(self) -> None:
-        """Do nothing: the source code is known from the start."""
+        """Do nothing: the code is known from the start."""
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once; failed calls are Responses with a failure."""
-        functions = (self._reply, self._score)
-        is_async = any(map(iscoroutinefunction, functions)) or any(
-            iscoroutinefunction(getattr(one, "__call__", None))  # noqa: B004 - whether it is async
-            for one in functions
+        is_async = any(
+            iscoroutinefunction(one) or iscoroutinefunction(getattr(one, "__call__", None))  # noqa: B004 - whether it is async
+            for one in (self._reply, self._score)
         )
         if self._concurrency == 1 and not is_async:
             yield from map(self._answer, requests)

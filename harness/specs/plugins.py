@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -148,11 +148,8 @@ def source_digest(item: object, *, is_strict: bool = True) -> str:
 
 
 def _content(item: Any, is_strict: bool, outer: tuple[int, ...]) -> object:  # noqa: ANN401 - any object
-    """What makes a value what it is, as values that JSON can hold; no address is among them.
-
-    `outer` are the ids of the values around it: a method's closure may hold its class.
-    """
-    if id(item) in outer:
+    """What makes a value what it is, without addresses; `outer` are the ids of values around it."""
+    if id(item) in outer:  # a method's closure may hold its class
         return outer.index(id(item))
     nested = partial(_content, is_strict=is_strict, outer=(*outer, id(item)))
     match item:
@@ -160,6 +157,8 @@ def _content(item: Any, is_strict: bool, outer: tuple[int, ...]) -> object:  # n
             return item
         case bytes():
             return item.hex()
+        case Enum() | complex() | EllipsisType():
+            return repr(item)
         case CodeType():
             return [item.co_name, item.co_code.hex(), item.co_names, nested(item.co_consts)]
         case list() | tuple():
@@ -172,7 +171,8 @@ def _content(item: Any, is_strict: bool, outer: tuple[int, ...]) -> object:  # n
             return ["partial", nested(item.func), nested(item.args), nested(item.keywords)]
         case FunctionType():
             cells = [cell.cell_contents for cell in item.__closure__ or ()]
-            return [nested(item.__code__), nested(item.__defaults__), nested(cells)]
+            held = (item.__code__, item.__defaults__, item.__kwdefaults__, cells)
+            return nested(held)
         case property():
             return [nested(item.fget)]
         case staticmethod() | classmethod():
@@ -185,11 +185,11 @@ def _content(item: Any, is_strict: bool, outer: tuple[int, ...]) -> object:  # n
             own = {k: v for k, v in vars(item).items() if k not in _NOT_OWN}
             is_ours = item.__module__.partition(".")[0] in ("builtins", "harness")
             return item.__qualname__ if is_ours else [nested(own), [*map(nested, item.__bases__)]]
-    if hasattr(item, "__dict__") and not isinstance(item, Enum):
+    if hasattr(item, "__dict__"):
         return [nested(type(item)), nested(vars(item))]
-    if is_strict and not isinstance(item, Enum):
+    if is_strict:
         raise SpecError(f"a {type(item).__name__} has no digest of its own: give a `version`")
-    return repr(item) if isinstance(item, Enum) else type(item).__name__
+    return type(item).__name__
 
 
 @contextmanager

@@ -283,6 +283,13 @@ def spoken(style: str) -> Callable[..., str]:
     return lambda messages: f"in style {style}"
 
 
+def styled(style: str) -> Callable[..., str]:
+    def reply(messages: object, *, manner: str = style, rest: object = ...) -> str:
+        return manner
+
+    return reply
+
+
 def test_what_a_function_holds_makes_it_another_model(served: Path) -> None:
     answers = [
         ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=partial(speak, style)))
@@ -290,10 +297,12 @@ def test_what_a_function_holds_makes_it_another_model(served: Path) -> None:
         .answer[0]
         for style in ("polite", "rude")
     ]
+    keywords = [ph.FunctionModel("mine", reply=styled(style)) for style in ("polite", "rude")]
     closures = [ph.FunctionModel("mine", reply=spoken(style)) for style in ("polite", "rude")]
 
     assert answers == ["I answer in style polite.", "I answer in style rude."]
     assert closures[0].identity != closures[1].identity
+    assert keywords[0].identity != keywords[1].identity
 
 
 def test_what_has_no_digest_needs_a_version() -> None:
@@ -303,6 +312,12 @@ def test_what_has_no_digest_needs_a_version() -> None:
     with pytest.raises(ph.HarnessError, match="give a `version`"):
         ph.FunctionModel("mine", reply=held)
     assert ph.FunctionModel("mine", reply=held, version="1").identity.endswith("+1")
+    judge = Long(1)
+    judge.least = undigested
+    with pytest.raises(ph.HarnessError, match="give a `version`"):
+        _ = judge.recipe
+    judge.version = "1"
+    assert judge.recipe.startswith("long:")
 
 
 def test_code_without_source_has_one_recipe_in_every_process() -> None:
