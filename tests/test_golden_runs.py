@@ -70,7 +70,7 @@ SCENARIOS = (
     task("hate_speech", "oracle,constant-yes,constant-no,random", is_near=True),
     task("intent_detection", "oracle,first,random", "--variant all --limit 21"),
     task("intent_detection_pairs", "oracle,literal,first,random"),
-    task("intent_resolution", "oracle,literal,echo,random", "--limit 8", is_near=True),
+    task("intent_resolution", "oracle,literal,echo", "--limit 8", is_near=True),
     task("ishate_implicit", "oracle,first,random", "--variant all"),
     task("ishate_subtle", "oracle,first,random", "--variant all"),
     task("ludwig", "oracle,first,random"),
@@ -165,7 +165,7 @@ SCENARIOS = (
             "impscore pairs ../given/texts.csv --columns body,other -o out/pairs.jsonl --json",
             "profile ../given/texts.csv --column body --label verdict --pairs 20 -o out --json",
         ),
-        near=("out", "stdout"),
+        near=("out", "stdout", "cache"),
     ),
     Scenario(
         "tiny",
