@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from harness.stats.estimate import Estimate, NoValue
-from harness.stats.jackknife import jackknife_bounds
+from harness.stats.estimate import Estimate, Floats, NoValue
+from harness.stats.jackknife import Range, jackknife_bounds
 
 
-def left_out(values: np.ndarray) -> np.ndarray:
+def left_out(values: Floats) -> Floats:
     return (values.sum() - values) / (len(values) - 1)
 
 
@@ -22,7 +22,7 @@ def test_the_jackknife_of_a_mean_is_students_interval() -> None:
 
 
 @pytest.mark.parametrize(("range_", "least", "most"), [("correlation", -1, 1), ("share", 0, 1)])
-def test_the_ends_stay_within_the_range(range_, least, most) -> None:
+def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) -> None:
     without = np.array([0.2, 0.99, 0.6, 0.97])
 
     found = jackknife_bounds(Estimate(0.95, 4), without, range_=range_)
@@ -40,7 +40,9 @@ def test_the_ends_stay_within_the_range(range_, least, most) -> None:
         ([0.5, 0.0, 0.4], "share", NoValue.DEGENERATE),
     ],
 )
-def test_what_has_no_interval_says_why(without, range_, reason) -> None:
+def test_what_has_no_interval_says_why(
+    without: list[float], range_: Range, reason: NoValue
+) -> None:
     found = jackknife_bounds(Estimate(0.5, 3), np.array(without), range_=range_)
 
     assert (found.low, found.high, found.reason) == (None, None, reason)
