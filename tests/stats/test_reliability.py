@@ -48,7 +48,7 @@ def test_a_raters_severity_is_no_noise_where_all_rate_all() -> None:
 def study(random: Numbers, raters: int, severity: Floats | float) -> tuple[Floats, Floats]:
     """The truth of 150 documents by 4 systems, and ratings with severities of that spread."""
     truth = random.normal(size=(150, 4)) + np.arange(4) * 0.3
-    severe = random.normal(size=raters) * severity if np.isscalar(severity) else severity
+    severe = severity if isinstance(severity, np.ndarray) else random.normal(size=raters) * severity
     return truth, truth[:, :, None] + severe + random.normal(size=(150, 4, raters))
 
 
