@@ -65,10 +65,11 @@ def statistics(
 
 
 def coverage(clusters: int, turns: int, *, runs: int) -> dict[str, float]:
-    """The share of runs whose interval holds the value of 8,000 clusters, by statistic."""
+    """The share of runs whose interval holds the value of very many clusters, by statistic."""
     random = np.random.default_rng(10 * clusters + turns)
-    many = Resamples.of([str(n // turns) for n in range(8_000 * turns)], seed="0", draws=1)
-    truth = statistics(*draw(random, 8_000, turns), many)
+    size = 60_000 // turns
+    many = Resamples.of([str(n // turns) for n in range(60_000)], seed="0", draws=1)
+    truth = statistics(*draw(random, size, turns), many)
     held: Counter[str] = Counter()
     for run in range(runs):
         names = [str(n // turns) for n in range(clusters * turns)]
@@ -92,4 +93,4 @@ def test_an_interval_holds_the_truth_as_often_as_it_says(clusters: int, turns: i
     systems = {name: found.pop(name) for name in ("system_pearson", "system_spearman")}
     # Two standard errors of 400 runs are .022.
     assert {name: share for name, share in found.items() if not 0.91 <= share <= 0.99} == {}
-    assert all(share >= 0.91 for share in systems.values()), systems
+    assert all(share >= 0.91 for share in systems.values()) == (clusters >= 20), systems

@@ -59,8 +59,8 @@ def assert_same(fast: EstimateCI, slow: EstimateCI) -> None:
 @each("seed", range(8))
 def test_figures_of_systems_are_those_of_a_loop_over_the_same_draws(seed: int, name: str) -> None:
     # Gaps are so many that draws without a system and documents without a pair occur.
-    human, judge = table_pair(seed, documents=20, systems=4, gaps=0.4)
-    resamples = drawn(documents_of(20, 10, seed))
+    human, judge = table_pair(seed, documents=24, systems=4, gaps=0.4)
+    resamples = drawn(documents_of(24, 20, seed))
     statistic = BY_NAME[name]
 
     fast = getattr(agreement_stats(human, judge, resamples), name)
