@@ -403,9 +403,32 @@ def _alpha_without(
         units = interval_sums(pairs, pairs.domain[pairs.code] - pairs.domain.mean())
         of_units = replace(resamples, places=resamples.places[row])
         return estimate, alphas_of_sums(sums_without(units, of_units))
-    cluster = resamples.places[row]
-    weights = ((cluster != left).astype(np.float64) for left in range(resamples.clusters))
-    return estimate, np.array([weighted_alpha(pairs, each, scale) for each in weights])
+    return estimate, _alphas_without(pairs, resamples.places[row], resamples.clusters, scale)
+
+
+def _alphas_without(
+    pairs: PairableRatings, cluster: Indices, clusters: int, scale: Scale
+) -> Floats:
+    """Nominal or ordinal alpha without each cluster, from the coincidences of values in each."""
+    values = len(pairs.domain)
+    if max(len(pairs.row), clusters) * values**2 > _MOST_COINCIDENCES:
+        weights = ((cluster != left).astype(np.float64) for left in range(clusters))
+        return np.array([weighted_alpha(pairs, each, scale) for each in weights])
+    counts = np.zeros((len(pairs.row), values))
+    np.add.at(counts, (pairs.unit, pairs.code), 1)
+    both = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(values)
+    together = np.zeros((clusters, values, values))
+    np.add.at(together, cluster, both / (pairs.size - 1)[:, None, None])
+    together = together.sum(axis=0) - together
+    number = together.sum(axis=2)
+    points = np.cumsum(number, axis=1) - number / 2
+    apart = (points[:, :, None] - points[:, None, :]) ** 2
+    if scale == "nominal":
+        apart = np.broadcast_to(1 - np.eye(values), together.shape)
+    observed = (together * apart).sum(axis=(1, 2))
+    expected = (number[:, :, None] * number[:, None, :] * apart).sum(axis=(1, 2))
+    varies = expected > 1e-9 * number.sum(axis=1) ** 2
+    return 1 - ratio(observed * (number.sum(axis=1) - 1), np.where(varies, expected, 0))
 
 
 def pearsons_without(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
