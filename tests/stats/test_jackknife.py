@@ -27,7 +27,8 @@ def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) ->
 
     found = jackknife_bounds(Estimate(0.95, 4), without, range_=range_)
 
-    assert found.low is not None and found.high is not None
+    assert found.low is not None
+    assert found.high is not None
     assert least < found.low < 0.95 < found.high < most
 
 
