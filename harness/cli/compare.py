@@ -34,8 +34,8 @@ INTENTION = "intention_and_response"
 
 
 def leaderboard(
-    task: str | None = option("Print this task only. Default: all.", None),
-    variant: str | None = option("Print this variant only. Default: all.", None),
+    task: str | None = option("Print these tasks only, comma-separated. Default: all.", None),
+    variant: str | None = option("Print these variants only, comma-separated. Default: all.", None),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:
@@ -50,7 +50,7 @@ def leaderboard(
     table, total = results / "leaderboard.csv", len(rows)
     write_whole(table, table_text(rows).encode())
     rows = _chosen(rows, "task", task, lambda row: row.task)
-    of_task = f" of task {task!r}" if task else ""
+    of_task = f" of task {task}" if task else ""
     rows = _chosen(rows, "variant", variant, lambda row: row.score.variant, of_task)
     if is_json:
         echo_json(rows)
@@ -69,14 +69,14 @@ def leaderboard(
 def _chosen(
     rows: list[ScoreRow],
     what: str,
-    name: str | None,
+    wanted: str | None,
     of: Callable[[ScoreRow], str],
     where: str = "",
 ) -> list[ScoreRow]:
-    known = sorted({of(row) for row in rows})
-    if name is not None and name not in known:
+    known, names = sorted({of(row) for row in rows}), options.names(wanted, f"--{what}")
+    for name in (name for name in names if name not in known):
         raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
-    return [row for row in rows if name in (None, of(row))]
+    return [row for row in rows if not names or of(row) in names]
 
 
 def _put_board(board: boards.RankedTable) -> None:

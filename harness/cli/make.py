@@ -256,7 +256,7 @@ def _put_counts(title: str, counts: Sequence[transforms.PerturbationCounts]) -> 
 
 def report(
     run: options.RunName,
-    judge: list[str] | None = option("Judge; repeat for more. Default: all.", None),
+    judge: list[str] | None = option("Judges, comma-separated. Default: all.", None),
     out: Path | None = option("CSV file. Default: below RESULTS/flips/.", None, flags="-o --out"),
     seed: options.Seed = 0,
     results: options.Results = options.RESULTS,
@@ -264,7 +264,8 @@ def report(
 ) -> int:
     """Count the verdicts and answers that each perturbation changes, with intervals by original."""
     stored = StoredRun.read(find_run(results, run))
-    judges = [judge_named(stored, one) for one in judge] if judge else stored.file.judges
+    wanted = options.names(judge, "--judge")
+    judges = [judge_named(stored, one) for one in wanted] or stored.file.judges
     rows = flip_rows(stored, judges, seed=str(seed))
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
     put_rows(rows, {table: records_csv(FlipRate, rows)}, lambda: _put_flips(rows), is_json=is_json)

@@ -5,7 +5,7 @@ Also here: the values that options mean, and the exit codes.
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from enum import IntEnum
@@ -241,10 +241,11 @@ def _warn_of_unused(pack: Path, registry: "Registry") -> None:
         log(f"--prompts {pack}: {file} is the name of no template{hint}")
 
 
-def names(text: str | None, option: str = "--variant") -> tuple[str, ...]:
-    """The names in a comma-separated option; none where it is not given."""
-    found = tuple(part.strip() for part in (text or "").split(",") if part.strip())
-    if text is not None and not found:
+def names(given: str | Sequence[str] | None, option: str = "--variant") -> tuple[str, ...]:
+    """The names in a comma-separated option, which may be repeated; none if it is not given."""
+    text = given if isinstance(given, str) else ",".join(given or ())
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if given is not None and not found:
         raise SpecError(f"{option} {text!r}: give a name, or leave it out")
     return found
 

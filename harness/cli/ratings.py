@@ -36,8 +36,8 @@ class AgreeChoice:
     """Which ratings are compared with which judges, and how."""
 
     ratings: Path = option("Long-form CSV: task, sample_id, model, rater, value, scale.")
-    judge: list[str] | None = option("Judge; repeat for more. Default: all.", None)
-    task: str | None = option("Task. Default: every task with ratings.", None)
+    judge: list[str] | None = option("Judges, comma-separated. Default: all.", None)
+    task: str | None = option("Tasks, comma-separated. Default: every task with ratings.", None)
     variant: str | None = option(
         "Variants, comma-separated, or all. Default: those that were rated.", None
     )
@@ -65,11 +65,11 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     All runs of a task below the results folder are compared; each model is a system.
     """
     settings = choice.settings()
-    wanted = options.names(choice.variant)
-    query = AgreementQuery(tuple(choice.judge or ()), wanted, choice.is_strict)
+    judges, variants = options.names(choice.judge, "--judge"), options.names(choice.variant)
+    query = AgreementQuery(judges, variants, choice.is_strict)
     found: list[AgreementRow] = []
     has_unmatched = False
-    for task, ratings in _by_task(choice.ratings, choice.task).items():
+    for task, ratings in _by_task(choice.ratings, options.names(choice.task, "--task")).items():
         runs = stored_runs(run_folders(results), task)
         every = [(p, agreement_rows(p, settings)) for p in match_ratings(runs, ratings, query)]
         for panel, rows in every:
@@ -175,13 +175,14 @@ def import_ratings(choice: ConvertChoice) -> int:
     return ExitCode.DONE
 
 
-def _by_task(path: Path, task: str | None) -> dict[str, list[Rating]]:
-    found: dict[str, list[Rating]] = {}
+def _by_task(path: Path, tasks: Sequence[str]) -> dict[str, list[Rating]]:
+    found: dict[str, list[Rating]] = {task: [] for task in tasks}
     for rating in read_ratings(path):
-        if task in (None, rating.task):
+        if rating.task in tasks or not tasks:
             found.setdefault(rating.task, []).append(rating)
-    if not found:
-        raise DataError(f"{path}: no rating of task {task!r}; correct --task or the column task")
+    lacking = [f" of task {task!r}" for task, ratings in found.items() if not ratings]
+    if lacking or not found:
+        raise DataError(f"{path}: no rating{''.join(lacking[:1])}; correct --task or the file")
     return found
 
 

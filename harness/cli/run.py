@@ -37,9 +37,9 @@ class JudgeOptions:
 class RunChoice:
     """What a run asks, of which models."""
 
-    task: str = option("Task: a name in tasks/.")
+    task: str = option("Tasks: names in tasks/, comma-separated.")
     model: str = option("Models: names in configs/models/, comma-separated.")
-    judge: list[str] | None = option("Judge; repeat for more. Default: the task's judges.", None)
+    judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.", None)
     variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None)
     limit: options.Limit = None
     seed: options.Seed = 0
@@ -56,7 +56,7 @@ class RunChoice:
     )
 
     def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
-        """The options of each model's run."""
+        """The options of each run: of every model, task by task."""
         from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
 
@@ -64,7 +64,7 @@ class RunChoice:
         shared = RunOptions(
             task=self.task,
             model=self.model,
-            judges=tuple(self.judge or ()),
+            judges=options.names(self.judge, "--judge"),
             variants=options.names(self.variant),
             backend=options.backend(self.backend),
             answers=None if mode is None else AnswerMode(one_of("--answers", mode, *AnswerMode)),
@@ -75,8 +75,8 @@ class RunChoice:
             table=table,
             scorer=self.scorer,
         )
-        models = options.names(self.model, "--model")
-        return [replace(shared, model=model) for model in models]
+        tasks, models = options.names(self.task, "--task"), options.names(self.model, "--model")
+        return [replace(shared, task=task, model=model) for task in tasks for model in models]
 
 
 def run(
@@ -99,9 +99,9 @@ def run(
     from harness.pipeline import execute, preview, resolve
 
     space = where.workspace(calling)
-    if not choice.judge:
-        judges = ", ".join(space.registry.load("tasks", choice.task).judges)
-        log(f"judges of task {choice.task}: {judges} (choose others with --judge)")
+    for task in () if choice.judge else options.names(choice.task, "--task"):
+        judges = ", ".join(space.registry.load("tasks", task).judges)
+        log(f"judges of task {task}: {judges} (choose others with --judge)")
     plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:
         return put_runs(execute.run_each(plans), is_json=is_json, is_all=calling.retry == "all")
@@ -112,7 +112,7 @@ def run(
 def judge(
     run: options.RunName,
     *,
-    judge: list[str] = option("Judge; repeat for more."),
+    judge: list[str] = option("Judges, comma-separated."),
     asking: JudgeOptions,
     where: Annotated[Where, Only("prompts results home")],
     calling: options.Calling,
@@ -131,7 +131,7 @@ def judge(
     folder = find_run(where.results, run)
     space = where.workspace(calling, folder.results(where.results))
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
-    plan = resolve.resolve_stored(space, folder, judge, asking=how)
+    plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
     if not asking.is_dry:
         return put_runs([execute.judge(plan)], is_json=is_json, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
