@@ -314,10 +314,7 @@ class ProfileChoice:
 
 
 def profile(
-    choice: ProfileChoice,
-    scorer: ScorerName = SCORER,
-    home: Home = HOME,
-    is_json: AsJson = False,
+    choice: ProfileChoice, scorer: ScorerName = SCORER, home: Home = HOME, is_json: AsJson = False
 ) -> int:
     """Describe how implicit the texts of a file are, and how different their meanings.
 

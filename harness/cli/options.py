@@ -100,8 +100,7 @@ def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
 
 
 Home = Annotated[
-    Path,
-    typer.Option(help="Your folder with tasks/, configs/ and prompts/; searched before ours."),
+    Path, typer.Option(help="Your folder with tasks/, configs/ and prompts/; searched before ours.")
 ]
 Results = Annotated[Path, typer.Option(help="Folder that keeps calls, runs and tables.")]
 DataFolder = Annotated[
@@ -117,8 +116,7 @@ Limit = Annotated[
     typer.Option(min=1, help="Use at most this many samples; groups keep their proportions."),
 ]
 BackendName = Annotated[
-    str | None,
-    typer.Option(help="Program that runs a local model: transformers, vllm or server."),
+    str | None, typer.Option(help="Program that runs a local model: transformers, vllm or server.")
 ]
 RunName = Annotated[
     str,

@@ -175,11 +175,7 @@ class MiniLM:
     files: Final = MINILM_FILES
 
     def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        layers: Sequence[int] = (),
-        batch_tokens: int = 4096,
+        self, folder: Path | None = None, *, layers: Sequence[int] = (), batch_tokens: int = 4096
     ) -> None:
         """Use the model in `folder`, by default the installed package's.
 
