@@ -1,7 +1,4 @@
-"""Options of commands: how records of them become parameters, and those that many commands share.
-
-Also here: the values that options mean, and the exit codes.
-"""
+"""Options that commands share, how records of them become parameters, and the exit codes."""
 
 import inspect
 import re
@@ -13,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
+from typer.models import OptionInfo
 
 from harness.cli.output import ProgressLine, log
 from harness.errors import SpecError
@@ -23,6 +21,17 @@ if TYPE_CHECKING:
     from harness.workspace import Workspace
 
 _T = TypeVar("_T", bound=str)
+_BY_WORD = {
+    "COLUMN": "column group label",
+    "FILE": "key out output ratings",
+    "FORMAT": "form layout",
+    "MODE": "answers data_mode retry",
+    "N": "draws high limit low pairs runs seed",
+    "USD": "budget",
+    "LIST": "raters values",
+}
+PLACEHOLDERS = {option: word for word, names in _BY_WORD.items() for option in names.split()}
+"""What help calls the value of an option, by its parameter."""
 
 
 class ExitCode(IntEnum):
@@ -95,19 +104,25 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
 def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
     if isinstance(default, Field):
         default = default.metadata.get("typer", default.default)
+    for info in (default, *get_args(kind)):
+        if isinstance(info, OptionInfo) and not (info.metavar or name.startswith("is_")):
+            about = info.help or ""
+            other = "NAMES" if "comma-separated" in about else "NAME"
+            is_folder = about.startswith("Folder")
+            info.metavar = "FOLDER" if is_folder else PLACEHOLDERS.get(name, other)
     value = inspect.Parameter.empty if default is MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
 
 
 Home = Annotated[
-    Path, typer.Option(help="Your folder with tasks/, configs/ and prompts/; searched before ours.")
+    Path, typer.Option(help="Folder of your own tasks/, configs/ and prompts/; searched first.")
 ]
-Results = Annotated[Path, typer.Option(help="Folder that keeps calls, runs and tables.")]
+Results = Annotated[Path, typer.Option(help="Folder of the stored calls, runs and tables.")]
 DataFolder = Annotated[
     Path | None,
     typer.Option(
         envvar="HARNESS_DATA",
-        help="Data folder with a subfolder for each source. Default: the fetched data.",
+        help="Folder of data, with a subfolder for each source. Default: the fetched data.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
@@ -124,7 +139,7 @@ RunName = Annotated[
 ]
 RunNames = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Run folders, or the first characters of their digests."),
+    typer.Argument(metavar="RUN", help="Run folders, or the first characters of their digests."),
 ]
 ScorerName = Annotated[
     str,
@@ -150,13 +165,12 @@ class Calling:
         "failed",
     )
     budget: float | None = option(
-        "Stop before calls cost more than this many US dollars; what the stored calls have cost "
-        "counts too.",
+        "Stop before the calls cost more than this many US dollars. Stored calls count too.",
         None,
         min=0,
     )
     is_batch: bool = option(
-        "Send calls to hosted models in batches: cheaper; a batch may take a day.",
+        "Send calls to hosted models in batches. This is cheaper; a batch may take a day.",
         False,
         flags="--batch",
     )
@@ -170,8 +184,8 @@ class Where:
     """The folders and files that a command works with."""
 
     data: Path | None = option(
-        "Data folder with a subfolder for each source, or a table's file. Default: the fetched "
-        "data, else the samples that ship.",
+        "Folder of data, with a subfolder for each source; or the file of a table. Default: the "
+        "data that `harness data fetch` stored, else the samples that come with the harness.",
         None,
         envvar="HARNESS_DATA",
     )

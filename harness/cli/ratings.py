@@ -62,7 +62,7 @@ class AgreeChoice:
 def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Measure how well judges agree with people, and write agreement.csv.
 
-    All runs of a task below the results folder are compared; each model is a system.
+    It compares all runs of a task in the results folder; each model is a system.
     """
     settings = choice.settings()
     judges, variants = options.names(choice.judge, "--judge"), options.names(choice.variant)
@@ -94,13 +94,11 @@ class SheetChoice:
     limit: options.Limit = None
     low: int = option("Lowest rating (labelstudio).", 0)
     high: int = option("Highest rating (labelstudio).", 5)
-    out: Path | None = option(
-        "File to write. Default: below RESULTS/sheets/.", None, flags="-o --out"
-    )
+    out: Path | None = option("File to write. Default: in RESULTS/sheets/.", None, flags="-o --out")
 
 
 def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
-    """Write a blind sheet for people to rate, in random order; and its key, in a second file."""
+    """Write a blind rating sheet in random order, and its key in a second file."""
     form, low, high = choice.form, choice.low, choice.high
     ending = {"labelstudio": "json", "csv": "csv"}.get(form)
     if ending is None or not low < high <= low + 100:
@@ -140,7 +138,7 @@ class ConvertChoice:
     )
     out: Path = option("Long-form CSV to write.", flags="-o --out")
     key: Path | None = option("Key file of the blind sheet that was rated.", None)
-    task: str = option("Task of ratings that name none.", "")
+    task: str = option("Task of the ratings, if the file names none.", "")
     scale: str = option("What was rated: a variant's name, or any word.", "")
     raters: str | None = option(
         "Columns of raters (wide): A,B; or with other names: A=anna,B=ben.", None

@@ -21,8 +21,8 @@ class JudgeOptions:
     """How judges that ask a model ask it."""
 
     judge_model: str | None = option(
-        "Model that judges ask, instead of the one in their YAML file; the results then name the "
-        "judge JUDGE/MODEL.",
+        "Model that the judges ask, instead of the one in their YAML files. The results then call "
+        "the judge JUDGE/MODEL.",
         None,
     )
     is_self_judge_allowed: bool = option(
@@ -45,13 +45,13 @@ class RunChoice:
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
-        "How the model answers choices. logprob: probabilities of whole choices (local models, "
-        "some servers); top_logprobs: of the likeliest next tokens (chat servers); written: it "
-        "writes its choice, which every model can do. Default: logprob, else top_logprobs.",
+        "How the model answers choices. logprob: by the probability of each whole choice (local "
+        "models, some servers). top_logprobs: by the most probable next tokens (chat servers). "
+        "written: it writes its choice (every model). Default: logprob, else top_logprobs.",
         None,
     )
     scorer: str | None = option(
-        "Source of implicitness: a name in configs/scorers/, `column` (of the data) or `none`.",
+        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.",
         None,
     )
 
@@ -92,7 +92,7 @@ def run(
 
     \b
     Examples:
-      harness run --task intent_resolution --model oracle,literal --judge minilm-cosine
+      harness run --task intent_resolution --model oracle --judge minilm-cosine
       harness run --task intent_resolution --model gpt-4o --limit 20 --dry-run
     """
     from harness.cli.run_report import put_dry_runs, put_runs
@@ -179,12 +179,12 @@ def read(
 class ImportChoice:
     """Which files hold answers, to what, by whom."""
 
-    files: list[Path] = argument("FILE...", "Files of stored answers.")
+    files: list[Path] = argument("FILE", "Files of stored answers.")
     task: str = option("Task that was answered: a name in tasks/.")
     model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
         "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
-        "is recognised by its content.",
+        "is found from the content.",
         None,
         flags="--map",
     )
@@ -195,7 +195,7 @@ def import_files(
     where: Annotated[Where, Only("data results home")],
     is_json: AsJson = False,
 ) -> int:
-    """Make a run of answers that others have stored; the task's judges then read them.
+    """Make a run from answers that another program stored; the task's judges then read them.
 
     No model is called. Importing the same files again changes nothing.
     """

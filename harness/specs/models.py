@@ -59,7 +59,6 @@ class HostedEncoderSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="
 LocalEncoderSpec = MiniLMSpec | CharNgramsSpec | SentenceTransformerSpec | Llm2VecSpec
 EncoderSpec = LocalEncoderSpec | HostedEncoderSpec
 
-
 _DRAWN = "the decoding in the YAML of the task or judge"
 _ROOM = f"max_tokens of {_DRAWN}, reasoning_max_tokens here"
 _TIMES = "replies of the judge's YAML, sends_n here"

@@ -69,6 +69,25 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_help_fits_80_columns_and_calls_values_by_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("", *GROUPS, *COMMANDS):
+        main([*name.split(), "--help"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 or re.search(r"[<{]", line)] == []
+    wanted = {
+        "Usage: harness compare [OPTIONS] A [B]",
+        "Usage: harness data fetch [OPTIONS] [SOURCE...]",
+        "--judge NAMES Judges, comma-separated. Default: those of the task.",
+        "--values LIST Numbers for words: yes=1,no=0.",
+        "-o, --out FOLDER Folder for the files. Default: RESULTS/curves/.",
+    }
+    assert wanted - {" ".join(line.split()) for line in lines} == set()
+
+
 def test_a_mistyped_command_is_a_mistake_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rnu"]) == ExitCode.USER_MISTAKE
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from vllm.pooling_params import PoolingParams
     from vllm.sampling_params import SamplingParams
 
-
 MOST_ROWS = 4096
 """Rows an engine has at once: more than it computes at a time, few enough to save memory."""
 
@@ -159,7 +158,6 @@ TROUBLE: tuple[type[Exception], ...] = (
     *(AssertionError, AttributeError, TypeError),
 )
 """What vLLM raises where it cannot run with its arguments."""
-
 
 _RUNNING: "weakref.WeakSet[VllmEngine]" = weakref.WeakSet()
 

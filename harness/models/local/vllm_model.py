@@ -47,7 +47,6 @@ from harness.specs.models import VllmSpec
 if TYPE_CHECKING:
     from vllm.outputs import PoolingRequestOutput, RequestOutput
 
-
 MOST_NEXTS = 128  # next tokens asked about at once: vLLM's limit
 
 
