@@ -126,9 +126,10 @@ def test_a_wide_table_is_split_into_blocks_with_the_first_column(
 
 
 def test_a_table_on_a_terminal_of_80_columns_keeps_every_cell_in_one_line() -> None:
+    title = "|".join(["a-task:8edc918c", *(f"field-{i}:0123456" for i in range(7)), "v1-2"])
     code = (
         "from harness.cli.output import echo_table\n"
-        "echo_table('A title', ['model', *(f'column-{i}' for i in range(12))],"
+        f"echo_table({title!r}, ['model', *(f'column-{{i}}' for i in range(12))],"
         " [['oracle', *(i * 1111 for i in range(12))]])"
     )
     parent, child = pty.openpty()
@@ -142,3 +143,5 @@ def test_a_table_on_a_terminal_of_80_columns_keeps_every_cell_in_one_line() -> N
     assert max(map(len, lines)) <= 80
     assert [sum(f"column-{i} " in line for line in lines) for i in range(12)] == [1] * 12
     assert sum("oracle" in line for line in lines) == 2
+    assert lines[0].endswith("|")
+    assert lines[0] + lines[1].strip() == title
