@@ -1,7 +1,4 @@
-"""The commands that make and extend runs: run, judge, read, import.
-
-`run` is where the life of a run begins: options become RunOptions, and the pipeline does the rest.
-"""
+"""The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
