@@ -353,6 +353,22 @@ def test_the_nearest_names_come_first(name: str, known: list[str], expected: str
     assert did_you_mean(name, known) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a01", "; did you mean a01? (`harness list tasks` lists all)"),
+        ("zzz", f"; known: {', '.join(f'a{i:02}' for i in range(20))} and 5 more (`"),
+    ],
+)
+def test_of_many_names_the_message_says_how_to_list_all(name: str, expected: str) -> None:
+    known = [f"a{place:02}" for place in range(25)]
+
+    found = did_you_mean(name, known, "harness list tasks")
+
+    assert found.replace(" or a21 or a20", "").startswith(expected)
+    assert found.endswith("(`harness list tasks` lists all)")
+
+
 CHOICE = "choice: {order: 0}, pool: all, "
 NEUTRAL = "{name: neutral, template: toy/neutral, is_unconditional: true}"
 
