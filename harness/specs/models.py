@@ -5,6 +5,7 @@ override the request, and prices, budgets and signatures would describe one that
 """
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -128,14 +129,14 @@ Usd = Annotated[float, Meta(ge=0)]
 class PriceSpec(Spec, frozen=True, kw_only=True):
     """US dollars a million tokens of one model; null where no price was read.
 
-    `read` is the day it stood at `source`. `batch_share` is what a call costs in a batch, as a
-    share of its price by itself.
+    `read` is the day it stood at `source`, as `2026-11-21`. `batch_share` is what a call costs in
+    a batch, as a share of its price by itself.
     """
 
     input_usd: Usd | None = None
     output_usd: Usd | None = None
     batch_share: Annotated[float, Meta(gt=0, le=1)] | None = None
-    read: str | None = None
+    read: date | None = None
     source: str | None = None
 
     def __post_init__(self) -> None:
@@ -202,11 +203,13 @@ class ServerSpec(Spec, frozen=True, kw_only=True):
     """A model behind a server: its name there, and how patiently it is asked.
 
     `base_url_env` names an environment variable that overrides `base_url`. `timeout_s` is for one
-    attempt, `total_s` for all attempts of a request, both in seconds.
+    attempt, `total_s` for all attempts of a request, both in seconds. `ends` is the day from which
+    its provider no longer answers, as `2027-01-14`.
     """
 
     model: str
     about: str = ""
+    ends: date | None = None
     base_url_env: str | None = None
     concurrency: Annotated[int, Meta(ge=1)] = 64
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
