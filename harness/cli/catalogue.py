@@ -75,14 +75,16 @@ def _about(registry: Registry, section: Section, name: str) -> str:
     lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
     values = {
         key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
-        for key in ("about", "kind")
+        for key in ("about", "kind", "ends")
         for line in reversed(lines)
         if line.startswith(f"{key}:")
     }
     about, kind = values.get("about", ""), values.get("kind", "")
     if section != "configs/models":
         return about
-    return f"{kind:12} {about}{NOT_HERE.get(kind, '')}"
+    ends = values.get("ends", "")
+    end = f" Its provider shuts it down on {ends}." if ends else ""
+    return f"{kind:12} {about}{end}{NOT_HERE.get(kind, '')}"
 
 
 def _list_runs(results: Path, *, is_json: bool) -> int:

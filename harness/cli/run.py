@@ -119,7 +119,7 @@ def judge(
 
     \b
     Example:
-      harness judge 3f9a --judge gpt4-contextual --budget 5
+      harness judge 3f9a --judge contextual --budget 5
     """
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve

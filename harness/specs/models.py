@@ -5,6 +5,7 @@ override the request, and prices, budgets and signatures would describe one that
 """
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -127,14 +128,14 @@ Usd = Annotated[float, Meta(ge=0)]
 class PriceSpec(Spec, frozen=True, kw_only=True):
     """US dollars for a million tokens of one model; null if no price is known.
 
-    `read` is the day on which `source` had this price. `batch_share` is the price of a call in a
+    `read` is the day on which `source` had this price, as `2026-11-21`. `batch_share` is the price of a call in a
     batch, as a share of the price of a single call.
     """
 
     input_usd: Usd | None = None
     output_usd: Usd | None = None
     batch_share: Annotated[float, Meta(gt=0, le=1)] | None = None
-    read: str | None = None
+    read: date | None = None
     source: str | None = None
 
     def __post_init__(self) -> None:
@@ -201,11 +202,13 @@ class ServerSpec(Spec, frozen=True, kw_only=True):
     """A model behind a server: its name there, timeouts and attempts.
 
     `base_url_env` names an environment variable that overrides `base_url`. `timeout_s` is for one
-    attempt, `total_s` for all attempts of a request, both in seconds.
+    attempt, `total_s` for all attempts of a request, both in seconds. `ends` is the day from which
+    its provider no longer answers, as `2027-01-14`.
     """
 
     model: str
     about: str = ""
+    ends: date | None = None
     base_url_env: str | None = None
     concurrency: Annotated[int, Meta(ge=1)] = 64
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
