@@ -128,8 +128,8 @@ Usd = Annotated[float, Meta(ge=0)]
 class PriceSpec(Spec, frozen=True, kw_only=True):
     """US dollars for a million tokens of one model; null if no price is known.
 
-    `read` is the day on which `source` had this price, as `2026-11-21`. `batch_share` is the price of a call in a
-    batch, as a share of the price of a single call.
+    `read` is the day on which `source` had this price, as `2026-11-21`. `batch_share` is the
+    price of a call in a batch, as a share of the price of a single call.
     """
 
     input_usd: Usd | None = None
