@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from harness.core import Judge, Model
-from harness.errors import SpecError
+from harness.errors import SpecError, StoreError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas
@@ -171,6 +171,9 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
         """The scores of all runs, or of one task's, with the columns of leaderboard.csv."""
         from harness.analysis.leaderboard import collect
 
+        known = sorted({run.task for run in self._runs})
+        if task is not None and task not in known:
+            raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
         found = collect([run._folder for run in self._runs])
         return _score_table(row for row in found if task in (None, row.task))
 
