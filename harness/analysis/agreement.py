@@ -18,6 +18,7 @@ from harness.stats.agreement import (
     alpha_ci,
     alpha_with_each,
     attainable_r,
+    bounds_with_test,
     deviation,
     document_means,
     jackknife_ci,
@@ -25,7 +26,6 @@ from harness.stats.agreement import (
     means_without,
     pearsons_without,
     percent_agreement,
-    reconciled,
     sums_without,
 )
 from harness.stats.comparison import (
@@ -353,8 +353,7 @@ def _permuted(
     rests = [without(*complete(shared, judge), resamples) for judge in (first, second)]
     estimate = Estimate(test.statistic, n=test.n, reason=test.reason)
     ends = jackknife_ci(estimate, rests[0] - rests[1], "any").bounds
-    test, ends = reconciled(test, ends, resamples.clusters)
-    return _Difference(pair, name, test, ends)
+    return _Difference(pair, name, test, bounds_with_test(ends, test, resamples.clusters))
 
 
 def _williams(human: Floats, first: Floats, second: Floats) -> Significance:

@@ -271,22 +271,27 @@ def jackknife_ci(
     return EstimateCI(estimate, jackknife_bounds(estimate, without, range_=range_, level=level))
 
 
-def reconciled(test: Significance, ends: Bounds, clusters: int) -> tuple[Significance, Bounds]:
-    """A test and the 95 % interval of the same difference, so that neither contradicts the other.
+def bounds_with_test(ends: Bounds, test: Significance, clusters: int) -> Bounds:
+    """The 95 % interval of a difference, which excludes 0 where, and only where, p is at most .05.
 
-    p becomes the larger of the test's and that of Student's t behind the interval (one degree of
-    freedom less than there are clusters), and an interval beside a p above .05 reaches 0. Both
-    only grow, so that a valid test stays valid. Without an interval or a p both stay as they are.
+    Where the two disagree, the interval is that of the test: the difference over the t of its p is
+    the standard error (Miettinen 1976, American Journal of Epidemiology 103), t with one degree of
+    freedom less than there are clusters. Otherwise, and without a p, the bounds stay as they are.
     """
-    if test.p is None or test.statistic is None or ends.low is None or ends.high is None:
-        return test, ends
+    value, p = test.statistic, test.p
+    if value is None or p is None or ends.low is None or ends.high is None:
+        return ends
+    if (ends.low > 0 or ends.high < 0) == (p <= _SIGNIFICANT):
+        return ends
     from scipy.stats import t
 
-    error = (ends.high - ends.low) / 2 / float(t.ppf(0.975, clusters - 1))
-    p = max(test.p, 2 * float(t.sf(abs(test.statistic) / error, clusters - 1)))
-    if p > 0.05:
-        ends = replace(ends, low=min(ends.low, 0.0), high=max(ends.high, 0.0))
-    return replace(test, p=p), ends
+    reach = abs(value) * float(t.isf(0.025, clusters - 1) / t.isf(p / 2, clusters - 1))
+    if p <= _SIGNIFICANT:
+        reach *= 1 - 1e-9  # 0 stays outside also at .05 itself
+    return replace(ends, low=value - reach, high=value + reach)
+
+
+_SIGNIFICANT = 0.05
 
 
 def sums_without(rows: Floats, resamples: Resamples) -> Floats:
