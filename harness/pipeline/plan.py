@@ -371,24 +371,22 @@ def _files(plan: Plan, *variants: str) -> str:
 def is_alike(plan: Plan, one: str, other: str) -> bool:
     """Whether two variants ask every sample in the same words, whatever the samples say.
 
-    Variants of the same templates, slots and choices are made alike on purpose, and are not told
-    of: they differ in their limits. Nor are those whose samples lack what would set them apart.
+    Variants of the same templates and slots are made alike on purpose, to differ in their limits,
+    and those of different choices differ in what is answered. Neither are alike, nor are those
+    whose samples lack what would set them apart.
     """
     specs = [plan.task.variants[name] for name in (one, other)]
-    words = [
-        ([(s.template, s.is_follow_up) for s in spec.steps], spec.slots, spec.choice)
-        for spec in specs
-    ]
-    if words[0] == words[1]:
+    words = [([(s.template, s.is_follow_up) for s in spec.steps], spec.slots) for spec in specs]
+    if words[0] == words[1] or specs[0].choice != specs[1].choice:
         return False
     shared = [s for s in applicable(specs[0], plan.samples) if applicable(specs[1], [s])]
-    probes = [
-        replace(sample, fields={name: f"{name} {_OTHER}" for name in sample.fields})
-        for sample in shared[:1]
-    ]
+    # A sample of which every field says something that no other does.
+    full = [replace(s, fields={name: f"{name} {_OTHER}" for name in s.fields}) for s in shared[:1]]
+    drawn = plan.task.decodings[0]
     return bool(shared) and all(
-        _question(plan, sample, one) == _question(plan, sample, other)
-        for sample in (*probes, *shared)
+        _asked(plan, PlannedResponse(sample, one, drawn))
+        == _asked(plan, PlannedResponse(sample, other, drawn))
+        for sample in (*full, *shared)
     )
 
 
@@ -400,12 +398,6 @@ def alike_elsewhere(plan: Plan) -> list[tuple[str, str]]:
         with suppress(SpecError):  # what is not run need not be fit to be run
             found += [pair] if is_alike(plan, *pair) else []
     return found
-
-
-def _question(plan: Plan, sample: Sample, variant: str) -> tuple[object, ...]:
-    """All that a variant asks of a sample, and the answers there are to choose from."""
-    cell = PlannedResponse(sample, variant, plan.task.decodings[0])
-    return (_asked(plan, cell), options(plan.task, variant, sample))
 
 
 def _asked(

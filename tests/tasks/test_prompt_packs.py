@@ -1,5 +1,6 @@
 """Prompt packs: a level keeps what it is told apart by, or is refused before the first call."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -175,6 +176,26 @@ def test_an_emptied_level_is_refused_before_the_first_call(
     assert str(folder / "intent_resolution" / "cot5.user.j2") in capsys.readouterr().err
 
 
+def test_a_server_is_asked_in_a_conversation_and_level_one_may_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, results = pack(tmp_path / "pack", base=PLAIN), tmp_path / "r"
+    chosen = ("--variant", "cot1,cot2", "--limit", "1", "--judge", "ngram-cosine")
+    options = ("--prompts", str(folder), "--results", str(results), *chosen)
+
+    with StubServer(Script(), reply=lambda _: "She hints at it.\nAnswer: Sure.") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        code = main(["run", "--task", "intent_resolution", "--model", "local-server", *options])
+        sent = [(len(body["messages"]), body["max_tokens"]) for body in stub.bodies]
+
+    assert code == 0
+    assert sorted(set(sent)) == [(1, 60), (1, 300), (3, 30)]
+    [file] = results.glob("runs/*/*/*/samples.jsonl")
+    records = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    whole = "She hints at it.\nAnswer: Sure."
+    assert {(r["variant"], r["answer"]) for r in records} == {("cot1", "Sure."), ("cot2", whole)}
+
+
 @each(
     ("text", "expected"),
     [
@@ -221,6 +242,14 @@ def test_samples_that_lack_what_sets_variants_apart_are_not_blamed_on_words(tmp_
     # A number has no capitals: the two ask the same of it, and of no other sample.
     names = ("marker:caps:bare", "marker:none:bare")
     check_templates(other_plan("emphasized_talk", tmp_path, *names, of=stressed("12")))
+
+
+def test_orders_of_choices_that_coincide_are_no_fault(tmp_path: Path) -> None:
+    # Two choices have two orders, and five are asked for.
+    fields = {"scenario": "A. B.", "without_story": "A. B."}
+    of = Sample("s1", fields, {}, ("yes", "no"), "yes", group="coherence_inference")
+
+    check_templates(other_plan("intent_detection", tmp_path, "order0", "order2", "order4", of=of))
 
 
 def test_attributes_that_a_pack_does_not_name_are_refused(tmp_path: Path) -> None:
