@@ -21,6 +21,7 @@ from harness.parts import Mode, digest
 from harness.pipeline.plan import (
     AnswerMode,
     Plan,
+    alike_elsewhere,
     check_templates,
     chosen_variants,
     decodings,
@@ -118,6 +119,8 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     run = run_of(options, task, variants, identity=model.identity, data=data, prompts=digest(words))
     plan = Plan(run, task, chosen, prompts, model.identity)
     check_templates(plan)
+    for variant, other in alike_elsewhere(plan):
+        _log.warning("with these prompts variant %s is worded as %s, not run here", variant, other)
     asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)
     setups = set_up_judges(workspace, judges, asking=asking, tested=model, samples=chosen)
     file = RunFile(

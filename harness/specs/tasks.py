@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from harness.parts import Mode
 from harness.specs.schema import Spec
@@ -18,12 +18,19 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
 
 
 class StepSpec(Spec, frozen=True, kw_only=True):
-    """One call of a variant: a template below prompts/, without .user.j2 or .system.j2."""
+    """One call of a variant: a template below prompts/, without .user.j2 or .system.j2.
+
+    A step that `is_follow_up` is asked in one conversation with the step before it, behind its
+    prompt and its answer. `postprocess` takes the place of the task's; `answer_line` takes the
+    answer after the last `Answer:`. Both are absent from what is stored where they are not given.
+    """
 
     name: str
     template: str
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     is_unconditional: bool = field(default=False, name="is_neutral")
+    is_follow_up: bool | UnsetType = UNSET
+    postprocess: Literal["none", "blank_line", "lead_in", "answer_line"] | UnsetType = UNSET
 
 
 class ChoiceSpec(Spec, frozen=True, kw_only=True):
@@ -43,10 +50,11 @@ class ChoiceSpec(Spec, frozen=True, kw_only=True):
 class VariantSpec(Spec, frozen=True, kw_only=True):
     """The steps of a variant, the references its prompts may show, and slots of its own.
 
-    `slots` maps a slot to the template that words it, without .j2; only fields fill it. A sample
-    that lacks a field of `needs` is not asked under the variant. `averaged_over` names the rows of
-    tables that average over all variants of that name. A step that `is_unconditional` scores the
-    choices without what the sample says; it is left out where answers are written.
+    `slots` maps a slot to the template that words it, without .j2; it may show what the step's own
+    template may. A sample that lacks a field of `needs` is not asked under the variant.
+    `averaged_over` names the rows of tables that average over all variants of that name. A step
+    that `is_unconditional` scores the choices without what the sample says; it is left out where
+    answers are written.
     """
 
     about: str
@@ -67,6 +75,12 @@ class VariantSpec(Spec, frozen=True, kw_only=True):
         if is_unconditional[-1]:
             raise ValueError(
                 "the last step answers, and cannot be `is_unconditional`; add one after it"
+            )
+        follow_ups = [step.name for step in self.steps if step.is_follow_up]
+        if follow_ups and (self.choice is not None or self.steps[0].is_follow_up):
+            raise ValueError(
+                f"step {follow_ups[0]!r}: `is_follow_up` is for a step behind another one, in a "
+                "variant without a `choice`; leave it out"
             )
 
 

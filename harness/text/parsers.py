@@ -213,10 +213,28 @@ def first_paragraph(text: str) -> str:
     return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
 
 
+_ANSWER = re.compile(r"^[ \t>#*_`]*answer[ \t]*[*_`]*[ \t]*:[*_`]*", re.IGNORECASE | re.MULTILINE)
+
+
+def has_answer_line(text: str) -> bool:
+    """Whether a line of the text begins with `Answer:`, whatever its case and marks of emphasis."""
+    return bool(_ANSWER.search(text))
+
+
+def answer_line(text: str) -> str:
+    """What follows the last line that begins with `Answer:`, up to a blank line.
+
+    A text of one line without it is an answer given at once; of any other nothing is an answer.
+    """
+    *before, last = _ANSWER.split(text.strip())
+    return first_paragraph(last) if before or "\n" not in last else ""
+
+
 POSTPROCESSORS: Mapping[str, Callable[[str], str]] = {
     "none": str.strip,
     "blank_line": first_paragraph,
     "lead_in": without_lead_in,
+    "answer_line": answer_line,
 }
 
 

@@ -8,6 +8,7 @@ from harness.text.parsers import (
     POSTPROCESSORS,
     STATED,
     Grammar,
+    answer_line,
     choice_text,
     first_digit,
     first_paragraph,
@@ -223,6 +224,28 @@ def test_a_long_blank_reply_is_read_at_once(filling: str) -> None:
 )
 def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: str) -> None:
     assert first_paragraph(text) == expected
+
+
+@each(
+    ("text", "expected"),
+    [
+        ("She hints at it.\nAnswer: Sure, I will.", "Sure, I will."),
+        ("She hints.\n\nShe is cold.\n\nAnswer:\nSure.\n\nNote", "Sure."),
+        ("She hints.\n**Answer:** Sure.", "Sure."),
+        ("She hints.\n**Answer**: Sure.", "Sure."),
+        ("She hints.\n> answer : Sure.", "Sure."),
+        ("Answer: first thoughts\nAnswer: Sure.", "Sure."),
+        ("Her answer: none.\nAnswer: Sure.", "Sure."),
+        ("Sure, I will.", "Sure, I will."),
+        ("  Sure.\n", "Sure."),
+        ("She hints.\nSure.", ""),
+        ("She hints. Answer: Sure.\nNo more.", ""),
+        ("She hints.\nAnswer:", ""),
+        ("", ""),
+    ],
+)
+def test_the_answer_stands_behind_the_last_line_that_says_so(text: str, expected: str) -> None:
+    assert answer_line(text) == expected
 
 
 def test_the_whole_answer_keeps_its_blank_lines() -> None:
