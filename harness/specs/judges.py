@@ -75,8 +75,8 @@ class RatingSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="rating"
 class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"):
     """The responses are ratings themselves, as imported ones are: the readable texts' mean.
 
-    `reading: first_digit` reads them as the scripts of the Topical-Chat release do; `scales`
-    are those of the variants that have one of their own.
+    `reading: first_digit` reads them as the scripts of the Topical-Chat release do, off the scale
+    too; `scales` are those of the variants that have one of their own.
     """
 
     about: str

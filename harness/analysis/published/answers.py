@@ -185,7 +185,6 @@ def _number(row: TableRow, column: str) -> float:
 
 
 CHAT_PEOPLE = "topical_chat.json"
-_LOW, _HIGH = 1, 3  # of naturalness and coherence, the attributes with published cells here
 
 
 class _Reply(msgspec.Struct):
@@ -220,7 +219,7 @@ def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
             raise DataError(
                 f"{folder / replies}: a reply that {CHAT_PEOPLE} does not hold; fetch both again"
             )
-        scores = [first_digit(text, low=_LOW, high=_HIGH) for text in other.all_responses]
+        scores = [first_digit(text) for text in other.all_responses]
         value = mean([score for score in scores if not isinstance(score, Reason)])
         tables[(1, *cells[key])] = nan if value is None else value
     r, tau = dataset_pearson(*tables), document_tau(*tables)
