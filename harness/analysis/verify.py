@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from harness.analysis.published import FromFiles, FromInputs, Values, answers, datasets
+from harness.analysis.published import (
+    FromFiles,
+    FromInputs,
+    Values,
+    answers,
+    datasets,
+    ishate,
+    printed,
+)
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.specs.data import NOBODY, CellSpec, GoldenSpec, half_unit
 
@@ -61,7 +69,9 @@ class _Result:
 
 RECOMPUTATIONS: Mapping[str, FromFiles | FromInputs] = {
     **datasets.RECOMPUTATIONS,
+    **ishate.RECOMPUTATIONS,
     **answers.RECOMPUTATIONS,
+    **printed.RECOMPUTATIONS,
 }
 
 
