@@ -14,7 +14,7 @@ from support.released_layouts import (
     write_stories,
 )
 
-from harness.analysis.published import answers, datasets, ishate, printed
+from harness.analysis.published import Inputs, answers, datasets, ishate, printed
 from harness.errors import DataError
 from harness.stats.agreement import alpha
 
@@ -98,8 +98,12 @@ def test_graded_sentences_are_laid_beside_their_gold_order() -> None:
 
 
 def test_f1_is_that_of_the_whole_counts_behind_precision_and_recall() -> None:
-    none = {"subtle in test": [1], "subtle, precision": [], "subtle, recall": []}
-    counts = {"implicit in test": [39], "implicit, precision": [0.143], "implicit, recall": [0.026]}
+    none: Inputs = {"subtle in test": [1], "subtle, precision": [], "subtle, recall": []}
+    counts: Inputs = {
+        "implicit in test": [39],
+        "implicit, precision": [0.143],
+        "implicit, recall": [0.026],
+    }
 
     found = printed.counted_f1({**none, **counts})  # 1 of 39 found, 1 of 7 right
 

@@ -6,7 +6,7 @@ judge's stored replies, whose score is their first digit, as in the scripts of C
 
 from ast import literal_eval
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
@@ -44,7 +44,8 @@ _ANSWER_COLUMNS = (
     *("distribution", "randomized_option_order", "randomized_true_answer"),
 )
 _MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text-ada-001")
-PEOPLE = tuple(f"human_data/fj/Human_{name}.csv" for name in PHENOMENA.values())
+_PEOPLE_FILE = "human_data/fj/Human_{}.csv"
+PEOPLE = tuple(_PEOPLE_FILE.format(name) for name in PHENOMENA.values())
 
 
 def prompt_files() -> tuple[str, ...]:
@@ -91,7 +92,7 @@ def prompts(folder: Path) -> Values:
 
 def people(folder: Path) -> Values:
     """The number of people and of their answers, and the share that is right."""
-    rows = {group: _people(folder, name) for group, name in PHENOMENA.items()}
+    rows = {g: _people(folder / _PEOPLE_FILE.format(name)) for g, name in PHENOMENA.items()}
     everyone = {row.cells["pKey"] for part in rows.values() for row in part}
     return {
         "participants": len(everyone),
@@ -132,7 +133,8 @@ def answers_and_people(folder: Path, *, model: str) -> Values:
     values: dict[str, float | None] = {}
     for group, name in PHENOMENA.items():
         model_means = _by_item(_answers(folder, name, model), "item_id", "prob_true_answer")
-        means = _by_item(_people(folder, name), "itemNum", "Correct")
+        path = folder / _PEOPLE_FILE.format(name)
+        means = _shares_right(path, path.stat().st_mtime_ns)
         common = sorted(model_means.keys() & means.keys())
         sides = [model_means[item] for item in common], [means[item] for item in common]
         values[f"pearson_{group}"] = pearson(*sides).value
@@ -141,8 +143,14 @@ def answers_and_people(folder: Path, *, model: str) -> Values:
     return values | {"largest": max((abs(r) for r in found if r is not None), default=None)}
 
 
-def _people(folder: Path, name: str) -> list[TableRow]:
-    return read_rows(folder / f"human_data/fj/Human_{name}.csv", ["pKey", "itemNum", "Correct"])
+def _people(path: Path) -> list[TableRow]:
+    return read_rows(path, ["pKey", "itemNum", "Correct"])
+
+
+@lru_cache(maxsize=len(PHENOMENA))
+def _shares_right(path: Path, changed: int) -> dict[int, float]:
+    """The share of people that are right, by item; kept, for each model is laid beside them."""
+    return _by_item(_people(path), "itemNum", "Correct")
 
 
 def _answers(folder: Path, name: str, model: str) -> list[TableRow]:
