@@ -2,6 +2,7 @@
 
 Released data are those of `datasets` and `ishate`, stored answers those of `answers`, numbers that
 others follow from those of `printed`.
+
 A recomputation turns the files of one source, or numbers printed beside the cells, into named
 values, which `verify` compares with the published ones. Read `datasets` first. Nothing here knows
 what was published.
