@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, product
 
+from msgspec import UNSET
+
 from harness.core import Score
 from harness.judges import gold
 from harness.parts import Reason, digest
@@ -20,6 +22,8 @@ from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, Ve
 from harness.storage.signature import JudgeRecipe, Signature
 
 ALL = "all"
+RIGHT_OR_WRONG = "accuracy"
+"""The metric of judges whose verdict is 1, 0 or, for a tie, between."""
 OF_CHOICE = (gold.PLACE, *gold.LABELLED)
 
 
@@ -250,11 +254,15 @@ def _whole(
 
 def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:
     """The expected value of a blind answer on a metric; None where it is not known."""
+    # The task's chance is that of a choice between its references: no rating has it, and a judge
+    # of one's own says itself what a blind answer gets.
+    if metric == judge.metric and judge.chance is not UNSET:
+        return judge.chance
     # With choices it is that of the samples behind the value, or of all where there is no value.
     if run.task.has_choices:
         counted = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
         return choice_scores.chance(counted) if metric.startswith("accuracy") else None
-    return run.chance if metric == judge.metric else None
+    return run.chance if metric == judge.metric == RIGHT_OR_WRONG else None
 
 
 def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:
