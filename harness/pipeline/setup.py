@@ -345,7 +345,7 @@ def _set_up(
     return JudgeSetup(judge, entry, workspace.desk(model), key_error)
 
 
-def _chance(judge: Judge) -> float | None | UnsetType:
+def _chance(judge: Judge) -> float | UnsetType | None:
     """What a judge of other people's code says a blind answer gets; UNSET for any other judge."""
     made = judge.judge if isinstance(judge, Swapped) else judge
     return _own_chance(made.judge, made.name) if isinstance(made, SourcedJudge) else UNSET

@@ -49,7 +49,7 @@ class JudgeEntry:
     asks: str | None = None
     identity: str | None = None
     step: str | None = None
-    chance: float | None | UnsetType = UNSET
+    chance: float | UnsetType | None = UNSET
 
 
 @dataclass(frozen=True, slots=True)

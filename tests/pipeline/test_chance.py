@@ -1,4 +1,4 @@
-"""The chance level of a task is of being right: neither a rating nor one's own judge inherits it."""
+"""A task's chance level is of being right: no rating and no judge of one's own inherits it."""
 
 from dataclasses import replace
 
