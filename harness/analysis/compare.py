@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from harness.analysis.pairings import (
-    RIGHT_OR_WRONG,
     Kind,
     PairedItem,
     Pairing,
@@ -23,7 +22,7 @@ from harness.analysis.pairings import (
 )
 from harness.errors import StoreError
 from harness.parts import digest
-from harness.pipeline.score import ALL
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.comparison import (
     Fourfold,

@@ -62,9 +62,9 @@ def clustered_mean(
     error = sqrt(count / (count - 1) * float((sums**2).sum())) / n
     if error <= _ROUNDING * max(1.0, float(np.abs(rows).max())):
         return ClusteredMean.without_error(estimate, NoValue.CONSTANT, clusters=count)
-    from scipy.stats import t
+    from scipy.special import stdtr, stdtrit  # a tenth of the import that scipy.stats is
 
-    reach = float(t.ppf((1 + level) / 2, count - 1)) * error
-    p = 2 * float(t.sf(abs(value) / error, count - 1))
+    reach = float(stdtrit(count - 1, (1 + level) / 2)) * error
+    p = 2 * float(stdtr(count - 1, -abs(value) / error))
     bounds = Bounds(value - reach, value + reach, n=count)
     return ClusteredMean(estimate, bounds, Significance(value / error, p, n=count))
