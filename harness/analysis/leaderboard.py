@@ -7,7 +7,7 @@ A row of the leaderboard is a score with the run it is of and, where it is ranke
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import comb
+from math import comb, sqrt
 from typing import TypeVar
 
 from harness.judges.custom import JudgeLabel
@@ -187,7 +187,7 @@ def _is_stuck(share: float | None, clusters: int) -> bool:
         return False
     least = round(share * clusters)
     tail = sum(comb(clusters, count) for count in range(least, clusters + 1))
-    return 2 * tail / 2**clusters < RARELY
+    return bool(2 * tail / 2**clusters < RARELY)
 
 
 def _place(row: ScoreRow) -> tuple[str, ...]:
@@ -232,8 +232,8 @@ def constant_alarms(
     whatever the shares of the kinds are; accuracy alone does not. Always or never: nearly all
     texts of both kinds are flagged, or nearly none. One label: nearly all texts of one class are
     found, and nearly none of others. One kind: texts of the others are lacking, and one constant
-    answer is always right. Beaten: the run's accuracy is surely no higher than that of the better
-    constant answer: the upper end of its interval is not.
+    answer is always right. Beaten: the run's accuracy less that of the better constant answer is
+    surely below zero: the upper end of its interval is.
     """
     by_run = by_signature(rows)
     alarms = []
@@ -272,9 +272,28 @@ def _constant_finding(
         is_always, is_never = shares[0] >= NEARLY_ALL, shares[-1] <= 1 - NEARLY_ALL
         constant = ConstantBaseline.NEVER if is_never else None
         constant = ConstantBaseline.ALWAYS if is_always else constant
-    high = head.score.high
-    is_beaten = high is not None and high <= _constant(kinds) + 1e-12
-    return constant or (ConstantBaseline.BEATEN if is_beaten else None)
+    return constant or (ConstantBaseline.BEATEN if _is_beaten(kinds, head.score.clusters) else None)
+
+
+def _is_beaten(kinds: Sequence[ScoreRow], clusters: int) -> bool:
+    """Whether accuracy is surely below that of naming the most common kind.
+
+    On one text the difference of both is 1 where a rarer kind is named rightly, and -1 where the
+    most common one is not. Its mean is normal, with no more independent texts than clusters.
+    """
+    most = max(kinds, key=lambda row: row.score.n)
+    total = sum(row.score.n for row in kinds)
+    gained = sum(row.score.n * _right(row) for row in kinds if row is not most)
+    lost = most.score.n * (1 - _right(most))
+    mean = (gained - lost) / total
+    error = sqrt(max(0.0, (gained + lost) / total - mean**2) / clusters)
+    return mean + 1.96 * error < 0
+
+
+def _right(row: ScoreRow) -> float:
+    """The share of a kind's texts that are named rightly."""
+    value = row.score.value or 0.0
+    return 1 - value if row.score.metric == FALSE_ALARMS else value
 
 
 def _constant(kinds: Sequence[ScoreRow]) -> float:

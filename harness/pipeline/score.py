@@ -11,7 +11,7 @@ from itertools import compress, product
 
 from msgspec import UNSET
 
-from harness.core import Score
+from harness.core import Sample, Score
 from harness.judges import gold
 from harness.parts import Reason, digest
 from harness.pipeline import choice_scores
@@ -254,15 +254,27 @@ def _whole(
 
 def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:
     """The expected value of a blind answer on a metric; None where it is not known."""
-    # The task's chance is that of a choice between its references: no rating has it, and a judge
-    # of one's own says itself what a blind answer gets.
-    if metric == judge.metric and judge.chance is not UNSET:
+    is_choice = run.task.has_choices and judge.chance is UNSET
+    if metric != judge.metric and not (is_choice and metric.startswith(RIGHT_OR_WRONG)):
+        return None
+    # Of choices: of the samples behind the value, or of all where there is no value.
+    counted = [row.sample for row, verdict in block.pairs if verdict.value is not None]
+    return chance_level(run, judge, counted or [row.sample for row, _ in block.pairs])
+
+
+def chance_level(run: RunFile, judge: JudgeEntry, samples: Sequence[Sample]) -> float | None:
+    """What blind answers to some samples get by a judge; None where it is not known.
+
+    A task's chance is that of a choice between its references: no rating has it, and a judge of
+    one's own says itself what a blind answer gets.
+    """
+    if judge.chance is not UNSET:
         return judge.chance
-    # With choices it is that of the samples behind the value, or of all where there is no value.
+    if judge.metric != RIGHT_OR_WRONG:
+        return None
     if run.task.has_choices:
-        counted = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
-        return choice_scores.chance(counted) if metric.startswith("accuracy") else None
-    return run.chance if metric == judge.metric == RIGHT_OR_WRONG else None
+        return choice_scores.chance(samples) if samples else None
+    return run.chance
 
 
 def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:

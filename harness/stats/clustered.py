@@ -20,7 +20,7 @@ class ClusteredMean:
     """A mean, its interval, and the test that it is zero; these are of one standard error.
 
     The bounds' and the test's `n` count clusters. Both have no value for one reason: "too few"
-    below two clusters, "constant" where no cluster departs from the mean.
+    below three clusters, "constant" where no cluster departs from the mean.
     """
 
     estimate: Estimate
@@ -55,7 +55,7 @@ def clustered_mean(
         none = Estimate(None, n=0, reason=NoValue.TOO_FEW)
         return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=0)
     estimate = Estimate(value := fsum(rows) / n, n=n)
-    if count < 2:
+    if count < 3:
         return ClusteredMean.without_error(estimate, NoValue.TOO_FEW, clusters=count)
     sums: Floats = np.zeros(count)
     np.add.at(sums, places, rows - value)

@@ -59,8 +59,9 @@ def test_p_is_below_the_level_just_where_the_interval_leaves_out_zero() -> None:
     [
         ([], [], NoValue.TOO_FEW),
         ([1.0, 0.0], ["a", "a"], NoValue.TOO_FEW),
-        ([1.0, 1.0], ["a", "b"], NoValue.CONSTANT),
-        ([1.0, 0.0, 1.0, 0.0], ["a", "a", "b", "b"], NoValue.CONSTANT),
+        ([1.0, 0.5], ["a", "b"], NoValue.TOO_FEW),
+        ([1.0, 1.0, 1.0], ["a", "b", "c"], NoValue.CONSTANT),
+        ([1.0, 0.0] * 3, ["a", "a", "b", "b", "c", "c"], NoValue.CONSTANT),
     ],
 )
 def test_without_spread_between_clusters_there_is_neither_interval_nor_p(
