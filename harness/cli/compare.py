@@ -41,7 +41,7 @@ from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, write_whole
 from harness.storage.runs import StoredRun, find_run, run_folders
 
-INTENTION = "intention_and_response"
+INTENTION, KNOW = "intention_and_response", "know_versus_act"
 VALUES = {
     RankedBy.MEAN: "value",
     RankedBy.MACRO_F1: "macro F1",
@@ -262,18 +262,53 @@ def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
         if members[0].comparison == INTENTION:
             _put_relations(title, members)
             continue
-        first = "decoding=decoding_b" if _is_gap(members[0]) else "variant=variant_b"
-        echo_records(
-            title,
-            members,
-            f"{first}, group, both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
-            "interval, p, exact, Holm",
-            lost=_lost,
-            interval=_span,
-            p=lambda row: p_value(row.p_permutation),
-            exact=lambda row: p_value(row.p_exact),
-            Holm=lambda row: p_value(row.p_holm),
+        _put_differences(title, members)
+    _put_notes([row for row in rows if row.tests])
+
+
+def _put_differences(title: str, rows: Sequence[ComparisonRow]) -> None:
+    first = "decoding=decoding_b" if _is_gap(rows[0]) else "variant=variant_b"
+    above = "A-B above chance=above_chance, its interval=above, its p=p_above, "
+    echo_records(
+        title,
+        rows,
+        f"{first}, group, both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
+        f"interval, p, {above if any(_is_above(row) for row in rows) else ''}flips, exact, Holm",
+        lost=_lost,
+        interval=_span,
+        p=lambda row: p_value(row.p),
+        above=lambda row: cell((row.above_chance_low, row.above_chance_high)),
+        p_above=lambda row: p_value(row.p_above_chance),
+        flips=lambda row: p_value(row.p_above_permutation if _is_above(row) else row.p_permutation),
+        exact=lambda row: p_value(row.p_exact),
+        Holm=lambda row: p_value(row.p_holm),
+    )
+
+
+def _is_above(row: ComparisonRow) -> bool:
+    return row.above_chance is not None
+
+
+def _put_notes(rows: Sequence[ComparisonRow]) -> None:
+    """What belongs together in the tables of differences, and what the correction covers."""
+    if not rows:
+        return
+    has_exact = all(row.p_exact is not None for row in rows if row.p_holm is not None)
+    of = "exact" if has_exact else "flips"
+    echo(
+        f"p belongs to the interval before it; Holm corrects {of} for all {rows[0].tests} "
+        "differences above"
+    )
+    levels = {(row.chance_a, row.chance_b) for row in rows if _is_above(row)}
+    if levels:
+        shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in sorted(levels, key=str)[:3])
+        echo(
+            f"chance differs ({shown}): blind answers differ by as much, so that flips and Holm "
+            "are of what is above chance, and no exact test is given"
         )
+    if any(row.comparison == KNOW and None in (row.chance_a, row.chance_b) for row in rows):
+        echo(f"{KNOW}: a chance level is not known; where they differ, blind answers differ too")
+    echo("")
 
 
 def _put_relations(title: str, rows: Sequence[ComparisonRow]) -> None:
