@@ -21,7 +21,14 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, answered
 from harness.pipeline.score import ALL, ScoreBlock, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.estimate import Floats
-from harness.stats.ranks import Pooled, Ranking, informedness, macro_f1_of, mean_of, rank_groups
+from harness.stats.ranks import (
+    Pooled,
+    ModelRanking,
+    informedness,
+    macro_f1_of,
+    mean_of,
+    rank_groups,
+)
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun
 
 CONTROL: Final = "scripted"
@@ -76,17 +83,24 @@ def verdicts_of(folders: Iterable[RunFolder], rows: Sequence[BoardRow]) -> dict[
 
 
 def _verdicts(run: StoredRun, wanted: set[str]) -> dict[str, BoardVerdicts]:
-    found = {}
-    for judge in run.file.judges:
-        for snapshots, readings in by_snapshot(run.rows, judge):
-            for block in blocks(readings, run.file.task):
-                if block.group != ALL:
-                    continue
-                ways = {"variant": block.variant, "decoding": block.decoding}
-                name = signature(run.file, judge, **ways, snapshots=snapshots)
-                if name in wanted:
-                    found[name] = _of_block(block, run.file.task)
-    return found
+    """The verdicts of a run by every judge, by signature, as far as they are wanted."""
+    parts = [
+        (judge, snapshots, block)
+        for judge in run.file.judges
+        for snapshots, readings in by_snapshot(run.rows, judge)
+        for block in blocks(readings, run.file.task)
+        if block.group == ALL
+    ]
+    named = {
+        signature(
+            *(run.file, judge),
+            variant=block.variant,
+            decoding=block.decoding,
+            snapshots=snapshots,
+        ): block
+        for judge, snapshots, block in parts
+    }
+    return {name: _of_block(named[name], run.file.task) for name in wanted & named.keys()}
 
 
 def _of_block(block: ScoreBlock, task: TaskSpec) -> BoardVerdicts:
@@ -269,7 +283,7 @@ def _sums(held: Sequence[BoardVerdicts], shared: Sequence[Item]) -> Floats:
     return np.stack(made)
 
 
-def _placed(line: Standing, found: Ranking, place: int | None) -> Standing:
+def _placed(line: Standing, found: ModelRanking, place: int | None) -> Standing:
     if place is None:
         return line
     rank, group = found.ranks[place], found.groups[place]

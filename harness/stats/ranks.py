@@ -22,7 +22,7 @@ _DRAWS_PER_PAIR = 40  # so that the smallest p, of draws, times the number of pa
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class ModelRanking:
     """Scores of models on the same items, their ranks, and the groups that these fall into.
 
     Rank and group 1 are the best; models of equal score share the better rank. A group ends only
@@ -38,7 +38,7 @@ class Ranking:
 
 def rank_groups(
     sums: Floats, pooled: Pooled, *, seed: str, draws: int = 2000, level: float = 0.05
-) -> Ranking:
+) -> ModelRanking:
     """Rank models by a score of all items together, and say which are told apart.
 
     `sums` is models x clusters x features: what each cluster of items adds to the sums that
@@ -55,7 +55,7 @@ def rank_groups(
     adjusted = holm(_p_of_pairs(sums, pooled, pairs, seed=seed, draws=draws))
     p = {pair: 1.0 if one is None else one for pair, one in zip(pairs, adjusted, strict=True)}
     ranks = tuple(1 + int((values > own + _ROUNDING).sum()) for own in values)
-    return Ranking(tuple(map(float, values)), ranks, _groups(values, p, level), p)
+    return ModelRanking(tuple(map(float, values)), ranks, _groups(values, p, level), p)
 
 
 def _groups(values: Floats, p: Mapping[tuple[int, int], float], level: float) -> tuple[int, ...]:

@@ -7,10 +7,12 @@ import pytest
 
 from harness.stats.classification import classification_metrics
 from harness.stats.estimate import Resamples
-from harness.stats.ranks import Ranking, informedness, macro_f1_of, mean_of, rank_groups
+from harness.stats.ranks import ModelRanking, informedness, macro_f1_of, mean_of, rank_groups
 
 
-def ranked(verdicts: np.ndarray, *, size: int = 1, seed: str = "0", draws: int = 2000) -> Ranking:
+def ranked(
+    verdicts: np.ndarray, *, size: int = 1, seed: str = "0", draws: int = 2000
+) -> ModelRanking:
     """The ranking of verdicts, models x items, in clusters of so many items."""
     models, items = verdicts.shape
     values = verdicts.reshape(models, items // size, size).sum(axis=2)
