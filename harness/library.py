@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from harness.core import Judge, Model
-from harness.errors import SpecError
+from harness.errors import SpecError, StoreError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas
@@ -171,6 +171,9 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
         from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
         from harness.analysis.standings import placed, ranked_tables, verdicts_of
 
+        known = sorted({run.task for run in self._runs})
+        if task is not None and task not in known:
+            raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
         folders = [run._folder for run in self._runs]
         rows = collect(folders)
         found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))

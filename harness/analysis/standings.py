@@ -22,8 +22,8 @@ from harness.pipeline.score import ALL, ScoreBlock, blocks, by_snapshot, signatu
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.estimate import Floats
 from harness.stats.ranks import (
-    Pooled,
     ModelRanking,
+    Pooled,
     informedness,
     macro_f1_of,
     mean_of,

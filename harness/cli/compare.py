@@ -50,16 +50,16 @@ VALUES = {
 
 
 def leaderboard(
-    task: str | None = option("Print this task only. Default: all.", None),
-    variant: str | None = option("Print this variant only. Default: all.", None),
+    task: str | None = option("Print these tasks only, comma-separated. Default: all.", None),
+    variant: str | None = option("Print these variants only, comma-separated. Default: all.", None),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:
     """Collect the scores of all runs in leaderboard.csv, and print the main ones.
 
-    Models are ranked in one table only if all else in their signatures is equal, on the items that
-    all of them have; nothing tells the models of one group apart. Controls have no rank. The file
-    has all rows, whatever is printed.
+    Two models are ranked in one table only if the rest of their signatures is equal, on the items
+    that all models have. No order is known within a group. Controls have no rank. The file has all
+    rows, also those that are not printed.
     """
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
@@ -69,7 +69,7 @@ def leaderboard(
     table, total = results / "leaderboard.csv", len(rows)
     write_whole(table, scores.board_text(rows).encode())
     rows = _chosen(rows, "task", task, lambda row: row.task)
-    of_task = f" of task {task!r}" if task else ""
+    of_task = f" of task {task}" if task else ""
     rows = _chosen(rows, "variant", variant, lambda row: row.score.variant, of_task)
     if is_json:
         echo_json(rows)
@@ -90,14 +90,14 @@ def leaderboard(
 def _chosen(
     rows: list[BoardRow],
     what: str,
-    name: str | None,
+    wanted: str | None,
     of: Callable[[BoardRow], str],
     where: str = "",
 ) -> list[BoardRow]:
-    known = sorted({of(row) for row in rows})
-    if name is not None and name not in known:
+    known, names = sorted({of(row) for row in rows}), options.names(wanted, f"--{what}")
+    for name in (name for name in names if name not in known):
         raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
-    return [row for row in rows if name in (None, of(row))]
+    return [row for row in rows if not names or of(row) in names]
 
 
 def _put_board(board: RankedTable) -> None:
@@ -192,14 +192,14 @@ class Sides:
     first: str = argument("A", "Run folder, or the first characters of a run's digest.")
     second: str | None = argument(
         "B",
-        "Run of the same samples, of the same task or of another. Default: compare parts of A.",
+        "Second run, with the same samples; its task may differ. Default: compare parts of A.",
         None,
     )
     judge_a: str | None = option("Judge of A. Default: every judge that fits.", None)
     judge_b: str | None = option("Judge of B. Default: as for A.", None)
     intention_judge: str | None = option(
-        "Judge of the intentions that a model wrote down. Default: every judge of them, each with "
-        "the most similar judge of responses.",
+        "Judge of the intentions that a model wrote. Default: all such judges, each with the most "
+        "similar judge of responses.",
         None,
     )
 
@@ -213,8 +213,8 @@ def compare(
 ) -> int:
     """Compare two runs of the same samples; write a table below results/comparisons/.
 
-    The runs are of one task, or of two: one answered by choices, the other in words. With one run,
-    its variants are compared, and the intentions a model wrote down with its responses.
+    The runs are of one task; or of two tasks, one answered by choices and one in words. For a
+    single run, it compares the variants, and the intentions that a model wrote with its responses.
 
     \b
     Example:
@@ -373,8 +373,8 @@ def curve(
 ) -> int:
     """Plot hits and false alarms of runs against implicitness, and write the plotted numbers.
 
-    The runs must be of one task, with implicitness from one scorer. The plot names each by its
-    model, and by data, variant, decoding or snapshot where runs differ in these.
+    The runs must be of one task, with implicitness from one scorer. The plot names each run
+    by its model; and by its data, variant, decoding or snapshot if these differ.
     """
     if choice.out is not None:
         refuse_file(choice.out)

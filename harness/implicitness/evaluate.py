@@ -229,11 +229,7 @@ class Evaluation:
 
 
 def evaluate(
-    items: Items,
-    scorer: Scorer,
-    *,
-    seed: int = 0,
-    progress: Progress | None = None,
+    items: Items, scorer: Scorer, *, seed: int = 0, progress: Progress | None = None
 ) -> Evaluation:
     """Evaluate a scorer on the items: tau, rho and shares right, for the kinds there are."""
     sentences = [text for one in items.rankings for text in one.sentences]

@@ -68,8 +68,7 @@ def over_all(readings: Sequence[Read]) -> Mapping[str, tuple[float | None, list[
     has_shares = [bool(verdict.shares) for _, verdict in readings]
     sure = [(row, verdict.shares) for row, verdict in readings if verdict.shares]
     error = calibration_error(
-        [max(shares) for _, shares in sure],
-        [_credit([shares], _gold(row)) for row, shares in sure],
+        [max(shares) for _, shares in sure], [_credit([shares], _gold(row)) for row, shares in sure]
     )
     places = [
         {name: share for name, share in verdict.detail.items() if name.startswith(PLACE)}

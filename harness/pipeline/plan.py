@@ -5,9 +5,11 @@ column of its own in tables. Pure: nothing here answers, stores or judges, and a
 cannot answer is refused before the first call. References reach a prompt only where revealed.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 
 from msgspec import structs
 
@@ -166,20 +168,33 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
     return tuple(Option(option.index, as_data(option.answer)) for option in laid_out)
 
 
-def subsample(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sample, ...]:
+def subsample(
+    samples: Sequence[Sample], limit: int | None, *, seed: int, is_by_cluster: bool = False
+) -> tuple[Sample, ...]:
     """A seeded subset in which every group keeps its share; a smaller one lies within a larger.
 
     Samples are ranked within their group by a seeded digest and dealt out in proportion: no
-    group is ever a whole sample from its share. The subset keeps the order of the file.
+    group is ever a whole sample from its share. The subset keeps the order of the file. By
+    cluster, clusters are taken whole, as many as fit; if the first does not, samples are dealt.
     """
     if limit is None or limit >= len(samples):
         return tuple(samples)
+    if is_by_cluster and (whole := _whole_clusters(samples, limit, seed=seed)):
+        return tuple(sample for sample in samples if sample.cluster in whole)
     groups: dict[str, list[Sample]] = {}
     for sample in sorted(samples, key=lambda s: digest((seed, s.id))):
         groups.setdefault(sample.group, []).append(sample)
     counts = _apportion({name: len(members) for name, members in groups.items()}, limit)
     chosen = {s.id for name, members in groups.items() for s in members[: counts[name]]}
     return tuple(sample for sample in samples if sample.id in chosen)
+
+
+def _whole_clusters(samples: Sequence[Sample], limit: int, *, seed: int) -> set[str]:
+    """The clusters, ranked by a seeded digest, that come before the first that does not fit."""
+    sizes = Counter(sample.cluster for sample in samples)
+    ranked = sorted(sizes, key=lambda cluster: digest((seed, cluster)))
+    filled = accumulate(sizes[cluster] for cluster in ranked)
+    return {cluster for cluster, count in zip(ranked, filled, strict=True) if count <= limit}
 
 
 def _apportion(sizes: Mapping[str, int], limit: int) -> dict[str, int]:

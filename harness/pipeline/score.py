@@ -71,11 +71,7 @@ def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
             chance=_chance(run, block, judge=judge, metric=score.metric),
             cost_usd=cost if score.group == block.group else None,
             signature=signature(
-                run,
-                judge,
-                variant=score.variant,
-                decoding=score.decoding,
-                snapshots=snapshots,
+                run, judge, variant=score.variant, decoding=score.decoding, snapshots=snapshots
             ),
         )
         for judge in run.judges

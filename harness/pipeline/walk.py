@@ -76,9 +76,7 @@ def rebuild(
 
 
 def _with_steps(
-    record: SampleRecord,
-    steps: Sequence[tuple[str, tuple[Message, ...], Response]],
-    task: TaskSpec,
+    record: SampleRecord, steps: Sequence[tuple[str, tuple[Message, ...], Response]], task: TaskSpec
 ) -> SampleRecord:
     responses = {response.key: response for _, _, response in steps}
     served = {response.served for response in responses.values() if response.served}

@@ -27,7 +27,7 @@ class StepSpec(Spec, frozen=True, kw_only=True):
 
 
 class ChoiceSpec(Spec, frozen=True, kw_only=True):
-    """How a variant lays out the choices of a sample, and what it takes for an answer.
+    """How a variant orders and shows the choices of a sample, and what counts as an answer.
 
     `order` counts the orders of the choices from 0: those a sample brings as references order0,
     order1, ..., else all orders there are, shuffled by the sample's id; null keeps the sample's
@@ -91,10 +91,9 @@ class ReferenceChoiceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag
 class DataSpec(Spec, frozen=True, kw_only=True):
     """Where a task's samples come from: a released source, or our own sample set.
 
-    Without `files`, and without `map`, the sample set is all the data there is. `derive` makes
-    choice samples of what is read, and those alone are asked. `map` names the
-    column map of a table of labelled texts, whose source and files then take the place of these,
-    and `choices` the answer that each of its labels takes.
+    Without `files` and `map`, the sample set is the only data. `derive` makes choice samples from
+    the data; only these are asked. `map` names the column map of a table of labelled texts, whose
+    source and files replace these keys. `choices` maps each label of the table to its answer.
     """
 
     source: str
@@ -133,9 +132,9 @@ class ImplicitnessSpec(Spec, frozen=True, kw_only=True):
 
 
 class ClassesSpec(Spec, frozen=True, kw_only=True):
-    """Scores each label by precision, recall and F1; for those in `missed`, what was missed.
+    """Scores each label by precision, recall and F1; for labels in `missed`, counts misses too.
 
-    Missed ones are counted by the texts of the reference `by`, such as properties.
+    Missed samples are counted by the texts of the reference `by`, such as properties.
     """
 
     missed: tuple[str, ...] = ()
@@ -143,7 +142,7 @@ class ClassesSpec(Spec, frozen=True, kw_only=True):
 
 
 class UnitSpec(Spec, frozen=True, kw_only=True):
-    """What agreement with people takes for a document and for a system."""
+    """What counts as a document and as a system when agreement with people is measured."""
 
     document: Literal["sample", "cluster"] = "sample"
     system: Literal["model", "group"] = "model"
@@ -206,7 +205,7 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
             raise ValueError(f"`gaps` names {unknown[0]!r}, no variant and no average; correct it")
 
     def origin(self, name: str) -> str:
-        """The task that this one, of some name, was made of; itself where it was made of none."""
+        """The task from which this one was made; `name`, its own, if it was made from none."""
         return self.made_of or name
 
     @property
@@ -255,7 +254,7 @@ TEXT = "text"
 
 
 class ChangeSpec(Spec, frozen=True, kw_only=True):
-    """What every change of a text says: what it is, and whether the meaning stays."""
+    """The keys of every change of a text: what it does, and whether it keeps the meaning."""
 
     about: str
     keeps_meaning: bool
@@ -347,9 +346,9 @@ class WordNetSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="
 
 
 class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
-    """Asks a model to rewrite the text: the last step's answer takes its place.
+    """Asks a model to rewrite the text; the answer of the last step replaces it.
 
-    Steps see the text as `text`, and what earlier steps wrote under their names.
+    Steps see the text as `text`, and the answers of earlier steps under their names.
     """
 
     steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]

@@ -58,7 +58,7 @@ def ran(toy: Toy) -> Toy:
     toy.write("configs/judges/near-thought.yaml", THOUGHT)
     toy.edit("tasks/toy.yaml", "judges: [near]", "judges: [near]\ngaps: {gain: [think, base]}")
     for model in ("oracle", "literal"):
-        assert toy.run("--judge", "near", "--judge", "near-thought", model=model) == 0
+        assert toy.run("--judge", "near,near-thought", "--judge", "near", model=model) == 0
         assert toy.main("run", "--task", "toy_choices", "--model", model) == 0
     return toy
 

@@ -79,6 +79,26 @@ def test_a_subset_does_not_depend_on_the_order_of_the_file() -> None:
     assert forwards == backwards[::-1]
 
 
+def test_by_cluster_no_dialogue_is_torn_and_a_smaller_subset_lies_within_a_larger_one() -> None:
+    samples = [
+        Sample(f"s{n}-{k}", {}, cluster=f"c{n}") for n in range(12) for k in range(1 + n % 3)
+    ]
+    subsets = [ids(subsample(samples, n, seed=3, is_by_cluster=True)) for n in range(3, 24)]
+
+    assert all(set(small) <= set(large) for small, large in pairwise(subsets))
+    for limit, chosen in enumerate(subsets, start=3):
+        clusters = {name.partition("-")[0][1:] for name in chosen}
+        whole = [sample.id for sample in samples if sample.cluster[1:] in clusters]
+        assert chosen == whole
+        assert limit - 2 <= len(chosen) <= limit
+
+
+def test_a_limit_below_the_first_cluster_still_gives_samples() -> None:
+    samples = [Sample(f"s{n}-{k}", {}, cluster=f"c{n}") for n in range(4) for k in range(3)]
+
+    assert len(subsample(samples, 2, seed=3, is_by_cluster=True)) == 2
+
+
 def test_another_seed_takes_another_subset() -> None:
     samples = grouped(21, 21, 21, 21)
 
