@@ -1,5 +1,6 @@
 """The commands that show what there is: list, show, schema, tokens; data; and verify."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -313,10 +314,23 @@ def verify(
     else:
         for name, spec in papers.items():
             _put_paper(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
-        counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
-        echo(f"{len(cells)} cells: {counts}")
+            for rest in spec.unlisted:
+                echo(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
+        _put_counts(cells)
     is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
     return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
+
+
+def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
+    from harness.analysis.verify import CellStatus
+
+    counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
+    origins = Counter(cell.origin for cell in cells if cell.status == CellStatus.OK)
+    echo(f"{len(cells)} cells: {counts}")
+    echo(
+        f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
+        f"from printed numbers, and {origins['release']} are counts of the released files"
+    )
 
 
 def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:

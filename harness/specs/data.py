@@ -289,6 +289,7 @@ class MapSpec(Spec, frozen=True, kw_only=True):
 
 
 NOBODY = "none"
+RELEASE, DERIVED = "release", "derived"
 # A number as it is printed: in quotes where it has decimals, for YAML drops its last noughts.
 Printed = int | Annotated[str, Meta(pattern=r"^[+-]?[0-9]*\.[0-9]+$")]
 
@@ -302,6 +303,8 @@ def half_unit(printed: Printed) -> float:
 class CellSpec(Spec, frozen=True, kw_only=True):
     """One published number, with the recomputed value that should equal it, or why there is none.
 
+    `table` names the place that prints it; DERIVED where it only follows from printed numbers and
+    RELEASE where it was counted in the released files: such a number is printed nowhere.
     `known_difference` says why the recomputed value is `found` and not the published one.
     """
 
@@ -351,6 +354,14 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
         )
 
 
+class UnlistedCells(Spec, frozen=True, kw_only=True):
+    """Printed numbers of a table that are not listed cell by cell, and why."""
+
+    table: str
+    cells: str
+    reason: str
+
+
 class GoldenSpec(Spec, frozen=True, kw_only=True):
     """The published numbers of one paper or source, and the inputs of their recomputation."""
 
@@ -358,6 +369,7 @@ class GoldenSpec(Spec, frozen=True, kw_only=True):
     about: str
     cells: tuple[CellSpec, ...] = ()
     printed: tuple[PrintedTable, ...] = ()
+    unlisted: tuple[UnlistedCells, ...] = ()
     inputs: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
@@ -367,10 +379,12 @@ class GoldenSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> dict[str, tuple[float, ...]]:
-        """The columns of the printed tables and the other inputs, by name."""
-        columns = {
-            name: tuple(float(value) for value in values)
-            for table in self.printed
-            for name, values in table.columns.items()
-        }
+        """The columns of the printed tables and the other inputs, by name.
+
+        Columns of one name follow one another, as in a table that goes on.
+        """
+        columns: dict[str, tuple[float, ...]] = {}
+        for table in self.printed:
+            for name, values in table.columns.items():
+                columns[name] = (*columns.get(name, ()), *map(float, values))
         return {**columns, **self.inputs}

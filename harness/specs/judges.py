@@ -75,8 +75,8 @@ class RatingSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="rating"
 class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"):
     """The responses are ratings, as imported ones are; the verdict is the mean of readable ones.
 
-    `reading: first_digit` reads them as the scripts of the Topical-Chat release do; `scales`
-    maps variants to their own scales.
+    `reading: first_digit` reads them as the scripts of the Topical-Chat release do, off the scale
+    too; `scales` maps variants to their own scales.
     """
 
     about: str
