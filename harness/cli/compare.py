@@ -128,12 +128,14 @@ def _board_title(board: RankedTable) -> str:
     if board.items is None:
         why = "verdicts are not at hand: ranked by value alone, no group is known"
         return f"{board.recipe}\n{why}" if count > 1 else board.recipe
-    if not count:
-        return f"{board.recipe}\nno rank: no item has a verdict on each model"
-    what = f"ranked on the {board.items} verdicts that all {count} have, of {board.clusters}"
+    if count < 2:
+        return board.recipe if count else f"{board.recipe}\nno rank: no item that all have"
+    models = "both" if count == 2 else f"all {count}"
+    pairs = "" if count == 2 else f", Holm over {count * (count - 1) // 2} pairs"
     return (
-        f"{board.recipe}\n{what} independent items; no order is known within a group (clusters "
-        f"swapped, Holm over {count * (count - 1) // 2} pairs)"
+        f"{board.recipe}\nranked on the {board.items} verdicts that {models} have, of "
+        f"{board.clusters} independent items; no order is known within a group (clusters "
+        f"swapped{pairs})"
     )
 
 
