@@ -163,16 +163,8 @@ def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> 
 
     rows = collect(folders)
     lines = [*csv.DictReader(board_text(rows).splitlines())]
-<<<<<<< HEAD
     told = "task model variant decoding group judge metric run data limit seed prompts version"
     assert max(Counter(tuple(line[name] for name in told.split()) for line in lines).values()) == 1
-=======
-    told = (
-        *("task", "model", "variant", "decoding", "group", "judge", "metric"),
-        *("run", "data", "limit", "seed", "prompts", "version"),
-    )
-    assert max(Counter(tuple(line[name] for name in told) for line in lines).values()) == 1
->>>>>>> s3
     assert {(line["run"], line["limit"], line["seed"]) for line in lines} == {
         (folders[0].path.name, "all", "0"),
         (folders[1].path.name, "all", "0"),
