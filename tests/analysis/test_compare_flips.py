@@ -62,7 +62,7 @@ def test_no_flip_of_few_is_no_proof_of_none() -> None:
     found = rows(run("1111", "1111"))["adverbs"]
 
     assert found.low == 0
-    assert found.high == pytest.approx(1 - 0.025 ** (1 / 4))  # Clopper and Pearson
+    assert found.high == pytest.approx(1.96**2 / (4 + 1.96**2), abs=1e-4)  # Wilson
 
 
 def test_perturbations_that_keep_the_meaning_stand_apart_from_others() -> None:

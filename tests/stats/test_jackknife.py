@@ -7,7 +7,7 @@ from harness.stats.jackknife import Range, jackknife_bounds
 
 
 def left_out(values: Floats) -> Floats:
-    return (values.sum() - values) / (len(values) - 1)
+    return np.asarray((values.sum() - values) / (len(values) - 1), dtype=np.float64)
 
 
 def test_the_jackknife_of_a_mean_is_students_interval() -> None:
@@ -27,13 +27,15 @@ def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) ->
 
     found = jackknife_bounds(Estimate(0.95, 4), without, range_=range_)
 
+    assert found.low is not None
+    assert found.high is not None
     assert least < found.low < 0.95 < found.high < most
 
 
 @pytest.mark.parametrize(
     ("without", "range_", "reason"),
     [
-        ([0.5], "any", NoValue.TOO_FEW),
+        ([0.5, 0.4], "any", NoValue.TOO_FEW),
         ([0.5, np.nan, 0.4], "any", NoValue.TOO_FEW),
         ([0.5, 0.5, 0.5], "any", NoValue.CONSTANT),
         ([0.5, 1.0, 0.4], "correlation", NoValue.DEGENERATE),
