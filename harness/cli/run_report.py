@@ -117,8 +117,8 @@ def log_alarms(rows: Sequence[ScoreRow]) -> None:
         if alarm.alike is not None:
             facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
         log(
-            f"alarm: {names[alarm.row.signature]}: {' and '.join(facts)}; its accuracy measures "
-            "the position of the right choices, not understanding"
+            f"alarm: {names[alarm.row.signature]}: {' and '.join(facts)}; its accuracy depends "
+            "on where the right choices are placed, not on understanding"
         )
     for constant in constant_alarms(rows, headlines(rows)):
         row, rates = constant.row, (constant.hits, constant.false_alarms, constant.auc)

@@ -301,7 +301,13 @@ def test_what_was_chosen_is_printed_for_each_pool(
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("first", ["alarm: first on quiz, all: 100% of its choices are at one position"]),
+        (
+            "first",
+            [
+                "alarm: first on quiz, all: 100% of its choices are at one position; its accuracy "
+                "depends on where the right choices are placed, not on understanding"
+            ],
+        ),
         ("undecided", ["alarm: undecided on quiz, all: all choices score the same in 100%"]),
         ("oracle", []),
         ("random", []),
