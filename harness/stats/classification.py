@@ -59,25 +59,28 @@ def classification_metrics(
     F1 is 2 hits / (chosen + actual), the harmonic mean of precision and recall (van Rijsbergen
     1979) wherever both have a value, and 0 where one of them is 0 or has none. None: "too few"
     without a divisor. Precision and recall have the interval of a share, F1 and its mean that of
-    `cluster_bounds` in log-odds: none, "constant", where they are 0 or 1.
+    `cluster_bounds` with the jackknife's error: none, "constant", where they are 0 or 1.
     """
     hits, either = actual * chosen, chosen + actual
     f1 = ratio(2 * hits.sum(axis=0), either.sum(axis=0))
-    parts = clusters.totals(2 * hits - np.nan_to_num(f1) * either)
-    parts = parts / np.where(np.isnan(f1), 1.0, either.sum(axis=0))
-    there = clusters.totals(either) > 0
+    lost = clusters.totals(hits), clusters.totals(either)
+    without = ratio(2 * (hits.sum(axis=0) - lost[0]), either.sum(axis=0) - lost[1])
+    there = lost[1] > 0
     classes = tuple(
         ClassMetrics(
             precision=_share(hits[:, at], chosen[:, at], clusters),
             recall=_share(hits[:, at], actual[:, at], clusters),
-            f1=_score(f1[at], int((either[:, at] > 0).sum()), parts[there[:, at], at]),
+            f1=_score(f1[at], int((either[:, at] > 0).sum()), without[there[:, at], at]),
         )
         for at in range(actual.shape[1])
     )
-    has_f1 = ~np.isnan(f1)
-    macro = f1[has_f1].mean() if has_f1.any() else np.nan
-    of_macro = parts[:, has_f1].sum(axis=1)[there.any(axis=1)] / max(1, has_f1.sum())
-    return ClassificationMetrics(classes, _score(macro, len(actual), of_macro))
+    macro, others = _means(f1[None, :])[0], _means(without)[there.any(axis=1)]
+    return ClassificationMetrics(classes, _score(macro, len(actual), others))
+
+
+def _means(rows: Floats) -> Floats:
+    """The mean of the numbers of each row that are not NaN."""
+    return ratio(np.nan_to_num(rows).sum(axis=1), (~np.isnan(rows)).sum(axis=1))
 
 
 def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> EstimateCI:
@@ -91,11 +94,13 @@ def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> EstimateCI:
     return EstimateCI(estimate, share_bounds(own.totals(hits), own.totals(sizes)))
 
 
-def _score(value: float, n: int, parts: Floats) -> EstimateCI:
+def _score(value: float, n: int, without: Floats) -> EstimateCI:
+    """A value and, from its values without each cluster, the jackknife's error of it."""
     if np.isnan(value):
         return EstimateCI.missing(NoValue.TOO_FEW, n=n)
-    estimate = Estimate(float(value), n)
-    return EstimateCI(estimate, cluster_bounds(estimate, parts, range_="share"))
+    estimate, known = Estimate(float(value), n), without[~np.isnan(without)]
+    parts = (known.mean() - known) * (1 - 1 / len(known)) if len(known) else known
+    return EstimateCI(estimate, cluster_bounds(estimate, parts, is_share=True))
 
 
 def one_hot(places: Sequence[int], count: int) -> Floats:
@@ -247,9 +252,14 @@ def _of_line(x: Floats, y: Floats, fitted: LogisticLine, clusters: Clusters) -> 
     return _robust_variance(x, y - shares, shares * (1 - shares), clusters)
 
 
-def _robust_variance(x: Floats, residuals: Floats, weights: Floats, clusters: Clusters) -> Floats:
-    """The CR2 variance of intercept and slope, 2 x 2: each cluster's score over the root of what
-    the cluster leaves to the others."""
+def _robust_variance(
+    x: Floats, residuals: Floats, weights: Floats, clusters: Clusters, *, power: float = 0.5
+) -> Floats:
+    """The variance of intercept and slope, 2 x 2, each cluster's score over what it leaves.
+
+    CR2 takes the root of what a cluster leaves to the others; a power of 1 is CR3, the jackknife,
+    which errs towards caution, but for its factor (G - 1) / G.
+    """
     # About the mean, so that no digits are lost where x is far from 0.
     middle = float(x.mean())
     rows = np.column_stack([np.ones(len(x)), x - middle])
@@ -257,7 +267,7 @@ def _robust_variance(x: Floats, residuals: Floats, weights: Floats, clusters: Cl
     information = clusters.totals(weights[:, None, None] * rows[:, :, None] * rows[:, None, :])
     root = np.linalg.cholesky(np.linalg.inv(information.sum(axis=0)))
     left, axes = np.linalg.eigh(np.eye(2) - root.T @ information @ root)
-    scale = np.where(left > _LEFT, np.where(left > _LEFT, left, 1) ** -0.5, 0)
+    scale = np.where(left > _LEFT, np.where(left > _LEFT, left, 1) ** -power, 0)
     moved = np.einsum("gij,gj,gkj,gk->gi", axes, scale, axes, scores @ root)
     back = np.array([[1.0, -middle], [0.0, 1.0]]) @ root
     return np.asarray(back @ (moved.T @ moved) @ back.T, dtype=np.float64)
@@ -341,8 +351,8 @@ def auc(scores: Floats, is_positive: Sequence[bool], clusters: Clusters) -> Esti
     """The chance that a positive scores above a negative, ties counting half, with its interval.
 
     The area under the ROC curve (Hanley and McNeil 1982), 0 to 1; .5 for scores that are all
-    alike. The error is DeLong's (1988), by clusters as Obuchowski's (1997), the interval in
-    log-odds: none, "constant", where the area is 0 or 1. None: "too few" without rows, "constant"
+    alike. The error is DeLong's (1988), by clusters as Obuchowski's (1997); no interval,
+    "constant", where the area is 0 or 1. None: "too few" without rows, "constant"
     where all are positive, or all negative.
     """
     truth = np.asarray(is_positive, dtype=bool)
@@ -355,7 +365,7 @@ def auc(scores: Floats, is_positive: Sequence[bool], clusters: Clusters) -> Esti
     value = float(below[truth].sum() / 2) / pairs
     parts = clusters.totals((others / 2 * own / pairs - value) / own)
     estimate = Estimate(value, len(truth))
-    return EstimateCI(estimate, cluster_bounds(estimate, parts, range_="share"))
+    return EstimateCI(estimate, cluster_bounds(estimate, parts, is_share=True))
 
 
 def _twice_below(values: Floats, others: Floats) -> Floats:
@@ -405,7 +415,7 @@ def _direction(x: Floats, y: Floats, clusters: Clusters) -> float:
     ranks = _twice_below(x, x) / (2 * len(x)) - 0.5
     slope = float(ranks @ (y - y.mean()) / (ranks @ ranks))
     residuals = y - y.mean() - slope * ranks
-    variance = _robust_variance(ranks, residuals, np.ones(len(x)), clusters)
+    variance = _robust_variance(ranks, residuals, np.ones(len(x)), clusters, power=1)
     error, count = sqrt(variance[1, 1]), clusters.clusters
     p = _wald(slope, error, count, n=len(x)).p
     return float(np.sign(slope)) if p is not None and p <= _LEVEL else 0.0

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.parts import digest
-from harness.stats.scales import ROUNDING, Range, narrowed, student_t, widened, wilson_ends
+from harness.stats.scales import ROUNDING, student_t, wilson_ends
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -328,15 +328,16 @@ _NOISE = 1e-5  # what two processors' single precision may differ by, of 1 or of
 
 
 def cluster_bounds(
-    estimate: Estimate, parts: Floats, *, range_: Range = "any", level: float = 0.95
+    estimate: Estimate, parts: Floats, *, is_share: bool = False, level: float = 0.95
 ) -> Bounds:
     """The interval of a statistic that is nearly linear in sums over clusters.
 
     `parts` says how far each of G clusters moves it, and adds up to 0: for a mean, the sum of the
     cluster's residuals over n. The error is the root of G / (G - 1) times the sum of squares
-    (Liang & Zeger 1986; Cameron & Miller 2015), t has G - 1 degrees of freedom. A share is taken
-    to log-odds, a correlation through the inverse hyperbolic tangent, by the delta method. `n` is
-    G. None: the estimate's reason; "too few" below three clusters; "constant" where none moves it.
+    (Liang & Zeger 1986; Cameron & Miller 2015), t has G - 1 degrees of freedom. What lies in 0..1
+    `is_share`: Wilson's interval (1927, JASA 22) with t and the number of rows that would give a
+    share this error (Korn & Graubard 1998; Dean & Pagano 2015). `n` is G. None: the estimate's
+    reason; "too few" below three clusters; "constant" where none moves it.
     """
     _check_level(level)
     count, value = len(parts), estimate.value
@@ -346,23 +347,20 @@ def cluster_bounds(
         return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
     if np.abs(parts).max() * count <= _NOISE * max(1.0, abs(value)):
         return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
-    slope = {"any": 1.0, "correlation": 1 - value**2, "share": value * (1 - value)}[range_]
-    if slope <= 0:
-        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
-    reach = student_t(count - 1, level=level) * _error(parts) / slope
-    middle = float(widened(np.array(value), range_))
-    low, high = narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
-    return Bounds(low, high, n=count)
+    reach, error = student_t(count - 1, level=level), _error(parts)
+    if is_share:
+        return Bounds(*wilson_ends(value, value * (1 - value) / error**2, reach), n=count)
+    return Bounds(value - reach * error, value + reach * error, n=count)
 
 
 def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
     """The interval of the share sum(hits) / sum(sizes); a hit and a size for each of G clusters.
 
-    Clusters of one size, each of one row or of rows that are right or wrong together, are trials:
-    Wilson's interval (1927, JASA 22). So are clusters of any size where all rows are right, or all
-    wrong: nothing tells how alike a cluster's rows are. Else it is that of `cluster_bounds` where
-    it lies within 0..1, and Wilson's with t and the effective number of rows, at most their own,
-    where it does not (Korn & Graubard 1998; Dean & Pagano 2015). None: as there.
+    Clusters of one size, each of one row or of rows that are right or wrong together, are trials
+    of Wilson's interval, with the normal distribution. So are clusters of any size where all rows
+    are right, or all wrong: nothing tells how alike a cluster's rows are. Else it is Student's of
+    `cluster_bounds` where it lies within 0..1, and Wilson's where it does not, of at most as many
+    rows as there are. None: as there.
     """
     _check_level(level)
     count, n = len(sizes), float(sizes.sum())

@@ -117,7 +117,7 @@ def test_precision_and_recall_of_independent_rows_have_wilsons_interval() -> Non
         assert bounds(figure) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_an_f1_has_the_error_of_its_draws_on_log_odds() -> None:
+def test_an_f1_has_the_error_of_its_draws() -> None:
     draw = Random(5)
     actual = [draw.choice([0, 1]) for _ in range(300)]
     chosen = [gold if draw.random() < 0.7 else 1 - gold for gold in actual]

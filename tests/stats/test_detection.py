@@ -122,7 +122,8 @@ def test_there_is_no_area_of_one_kind(truth: list[bool], why: NoValue) -> None:
 
 
 def test_the_error_of_an_area_is_that_of_delong() -> None:
-    # DeLong's variance from the share of the other kind that each text beats, on log-odds.
+    # DeLong's variance from the share of the other kind that each text beats; with so many texts
+    # Wilson's interval is that of log-odds.
     draw = np.random.default_rng(8)
     high, low = draw.normal(1, 1, 150), draw.normal(size=150)
     beats = (high[:, None] > low).astype(float)
