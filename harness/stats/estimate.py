@@ -422,7 +422,8 @@ def mean_interval(
     n, count = len(values), len(sums)
     if n == 0:
         return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
-    value = values[0] if min(values) == max(values) else fsum(values) / n
+    is_constant = count > 1 and min(values) == max(values)
+    value = values[0] if is_constant else fsum(values) / n
     is_share = set(values) <= {0.0, 1.0} if is_share is None else is_share
     if is_share and 0 <= min(values) <= max(values) <= 1:
         found = share_bounds(sums, sizes, level=level)
