@@ -31,11 +31,11 @@ from harness.stats.classification import (
     one_hot,
     trend,
 )
+from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import (
     fourfold,
     mcnemar_exact,
     mcnemar_mid_p,
-    mean_difference,
     permutation_test,
     phi,
     share_given,
@@ -149,8 +149,7 @@ def difference(count: int, draw: Generator, *, each: int = 1) -> Found:
     first, second = _two(count, draw, each=each, lead=0.3, other=1.0)
     spread = sqrt(3 if each > 1 else 2)
     truth = float(ndtr(0.3 / spread) - ndtr(1.0 / spread))
-    resamples = Resamples.of(names(count, each), seed=SEED, draws=1)
-    yield truth, mean_difference(first, second, resamples).bounds
+    yield truth, clustered_mean(first - second, names(count, each)).bounds
 
 
 def _two(
@@ -326,8 +325,7 @@ def null_pairs(draw: Generator, *, count: int, each: int, what: str) -> float | 
     if what == "sign flip":
         return sign_flip_test(first - second, names(count, each), seed=SEED, draws=1000).p
     if what == "interval":
-        resamples = Resamples.of(names(count, each), seed=SEED, draws=1)
-        ends = mean_difference(first, second, resamples).bounds
+        ends = clustered_mean(first - second, names(count, each)).bounds
         is_out = ends.low is not None and ends.high is not None and not ends.low <= 0 <= ends.high
         return 0.0 if is_out else 1.0
     table = fourfold((first == 1).tolist(), (second == 1).tolist())

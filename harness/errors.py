@@ -5,6 +5,8 @@ Every message names the fact, the value and the remedy.
 
 import difflib
 
+MOST_NAMES = 20
+
 
 class HarnessError(Exception):
     """An error that a user can mend; the command line shows its message without a traceback."""
@@ -30,8 +32,14 @@ class BudgetReached(HarnessError):
     """The next call could exceed the command's budget; what is stored stays."""
 
 
-def did_you_mean(name: str, known: list[str]) -> str:
-    """The end of an error message: up to three close names, then all known ones, sorted."""
+def did_you_mean(name: str, known: list[str], listing: str = "") -> str:
+    """The end of an error message: up to three close names, else known ones; or how to list all."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"{hint or ';'} known: {', '.join(sorted(known)) or 'none'}"
+    facts = [f"did you mean {' or '.join(close)}?"] if close else []
+    more = len(known) - MOST_NAMES
+    if not (close and listing):
+        names = ", ".join(sorted(known)[:MOST_NAMES]) or "none"
+        facts.append(f"known: {names}{f' and {more} more' if more > 0 else ''}")
+    if listing and (close or more > 0):
+        facts.append(f"(`{listing}` lists all)")
+    return f"; {' '.join(facts)}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from harness.core import Judge, Model
-from harness.errors import SpecError
+from harness.errors import SpecError, StoreError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas
@@ -168,10 +168,17 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
 
     def leaderboard(self, task: str | None = None) -> ResultTable:
         """The scores of all runs, or of one task's, with the columns of leaderboard.csv."""
-        from harness.analysis.leaderboard import collect
+        from harness.analysis.leaderboard import BOARD_COLUMNS, board_cells, collect
+        from harness.analysis.standings import placed, ranked_tables, verdicts_of
 
-        found = collect([run._folder for run in self._runs])
-        return _score_table(row for row in found if task in (None, row.task))
+        known = sorted({run.task for run in self._runs})
+        if task is not None and task not in known:
+            raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
+        folders = [run._folder for run in self._runs]
+        rows = collect(folders)
+        found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))
+        chosen = (row for row in found if task in (None, row.task))
+        return ResultTable(BOARD_COLUMNS, tuple(tuple(board_cells(row)) for row in chosen))
 
     @property
     def samples(self) -> ResultTable:

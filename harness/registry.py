@@ -157,11 +157,11 @@ class Registry:
         for home in self.homes:
             if name in {path.stem for path in (home / section).glob("*.yaml")}:
                 return home / section / f"{name}.yaml"
-        word = section.removeprefix("configs/").removesuffix("s")
+        kind, known = section.removeprefix("configs/"), self.names(section)
         searched = ", ".join(str(home / section) for home in self.homes)
-        raise SpecError(
-            f"no {word} {name!r} in {searched}{did_you_mean(name, self.names(section))}"
-        )
+        listing = "" if kind in ("golden", "recipes") else f"harness list {kind}"
+        hint = did_you_mean(name, known, listing)
+        raise SpecError(f"no {kind.removesuffix('s')} {name!r} in {searched}{hint}")
 
     @overload
     def load(self, section: Literal["tasks"], name: str) -> TaskSpec: ...

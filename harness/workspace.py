@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,10 @@ from harness.storage.runs import DataEntry
 from harness.storage.tables import is_table
 
 _log = logging.getLogger(__name__)
+SOON = timedelta(days=30)
+"""How long before its end a model is warned of."""
+STALE = timedelta(days=90)
+"""The age from which on a price is said to be old."""
 DataMode = Literal["corrected", "released"]
 
 
@@ -93,6 +98,8 @@ class Workspace:
             price = self.registry.price(model.name)
             spec = self.registry.hosted(model.name)
             priced_as = spec.model if spec else None
+            if spec and not self.is_offline:
+                _warn_of_dates(model.name, spec.ends, price.read if price else None)
             if price is None and self.terms.budget and spec and spec.key_env is not None:
                 raise SpecError(
                     f"--budget: no price is known of model {model.name}; put it under "
@@ -241,6 +248,24 @@ class Workspace:
 def _warn_of_waiting(model: str, batches: int, requests: int) -> None:
     fact = "were handed in and not collected; the command that did so collects them, with --batch"
     _log.warning("model %s: %d batches with %d requests %s", model, batches, requests, fact)
+
+
+@cache
+def _warn_of_dates(model: str, ends: date | None, priced: date | None) -> None:
+    """Say once that a model has ended or soon will, and that its price is an old one."""
+    today = date.today()
+    if ends and ends - today <= SOON:
+        when = "has shut it down on" if ends <= today else "shuts it down on"
+        _log.warning(
+            "model %s: its provider %s %s; choose another with --model or --judge-model",
+            *(model, when, ends),
+        )
+    if priced and today - priced > STALE:
+        _log.warning(
+            "model %s: its price was read on %s, %d days ago; put today's into "
+            "configs/prices.yaml of your own folder",
+            *(model, priced, (today - priced).days),
+        )
 
 
 @cache

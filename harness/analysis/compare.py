@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from harness.analysis.pairings import (
-    RIGHT_OR_WRONG,
     Kind,
     PairedItem,
     Pairing,
@@ -23,15 +22,15 @@ from harness.analysis.pairings import (
 )
 from harness.errors import StoreError
 from harness.parts import digest
-from harness.pipeline.score import ALL
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG, chance_level
 from harness.pipeline.transforms import BY, FROM, KEEPS
+from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import (
     Fourfold,
     fourfold,
     holm,
     mcnemar_exact,
     mcnemar_mid_p,
-    mean_difference,
     phi,
     share_given,
     sign_flip_test,
@@ -42,6 +41,8 @@ from harness.storage.runs import JudgeEntry, RunFile, StoredRun
 _V = TypeVar("_V", bool, float)
 
 DIFFERENCE, PHI = "difference", "phi"
+_DRAWS_PER_TEST = 60
+_ROUNDING = 1e-12
 GIVEN_RIGHT, GIVEN_WRONG = "right_given_right", "right_given_wrong"
 
 
@@ -53,9 +54,14 @@ class ComparisonRow:
     where a is right, or wrong. `both` to `neither` count items that are right or wrong in both,
     `ties` those where either is neither; they are None where verdicts are not right or wrong.
     `missing_a` and `missing_b` count items without a verdict. `n` counts the items of `value`,
-    `mean_a` and `mean_b` are over all that have both verdicts. `p_exact` and `p_mid` are
-    McNemar's, of the table; `p_permutation` is of the difference; `p_holm` corrects the former,
-    or without it the latter, for the number of groups.
+    `mean_a` and `mean_b` are over all that have both verdicts. `low`, `high` and `p` are Student's
+    of the difference: p is below .05 just where the interval leaves out 0. `p_permutation` is of
+    the difference too, `p_exact` and `p_mid` are McNemar's, of the table. `p_holm` corrects one p
+    a row for all `tests` differences of the comparison: where all rows have it, the exact one;
+    else that of the permutation test, of what is above chance where chance levels differ.
+    `chance_a` and `chance_b` are what blind answers get, None where that is not known. Where they
+    differ, `above_chance` is the difference of (mean - chance) / (1 - chance), with an interval
+    and p as above, and `p_above_permutation` its permutation test.
     """
 
     comparison: str
@@ -86,10 +92,19 @@ class ComparisonRow:
     ties: int | None = None
     missing_a: int = 0
     missing_b: int = 0
+    p: float | None = None
     p_exact: float | None = None
     p_mid: float | None = None
     p_permutation: float | None = None
     p_holm: float | None = None
+    tests: int | None = None
+    chance_a: float | None = None
+    chance_b: float | None = None
+    above_chance: float | None = None
+    above_chance_low: float | None = None
+    above_chance_high: float | None = None
+    p_above_chance: float | None = None
+    p_above_permutation: float | None = None
     reason: str | None = None
     signature_a: str = ""
     signature_b: str = ""
@@ -111,6 +126,14 @@ class _Group:
         return fourfold(first, second)
 
     @property
+    def chances(self) -> tuple[float | None, float | None]:
+        """The chance level of either side, over the items that both have read."""
+        samples = [item.sample for item in self.items if None not in (item.first, item.second)]
+        first, second = self.pairing.first, self.pairing.second
+        levels = [chance_level(view.file, view.judge, samples) for view in (first, second)]
+        return levels[0], levels[1]
+
+    @property
     def is_right_or_wrong(self) -> bool:
         views = self.pairing.first, self.pairing.second
         return all(view.judge.metric == RIGHT_OR_WRONG for view in views)
@@ -120,15 +143,21 @@ def comparison_rows(
     pairings: Iterable[Pairing], settings: BootstrapSettings
 ) -> list[ComparisonRow]:
     """Every statistic of every pairing: over all samples, then by group."""
+    blocks = [
+        _group(pairing, name)
+        for pairing in pairings
+        for name in (ALL, *sorted({item.sample.group for item in pairing.items} - {ALL}))
+    ]
+    tests = sum(group.pairing.kind is not Kind.INTENTION for group in blocks)
+    # So many draws that the smallest p is not above .05 after the correction for all tests.
+    flips = replace(settings, draws=max(settings.draws, _DRAWS_PER_TEST * tests))
     rows: list[ComparisonRow] = []
-    for pairing in pairings:
-        names = sorted({item.sample.group for item in pairing.items} - {ALL})
-        groups = [_group(pairing, name) for name in (ALL, *names)]
-        if pairing.kind is Kind.INTENTION:
-            rows += [row for group in groups for row in _relations(group, settings)]
+    for group in blocks:
+        if group.pairing.kind is Kind.INTENTION:
+            rows += _relations(group, settings)
         else:
-            rows += _corrected([_difference(group, settings) for group in groups])
-    return rows
+            rows.append(_difference(group, flips))
+    return _corrected(rows)
 
 
 def comparison_name(
@@ -155,13 +184,47 @@ def _group(pairing: Pairing, group: str) -> _Group:
 def _difference(group: _Group, settings: BootstrapSettings) -> ComparisonRow:
     first, second, clusters = _columns(group.read)
     differences = [a - b for a, b in zip(first, second, strict=True)]
-    test = sign_flip_test(differences, clusters, seed=str(settings.seed), draws=settings.draws)
-    row = replace(_blank(group), statistic=DIFFERENCE, p_permutation=test.p)
-    row = _filled(row, mean_difference(first, second, settings.resamples(clusters)))
-    if why := _why_not_exact(group):
+    found = clustered_mean(differences, clusters)
+    result = EstimateCI(found.estimate, found.bounds)
+    chance_a, chance_b = group.chances
+    row = _filled(replace(_blank(group), statistic=DIFFERENCE), result)
+    row = replace(row, p=found.test.p, chance_a=chance_a, chance_b=chance_b)
+    row = replace(row, p_permutation=_flipped(differences, clusters, settings))
+    row = _above_chance(row, group, settings) if _has_two_levels(row) else row
+    if why := _why_not_exact(group, row):
         reasons = filter(None, (row.reason, f"no exact test: {why}"))
         return replace(row, reason="; ".join(reasons))
     return replace(row, p_exact=mcnemar_exact(group.table).p, p_mid=mcnemar_mid_p(group.table).p)
+
+
+def _flipped(
+    differences: Sequence[float], clusters: Sequence[str], settings: BootstrapSettings
+) -> float | None:
+    return sign_flip_test(differences, clusters, seed=str(settings.seed), draws=settings.draws).p
+
+
+def _has_two_levels(row: ComparisonRow) -> bool:
+    levels = row.chance_a, row.chance_b
+    return None not in levels and abs((levels[0] or 0.0) - (levels[1] or 0.0)) > _ROUNDING
+
+
+def _above_chance(row: ComparisonRow, group: _Group, settings: BootstrapSettings) -> ComparisonRow:
+    """A row with the difference of what either side has above its own chance level."""
+    at_a, at_b = row.chance_a or 0.0, row.chance_b or 0.0
+    if max(at_a, at_b) >= 1:
+        return row
+    first, second, clusters = _columns(group.read)
+    pairs = zip(first, second, strict=True)
+    differences = [(a - at_a) / (1 - at_a) - (b - at_b) / (1 - at_b) for a, b in pairs]
+    found = clustered_mean(differences, clusters)
+    return replace(
+        row,
+        above_chance=found.estimate.value,
+        above_chance_low=found.bounds.low,
+        above_chance_high=found.bounds.high,
+        p_above_chance=found.test.p,
+        p_above_permutation=_flipped(differences, clusters, settings),
+    )
 
 
 def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[ComparisonRow]:
@@ -206,16 +269,29 @@ def _filled(row: ComparisonRow, result: EstimateCI) -> ComparisonRow:
 
 
 def _corrected(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    groups = [row for row in rows if row.group != ALL]
-    has_exact = any(row.p_exact is not None for row in groups)
-    adjusted = holm([row.p_exact if has_exact else row.p_permutation for row in groups])
-    corrected = [replace(row, p_holm=p) for row, p in zip(groups, adjusted, strict=True)]
-    return [row for row in rows if row.group == ALL] + corrected
+    """The rows, one p of each difference corrected for all of them together."""
+    family = [row for row in rows if row.statistic == DIFFERENCE]
+    has_exact = all(row.p_exact is not None for row in family if row.p_permutation is not None)
+    adjusted = holm([row.p_exact if has_exact else _permuted(row) for row in family])
+    count = sum(p is not None for p in adjusted)
+    held = iter(adjusted)
+    return [
+        replace(row, p_holm=next(held), tests=count) if row.statistic == DIFFERENCE else row
+        for row in rows
+    ]
 
 
-def _why_not_exact(group: _Group) -> str | None:
+def _permuted(row: ComparisonRow) -> float | None:
+    return row.p_above_permutation if _has_two_levels(row) else row.p_permutation
+
+
+def _why_not_exact(group: _Group, row: ComparisonRow) -> str | None:
     if not group.is_right_or_wrong:
         return "verdicts are not right or wrong"
+    if _has_two_levels(row):
+        return f"chance levels differ ({row.chance_a:.3g}, {row.chance_b:.3g})"
+    if group.pairing.kind is Kind.CHOICE_AND_WORDS and None in (row.chance_a, row.chance_b):
+        return "a chance level is not known, and they may differ"
     if group.pairing.is_pooled:
         return "decodings of one sample are not independent"
     if len({cluster for _, _, cluster in group.decided}) < len(group.decided):

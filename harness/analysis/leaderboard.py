@@ -1,64 +1,32 @@
-"""All runs' scores as one table: ranked, judge by judge, with warnings and alarms.
+"""All runs' scores as one table, and alarms of runs that a constant answer would equal.
 
-Rows are ranked together only where their signatures differ in nothing but the model. A warning is
-about a judge that does not separate the two controls, an alarm about a run that a constant answer
-would equal. Nothing here computes a score.
+A row of the leaderboard is a score with the run it is of and, where it is ranked, its standing
+(`analysis.standings`). Nothing here computes a score.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import comb, sqrt
+from typing import TypeVar
 
-from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, RECALL
-from harness.pipeline.score import ALL
-from harness.storage.runs import RunFolder, ScoreRow, read_table
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG
+from harness.storage.cells import csv_text
+from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, cells_of, read_table
 
-HEADLINE_METRICS = frozenset({"accuracy", "mean_rating", "mean_f1"})
-CEILING, FLOOR = "oracle", "literal"
-# For a judge to be fit: with fewer items an interval says little; where the scale has a chance
-# level, the controls must lie half of the scale apart.
-FEWEST_CLUSTERS, SMALLEST_GAP = 10, 0.5
-# The share of one place among the choices (of FEWEST_CLUSTERS samples or more: of a few, the right
-# ones may be at one place by chance), and of responses without a preference, that is an alarm.
-ALARMING, ALARMING_TIES = 0.9, 0.05
+HEADLINE_METRICS = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
+FEWEST_CLUSTERS = 10
+"""With fewer independent items an interval says little, and nothing is said of a run or judge."""
+# The share of one place among the choices, and of responses without a preference, that is an
+# alarm. Of two places the right choices are at one so often, by chance, with less than RARELY.
+ALARMING, ALARMING_TIES, RARELY = 0.9, 0.05, 0.01
 # Originals of each of two kinds from which on rates are enough for an alarm, and the share of a
 # kind that is nearly all of it.
 FEWEST, NEARLY_ALL = 10, 0.95
+Row = TypeVar("Row", bound=ScoreRow)
 _RECALL, _OF_RATES = RECALL.format(""), (HITS, FALSE_ALARMS, AUC)
-
-
-@dataclass(frozen=True, slots=True)
-class RankedTable:
-    """The headline rows of one recipe, best first; rows without a value come last."""
-
-    recipe: str
-    rows: tuple[ScoreRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """One judge's value of one model, and the model's rank by it; both None together.
-
-    Models of equal value share the better rank.
-    """
-
-    value: float | None
-    rank: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeMatrix:
-    """Models by judges for one recipe without the judges' part.
-
-    `judges` are in the order of their names. A line is a model's name with its rank by each judge,
-    None where one has not read it; lines are in the order of the first judge's ranks.
-    """
-
-    recipe: str
-    judges: tuple[str, ...]
-    lines: tuple[tuple[str, tuple[Rank | None, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,75 +47,78 @@ class PairSensitivity:
         return self.value - self.swapped
 
 
-class ControlFinding(StrEnum):
-    """What the two controls show against a judge."""
-
-    UNHEARD = "unheard"
-    FEW = "few"
-    UNFIT = "unfit"
-    WEAK = "weak"
-
-
 @dataclass(frozen=True, slots=True)
-class JudgeWarning:
-    """A finding against a judge, with its scores for the ceiling and the floor control."""
+class BoardRow(ScoreRow):
+    """A score with the name of its run's folder and, where it is ranked, its standing.
 
-    finding: ControlFinding
-    recipe: str
-    ceiling: Score
-    floor: Score
+    `rank` is among the models on the same `rank_items`, the verdicts that all of them have;
+    `rank_group` is that of models of which no order is known. None where it is not ranked.
+    """
+
+    run: str = ""
+    rank: int | None = None
+    rank_group: int | None = None
+    rank_items: int | None = None
 
 
-def collect(folders: Iterable[RunFolder]) -> list[ScoreRow]:
-    """Every row of every run, each score once, in a fixed order."""
-    tables = [read_table(folder.scores) for folder in folders if folder.scores.is_file()]
-    best: dict[tuple[str, ...], ScoreRow] = {}
-    for row in (row for table in tables for row in table):
-        key = (row.signature, row.score.group, row.score.metric)
-        if key not in best or row.score.n > best[key].score.n:
-            best[key] = row
+BOARD_COLUMNS = (
+    *COLUMNS,
+    *("run", "data", "limit", "seed", "prompts", "version", "judge_version"),
+    *("rank", "rank_group", "rank_items"),
+)
+
+
+def board_cells(row: BoardRow) -> list[object]:
+    """The cells of a row, in the order of BOARD_COLUMNS."""
+    made = row.parsed
+    return [
+        *cells_of(row),
+        *(row.run, made.data, made.limit, made.seed, made.prompts),
+        *(f"{made.kind}@{made.version}", made.judge.partition(":")[2]),
+        *(row.rank, row.rank_group, row.rank_items),
+    ]
+
+
+def board_text(rows: Iterable[BoardRow]) -> str:
+    """The leaderboard as CSV, with floats in full precision and None as an empty cell."""
+    return csv_text(BOARD_COLUMNS, map(board_cells, rows))
+
+
+def collect(folders: Iterable[RunFolder]) -> list[BoardRow]:
+    """Every row of every run, each score once, in a fixed order; nothing is ranked yet."""
+    best: dict[tuple[str, ...], BoardRow] = {}
+    for folder in (folder for folder in folders if folder.scores.is_file()):
+        for row in read_table(folder.scores):
+            key = (row.signature, row.score.group, row.score.metric)
+            if key not in best or row.score.n > best[key].score.n:
+                own = (row.task, row.model, row.score, row.chance, row.cost_usd, row.signature)
+                best[key] = BoardRow(*own, run=folder.path.name)
     return sorted(best.values(), key=_place)
 
 
-def headlines(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+def by_signature(rows: Iterable[ScoreRow]) -> dict[str, dict[str, ScoreRow]]:
+    """The overall rows of each signature, by their metrics."""
+    found: dict[str, dict[str, ScoreRow]] = {}
+    for row in rows:
+        if row.score.group == ALL:
+            found.setdefault(row.signature, {})[row.score.metric] = row
+    return found
+
+
+def headlines(rows: Sequence[Row]) -> list[Row]:
     """The overall row of each run, variant and judge, over all decodings together."""
-    chosen: dict[tuple[str, ...], ScoreRow] = {}
+    chosen: dict[tuple[str, ...], Row] = {}
     for row in rows:
         score = row.score
         if score.group != ALL or score.metric not in HEADLINE_METRICS:
             continue
         # All of a recipe but the temperatures of the decoding.
         rest = replace(row.parsed, decoding="").without("variant", "model")
-        key = (row.task, _tested(row), score.variant, score.judge, rest)
+        key = (row.task, tested(row), score.variant, score.judge, rest)
         other = chosen.get(key)
         if other is None or score.decoding.count("+") > other.score.decoding.count("+"):
             chosen[key] = row
     return list(chosen.values())
-
-
-def ranked_tables(rows: Sequence[ScoreRow]) -> list[RankedTable]:
-    """Headline rows by recipe, each table ranked by value."""
-    grouped: dict[str, list[ScoreRow]] = {}
-    for row in headlines(rows):
-        grouped.setdefault(row.recipe, []).append(row)
-    for members in grouped.values():
-        members.sort(key=lambda r: (r.score.value is None, -(r.score.value or 0.0), r.model))
-    return [RankedTable(recipe, tuple(members)) for recipe, members in grouped.items()]
-
-
-def judge_matrices(rows: Sequence[ScoreRow]) -> list[JudgeMatrix]:
-    """A matrix a task, data, variant, decoding and version: every model by every judge.
-
-    Judges that read answers under swapped samples are left out: their value is no merit of the
-    model's.
-    """
-    by_recipe: dict[str, dict[str, RankedTable]] = {}
-    for table in ranked_tables(rows):
-        signature, judge = table.rows[0].parsed, table.rows[0].score.judge
-        if not JudgeLabel.parse(judge).is_swapped:
-            recipe = signature.without("model", "judge", "way")
-            by_recipe.setdefault(recipe, {})[str(signature.recipe)] = table
-    return [_matrix(recipe, dict(sorted(own.items()))) for recipe, own in by_recipe.items()]
 
 
 def pair_sensitivities(rows: Sequence[ScoreRow]) -> list[PairSensitivity]:
@@ -165,49 +136,9 @@ def pair_sensitivities(rows: Sequence[ScoreRow]) -> list[PairSensitivity]:
     return pairs
 
 
-def _matrix(recipe: str, tables: Mapping[str, RankedTable]) -> JudgeMatrix:
-    names: dict[str, str] = {}
-    ranks: dict[tuple[str, str], Rank] = {}
-    for judge, table in tables.items():
-        for row in table.rows:
-            tested = _tested(row)
-            names.setdefault(tested, row.model)
-            ranks[tested, judge] = rank_of(row, table)
-    lines = (
-        (name, tuple(ranks.get((tested, judge)) for judge in tables))
-        for tested, name in names.items()
-    )
-    # Judges by name; by their whole recipe where two have one name.
-    judges = [judge.partition(":")[0] for judge in tables]
-    pairs = zip(judges, tables, strict=True)
-    unique = tuple(name if judges.count(name) == 1 else judge for name, judge in pairs)
-    return JudgeMatrix(recipe, unique, tuple(lines))
-
-
-def rank_of(row: ScoreRow, table: RankedTable) -> Rank:
-    """The rank of a row in its table; none without a value."""
-    value = row.score.value
-    if value is None:
-        return Rank(None, None)
-    values = (other.score.value for other in table.rows)
-    return Rank(value, 1 + sum(other is not None and other > value for other in values))
-
-
-def _tested(row: ScoreRow) -> str:
+def tested(row: ScoreRow) -> str:
+    """The model under test with its kind and version, as signatures have it."""
     return row.parsed.fields["model"]
-
-
-def judge_warnings(rows: Sequence[ScoreRow]) -> list[JudgeWarning]:
-    """The judges of which the controls oracle and literal do not show that they are fit."""
-    warnings = []
-    for table in ranked_tables(rows):
-        named = {row.model: row for row in table.rows}
-        ceiling, floor = named.get(CEILING), named.get(FLOOR)
-        if ceiling and floor and not JudgeLabel.parse(ceiling.score.judge).is_swapped:
-            finding = _control_finding(ceiling.score, floor.score, chance=ceiling.chance)
-            if finding is not None:
-                warnings.append(JudgeWarning(finding, table.recipe, ceiling.score, floor.score))
-    return warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,36 +174,20 @@ def place_alarms(rows: Sequence[ScoreRow]) -> list[PlaceAlarm]:
     alarms = []
     for row in widest.values():
         share, same = favourites.get(row.signature), alike.get(row.signature)
-        is_stuck = row.score.clusters >= FEWEST_CLUSTERS and (share or 0.0) >= ALARMING
-        is_stuck = is_stuck and row.signature not in by_rates
+        is_stuck = row.signature not in by_rates and _is_stuck(share, row.score.clusters)
         is_alike = row.score.clusters >= FEWEST_CLUSTERS and (same or 0.0) >= ALARMING_TIES
         if is_stuck or is_alike:
             alarms.append(PlaceAlarm(row, share if is_stuck else None, same if is_alike else None))
     return alarms
 
 
-def _control_finding(
-    ceiling: Score, floor: Score, *, chance: float | None
-) -> ControlFinding | None:
-    """What two controls show against a judge; None where they show nothing."""
-    if ceiling.value is None or floor.value is None:
-        return ControlFinding.UNHEARD
-    if min(ceiling.clusters, floor.clusters) < FEWEST_CLUSTERS:
-        return ControlFinding.FEW
-    low, high = _bounds(ceiling)[0], _bounds(floor)[1]
-    if low is None or high is None or low <= high:
-        return ControlFinding.UNFIT
-    if chance is None:
-        return None
-    if low <= chance or high >= chance:
-        return ControlFinding.UNFIT
-    return ControlFinding.WEAK if ceiling.value - floor.value < SMALLEST_GAP else None
-
-
-def _bounds(score: Score) -> tuple[float | None, float | None]:
-    """The interval of a score; a constant over several clusters is its own interval."""
-    is_constant = score.low is None and score.clusters > 1
-    return (score.value, score.value) if is_constant else (score.low, score.high)
+def _is_stuck(share: float | None, clusters: int) -> bool:
+    """Whether one place has so large a share as the right choices of two places rarely have."""
+    if share is None or share < ALARMING or clusters < FEWEST_CLUSTERS:
+        return False
+    least = round(share * clusters)
+    tail = sum(comb(clusters, count) for count in range(least, clusters + 1))
+    return bool(2 * tail / 2**clusters < RARELY)
 
 
 def _place(row: ScoreRow) -> tuple[str, ...]:
@@ -317,12 +232,10 @@ def constant_alarms(
     whatever the shares of the kinds are; accuracy alone does not. Always or never: nearly all
     texts of both kinds are flagged, or nearly none. One label: nearly all texts of one class are
     found, and nearly none of others. One kind: texts of the others are lacking, and one constant
-    answer is always right. Beaten: the better constant answer has the run's accuracy or more.
+    answer is always right. Beaten: the run's accuracy less that of the better constant answer is
+    surely below zero: the upper end of its interval is.
     """
-    by_run: dict[str, dict[str, ScoreRow]] = {}
-    for row in rows:
-        if row.score.group == ALL:
-            by_run.setdefault(row.signature, {})[row.score.metric] = row
+    by_run = by_signature(rows)
     alarms = []
     for head in heads:
         own = by_run.get(head.signature, {})
@@ -359,9 +272,28 @@ def _constant_finding(
         is_always, is_never = shares[0] >= NEARLY_ALL, shares[-1] <= 1 - NEARLY_ALL
         constant = ConstantBaseline.NEVER if is_never else None
         constant = ConstantBaseline.ALWAYS if is_always else constant
-    value = head.score.value
-    is_beaten = value is not None and value <= _constant(kinds) + 1e-12
-    return constant or (ConstantBaseline.BEATEN if is_beaten else None)
+    return constant or (ConstantBaseline.BEATEN if _is_beaten(kinds, head.score.clusters) else None)
+
+
+def _is_beaten(kinds: Sequence[ScoreRow], clusters: int) -> bool:
+    """Whether accuracy is surely below that of naming the most common kind.
+
+    On one text the difference of both is 1 where a rarer kind is named rightly, and -1 where the
+    most common one is not. Its mean is normal, with no more independent texts than clusters.
+    """
+    most = max(kinds, key=lambda row: row.score.n)
+    total = sum(row.score.n for row in kinds)
+    gained = sum(row.score.n * _right(row) for row in kinds if row is not most)
+    lost = most.score.n * (1 - _right(most))
+    mean = (gained - lost) / total
+    error = sqrt(max(0.0, (gained + lost) / total - mean**2) / clusters)
+    return mean + 1.96 * error < 0
+
+
+def _right(row: ScoreRow) -> float:
+    """The share of a kind's texts that are named rightly."""
+    value = row.score.value or 0.0
+    return 1 - value if row.score.metric == FALSE_ALARMS else value
 
 
 def _constant(kinds: Sequence[ScoreRow]) -> float:

@@ -15,13 +15,10 @@ from harness.core import Sample
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
 from harness.pipeline import choice_scores
-from harness.pipeline.score import averages, headline_label, signature
+from harness.pipeline.score import RIGHT_OR_WRONG, averages, headline_label, signature
 from harness.stats.estimate import mean
 from harness.storage.runs import JudgeEntry, ModelEntry, RunFile, StoredRun
 from harness.storage.signature import JudgeRecipe
-
-RIGHT_OR_WRONG = "accuracy"
-"""The metric of judges whose verdict is 1, 0 or, for a tie, between."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
-from harness.analysis.published import FromFiles, FromInputs, Values, answers, datasets
+from harness.analysis.published import (
+    FromFiles,
+    FromInputs,
+    Values,
+    answers,
+    datasets,
+    ishate,
+    printed,
+)
 from harness.errors import DataError, SpecError, did_you_mean
-from harness.specs.data import NOBODY, CellSpec, GoldenSpec, half_unit
+from harness.specs.data import DERIVED, NOBODY, RELEASE, CellSpec, GoldenSpec, half_unit
 
 Locate = Callable[[str], Path | None]
 """The folder of a source, None where it is not at hand."""
@@ -49,6 +58,13 @@ class VerifiedCell:
         """Recomputed less published."""
         return None if self.recomputed is None else self.recomputed - self.published
 
+    @property
+    def origin(self) -> Literal["printed", "derived", "release"]:
+        """Whether the published number is printed, follows from printed ones, or was counted."""
+        if self.table == DERIVED:
+            return "derived"
+        return "release" if self.table == RELEASE else "printed"
+
 
 @dataclass(frozen=True, slots=True)
 class _Result:
@@ -61,7 +77,9 @@ class _Result:
 
 RECOMPUTATIONS: Mapping[str, FromFiles | FromInputs] = {
     **datasets.RECOMPUTATIONS,
+    **ishate.RECOMPUTATIONS,
     **answers.RECOMPUTATIONS,
+    **printed.RECOMPUTATIONS,
 }
 
 

@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
@@ -28,11 +28,11 @@ class Entry(NamedTuple):
 COMMANDS: Mapping[str, Entry] = {
     "run": Entry("run:run", "Answer a task with models, judge the answers and score them."),
     "judge": Entry("run:judge", "Judge a stored run with more judges."),
-    "read": Entry("run:read", "Parse a run's stored replies anew; list changed verdicts."),
-    "import": Entry("run:import_files", "Make a run of answers that others have stored."),
+    "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
+    "import": Entry("run:import_files", "Make a run from answers that another program stored."),
     "tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
     "train": Entry("make:train", "Train a classifier on a task's training texts."),
-    "build": Entry("make:build", "Make new samples from samples with a model."),
+    "build": Entry("make:build", "Let a model make new samples from samples."),
     "leaderboard": Entry("compare:leaderboard", "Rank the models of all runs."),
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
@@ -65,7 +65,7 @@ GROUPS: Mapping[str, Entry] = {
     "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
     "export": Entry("", "Write rating sheets for people."),
     "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
-    "ratings": Entry("", "Read ratings by people from other forms."),
+    "ratings": Entry("", "Convert ratings by people from other formats."),
 }
 """The first words of commands with two; one with a place is a command by itself, too."""
 
@@ -77,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(levelname)s: %(message)s", handlers=[handler], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
     app = _app(next((word for word in words if not word.startswith("-")), ""))
-    return outcome(lambda: app(args=words, prog_name="harness", standalone_mode=False))
+    command = _plain(typer.main.get_command(app))
+    return outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))
 
 
 def outcome(command: Callable[[], object]) -> int:
@@ -115,13 +116,14 @@ def _app(first: str) -> typer.Typer:
     app.callback(invoke_without_command=True)(_version)
     groups = {"": app}
     for name, (place, about) in GROUPS.items():
+        callback = _loaded(place) if place and name == first else None
         groups[name] = _typer(no_args_is_help=not place)
         app.add_typer(
             groups[name],
             name=name,
-            help=None if place and name == first else about,
+            help=callback.__doc__ if callback else about,
             short_help=about,
-            callback=_loaded(place) if place and name == first else None,
+            callback=callback,
             invoke_without_command=bool(place),
         )
     for name, (place, about) in COMMANDS.items():
@@ -142,6 +144,19 @@ def _typer(**settings: object) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
         **settings,  # type: ignore[arg-type]  # each is a setting of typer
     )
+
+
+def _plain(command: Any) -> Any:  # noqa: ANN401 - typer has its own copy of click
+    """A command whose help calls an argument RUN, where typer has {RUN} and RUN <str>."""
+    for one in command.params:
+        if one.param_type_name == "argument":
+            usage = one.metavar + "..." * (one.nargs != 1)
+            usage = usage if one.required else f"[{usage}]"
+            one.display_type_rich = lambda ctx: None
+            one.get_usage_pieces = lambda ctx, usage=usage: [usage]
+    for inner in getattr(command, "commands", {}).values():
+        _plain(inner)
+    return command
 
 
 def _loaded(place: str) -> Callable[..., object]:

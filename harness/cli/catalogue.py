@@ -1,5 +1,6 @@
 """The commands that show what there is: list, show, schema, tokens; data; and verify."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,14 +76,16 @@ def _about(registry: Registry, section: Section, name: str) -> str:
     lines = registry.file(section, name).read_text("utf-8", "replace").splitlines()
     values = {
         key: line.removeprefix(f"{key}:").partition(" #")[0].strip().strip("\"'")
-        for key in ("about", "kind")
+        for key in ("about", "kind", "ends")
         for line in reversed(lines)
         if line.startswith(f"{key}:")
     }
     about, kind = values.get("about", ""), values.get("kind", "")
     if section != "configs/models":
         return about
-    return f"{kind:12} {about}{NOT_HERE.get(kind, '')}"
+    ends = values.get("ends", "")
+    end = f" Its provider shuts it down on {ends}." if ends else ""
+    return f"{kind:12} {about}{end}{NOT_HERE.get(kind, '')}"
 
 
 def _list_runs(results: Path, *, is_json: bool) -> int:
@@ -111,10 +114,10 @@ def _state(folder: RunFolder) -> str:
 
 def show(
     *,
-    name: str = argument("NAME", "Name of a task, model, judge, source or other; or a run."),
+    name: str = argument("NAME", "Name that `harness list` lists; or a run."),
     where: Annotated[options.Where, options.Only("results home")],
 ) -> int:
-    """Show the YAML file of a name; or a run's run.json, with what is missing of the run."""
+    """Show the YAML file of a name; or a run's run.json, and what the run lacks."""
     registry = options.registry(where.home)
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
@@ -144,7 +147,7 @@ def schema(
     ),
     out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:
-    """Print the JSON schema of a kind of YAML file, with which editors complete and check it.
+    """Print the JSON schema of a kind of YAML file; editors use it to complete and check the file.
 
     The kinds of models and judges that installed packages add are part of it.
     """
@@ -240,11 +243,11 @@ def list_sources(home: Home = HOME, is_json: AsJson = False) -> int:
 
 
 def fetch(
-    names: list[str] | None = argument("SOURCE...", SOURCE_NAMES, None),
+    names: list[str] | None = argument("SOURCE", SOURCE_NAMES, None),
     data: options.DataFolder = None,
     home: Home = HOME,
 ) -> int:
-    """Download sources at a fixed commit; refuse files whose sha256 is not the stated one."""
+    """Download sources at a fixed commit; refuse files that have another sha256 than stated."""
     registry, folder = options.registry(home), options.data_folder(data, must_exist=False)
     for name in names or registry.names("configs/data"):
         spec = registry.load("configs/data", name)
@@ -255,14 +258,14 @@ def fetch(
 
 
 def check(
-    names: list[str] | None = argument("SOURCE...", SOURCE_NAMES, None),
+    names: list[str] | None = argument("SOURCE", SOURCE_NAMES, None),
     data: options.DataFolder = None,
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
     """Compare the files of sources with their stated sha256.
 
-    The exit code is 1 if a file is missing or differs.
+    Exit code 1: a file is missing or differs.
     """
     registry, folder = options.registry(home), options.data_folder(data)
     files: list[download.Checked] = []
@@ -288,9 +291,9 @@ def verify(
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
-    """Recompute the numbers of published papers from their data; nothing is downloaded or asked.
+    """Recompute the numbers of published papers from their data; no download, no model calls.
 
-    A number is ok within half a unit of its last digit. The exit code is 1 if one differs.
+    A number is ok if rounding its last digit explains the difference. Exit code 1: one differs.
     """
     # Imported here: `list` has no use for numpy.
     from harness.analysis.verify import SOURCES, CellStatus
@@ -311,10 +314,23 @@ def verify(
     else:
         for name, spec in papers.items():
             _put_paper(f"{name}: {spec.paper}", [cell for cell in cells if cell.paper == name])
-        counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
-        echo(f"{len(cells)} cells: {counts}")
+            for rest in spec.unlisted:
+                echo(f"not listed: {rest.table}, {rest.cells} ({rest.reason})")
+        _put_counts(cells)
     is_wrong = any(cell.status == CellStatus.DIFFERS for cell in cells)
     return ExitCode.CHECK_FAILED if is_wrong else ExitCode.DONE
+
+
+def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
+    from harness.analysis.verify import CellStatus
+
+    counts = ", ".join(f"{sum(c.status == s for c in cells)} {s}" for s in CellStatus)
+    origins = Counter(cell.origin for cell in cells if cell.status == CellStatus.OK)
+    echo(f"{len(cells)} cells: {counts}")
+    echo(
+        f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
+        f"from printed numbers, and {origins['release']} are counts of the released files"
+    )
 
 
 def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:

@@ -15,7 +15,7 @@ from harness.specs.judges import asked_model, reads_choices
 from harness.specs.models import ScriptedSpec
 from harness.specs.tasks import TaskSpec
 
-NAME = "A name in its folder of configs/."
+NAME = "Name of its YAML file in configs/."
 TASK = "Try it on this task's sample set. Default: a task that fits."
 SOME = 2  # samples that a judge is tried on
 
@@ -23,9 +23,9 @@ SOME = 2  # samples that a judge is tried on
 def judge(
     name: str = argument("NAME", NAME), task: str | None = option(TASK, None), home: Home = HOME
 ) -> int:
-    """Try a judge on made-up answers of every sort; its model, if it asks one, is not asked.
+    """Try a judge on made-up answers of every kind; a model that it asks is not called.
 
-    Exit code 1 where a rule is broken.
+    Exit code 1: a rule is broken.
     """
     registry = options.registry(home)
     spec = registry.load("configs/judges", name)
@@ -53,12 +53,12 @@ def judge(
 def model(
     name: str = argument("NAME", NAME),
     task: str | None = option(TASK, None),
-    is_asked: bool = option("Ask a hosted model too, which may cost money.", False, flags="--yes"),
+    is_asked: bool = option("Call a hosted model too; this may cost money.", False, flags="--yes"),
     home: Home = HOME,
 ) -> int:
-    """Try a model on made-up prompts of every sort; a hosted one is asked with --yes alone.
+    """Try a model on made-up prompts of every kind; a hosted one is called only with --yes.
 
-    Exit code 1 where a rule is broken.
+    Exit code 1: a rule is broken.
     """
     registry = options.registry(home)
     spec = registry.load("configs/models", name)
@@ -82,17 +82,17 @@ def model(
 
 def reader(
     name: str = argument("NAME", "A reader's name, file.py:function or module:function."),
-    files: list[Path] = argument("FILE...", "The files to read, in the task's order."),
+    files: list[Path] = argument("FILE", "The files to read, in the task's order."),
     home: Home = HOME,
 ) -> int:
-    """Try a reader on some files. Exit code 1 where a rule is broken."""
+    """Try a reader on some files. Exit code 1: a rule is broken."""
     registry = options.registry(home)
     registry.reader(name)  # an unknown one is the user's mistake, and breaks no rule
     return _report(conformance.check_reader(lambda: registry.read(name, files, None)))
 
 
 def scorer(name: str = argument("NAME", NAME), home: Home = HOME) -> int:
-    """Try a scorer of implicitness on texts of every sort. Exit code 1 where a rule is broken."""
+    """Try a scorer of implicitness on texts of every kind. Exit code 1: a rule is broken."""
     registry = options.registry(home)
     return _report(conformance.check_scorer(lambda: registry.text_scorer(name)))
 

@@ -5,10 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import curves
-from harness.analysis import leaderboard as boards
+from harness.analysis import leaderboard as scores
 from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
 from harness.analysis.curves import names as curve_names
+from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
+from harness.analysis.leaderboard import BoardRow
 from harness.analysis.pairings import PairingQuery, between, within
+from harness.analysis.standings import (
+    JudgeMatrix,
+    RankedBy,
+    RankedTable,
+    judge_matrices,
+    placed,
+    ranked_tables,
+    verdicts_of,
+)
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.output import (
@@ -28,96 +39,134 @@ from harness.implicitness.open import overlap_line
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, write_whole
-from harness.storage.runs import ScoreRow, StoredRun, find_run, run_folders, table_text
+from harness.storage.runs import StoredRun, find_run, run_folders
 
-INTENTION = "intention_and_response"
+INTENTION, KNOW = "intention_and_response", "know_versus_act"
+VALUES = {
+    RankedBy.MEAN: "value",
+    RankedBy.MACRO_F1: "macro F1",
+    RankedBy.INFORMEDNESS: "TPR-FPR",
+}
 
 
 def leaderboard(
-    task: str | None = option("Print this task only. Default: all.", None),
-    variant: str | None = option("Print this variant only. Default: all.", None),
+    task: str | None = option("Print these tasks only, comma-separated. Default: all.", None),
+    variant: str | None = option("Print these variants only, comma-separated. Default: all.", None),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:
     """Collect the scores of all runs in leaderboard.csv, and print the main ones.
 
-    Models are ranked in one table only if all else in their signatures is equal. The file has all
-    rows, whatever is printed.
+    Two models are ranked in one table only if the rest of their signatures is equal, on the items
+    that all models have. No order is known within a group. Controls have no rank. The file has all
+    rows, also those that are not printed.
     """
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    rows = boards.collect(folders)
+    rows = scores.collect(folders)
+    verdicts = verdicts_of(folders, rows)
+    rows = placed(rows, ranked_tables(rows, verdicts))
     table, total = results / "leaderboard.csv", len(rows)
-    write_whole(table, table_text(rows).encode())
+    write_whole(table, scores.board_text(rows).encode())
     rows = _chosen(rows, "task", task, lambda row: row.task)
-    of_task = f" of task {task!r}" if task else ""
+    of_task = f" of task {task}" if task else ""
     rows = _chosen(rows, "variant", variant, lambda row: row.score.variant, of_task)
     if is_json:
         echo_json(rows)
         return ExitCode.DONE
-    for board in boards.ranked_tables(rows):
+    boards = ranked_tables(rows, verdicts)
+    for board in boards:
         _put_board(board)
-    _put_side_by_side(boards.judge_matrices(rows))
-    _put_sensitivities(boards.pair_sensitivities(rows))
-    for warning in boards.judge_warnings(rows):
-        log(f"judge {warning.ceiling.judge} {_finding(warning)}: {warning.recipe}")
+    _put_side_by_side(judge_matrices(boards))
+    _put_sensitivities(scores.pair_sensitivities(rows))
+    for one in judge_fitness(boards, verdicts):
+        if one.finding is not ControlFinding.FIT:
+            log(f"judge {one.ceiling.judge} {_finding(one)}: {one.recipe}")
     log_alarms(rows)
     echo(f"wrote {total} rows to {table}")
     return ExitCode.DONE
 
 
 def _chosen(
-    rows: list[ScoreRow],
+    rows: list[BoardRow],
     what: str,
-    name: str | None,
-    of: Callable[[ScoreRow], str],
+    wanted: str | None,
+    of: Callable[[BoardRow], str],
     where: str = "",
-) -> list[ScoreRow]:
-    known = sorted({of(row) for row in rows})
-    if name is not None and name not in known:
+) -> list[BoardRow]:
+    known, names = sorted({of(row) for row in rows}), options.names(wanted, f"--{what}")
+    for name in (name for name in names if name not in known):
         raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
-    return [row for row in rows if name in (None, of(row))]
+    return [row for row in rows if not names or of(row) in names]
 
 
-def _put_board(board: boards.RankedTable) -> None:
-    chance = " chance," if any(row.chance is not None for row in board.rows) else ""
-    cost = ", cost USD=usd" if any(row.cost_usd is not None for row in board.rows) else ""
+def _put_board(board: RankedTable) -> None:
+    rows = board.rows
+    chance = " row.chance," if any(row.chance is not None for row in rows) else ""
+    cost = ", cost USD=usd" if any(row.cost_usd is not None for row in rows) else ""
+    rates = " TPR, FPR," if board.ranked_by is RankedBy.INFORMEDNESS else ""
+    is_shared = any(line.shared not in (None, line.value) for line in board.lines)
+    shared = " on shared items=shared," if is_shared else ""
+    group = ", group" if len(board.ranked) > 1 else ""
     echo_records(
-        board.recipe,
-        board.rows,
-        f"rank, model, score.value, interval,{chance} score.n, missing{cost}",
-        rank=lambda row: boards.rank_of(row, board).rank or "-",
-        interval=lambda row: (row.score.low, row.score.high),
-        missing=lambda row: sum(row.score.missing.values()),
-        usd=lambda row: usd(row.cost_usd),
+        _board_title(board),
+        board.lines,
+        f"rank, row.model, {VALUES[board.ranked_by]}=value, interval,{shared}{rates}{chance} "
+        f"row.score.n, missing{group}{cost}",
+        rank=lambda line: line.rank or "-",
+        TPR=lambda line: line.rates[0],
+        FPR=lambda line: line.rates[1],
+        missing=lambda line: sum(line.row.score.missing.values()),
+        usd=lambda line: usd(line.row.cost_usd),
+        group=lambda line: line.group or "-",
     )
 
 
-def _finding(warning: boards.JudgeWarning) -> str:
-    ceiling, floor = warning.ceiling, warning.floor
+def _board_title(board: RankedTable) -> str:
+    """The recipe and, where models are ranked, on what."""
+    count = len(board.ranked)
+    if board.items is None:
+        why = "verdicts are not at hand: ranked by value alone, no group is known"
+        return f"{board.recipe}\n{why}" if count > 1 else board.recipe
+    if not count:
+        return f"{board.recipe}\nno rank: no item has a verdict on each model"
+    what = f"ranked on the {board.items} verdicts that all {count} have, of {board.clusters}"
+    return (
+        f"{board.recipe}\n{what} independent items; no order is known within a group (clusters "
+        f"swapped, Holm over {count * (count - 1) // 2} pairs)"
+    )
+
+
+def _finding(found: JudgeFitness) -> str:
+    ceiling, floor = found.ceiling, found.floor
     both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
-    match warning.finding:
-        case boards.ControlFinding.UNHEARD:
+    gap = f"gap {cell(found.gap)}{'' if found.is_paired else ', unpaired'}"
+    match found.finding:
+        case ControlFinding.UNHEARD:
             controls = (("oracle", ceiling), ("literal", floor))
             lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
             return f"has given no verdict that could be read: {lost}"
-        case boards.ControlFinding.FEW:
+        case ControlFinding.FEW:
             samples = min(ceiling.clusters, floor.clusters)
             return (
                 f"has read too few samples to know whether it is fit ({samples} of "
-                f"{boards.FEWEST_CLUSTERS})"
+                f"{scores.FEWEST_CLUSTERS})"
             )
-        case boards.ControlFinding.UNFIT:
-            return f"is unfit here: it does not distinguish {both}"
-        case boards.ControlFinding.WEAK:
-            return f"is weak here: it distinguishes {both} by less than half of its scale"
+        case ControlFinding.UNSURE:
+            return f"may be fit or unfit here, these items cannot tell: {both}, {gap}"
+        case ControlFinding.UNFIT:
+            return f"is unfit here: it does not distinguish {both}, {gap}"
+        case ControlFinding.WEAK:
+            return f"is weak here: it distinguishes {both} by less than half of its scale, {gap}"
+        case ControlFinding.FIT:
+            return f"is fit here: it distinguishes {both}, {gap}"
 
 
 def _missing(score: Score) -> str:
     return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"
 
 
-def _put_side_by_side(tables: Sequence[boards.JudgeMatrix]) -> None:
+def _put_side_by_side(tables: Sequence[JudgeMatrix]) -> None:
     for table in (one for one in tables if len(one.judges) > 1):
         lines = []
         for model, ranks in table.lines:
@@ -127,7 +176,7 @@ def _put_side_by_side(tables: Sequence[boards.JudgeMatrix]) -> None:
         echo_table(title, ("model", *table.judges), lines)
 
 
-def _put_sensitivities(found: Sequence[boards.PairSensitivity]) -> None:
+def _put_sensitivities(found: Sequence[scores.PairSensitivity]) -> None:
     for recipe in dict.fromkeys(part.recipe for part in found):
         members = [part for part in found if part.recipe == recipe]
         judge = members[0].judge
@@ -143,14 +192,14 @@ class Sides:
     first: str = argument("A", "Run folder, or the first characters of a run's digest.")
     second: str | None = argument(
         "B",
-        "Run of the same samples, of the same task or of another. Default: compare parts of A.",
+        "Second run, with the same samples; its task may differ. Default: compare parts of A.",
         None,
     )
     judge_a: str | None = option("Judge of A. Default: every judge that fits.", None)
     judge_b: str | None = option("Judge of B. Default: as for A.", None)
     intention_judge: str | None = option(
-        "Judge of the intentions that a model wrote down. Default: every judge of them, each with "
-        "the most similar judge of responses.",
+        "Judge of the intentions that a model wrote. Default: all such judges, each with the most "
+        "similar judge of responses.",
         None,
     )
 
@@ -164,8 +213,8 @@ def compare(
 ) -> int:
     """Compare two runs of the same samples; write a table below results/comparisons/.
 
-    The runs are of one task, or of two: one answered by choices, the other in words. With one run,
-    its variants are compared, and the intentions a model wrote down with its responses.
+    The runs are of one task; or of two tasks, one answered by choices and one in words. For a
+    single run, it compares the variants, and the intentions that a model wrote with its responses.
 
     \b
     Example:
@@ -213,18 +262,53 @@ def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
         if members[0].comparison == INTENTION:
             _put_relations(title, members)
             continue
-        first = "decoding=decoding_b" if _is_gap(members[0]) else "variant=variant_b"
-        echo_records(
-            title,
-            members,
-            f"{first}, group, both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
-            "interval, p, exact, Holm",
-            lost=_lost,
-            interval=_span,
-            p=lambda row: p_value(row.p_permutation),
-            exact=lambda row: p_value(row.p_exact),
-            Holm=lambda row: p_value(row.p_holm),
+        _put_differences(title, members)
+    _put_notes([row for row in rows if row.tests])
+
+
+def _put_differences(title: str, rows: Sequence[ComparisonRow]) -> None:
+    first = "decoding=decoding_b" if _is_gap(rows[0]) else "variant=variant_b"
+    above = "A-B above chance=above_chance, its interval=above, its p=p_above, "
+    echo_records(
+        title,
+        rows,
+        f"{first}, group, both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
+        f"interval, p, {above if any(_is_above(row) for row in rows) else ''}flips, exact, Holm",
+        lost=_lost,
+        interval=_span,
+        p=lambda row: p_value(row.p),
+        above=lambda row: cell((row.above_chance_low, row.above_chance_high)),
+        p_above=lambda row: p_value(row.p_above_chance),
+        flips=lambda row: p_value(row.p_above_permutation if _is_above(row) else row.p_permutation),
+        exact=lambda row: p_value(row.p_exact),
+        Holm=lambda row: p_value(row.p_holm),
+    )
+
+
+def _is_above(row: ComparisonRow) -> bool:
+    return row.above_chance is not None
+
+
+def _put_notes(rows: Sequence[ComparisonRow]) -> None:
+    """What belongs together in the tables of differences, and what the correction covers."""
+    if not rows:
+        return
+    has_exact = all(row.p_exact is not None for row in rows if row.p_holm is not None)
+    of = "exact" if has_exact else "flips"
+    echo(
+        f"p belongs to the interval before it; Holm corrects {of} for all {rows[0].tests} "
+        "differences above"
+    )
+    levels = {(row.chance_a, row.chance_b) for row in rows if _is_above(row)}
+    if levels:
+        shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in sorted(levels, key=str)[:3])
+        echo(
+            f"chance differs ({shown}): blind answers differ by as much, so that flips and Holm "
+            "are of what is above chance, and no exact test is given"
         )
+    if any(row.comparison == KNOW and None in (row.chance_a, row.chance_b) for row in rows):
+        echo(f"{KNOW}: a chance level is not known; where they differ, blind answers differ too")
+    echo("")
 
 
 def _put_relations(title: str, rows: Sequence[ComparisonRow]) -> None:
@@ -287,8 +371,8 @@ class CurveChoice:
 def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Plot hits and false alarms of runs against implicitness, and write the plotted numbers.
 
-    The runs must be of one task, with implicitness from one scorer. The plot names each by its
-    model, and by data, variant, decoding or snapshot where runs differ in these.
+    The runs must be of one task, with implicitness from one scorer. The plot names each run
+    by its model; and by its data, variant, decoding or snapshot if these differ.
     """
     if choice.out is not None:
         refuse_file(choice.out)

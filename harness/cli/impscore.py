@@ -57,8 +57,8 @@ PairsFile = Annotated[
 Group = Annotated[
     str | None,
     typer.Option(
-        help="Column; rows with one value of it stay in one part of the split. Default: topic, "
-        "original or group."
+        help="Column: rows with the same value go into the same part of the split. Default: "
+        "topic, original or group."
     ),
 ]
 
@@ -139,8 +139,8 @@ def score(
 ) -> int:
     """Score the implicitness of each text of a file, and write its rows with the scores.
 
-    Two more columns say why a score is missing (absent, not_text, empty, nul) or that the text was
-    cut, and name the scorer: scores of different scorers are not comparable.
+    A second new column says why a score is missing (absent, not_text, empty, nul) or that the text
+    was cut. A third names the scorer: scores of different scorers are not comparable.
 
     \b
     Example:
@@ -283,8 +283,8 @@ def evaluate(
 ) -> int:
     """Evaluate a scorer on sentences that people have graded, paired or chosen.
 
-    FILE has the columns levels (a list, the most explicit sentence first), or topic, level and
-    text; implicit and explicit; or sentence, choices and answer.
+    FILE has one of these sets of columns: levels (a list, the most explicit sentence first); topic,
+    level, text; implicit, explicit; sentence, choices, answer.
     """
     table, source = read_input(file, layout, has_column=True)
     items = read_items(table, where=source)
@@ -313,15 +313,12 @@ class ProfileChoice:
 
 
 def profile(
-    choice: ProfileChoice,
-    scorer: ScorerName = SCORER,
-    home: Home = HOME,
-    is_json: AsJson = False,
+    choice: ProfileChoice, scorer: ScorerName = SCORER, home: Home = HOME, is_json: AsJson = False
 ) -> int:
     """Describe how implicit the texts of a file are, and how different their meanings.
 
-    Gives the implicitness by label (histogram, mean, spread, quantiles) and the pragmatic distance
-    of random pairs of texts. A text that cannot be scored is counted as missing, not as zero.
+    It reports the implicitness by label (histogram, mean, spread, quantiles) and the pragmatic
+    distance of random pairs of texts. A text that cannot be scored counts as missing, not as zero.
     """
     file, out, label = choice.file, choice.out, choice.label
     refuse_file(out)
@@ -396,7 +393,7 @@ def train(
     name: str | None = option("Name of the head. Default: the recipe's.", None),
     is_json: AsJson = False,
 ) -> int:
-    """Train a head of the metric on sentence pairs, with a card of its origin and its quality.
+    """Train a head of the metric on sentence pairs; write it and a card of origin and quality.
 
     Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once.
     The same file, recipe and machine give the same bytes.
@@ -419,7 +416,7 @@ def train(
 
 def ablate(
     choice: HeadChoice,
-    runs: int = option("Trainings of each form and setting, by seed.", 3, min=1),
+    runs: int = option("Trainings of each form and setting, each with another seed.", 3, min=1),
     is_json: AsJson = False,
 ) -> int:
     """Train all twelve forms of the metric, and all settings that the paper tried.
@@ -461,9 +458,9 @@ def _put_means(rows: Sequence[AblationRow], where: str) -> None:
 
 
 def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
-    """Check whether anything but the meaning distinguishes the sides and levels of sentence pairs.
+    """Check whether surface cues distinguish the sides and levels of sentence pairs.
 
-    The limits are those that our own pairs keep. The exit code is 1 if one is broken.
+    The pairs that come with the harness keep the same limits. Exit code 1: a limit is broken.
     """
     found = measures(_training_pairs(file, group))
     if is_json:

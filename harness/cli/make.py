@@ -37,8 +37,8 @@ class BuildChoice:
     """What is made of which samples, by which model."""
 
     name: str = argument("JOB", "Job: a name in configs/builds/.")
-    file: Path = argument("FILE", "Samples, one JSON object a line.")
-    model: str = option("Model that is asked.")
+    file: Path = argument("FILE", "Samples: one JSON object in each line.")
+    model: str = option("Model to ask: a name in configs/models/.")
     output: Path = option("File for the new samples.", flags="-o --output")
     backend: options.BackendName = None
     seed: options.Seed = 0
@@ -50,9 +50,9 @@ def build(
     calling: Annotated[options.Calling, Only("is_offline budget")],
     is_json: AsJson = False,
 ) -> int:
-    """Make new samples from samples with a model: agreed meanings, chains or pairs.
+    """Let a model make new samples from samples: agreed meanings, chains or pairs.
 
-    A question contains only the fields that the job's YAML lists. Finished calls are stored and
+    A prompt contains only the fields that the job's YAML lists. Finished calls are stored and
     never repeated: run the same command again to resume.
     """
     refuse_source(choice.output, choice.file)
@@ -89,11 +89,11 @@ class TrainChoice:
     model: str = argument("MODEL", "Model of kind sklearn or classifier.")
     task: str = option("Task whose labels the classifier learns.")
     augment: str | None = option(
-        "Add the augmented rows of these methods of the table, comma-separated, or all.", None
+        "Train on the table's augmented rows too: of these methods, comma-separated, or all.", None
     )
     seed: options.Seed = 0
     out: Path | None = option(
-        "Folder for the trained model. Default: below RESULTS.", None, flags="-o --out"
+        "Folder for the trained model. Default: in --results.", None, flags="-o --out"
     )
 
 
@@ -140,7 +140,7 @@ class PerturbChoice:
         "Field of the sample to perturb. Default: text, else the longest.", None
     )
     out: Path | None = option(
-        "Home folder for the new task. Default: that of --home.", None, flags="-o --out"
+        "Folder for the new task, a home folder. Default: --home.", None, flags="-o --out"
     )
     name: str | None = option("Name of the new task. Default: TASK_perturbed.", None, flags="--as")
     limit: options.Limit = None
@@ -256,15 +256,16 @@ def _put_counts(title: str, counts: Sequence[transforms.PerturbationCounts]) -> 
 
 def report(
     run: options.RunName,
-    judge: list[str] | None = option("Judge; repeat for more. Default: all.", None),
-    out: Path | None = option("CSV file. Default: below RESULTS/flips/.", None, flags="-o --out"),
+    judge: list[str] | None = option("Judges, comma-separated. Default: all.", None),
+    out: Path | None = option("CSV file. Default: in RESULTS/flips/.", None, flags="-o --out"),
     seed: options.Seed = 0,
     results: options.Results = options.RESULTS,
     is_json: AsJson = False,
 ) -> int:
-    """Count the verdicts and answers that each perturbation changes, with intervals by original."""
+    """Count the verdicts and answers that each perturbation changes; originals are the clusters."""
     stored = StoredRun.read(find_run(results, run))
-    judges = [judge_named(stored, one) for one in judge] if judge else stored.file.judges
+    wanted = options.names(judge, "--judge")
+    judges = [judge_named(stored, one) for one in wanted] or stored.file.judges
     rows = flip_rows(stored, judges, seed=str(seed))
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
     put_rows(rows, {table: records_csv(FlipRate, rows)}, lambda: _put_flips(rows), is_json=is_json)

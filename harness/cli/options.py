@@ -1,11 +1,8 @@
-"""Options of commands: how records of them become parameters, and those that many commands share.
-
-Also here: the values that options mean, and the exit codes.
-"""
+"""Options that commands share, how records of them become parameters, and the exit codes."""
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from enum import IntEnum
@@ -13,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
+from typer.models import OptionInfo
 
 from harness.cli.output import ProgressLine, log
 from harness.errors import SpecError
@@ -23,6 +21,17 @@ if TYPE_CHECKING:
     from harness.workspace import Workspace
 
 _T = TypeVar("_T", bound=str)
+_BY_WORD = {
+    "COLUMN": "column group label",
+    "FILE": "key out output ratings",
+    "FORMAT": "form layout",
+    "MODE": "answers data_mode retry",
+    "N": "draws high limit low pairs runs seed",
+    "USD": "budget",
+    "LIST": "raters values",
+}
+PLACEHOLDERS = {option: word for word, names in _BY_WORD.items() for option in names.split()}
+"""What help calls the value of an option, by its parameter."""
 
 
 class ExitCode(IntEnum):
@@ -95,20 +104,25 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
 def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
     if isinstance(default, Field):
         default = default.metadata.get("typer", default.default)
+    for info in (default, *get_args(kind)):
+        if isinstance(info, OptionInfo) and not (info.metavar or name.startswith("is_")):
+            about = info.help or ""
+            other = "NAMES" if "comma-separated" in about else "NAME"
+            is_folder = about.startswith("Folder")
+            info.metavar = "FOLDER" if is_folder else PLACEHOLDERS.get(name, other)
     value = inspect.Parameter.empty if default is MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
 
 
 Home = Annotated[
-    Path,
-    typer.Option(help="Your folder with tasks/, configs/ and prompts/; searched before ours."),
+    Path, typer.Option(help="Folder of your own tasks/, configs/ and prompts/; searched first.")
 ]
-Results = Annotated[Path, typer.Option(help="Folder that keeps calls, runs and tables.")]
+Results = Annotated[Path, typer.Option(help="Folder of the stored calls, runs and tables.")]
 DataFolder = Annotated[
     Path | None,
     typer.Option(
         envvar="HARNESS_DATA",
-        help="Data folder with a subfolder for each source. Default: the fetched data.",
+        help="Folder of data, with a subfolder for each source. Default: the fetched data.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
@@ -117,8 +131,7 @@ Limit = Annotated[
     typer.Option(min=1, help="Use at most this many samples; groups keep their proportions."),
 ]
 BackendName = Annotated[
-    str | None,
-    typer.Option(help="Program that runs a local model: transformers, vllm or server."),
+    str | None, typer.Option(help="Program that runs a local model: transformers, vllm or server.")
 ]
 RunName = Annotated[
     str,
@@ -126,7 +139,7 @@ RunName = Annotated[
 ]
 RunNames = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Run folders, or the first characters of their digests."),
+    typer.Argument(metavar="RUN", help="Run folders, or the first characters of their digests."),
 ]
 ScorerName = Annotated[
     str,
@@ -152,13 +165,12 @@ class Calling:
         "failed",
     )
     budget: float | None = option(
-        "Stop before calls cost more than this many US dollars; what the stored calls have cost "
-        "counts too.",
+        "Stop before the calls cost more than this many US dollars. Stored calls count too.",
         None,
         min=0,
     )
     is_batch: bool = option(
-        "Send calls to hosted models in batches: cheaper; a batch may take a day.",
+        "Send calls to hosted models in batches. This is cheaper; a batch may take a day.",
         False,
         flags="--batch",
     )
@@ -172,8 +184,8 @@ class Where:
     """The folders and files that a command works with."""
 
     data: Path | None = option(
-        "Data folder with a subfolder for each source, or a table's file. Default: the fetched "
-        "data, else the samples that ship.",
+        "Folder of data, with a subfolder for each source; or the file of a table. Default: the "
+        "data that `harness data fetch` stored, else the samples that come with the harness.",
         None,
         envvar="HARNESS_DATA",
     )
@@ -241,10 +253,11 @@ def _warn_of_unused(pack: Path, registry: "Registry") -> None:
         log(f"--prompts {pack}: {file} is the name of no template{hint}")
 
 
-def names(text: str | None, option: str = "--variant") -> tuple[str, ...]:
-    """The names in a comma-separated option; none where it is not given."""
-    found = tuple(part.strip() for part in (text or "").split(",") if part.strip())
-    if text is not None and not found:
+def names(given: str | Sequence[str] | None, option: str = "--variant") -> tuple[str, ...]:
+    """The names in a comma-separated option, which may be repeated; none if it is not given."""
+    text = given if isinstance(given, str) else ",".join(given or ())
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if given is not None and not found:
         raise SpecError(f"{option} {text!r}: give a name, or leave it out")
     return found
 

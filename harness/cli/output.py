@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from operator import attrgetter
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Any
 
 import msgspec
@@ -114,7 +115,9 @@ def _draw(title: str, lines: list[list[str]]) -> None:
 
     console = Console()
     widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    console.print(Text(title))
+    wrapper = TextWrapper(console.width, subsequent_indent="  ", break_on_hyphens=False)
+    wrapper.wordsep_simple_re = re.compile(r"((?<=[|/])|\s+)")  # signatures: between their fields
+    console.print(Text(wrapper.fill(title)))
     for block in blocks(widths, console.width):
         table = Table(box=box.SIMPLE_HEAD)
         for place in block:

@@ -36,8 +36,8 @@ class AgreeChoice:
     """Which ratings are compared with which judges, and how."""
 
     ratings: Path = option("Long-form CSV: task, sample_id, model, rater, value, scale.")
-    judge: list[str] | None = option("Judge; repeat for more. Default: all.", None)
-    task: str | None = option("Task. Default: every task with ratings.", None)
+    judge: list[str] | None = option("Judges, comma-separated. Default: all.", None)
+    task: str | None = option("Tasks, comma-separated. Default: every task with ratings.", None)
     variant: str | None = option(
         "Variants, comma-separated, or all. Default: those that were rated.", None
     )
@@ -62,14 +62,14 @@ class AgreeChoice:
 def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Measure how well judges agree with people, and write agreement.csv.
 
-    All runs of a task below the results folder are compared; each model is a system.
+    It compares all runs of a task in the results folder; each model is a system.
     """
     settings = choice.settings()
-    wanted = options.names(choice.variant)
-    query = AgreementQuery(tuple(choice.judge or ()), wanted, choice.is_strict)
+    judges, variants = options.names(choice.judge, "--judge"), options.names(choice.variant)
+    query = AgreementQuery(judges, variants, choice.is_strict)
     found: list[AgreementRow] = []
     has_unmatched = False
-    for task, ratings in _by_task(choice.ratings, choice.task).items():
+    for task, ratings in _by_task(choice.ratings, options.names(choice.task, "--task")).items():
         runs = stored_runs(run_folders(results), task)
         every = [(p, agreement_rows(p, settings)) for p in match_ratings(runs, ratings, query)]
         for panel, rows in every:
@@ -94,13 +94,11 @@ class SheetChoice:
     limit: options.Limit = None
     low: int = option("Lowest rating (labelstudio).", 0)
     high: int = option("Highest rating (labelstudio).", 5)
-    out: Path | None = option(
-        "File to write. Default: below RESULTS/sheets/.", None, flags="-o --out"
-    )
+    out: Path | None = option("File to write. Default: in RESULTS/sheets/.", None, flags="-o --out")
 
 
 def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
-    """Write a blind sheet for people to rate, in random order; and its key, in a second file."""
+    """Write a blind rating sheet in random order, and its key in a second file."""
     form, low, high = choice.form, choice.low, choice.high
     ending = {"labelstudio": "json", "csv": "csv"}.get(form)
     if ending is None or not low < high <= low + 100:
@@ -140,7 +138,7 @@ class ConvertChoice:
     )
     out: Path = option("Long-form CSV to write.", flags="-o --out")
     key: Path | None = option("Key file of the blind sheet that was rated.", None)
-    task: str = option("Task of ratings that name none.", "")
+    task: str = option("Task of the ratings, if the file names none.", "")
     scale: str = option("What was rated: a variant's name, or any word.", "")
     raters: str | None = option(
         "Columns of raters (wide): A,B; or with other names: A=anna,B=ben.", None
@@ -175,13 +173,14 @@ def import_ratings(choice: ConvertChoice) -> int:
     return ExitCode.DONE
 
 
-def _by_task(path: Path, task: str | None) -> dict[str, list[Rating]]:
-    found: dict[str, list[Rating]] = {}
+def _by_task(path: Path, tasks: Sequence[str]) -> dict[str, list[Rating]]:
+    found: dict[str, list[Rating]] = {task: [] for task in tasks}
     for rating in read_ratings(path):
-        if task in (None, rating.task):
+        if rating.task in tasks or not tasks:
             found.setdefault(rating.task, []).append(rating)
-    if not found:
-        raise DataError(f"{path}: no rating of task {task!r}; correct --task or the column task")
+    lacking = [f" of task {task!r}" for task, ratings in found.items() if not ratings]
+    if lacking or not found:
+        raise DataError(f"{path}: no rating{''.join(lacking[:1])}; correct --task or the file")
     return found
 
 

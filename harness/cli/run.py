@@ -1,7 +1,4 @@
-"""The commands that make and extend runs: run, judge, read, import.
-
-`run` is where the life of a run begins: options become RunOptions, and the pipeline does the rest.
-"""
+"""The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +18,8 @@ class JudgeOptions:
     """How judges that ask a model ask it."""
 
     judge_model: str | None = option(
-        "Model that judges ask, instead of the one in their YAML file; the results then name the "
-        "judge JUDGE/MODEL.",
+        "Model that the judges ask, instead of the one in their YAML files. The results then call "
+        "the judge JUDGE/MODEL.",
         None,
     )
     is_self_judge_allowed: bool = option(
@@ -37,26 +34,26 @@ class JudgeOptions:
 class RunChoice:
     """What a run asks, of which models."""
 
-    task: str = option("Task: a name in tasks/.")
+    task: str = option("Tasks: names in tasks/, comma-separated.")
     model: str = option("Models: names in configs/models/, comma-separated.")
-    judge: list[str] | None = option("Judge; repeat for more. Default: the task's judges.", None)
+    judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.", None)
     variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None)
     limit: options.Limit = None
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
-        "How the model answers choices. logprob: probabilities of whole choices (local models, "
-        "some servers); top_logprobs: of the likeliest next tokens (chat servers); written: it "
-        "writes its choice, which every model can do. Default: logprob, else top_logprobs.",
+        "How the model answers choices. logprob: by the probability of each whole choice (local "
+        "models, some servers). top_logprobs: by the most probable next tokens (chat servers). "
+        "written: it writes its choice (every model). Default: logprob, else top_logprobs.",
         None,
     )
     scorer: str | None = option(
-        "Source of implicitness: a name in configs/scorers/, `column` (of the data) or `none`.",
+        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.",
         None,
     )
 
     def resolved(self, asking: JudgeOptions, table: str | None) -> "list[resolve.RunOptions]":
-        """The options of each model's run."""
+        """The options of each run: of every model, task by task."""
         from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
 
@@ -64,7 +61,7 @@ class RunChoice:
         shared = RunOptions(
             task=self.task,
             model=self.model,
-            judges=tuple(self.judge or ()),
+            judges=options.names(self.judge, "--judge"),
             variants=options.names(self.variant),
             backend=options.backend(self.backend),
             answers=None if mode is None else AnswerMode(one_of("--answers", mode, *AnswerMode)),
@@ -75,8 +72,8 @@ class RunChoice:
             table=table,
             scorer=self.scorer,
         )
-        models = options.names(self.model, "--model")
-        return [replace(shared, model=model) for model in models]
+        tasks, models = options.names(self.task, "--task"), options.names(self.model, "--model")
+        return [replace(shared, task=task, model=model) for task in tasks for model in models]
 
 
 def run(
@@ -92,16 +89,16 @@ def run(
 
     \b
     Examples:
-      harness run --task intent_resolution --model oracle,literal --judge minilm-cosine
+      harness run --task intent_resolution --model oracle --judge minilm-cosine
       harness run --task intent_resolution --model gpt-4o --limit 20 --dry-run
     """
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve
 
     space = where.workspace(calling)
-    if not choice.judge:
-        judges = ", ".join(space.registry.load("tasks", choice.task).judges)
-        log(f"judges of task {choice.task}: {judges} (choose others with --judge)")
+    for task in () if choice.judge else options.names(choice.task, "--task"):
+        judges = ", ".join(space.registry.load("tasks", task).judges)
+        log(f"judges of task {task}: {judges} (choose others with --judge)")
     plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:
         return put_runs(execute.run_each(plans), is_json=is_json, is_all=calling.retry == "all")
@@ -112,7 +109,7 @@ def run(
 def judge(
     run: options.RunName,
     *,
-    judge: list[str] = option("Judge; repeat for more."),
+    judge: list[str] = option("Judges, comma-separated."),
     asking: JudgeOptions,
     where: Annotated[Where, Only("prompts results home")],
     calling: options.Calling,
@@ -122,7 +119,7 @@ def judge(
 
     \b
     Example:
-      harness judge 3f9a --judge gpt4-contextual --budget 5
+      harness judge 3f9a --judge contextual --budget 5
     """
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve
@@ -131,7 +128,7 @@ def judge(
     folder = find_run(where.results, run)
     space = where.workspace(calling, folder.results(where.results))
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
-    plan = resolve.resolve_stored(space, folder, judge, asking=how)
+    plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
     if not asking.is_dry:
         return put_runs([execute.judge(plan)], is_json=is_json, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
@@ -179,12 +176,12 @@ def read(
 class ImportChoice:
     """Which files hold answers, to what, by whom."""
 
-    files: list[Path] = argument("FILE...", "Files of stored answers.")
+    files: list[Path] = argument("FILE", "Files of stored answers.")
     task: str = option("Task that was answered: a name in tasks/.")
     model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
         "Column map: a name in configs/imports/, or the path of a YAML file. Default: the format "
-        "is recognised by its content.",
+        "is found from the content.",
         None,
         flags="--map",
     )
@@ -195,7 +192,7 @@ def import_files(
     where: Annotated[Where, Only("data results home")],
     is_json: AsJson = False,
 ) -> int:
-    """Make a run of answers that others have stored; the task's judges then read them.
+    """Make a run from answers that another program stored; the task's judges then read them.
 
     No model is called. Importing the same files again changes nothing.
     """

@@ -228,12 +228,7 @@ class Evaluation:
     rankings: tuple[RankedItem, ...]
 
 
-def evaluate(
-    items: Items,
-    scorer: Scorer,
-    *,
-    progress: Progress | None = None,
-) -> Evaluation:
+def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) -> Evaluation:
     """Evaluate a scorer on the items: tau, rho and shares right, for the kinds there are."""
     sentences = [text for one in items.rankings for text in one.sentences]
     sentences += [text for one in items.pairs for text in (one.implicit, one.explicit)]

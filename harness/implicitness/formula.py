@@ -26,7 +26,6 @@ else:
 Array = TypeVar("Array", Matrix, "Tensor")
 SMALLEST_NORM: Final = 1e-12  # a shorter vector counts as this long, and has no gradient
 
-
 PUBLISHED: Final = Form()
 FORMS: Final = tuple(Form(*choice) for choice in product(Direction, Distance, Distance))
 

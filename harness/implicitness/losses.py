@@ -33,7 +33,6 @@ from harness.specs.implicitness import Direction, SettingsSpec
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 Places = NDArray[np.int64]
 
 

@@ -20,7 +20,11 @@ from harness.storage.tables import Table
 from harness.text.dedup import near_duplicates, normal
 
 RELEASED: Final = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
-NEEDED: Final = f"implicit and explicit (levels, topic, intention), or {', '.join(RELEASED)}"
+SAMPLES: Final = ("fields", "references")
+NEEDED: Final = (
+    f"implicit and explicit (levels, topic, intention), or {', '.join(RELEASED)}, or fields with a "
+    "sentence and references with an explicit one"
+)
 GROUPS: Final = ("topic", "original", "group")
 
 
@@ -58,11 +62,16 @@ def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[Tr
 
     Our layout: implicit, explicit, and where there are topic (both source and group), intention,
     source and levels (a list). The released layout: pos_implicit, pos_explicit, neg_implicit,
-    neg_explicit, and source where there is one. `group` names the column of the groups, by
+    neg_explicit, and source where there is one. The sample format, as the job `pairs` of
+    `harness build` writes it: the field sentence, the reference explicit, the sample's group as
+    the source and its cluster as the group. `group` names the column of the groups, by
     default the first there is of topic, original, group. A number counts as its text, 17.0 as
     17; a blank cell is an absent one.
     """
-    columns = table.columns
+    rows, columns = rows_of(table), list(table.columns)
+    if set(SAMPLES) <= set(columns):
+        rows = [_of_sample(row) for row in rows]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
     is_released = set(RELEASED) <= set(columns)
     if not is_released and not {"implicit", "explicit"} <= set(columns):
         raise DataError(f"{where}: columns {', '.join(columns)}; there must be {NEEDED}")
@@ -71,7 +80,7 @@ def read_pairs(table: Table, *, where: str, group: str | None = None) -> list[Tr
     by = group or next((name for name in GROUPS if name in columns), None)
     read = _released if is_released else _own
     found = []
-    for number, row in enumerate(rows_of(table), start=1):
+    for number, row in enumerate(rows, start=1):
         try:
             found.append(replace(read(row), group=_name(row, by) if by else None))
         except ValueError as error:
@@ -123,6 +132,22 @@ def _has_same_meaning(pair: TrainingPair, other: TrainingPair) -> bool:
         return pair.source == other.source
     theirs = {normal(text) for text in (other.implicit, other.explicit)}
     return not theirs.isdisjoint({normal(pair.implicit), normal(pair.explicit)})
+
+
+def _of_sample(row: Row) -> Row:
+    """A line of the sample format as a row of our layout; of references the first text counts."""
+    fields, references = (_mapping(row[name]) for name in SAMPLES)
+    texts = {name: said[0] for name, said in references.items() if isinstance(said, list) and said}
+    flat: Row = {name: cell for name, cell in row.items() if name not in SAMPLES}
+    flat |= {**fields, **texts, "levels": references.get("levels")}
+    flat.setdefault("implicit", fields.get("sentence"))
+    flat.setdefault("source", None if "topic" in flat else row.get("group"))
+    flat.setdefault("original", filled(row.get("cluster")) or row.get("id"))
+    return flat
+
+
+def _mapping(cell: object) -> Row:
+    return {str(name): part for name, part in cell.items()} if isinstance(cell, dict) else {}
 
 
 def _own(row: Row) -> TrainingPair:

@@ -192,11 +192,7 @@ CHOOSING: Final = (9, 1)  # shares of what a fold leaves, where a recipe chooses
 
 
 def cross_validated(
-    pairs: Sequence[TrainingPair],
-    recipe: RecipeSpec,
-    embedded: Embedded,
-    *,
-    progress: Progress,
+    pairs: Sequence[TrainingPair], recipe: RecipeSpec, embedded: Embedded, *, progress: Progress
 ) -> dict[str, float | None]:
     """Measure a recipe by folds: each metric by name, the mean over folds and seeds.
 
@@ -298,12 +294,7 @@ def trials(settings: SettingsSpec) -> list[tuple[Setting, str, SettingsSpec]]:
 
 
 def run_trials(
-    parts: Split,
-    embedded: Embedded,
-    recipe: RecipeSpec,
-    *,
-    runs: int,
-    progress: Progress,
+    parts: Split, embedded: Embedded, recipe: RecipeSpec, *, runs: int, progress: Progress
 ) -> Iterator[AblationRow]:
     """Train and measure each trial, once for each of `runs` seeds.
 

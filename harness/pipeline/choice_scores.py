@@ -12,6 +12,7 @@ from math import fsum
 
 import numpy as np
 
+from harness.core import Sample
 from harness.data.choices import LABELS
 from harness.judges.gold import LABELLED, PLACE
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec
@@ -66,8 +67,7 @@ def over_all(readings: Sequence[Read]) -> Mapping[str, tuple[float | None, list[
     has_shares = [bool(verdict.shares) for _, verdict in readings]
     sure = [(row, verdict.shares) for row, verdict in readings if verdict.shares]
     error = calibration_error(
-        [max(shares) for _, shares in sure],
-        [_credit([shares], _gold(row)) for row, shares in sure],
+        [max(shares) for _, shares in sure], [_credit([shares], _gold(row)) for row, shares in sure]
     )
     places = [
         {name: share for name, share in verdict.detail.items() if name.startswith(PLACE)}
@@ -79,9 +79,9 @@ def over_all(readings: Sequence[Read]) -> Mapping[str, tuple[float | None, list[
     return {CALIBRATION: (error, has_shares), FAVOURITE: (favourite, has_choice)}
 
 
-def chance(readings: Sequence[Read]) -> float:
+def chance(samples: Sequence[Sample]) -> float:
     """What a blind choice gets on average: one over the number of choices."""
-    return fsum(1 / len(row.sample.choices) for row, _ in readings) / len(readings)
+    return fsum(1 / len(sample.choices) for sample in samples) / len(samples)
 
 
 def _gold(row: SampleRecord) -> int:

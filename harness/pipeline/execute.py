@@ -84,7 +84,7 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
         try:
             yield _run(left.popleft())
         except HarnessError as error:
-            rest = ", ".join(plan.client.model.name for plan in left)
+            rest = ", ".join(f"{p.client.model.name} on {p.file.run.task}" for p in left)
             raise type(error)(f"{error}; not run: {rest}" if rest else str(error)) from error
 
 

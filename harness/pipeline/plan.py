@@ -5,21 +5,27 @@ column of its own in tables. Pure: nothing here answers, stores or judges, and a
 cannot answer is refused before the first call. References reach a prompt only where revealed.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import accumulate, combinations, product
+from types import MappingProxyType
 
 from msgspec import structs
 
 from harness.core import Request, Run, Sample
 from harness.data.choices import display_texts, lay_out
 from harness.errors import SpecError, did_you_mean
-from harness.parts import Decoding, Mode, Option, digest
+from harness.parts import Decoding, Message, Mode, Option, digest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.text.prompts import Prompts, Slot, as_data
 
 SCORED = (Mode.CHOOSE, Mode.CHOOSE_TOKEN)
 SCORING = Decoding(max_tokens=1)
+_NONE: Mapping[str, str] = MappingProxyType({})
+_OTHER = "(other words)"
 
 
 class AnswerMode(StrEnum):
@@ -166,20 +172,33 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
     return tuple(Option(option.index, as_data(option.answer)) for option in laid_out)
 
 
-def subsample(samples: Sequence[Sample], limit: int | None, *, seed: int) -> tuple[Sample, ...]:
+def subsample(
+    samples: Sequence[Sample], limit: int | None, *, seed: int, is_by_cluster: bool = False
+) -> tuple[Sample, ...]:
     """A seeded subset in which every group keeps its share; a smaller one lies within a larger.
 
     Samples are ranked within their group by a seeded digest and dealt out in proportion: no
-    group is ever a whole sample from its share. The subset keeps the order of the file.
+    group is ever a whole sample from its share. The subset keeps the order of the file. By
+    cluster, clusters are taken whole, as many as fit; if the first does not, samples are dealt.
     """
     if limit is None or limit >= len(samples):
         return tuple(samples)
+    if is_by_cluster and (whole := _whole_clusters(samples, limit, seed=seed)):
+        return tuple(sample for sample in samples if sample.cluster in whole)
     groups: dict[str, list[Sample]] = {}
     for sample in sorted(samples, key=lambda s: digest((seed, s.id))):
         groups.setdefault(sample.group, []).append(sample)
     counts = _apportion({name: len(members) for name, members in groups.items()}, limit)
     chosen = {s.id for name, members in groups.items() for s in members[: counts[name]]}
     return tuple(sample for sample in samples if sample.id in chosen)
+
+
+def _whole_clusters(samples: Sequence[Sample], limit: int, *, seed: int) -> set[str]:
+    """The clusters, ranked by a seeded digest, that come before the first that does not fit."""
+    sizes = Counter(sample.cluster for sample in samples)
+    ranked = sorted(sizes, key=lambda cluster: digest((seed, cluster)))
+    filled = accumulate(sizes[cluster] for cluster in ranked)
+    return {cluster for cluster, count in zip(ranked, filled, strict=True) if count <= limit}
 
 
 def _apportion(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
@@ -212,22 +231,45 @@ def request(
         variant=cell.variant,
         step=step.name,
         model=f"{plan.identity}#{cell.sample.id}" if is_control else plan.identity,
-        messages=plan.prompts.render(
-            step.template, {**template_values(plan, cell, step=step), **earlier}
-        ),
+        messages=_messages(plan, cell, step, earlier),
         decoding=decoding,
         mode=plan.task.mode,
         choices=tuple(option.answer for option in choices),
     )
 
 
-def template_values(plan: Plan, cell: PlannedResponse, *, step: StepSpec) -> dict[str, Slot]:
+def _messages(
+    plan: Plan, cell: PlannedResponse, step: StepSpec, earlier: Mapping[str, str]
+) -> tuple[Message, ...]:
+    """The turns of a step; a step that follows up has those before it, and their answer, too."""
+    values = template_values(plan, cell, step=step, earlier=earlier)
+    shown = plan.prompts.render(step.template, values)
+    if not step.is_follow_up:
+        return shown
+    steps = plan.task.variants[cell.variant].steps
+    before = steps[[part.name for part in steps].index(step.name) - 1]
+    known = {name: text for name, text in earlier.items() if name != before.name}
+    asked = _messages(plan, cell, before, known)
+    if any(turn.role == "system" and turn not in asked for turn in shown):
+        raise SpecError(
+            f"{plan.prompts.place(step.template)}: step {step.name} goes on in the conversation of "
+            f"step {before.name}, and has a system turn that this one has not; word it in "
+            f"{before.template}.system.j2, in the same words or alone"
+        )
+    answer = Message("assistant", as_data(earlier[before.name]))
+    return (*asked, answer, *(turn for turn in shown if turn.role != "system"))
+
+
+def template_values(
+    plan: Plan, cell: PlannedResponse, *, step: StepSpec, earlier: Mapping[str, str] = _NONE
+) -> dict[str, Slot]:
     """What a step's template may show of a sample: fields, choices, phrases, revealed references.
 
-    The choices are the list `options`, in the order of the variant, and `option_1`, `option_2`, ...
+    The choices are the list `options`, in the order of the variant, and `option_1`, `option_2`,
+    ...; `earlier` holds the texts of the steps before it. The variant's own slots are worded by
+    templates that may show all of these.
     """
     sample, variant = cell.sample, plan.task.variants[cell.variant]
-    wanted = plan.prompts.variables(step.template)
     slots: dict[str, Slot] = dict(sample.fields)
     if texts := display_texts(sample, options(plan.task, cell.variant, sample)):
         slots |= {"options": texts} | {f"option_{n}": text for n, text in enumerate(texts, 1)}
@@ -239,34 +281,44 @@ def template_values(plan: Plan, cell: PlannedResponse, *, step: StepSpec) -> dic
                 f"{did_you_mean(name, list(sample.references))}"
             )
         slots[name] = "\n".join(sample.references[name])
-    for name, template in variant.slots.items():
-        slots[name] = plan.prompts.text(f"{template}.j2", sample.fields)
+    wanted = _wanted(variant, step, plan.prompts)
     for phrase in plan.task.phrases:
         if phrase in wanted:
             file = f"{plan.task.origin(plan.run.task)}/{phrase}/{sample.group}.j2"
             slots[phrase] = plan.prompts.text(file, sample.fields)
-    return slots
+    slots |= earlier
+    own = {
+        name: plan.prompts.text(f"{template}.j2", slots)
+        for name, template in variant.slots.items()
+        if name in wanted
+    }
+    return {**slots, **own, **earlier}
+
+
+def _wanted(variant: VariantSpec, step: StepSpec, prompts: Prompts) -> frozenset[str]:
+    """The slots that a step's template shows, and those shown in the variant's own among them."""
+    wanted = prompts.variables(step.template)
+    own = [template for name, template in variant.slots.items() if name in wanted]
+    return wanted.union(*map(prompts.variables, own))
 
 
 def check_templates(plan: Plan) -> None:
-    """Refuse a template that cannot be rendered at its step, in any group, before the first call.
+    """Refuse what cannot be asked, or would ask nothing of its own, before the first call.
 
-    It may ask for a slot that the step does not have, or show a list as if it were a text.
+    A template may ask for a slot that the step does not have, or show a list as if it were a text;
+    a prompt may lack what its variant reveals or has the model spell out, or equal another one's.
     """
     for name in plan.run.variants:
         variant = plan.task.variants[name]
-        samples = applicable(variant, plan.samples)
-        # A cell for each group, set of fields and number of choices.
-        first = {(s.group, frozenset(s.fields), len(s.choices)): s for s in reversed(samples)}
-        cells = [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
+        cells = _first_cells(plan, name)
         if not cells:
             raise SpecError(
                 f"variant {name}: none of the {len(plan.samples)} samples has the fields it needs "
                 f"({', '.join(variant.needs)}); leave it out, or raise --limit"
             )
-        earlier: dict[str, Slot] = {}
+        earlier: dict[str, str] = {}
         for step in variant.steps:
-            filled = [{**template_values(plan, cell, step=step), **earlier} for cell in cells]
+            filled = [template_values(plan, cell, step=step, earlier=earlier) for cell in cells]
             known = {*variant.reveals, *plan.task.phrases, *set(filled[0]).intersection(*filled)}
             for slot in sorted(plan.prompts.variables(step.template) - known):
                 place = f"{plan.prompts.place(step.template)}, variant {name}"
@@ -280,12 +332,105 @@ def check_templates(plan: Plan) -> None:
                 plan.prompts.render(step.template, part)
             # A step that scores choices leaves no text to show.
             earlier |= {} if _is_scored(plan.task) else {step.name: step.name}
+        for cell in cells:
+            _check_shown(plan, cell)
+    for one, other in combinations(plan.run.variants, 2):
+        if is_alike(plan, one, other):
+            raise SpecError(
+                f"variants {one} and {other} of task {plan.run.task} ask the same in the same "
+                f"words, with {_files(plan, one, other)}; show there what sets them apart, or "
+                "leave one out with --variant"
+            )
+
+
+def _first_cells(plan: Plan, name: str) -> list[PlannedResponse]:
+    """A cell of a variant for each group, set of fields and number of choices."""
+    samples = applicable(plan.task.variants[name], plan.samples)
+    first = {(s.group, frozenset(s.fields), len(s.choices)): s for s in reversed(samples)}
+    return [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
+
+
+def _check_shown(plan: Plan, cell: PlannedResponse) -> None:
+    """Refuse a variant whose prompts stay as they are whatever it reveals, or had spelled out."""
+    variant, plain = plan.task.variants[cell.variant], _asked(plan, cell)
+    for name in variant.reveals:
+        references = {**cell.sample.references, name: (_OTHER,)}
+        changed = replace(cell, sample=replace(cell.sample, references=references))
+        if _asked(plan, changed) == plain:
+            fact, slot = f"reveals {name!r}", f"{{{{ {name} }}}}"
+            raise SpecError(_not_shown(plan, cell.variant, fact, slot))
+    steps = [step for step in variant.steps if not step.is_unconditional]
+    for place, step in enumerate(steps[:-1] if not _is_scored(plan.task) else ()):
+        if _asked(plan, cell, said={step.name: _OTHER})[place + 1 :] == plain[place + 1 :]:
+            fact, slot = f"has step {step.name!r} answered first", f"{{{{ {step.name} }}}}"
+            raise SpecError(_not_shown(plan, cell.variant, fact, slot))
+
+
+def _not_shown(plan: Plan, variant: str, fact: str, slot: str) -> str:
+    return (
+        f"variant {variant} of task {plan.run.task} {fact}, and no prompt shows it, with "
+        f"{_files(plan, variant)}; put {slot} in there, or leave the variant out with --variant"
+    )
+
+
+def _files(plan: Plan, *variants: str) -> str:
+    """The files of a pack that word some variants; without any, the templates of their steps."""
+    specs = [plan.task.variants[name] for name in variants]
+    templates = [step.template for spec in specs for step in spec.steps]
+    slots = [template for spec in specs for template in spec.slots.values()]
+    own = [file for part in (*templates, *slots) for file in plan.prompts.overriding(part)]
+    return ", ".join(dict.fromkeys(own or map(plan.prompts.place, templates)))
+
+
+def is_alike(plan: Plan, one: str, other: str) -> bool:
+    """Whether two variants ask every sample in the same words, whatever the samples say.
+
+    Variants of the same templates and slots are made alike on purpose, to differ in their limits,
+    and those of different choices differ in what is answered. Neither are alike, nor are those
+    whose samples lack what would set them apart.
+    """
+    specs = [plan.task.variants[name] for name in (one, other)]
+    words = [([(s.template, s.is_follow_up) for s in spec.steps], spec.slots) for spec in specs]
+    if words[0] == words[1] or specs[0].choice != specs[1].choice:
+        return False
+    shared = [s for s in applicable(specs[0], plan.samples) if applicable(specs[1], [s])]
+    # A sample of which every field says something that no other does.
+    full = [replace(s, fields={name: f"{name} {_OTHER}" for name in s.fields}) for s in shared[:1]]
+    drawn = plan.task.decodings[0]
+    return bool(shared) and all(
+        _asked(plan, PlannedResponse(sample, one, drawn))
+        == _asked(plan, PlannedResponse(sample, other, drawn))
+        for sample in (*full, *shared)
+    )
+
+
+def alike_elsewhere(plan: Plan) -> list[tuple[str, str]]:
+    """Each variant of a run with one that is not run and asks the same in the same words."""
+    others = [name for name in plan.task.variants if name not in plan.run.variants]
+    found = []
+    for pair in product(plan.run.variants, others):
+        with suppress(SpecError):  # what is not run need not be fit to be run
+            found += [pair] if is_alike(plan, *pair) else []
+    return found
+
+
+def _asked(
+    plan: Plan, cell: PlannedResponse, *, said: Mapping[str, str] = _NONE
+) -> list[tuple[Message, ...]]:
+    """The turns of each step; what is not `said` of earlier answers is called by its number."""
+    asked, earlier = [], dict[str, str]()
+    for step in plan.task.variants[cell.variant].steps:
+        if not step.is_unconditional:
+            asked.append(_messages(plan, cell, step, earlier))
+            if not _is_scored(plan.task):
+                earlier[step.name] = said.get(step.name, f"answer {len(asked)}")
+    return asked
 
 
 def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str) -> str:
     """Digest of all in a task's YAML and prompts that shapes the answers of one variant."""
     spec = task.variants[variant]
-    wanted = frozenset().union(*(prompts.variables(step.template) for step in spec.steps))
+    wanted = frozenset().union(*(_wanted(spec, step, prompts) for step in spec.steps))
     words = [prompts.digest(step.template) for step in spec.steps]
     words += [prompts.digest(template) for template in spec.slots.values()]
     below = task.origin(name)

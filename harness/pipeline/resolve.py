@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from harness import __version__
-from harness.core import Model, Response, Run
+from harness.core import Model, Response, Run, Sample
 from harness.errors import SpecError, StoreError
 from harness.implicitness.open import with_options
 from harness.judges.custom import JudgeLabel
@@ -21,6 +21,7 @@ from harness.parts import Mode, digest
 from harness.pipeline.plan import (
     AnswerMode,
     Plan,
+    alike_elsewhere,
     check_templates,
     chosen_variants,
     decodings,
@@ -40,6 +41,7 @@ from harness.pipeline.setup import (
     set_up_judges,
     stored_setup,
 )
+from harness.specs.judges import ContrastSpec
 from harness.specs.models import Backend, LocalSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
@@ -108,7 +110,7 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     judges = tuple({_key(one): one for one in options.judges or task.judges}.values())
     check_judges(workspace, judges, task=task, name=options.task)
     samples, data = workspace.samples(task.data)
-    chosen = subsample(samples, options.limit, seed=options.seed)
+    chosen = _limited(workspace, task, samples, options)
     chosen, data = workspace.measured(chosen, data, task.implicitness)
     context = TaskContext(options.task, task, samples, chosen)
     model, task = _model(workspace, options, context)
@@ -117,6 +119,8 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     run = run_of(options, task, variants, identity=model.identity, data=data, prompts=digest(words))
     plan = Plan(run, task, chosen, prompts, model.identity)
     check_templates(plan)
+    for variant, other in alike_elsewhere(plan):
+        _log.warning("with these prompts variant %s is worded as %s, not run here", variant, other)
     asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)
     setups = set_up_judges(workspace, judges, asking=asking, tested=model, samples=chosen)
     file = RunFile(
@@ -190,6 +194,16 @@ def run_of(
     )
 
 
+def _limited(
+    workspace: Workspace, task: TaskSpec, samples: Sequence[Sample], options: RunOptions
+) -> tuple[Sample, ...]:
+    """The samples that --limit leaves: whole clusters where the task's own judges compare these."""
+    names = [JudgeLabel.parse(name).name for name in task.judges]
+    specs = [workspace.registry.load("configs/judges", name) for name in names]
+    is_by_cluster = any(isinstance(spec, ContrastSpec) for spec in specs)
+    return subsample(samples, options.limit, seed=options.seed, is_by_cluster=is_by_cluster)
+
+
 def _key(judge: JudgeSource) -> str | int:
     # A name that is given twice is one judge; two objects of one name are refused.
     return judge if isinstance(judge, str) else id(judge)
@@ -259,7 +273,7 @@ def resolve_choices(workspace: Workspace, options: RunOptions) -> tuple[Plan, Lo
     task = with_mode(task, frozenset({Mode.CHOOSE}), None, model="any")
     variants = chosen_variants(task, options.variants, name=name)
     samples, data = workspace.samples(task.data)
-    chosen = subsample(samples, options.limit, seed=options.seed)
+    chosen = _limited(workspace, task, samples, options)
     run = run_of(options, task, variants, identity="any", data=data, prompts="any")
     plan = Plan(run, task, chosen, registry.prompts, identity="any")
     check_templates(plan)

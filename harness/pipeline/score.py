@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, product
 
-from harness.core import Score
+from msgspec import UNSET
+
+from harness.core import Sample, Score
 from harness.judges import gold
 from harness.parts import Reason, digest
 from harness.pipeline import choice_scores
@@ -20,6 +22,8 @@ from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, Ve
 from harness.storage.signature import JudgeRecipe, Signature
 
 ALL = "all"
+RIGHT_OR_WRONG = "accuracy"
+"""The metric of judges whose verdict is 1, 0 or, for a tie, between."""
 OF_CHOICE = (gold.PLACE, *gold.LABELLED)
 OF_SHARES = ("accuracy_", *OF_CHOICE)
 SHARES = frozenset(
@@ -78,11 +82,7 @@ def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
             chance=_chance(run, block, judge=judge, metric=score.metric),
             cost_usd=cost if score.group == block.group else None,
             signature=signature(
-                run,
-                judge,
-                variant=score.variant,
-                decoding=score.decoding,
-                snapshots=snapshots,
+                run, judge, variant=score.variant, decoding=score.decoding, snapshots=snapshots
             ),
         )
         for judge in run.judges
@@ -258,11 +258,27 @@ def _whole(
 
 def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:
     """The expected value of a blind answer on a metric; None where it is not known."""
-    # With choices it is that of the samples behind the value, or of all where there is no value.
+    is_choice = run.task.has_choices and judge.chance is UNSET
+    if metric != judge.metric and not (is_choice and metric.startswith(RIGHT_OR_WRONG)):
+        return None
+    # Of choices: of the samples behind the value, or of all where there is no value.
+    counted = [row.sample for row, verdict in block.pairs if verdict.value is not None]
+    return chance_level(run, judge, counted or [row.sample for row, _ in block.pairs])
+
+
+def chance_level(run: RunFile, judge: JudgeEntry, samples: Sequence[Sample]) -> float | None:
+    """What blind answers to some samples get by a judge; None where it is not known.
+
+    A task's chance is that of a choice between its references: no rating has it, and a judge of
+    one's own says itself what a blind answer gets.
+    """
+    if judge.chance is not UNSET:
+        return judge.chance
+    if judge.metric != RIGHT_OR_WRONG:
+        return None
     if run.task.has_choices:
-        counted = [pair for pair in block.pairs if pair[1].value is not None] or block.pairs
-        return choice_scores.chance(counted) if metric.startswith("accuracy") else None
-    return run.chance if metric == judge.metric else None
+        return choice_scores.chance(samples) if samples else None
+    return run.chance
 
 
 def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:

@@ -8,11 +8,14 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
+
+from msgspec import UNSET, UnsetType
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
 from harness.errors import ModelError, SpecError, StoreError, did_you_mean
-from harness.judges.custom import JudgeLabel, Swapped, partners
+from harness.judges.custom import JudgeLabel, SourcedJudge, Swapped, partners
 from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.encoders.encoders import CachedEncoder, Encoder
 from harness.models.labels import LabelQuestions
@@ -196,7 +199,8 @@ def set_up_judges(
             setups += [_set_up(workspace, label, asking=asking, tested=tested, samples=samples)]
         else:
             JudgeRecipe.parse(judge.recipe)
-            entry = JudgeEntry(judge.name, judge.metric, judge.recipe)
+            chance = _own_chance(judge, judge.name)
+            entry = JudgeEntry(judge.name, judge.metric, judge.recipe, chance=chance)
             setups.append(JudgeSetup(judge, entry))
     if asking.model and not any(setup.client for setup in setups):
         raise SpecError(
@@ -318,7 +322,8 @@ def _set_up(
                 f"judge {label}: {label.name} asks no model; name it without /{label.model}"
             )
         judge = _judge(workspace, label, identity=None, samples=samples)
-        return JudgeSetup(judge, JudgeEntry(str(label), judge.metric, judge.recipe, step=step))
+        entry = JudgeEntry(str(label), judge.metric, judge.recipe, step=step, chance=_chance(judge))
+        return JudgeSetup(judge, entry)
     asked = label.model or asking.model or own
     model = _judge_model(workspace, asked, spec, judge=label)
     if model.identity == tested.identity and not asking.is_self_allowed:
@@ -329,7 +334,8 @@ def _set_up(
     label = replace(label, model=None if asked == own else asked)
     judge = _judge(workspace, label, identity=model.identity, samples=samples)
     entry = JudgeEntry(
-        str(label), judge.metric, judge.recipe, asks=asked, identity=model.identity, step=step
+        *(str(label), judge.metric, judge.recipe, asked, model.identity, step),
+        chance=_chance(judge),
     )
     key_error = None
     try:
@@ -337,6 +343,24 @@ def _set_up(
     except ModelError as error:
         key_error = str(error)
     return JudgeSetup(judge, entry, workspace.desk(model), key_error)
+
+
+def _chance(judge: Judge) -> float | UnsetType | None:
+    """What a judge of other people's code says a blind answer gets; UNSET for any other judge."""
+    made = judge.judge if isinstance(judge, Swapped) else judge
+    return _own_chance(made.judge, made.name) if isinstance(made, SourcedJudge) else UNSET
+
+
+def _own_chance(judge: Judge, name: str) -> float | None:
+    chance = getattr(judge, "chance", None)
+    if chance is None:
+        return None
+    if isinstance(chance, bool) or not isinstance(chance, int | float) or not isfinite(chance):
+        raise SpecError(
+            f"judge {name}: `chance` is {chance!r}; give the number that a blind answer gets on "
+            f"{judge.metric}, or leave it out"
+        )
+    return float(chance)
 
 
 def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: JudgeLabel) -> Model:

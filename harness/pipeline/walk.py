@@ -12,7 +12,7 @@ from harness.parts import Failure, Message, Reason
 from harness.pipeline.plan import PlannedResponse, decoding_label, options
 from harness.specs.tasks import StepSpec, TaskSpec
 from harness.storage.runs import SampleRecord, StepRecord
-from harness.text.parsers import POSTPROCESSORS
+from harness.text.parsers import POSTPROCESSORS, answer_line, has_answer_line
 
 Call = tuple[Request, Response]
 """A request and the response to it."""
@@ -51,12 +51,18 @@ def _earlier_texts(calls: Sequence[Call], task: TaskSpec, variant: str) -> dict[
     ignored = {step.name for step in task.variants[variant].steps if step.is_unconditional}
     needed = [(asked.step, response) for asked, response in calls if asked.step not in ignored]
     texts = {
-        step: POSTPROCESSORS[task.postprocess](response.texts[0])
+        step: _postprocessor(task, variant, step)(response.texts[0])
         for step, response in needed
         if response.texts
     }
     is_missing = any(response.failure for _, response in needed) or "" in texts.values()
     return None if is_missing else texts
+
+
+def _postprocessor(task: TaskSpec, variant: str, step: str) -> Callable[[str], str]:
+    """What cuts the answers of a step: its own way, else the task's."""
+    own = {spec.name: spec.postprocess for spec in task.variants[variant].steps}[step]
+    return POSTPROCESSORS[own or task.postprocess]
 
 
 def sample_record(planned: PlannedResponse, calls: Sequence[Call], task: TaskSpec) -> SampleRecord:
@@ -76,9 +82,7 @@ def rebuild(
 
 
 def _with_steps(
-    record: SampleRecord,
-    steps: Sequence[tuple[str, tuple[Message, ...], Response]],
-    task: TaskSpec,
+    record: SampleRecord, steps: Sequence[tuple[str, tuple[Message, ...], Response]], task: TaskSpec
 ) -> SampleRecord:
     responses = {response.key: response for _, _, response in steps}
     served = {response.served for response in responses.values() if response.served}
@@ -137,10 +141,11 @@ def case_of(
         for part, response in zip(steps[:-1], known, strict=False)
         if specs[part.step].is_unconditional
     ]
+    cut = _postprocessor(task, record.variant, steps[-1].step)
     place = "" if len(steps) == len(specs) else f"step {steps[-1].step}: "
     return Case(
         record.sample,
-        _postprocessed(known[-1], task, place=place),
+        _postprocessed(known[-1], cut, place=place),
         block=f"{record.variant} {record.decoding}",
         variant=record.variant,
         options=options(task, record.variant, record.sample),
@@ -160,12 +165,18 @@ def cases_of(
     return {place: case for place, case in enumerate(cases) if case is not None}
 
 
-def _postprocessed(response: Response, task: TaskSpec, *, place: str) -> Response:
+def _postprocessed(response: Response, cut: Callable[[str], str], *, place: str) -> Response:
     if (failure := response.failure) is not None:
         return Response.failed(response.key, failure.reason, place + failure.message)
     if response.texts is None:
         return response
-    texts = tuple(POSTPROCESSORS[task.postprocess](text) for text in response.texts)
+    said, texts = "\n".join(response.texts).strip(), tuple(map(cut, response.texts))
+    if cut is answer_line and said and not has_answer_line(said):
+        is_cut = response.stop == "length"
+        if is_cut or not any(texts):
+            reason = Reason.TRUNCATED if is_cut else Reason.UNPARSED
+            note = f"{place}no line of the answer begins with Answer:"
+            return Response.failed(response.key, reason, note)
     if not any(texts):
         return Response.failed(response.key, Reason.EMPTY, f"{place}the answer is blank")
     return replace(response, texts=texts)

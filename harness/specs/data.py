@@ -19,7 +19,7 @@ class FileSpec(Spec, frozen=True, kw_only=True):
 
 
 class SourceSpec(Spec, frozen=True, kw_only=True):
-    """A released data set: where it is fetched from, what it must hash to, its licence."""
+    """A released data set: its repository and commit, the sha256 of its files, its licence."""
 
     about: str
     repository: str
@@ -31,10 +31,10 @@ class SourceSpec(Spec, frozen=True, kw_only=True):
 
 
 class Repair(Spec, frozen=True, kw_only=True):
-    """One correction of released data: which row, why, and what its columns should say.
+    """One correction of released data: the row, the defect and the right values of its columns.
 
-    A column is mended in one way: `set` gives the whole cell; `swap` gives fragments of the
-    released cell, each followed by what should stand there; `take` gives the number, from 1, of
+    A column is corrected in one way: `set` gives the whole cell; `swap` gives fragments of the
+    released cell, each followed by its replacement; `take` gives the number, from 1, of
     the row's cell under no column name that belongs there.
     """
 
@@ -74,11 +74,11 @@ POSITIVE, NEGATIVE = "hateful", "benign"
 
 
 class LabelSpec(Spec, frozen=True, kw_only=True):
-    """What a row's label is: by the values of a column, or by a number from which on.
+    """How a row gets its label: from the values of a column, or from a threshold on its number.
 
     `classes` names each label and the values that mean it; an empty value, "", is an empty cell.
     With `at_least` a row is hateful from this number on, and benign below. Rows with a value of
-    `left_out` are not asked about; a value that is named nowhere is an error.
+    `left_out` are no samples; a value that the map does not name is an error.
     """
 
     column: str
@@ -100,17 +100,17 @@ class LabelSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every label there may be."""
+        """All possible labels."""
         return tuple(self.classes) or (POSITIVE, NEGATIVE)
 
 
 class OriginalsSpec(Spec, frozen=True, kw_only=True):
-    """Which rows were made of others: all that do not have `value` in `column`.
+    """Which rows were derived from others: all rows without `value` in `column`.
 
-    They are asked about only where `with_made` says so, and each then goes into the cluster of the
-    original of its label whose words it shares most, if the two share `likeness` of their words
-    (Jaccard) or more; else, and where `likeness` is null, it is a cluster of its own. A made row
-    with an empty cell for a label has none: released augmentations bring one layer of labels each.
+    They are samples only if `with_made` is true. Each then joins the cluster of the most similar
+    original with the same label, if the Jaccard similarity of their words is at least `likeness`;
+    otherwise, or if `likeness` is null, it is its own cluster. A derived row with an empty label
+    cell has no label: each released augmentation has one layer of labels.
     """
 
     column: str
@@ -122,8 +122,8 @@ class OriginalsSpec(Spec, frozen=True, kw_only=True):
 class TableSpec(Spec, frozen=True, kw_only=True):
     """A table of labelled texts by its columns.
 
-    `source` names the folder below a data folder, `files` the files in it; without names all
-    tables there. `train` are the files that a classifier is trained on. `group` is what scores
+    `source` names the folder in the data folder, `files` its files; without `files`, all tables
+    in it. `train` are the files that a classifier is trained on. `group` is what scores
     are given for beside all rows, `origin` where a text comes from, `keep` further columns by the
     names they are kept under. `cluster` names what rows of one original share. Of columns in
     `optional` a file may lack some; any other that is named must be there. `rows: ratings`: each
@@ -165,7 +165,7 @@ class TableSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that is named, each once."""
+        """All columns that the map names, each once."""
         made = self.originals.column if self.originals else None
         single = (self.group, self.implicitness, self.subtlety, self.properties, self.origin)
         named = (self.text, self.label.column, *single, self.cluster, made, *self.keep.values())
@@ -193,21 +193,21 @@ class SampleColumns(Spec, frozen=True, kw_only=True):
 
 
 class VariantColumn(Spec, frozen=True, kw_only=True):
-    """The column that says the variant; `values` maps what stands there to names of variants."""
+    """The column with the variant; `values` maps its cells to names of variants."""
 
     column: str
     values: dict[str, str] = field(default_factory=dict)
 
 
 class OnlyRows(Spec, frozen=True, kw_only=True):
-    """The rows to take: those that have this value in this column; the others are left out."""
+    """The rows to read: those with this value in this column."""
 
     column: str
     value: str
 
 
 class TextSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="text"):
-    """What was written: a text, or in JSON lines a list of several replies."""
+    """The written reply: a text, or in JSON lines a list of several replies."""
 
     column: str
 
@@ -217,7 +217,7 @@ Start = Literal[0, 1]
 
 
 class ChosenSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="chosen"):
-    """Which choice was made: its number or its text.
+    """The choice that the model made: its number or its text.
 
     Numbers count from `counted_from`, in the order the variant shows the choices in or in the
     sample's own.
@@ -262,8 +262,8 @@ Temperature = Annotated[float, Meta(ge=0)]
 class MapSpec(Spec, frozen=True, kw_only=True):
     """A file of stored answers by its columns.
 
-    In JSON lines a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`) say themselves
-    what was asked and answered; of them a map says whose answers they are. `variant` is a fixed
+    In JSON lines a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`) contain
+    prompts and answers; for them a map states only the model. `variant` is a fixed
     one, a column, or null where the prompt or the task's only variant says it. `prompt` is the
     column of what was asked, null where it is not known; `temperature` that of written answers.
     """
@@ -289,19 +289,22 @@ class MapSpec(Spec, frozen=True, kw_only=True):
 
 
 NOBODY = "none"
+RELEASE, DERIVED = "release", "derived"
 # A number as it is printed: in quotes where it has decimals, for YAML drops its last noughts.
 Printed = int | Annotated[str, Meta(pattern=r"^[+-]?[0-9]*\.[0-9]+$")]
 
 
 def half_unit(printed: Printed) -> float:
-    """Half a unit of the last printed digit: what rounding may have taken or added."""
+    """Half a unit of the last printed digit: the largest rounding error."""
     decimals = len(printed.partition(".")[2]) if isinstance(printed, str) else 0
     return 0.5 * 10.0**-decimals
 
 
 class CellSpec(Spec, frozen=True, kw_only=True):
-    """One published number: the value of a recomputation it should equal, or why there is none.
+    """One published number, with the recomputed value that should equal it, or why there is none.
 
+    `table` names the place that prints it; DERIVED where it only follows from printed numbers and
+    RELEASE where it was counted in the released files: such a number is printed nowhere.
     `known_difference` says why the recomputed value is `found` and not the published one.
     """
 
@@ -327,7 +330,7 @@ class CellSpec(Spec, frozen=True, kw_only=True):
 
 
 class PrintedTable(Spec, frozen=True, kw_only=True):
-    """A table whose own cells nobody can recompute; its columns are inputs of recomputations."""
+    """A table whose cells cannot be recomputed; its columns are inputs of recomputations."""
 
     table: str
     reason: str
@@ -351,13 +354,22 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
         )
 
 
+class UnlistedCells(Spec, frozen=True, kw_only=True):
+    """Printed numbers of a table that are not listed cell by cell, and why."""
+
+    table: str
+    cells: str
+    reason: str
+
+
 class GoldenSpec(Spec, frozen=True, kw_only=True):
-    """The published numbers of one paper or source, and those that some are computed from."""
+    """The published numbers of one paper or source, and the inputs of their recomputation."""
 
     paper: str
     about: str
     cells: tuple[CellSpec, ...] = ()
     printed: tuple[PrintedTable, ...] = ()
+    unlisted: tuple[UnlistedCells, ...] = ()
     inputs: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
@@ -367,10 +379,12 @@ class GoldenSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> dict[str, tuple[float, ...]]:
-        """The columns of the printed tables and the other inputs, by name."""
-        columns = {
-            name: tuple(float(value) for value in values)
-            for table in self.printed
-            for name, values in table.columns.items()
-        }
+        """The columns of the printed tables and the other inputs, by name.
+
+        Columns of one name follow one another, as in a table that goes on.
+        """
+        columns: dict[str, tuple[float, ...]] = {}
+        for table in self.printed:
+            for name, values in table.columns.items():
+                columns[name] = (*columns.get(name, ()), *map(float, values))
         return {**columns, **self.inputs}

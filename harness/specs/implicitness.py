@@ -96,7 +96,7 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
 
 
 class FormSpec(Spec, frozen=True, kw_only=True):
-    """How a published head is computed; a key left out is as its configuration says."""
+    """How a published head is computed; its configuration gives the keys that are left out."""
 
     direction: Direction | None = None
     implicitness: Distance | None = None
@@ -104,7 +104,7 @@ class FormSpec(Spec, frozen=True, kw_only=True):
 
 
 class KeysSpec(Spec, frozen=True, kw_only=True):
-    """The names of a published head's matrices, where they are not found by themselves."""
+    """The names of a published head's matrices, if the harness cannot find them."""
 
     semantic: str | None = None
     pragmatic: str | None = None
@@ -116,7 +116,7 @@ class HeadSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="head"):
     """A head in our format: NAME.json and NAME.safetensors.
 
     `head` is a path, from this file's folder where it is not absolute, or the name of a head
-    that ships. `encoder` takes the place of the one the head names, and must be the same model.
+    that ships. `encoder` replaces the encoder that the head names; it must be the same model.
     """
 
     about: str
@@ -148,7 +148,7 @@ class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="publ
 
 
 class PythonScorerSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
-    """A scorer of one's own for tasks: a class in a Python file, or in an installed module.
+    """Your own scorer for tasks: a class in a Python file, or in an installed module.
 
     `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is
     imported. `settings` are for the class to read.

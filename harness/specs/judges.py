@@ -13,14 +13,14 @@ from harness.specs.tasks import DecodingSpec
 
 
 class Contrast(Spec, frozen=True, kw_only=True):
-    """The reference an answer should be nearer to, and the one it should not."""
+    """The two references: an answer should be nearer to `accept` than to `reject`."""
 
     accept: str
     reject: str
 
 
 class Prepended(Spec, frozen=True, kw_only=True):
-    """References put before the texts that a cosine compares; null puts nothing before."""
+    """References that are prepended to the texts that a cosine compares; null prepends nothing."""
 
     response: str | None = None
     accept: str | None = None
@@ -28,7 +28,7 @@ class Prepended(Spec, frozen=True, kw_only=True):
 
 
 class Scale(Spec, frozen=True, kw_only=True):
-    """The whole numbers a rating may be, both ends among them."""
+    """The lowest and the highest rating; ratings are whole numbers."""
 
     low: int
     high: int
@@ -37,7 +37,7 @@ class Scale(Spec, frozen=True, kw_only=True):
 class PreferenceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="preference"):
     """A model chooses which of two references a response is closest to.
 
-    `shows` are the references its prompt may hold beside the two options. `orders: single`
+    `shows` are the references its prompt may contain besides the two options. `orders: single`
     asks once, in an order drawn for each sample; `both` asks twice. `step` names an earlier step
     whose response is read in place of the last one's.
     """
@@ -53,11 +53,11 @@ class PreferenceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="pre
 
 
 class RatingSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="rating"):
-    """A model rates a response on a scale, in so many replies; the readable ones are averaged.
+    """A model rates a response on a scale in one or more replies; readable ratings are averaged.
 
-    `shows` are the references its prompt may hold, one a line; `slots` words slots by
-    templates, without .j2, that only fields fill. `is_structured` has the server hold replies
-    to the form, where it can.
+    `shows` are the references its prompt may contain, one a line; `slots` words slots by
+    templates, without .j2, that only fields fill. `is_structured` makes the server
+    enforce the form of replies, if it can.
     """
 
     about: str
@@ -73,10 +73,10 @@ class RatingSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="rating"
 
 
 class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"):
-    """The responses are ratings themselves, as imported ones are: the readable texts' mean.
+    """The responses are ratings, as imported ones are; the verdict is the mean of readable ones.
 
-    `reading: first_digit` reads them as the scripts of the Topical-Chat release do; `scales`
-    are those of the variants that have one of their own.
+    `reading: first_digit` reads them as the scripts of the Topical-Chat release do, off the scale
+    too; `scales` maps variants to their own scales.
     """
 
     about: str
@@ -86,7 +86,7 @@ class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"
 
 
 class CosineSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cosine"):
-    """A response is right where it is nearer, by cosine, to `accept` than to `reject`.
+    """A response is right if its cosine with `accept` is greater than with `reject`.
 
     `step` names an earlier step whose response is read in place of the last one's.
     """
@@ -115,7 +115,7 @@ class BertScoreSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="bert
 
 
 class ContrastSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="contrast"):
-    """Of the responses to two samples of one cluster, is each nearer to its own reference."""
+    """Whether each response to two samples of a cluster is nearer to its own reference."""
 
     about: str
     encoder: LocalEncoderSpec
@@ -123,10 +123,10 @@ class ContrastSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="contr
 
 
 class GoldSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="gold"):
-    """The choice a model makes is compared with the right one; asks and encodes nothing.
+    """Compares the choice of a model with the right one; it asks no model and no encoder.
 
-    `normalisation` is what the headline divides or corrects log-probabilities by; every one of
-    them is a metric of its own.
+    `normalisation` is how the headline metric normalises log-probabilities; the others are
+    further metrics.
     """
 
     about: str
@@ -134,7 +134,7 @@ class GoldSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="gold"):
 
 
 class PythonJudgeSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
-    """A judge of one's own: a class in a Python file, or in an installed module.
+    """Your own judge: a class in a Python file, or in an installed module.
 
     `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is
     imported. `settings` are for the class to read. `model` names the model it asks, if it asks

@@ -5,6 +5,7 @@ override the request, and prices, budgets and signatures would describe one that
 """
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -58,7 +59,6 @@ class HostedEncoderSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="
 
 LocalEncoderSpec = MiniLMSpec | CharNgramsSpec | SentenceTransformerSpec | Llm2VecSpec
 EncoderSpec = LocalEncoderSpec | HostedEncoderSpec
-
 
 _DRAWN = "the decoding in the YAML of the task or judge"
 _ROOM = f"max_tokens of {_DRAWN}, reasoning_max_tokens here"
@@ -126,16 +126,16 @@ Usd = Annotated[float, Meta(ge=0)]
 
 
 class PriceSpec(Spec, frozen=True, kw_only=True):
-    """US dollars a million tokens of one model; null where no price was read.
+    """US dollars for a million tokens of one model; null if no price is known.
 
-    `read` is the day it stood at `source`. `batch_share` is what a call costs in a batch, as a
-    share of its price by itself.
+    `read` is the day on which `source` had this price, as `2026-11-21`. `batch_share` is the
+    price of a call in a batch, as a share of the price of a single call.
     """
 
     input_usd: Usd | None = None
     output_usd: Usd | None = None
     batch_share: Annotated[float, Meta(gt=0, le=1)] | None = None
-    read: str | None = None
+    read: date | None = None
     source: str | None = None
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ class PriceSpec(Spec, frozen=True, kw_only=True):
 
 
 class PricesSpec(Spec, frozen=True, kw_only=True):
-    """Prices by the name a provider calls a model by."""
+    """Prices by the provider's name of the model."""
 
     about: str = ""
     prices: dict[str, PriceSpec] = field(default_factory=dict)
@@ -199,14 +199,16 @@ class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm
 
 
 class ServerSpec(Spec, frozen=True, kw_only=True):
-    """A model behind a server: its name there, and how patiently it is asked.
+    """A model behind a server: its name there, timeouts and attempts.
 
     `base_url_env` names an environment variable that overrides `base_url`. `timeout_s` is for one
-    attempt, `total_s` for all attempts of a request, both in seconds.
+    attempt, `total_s` for all attempts of a request, both in seconds. `ends` is the day from which
+    its provider no longer answers, as `2027-01-14`.
     """
 
     model: str
     about: str = ""
+    ends: date | None = None
     base_url_env: str | None = None
     concurrency: Annotated[int, Meta(ge=1)] = 64
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
@@ -217,12 +219,12 @@ class ServerSpec(Spec, frozen=True, kw_only=True):
 class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
     """A model behind an OpenAI-compatible server.
 
-    `model: auto` takes the one model the server says it serves. `key_env` names the
+    `model: auto` takes the only model that the server lists. `key_env` names the
     environment variable that holds the key; null for servers without one. `sends_n` is false for
-    servers that give one reply a call, however many are asked for: they are called as often.
-    `is_structured_output` is false for servers that cannot hold a reply to a JSON schema. `choices`
+    servers that return only one reply for each call: these get one call for each reply.
+    `is_structured_output` is false for servers that cannot enforce a JSON schema. `choices`
     says what log-probabilities the server returns: `echo`, those of the prompt; `top_logprobs`,
-    those of the likeliest next tokens of a chat; or `none`, as with `api: responses`.
+    those of the most probable next tokens of a chat; or `none`, as with `api: responses`.
     `reasoning_max_tokens` are the tokens a reply may have for reasoning, beside the max_tokens of
     its decoding.
     """
@@ -256,9 +258,9 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
 class AnthropicSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="anthropic"):
     """A model behind Anthropic's API.
 
-    `form` says how a reply in a given form is asked for: `tool`, by a tool that must be called, or
-    `schema`, by a JSON schema, for models that cannot be made to call one. `is_structured_output`
-    is false where neither can be asked for; the other keys are as those of kind openai.
+    `form` is how a request enforces the form of a reply: `tool`, by a tool that must be called, or
+    `schema`, by a JSON schema, for models that cannot be forced to call a tool. If a model supports
+    neither, `is_structured_output` is false. The other keys are those of kind openai.
     """
 
     base_url: str = "https://api.anthropic.com"
@@ -285,8 +287,8 @@ class SklearnSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="sklear
 
     `head` is a linear support vector machine, which has decision scores and no probabilities, or a
     logistic regression, which has probabilities. `class_weight: balanced` weighs each class by the
-    inverse of how often it is there. `c` is the inverse strength of regularisation. `trained` is
-    the folder of what was trained; null: the one below the results folder, by model and task.
+    inverse of its frequency. `c` is the inverse strength of regularisation. `trained` is the folder
+    of the trained model; null: the folder in the results folder, by model and task.
     """
 
     head: Literal["svm", "logistic"]
@@ -301,8 +303,8 @@ class SklearnSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="sklear
 class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="classifier"):
     """A sequence classifier run through transformers: a hub name or a folder.
 
-    It is trained by `harness train`, with AdamW and a learning rate that falls to 0 in a line; or
-    used as it is where `labels` names the checkpoint's own label for each label of a task. Texts
+    `harness train` trains it, with AdamW and a learning rate that falls linearly to 0. If `labels`
+    maps each label of a task to a label of the checkpoint, it is used without training. Texts
     are cut at `max_tokens`. `trained` is as for kind sklearn; `device` is no part of the identity.
     """
 

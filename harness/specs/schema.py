@@ -102,6 +102,7 @@ def _explain(value: object, kind: Any, path: str) -> str:  # noqa: ANN401 - any 
         if _message(part, part_kind):
             return _explain(part, part_kind, path + step)
     message = _message(value, kind).replace("Object missing", "missing").replace("field `", "key `")
+    message = message.replace("Invalid RFC3339 encoded date", "Expected a day such as '2026-11-21'")
     if message.startswith("Invalid enum value"):
         return f"{message}{end}{did_you_mean(str(value), [str(v) for v in _closed(kind)])}"
     return message + end + _shown(message, value)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from harness.parts import Mode
 from harness.specs.schema import Spec
@@ -18,16 +18,23 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
 
 
 class StepSpec(Spec, frozen=True, kw_only=True):
-    """One call of a variant: a template below prompts/, without .user.j2 or .system.j2."""
+    """One call of a variant: a template below prompts/, without .user.j2 or .system.j2.
+
+    A step that `is_follow_up` is asked in one conversation with the step before it, behind its
+    prompt and its answer. `postprocess` takes the place of the task's; `answer_line` takes the
+    answer after the last `Answer:`. Both are absent from what is stored where they are not given.
+    """
 
     name: str
     template: str
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     is_unconditional: bool = field(default=False, name="is_neutral")
+    is_follow_up: bool | UnsetType = UNSET
+    postprocess: Literal["none", "blank_line", "lead_in", "answer_line"] | UnsetType = UNSET
 
 
 class ChoiceSpec(Spec, frozen=True, kw_only=True):
-    """How a variant lays out the choices of a sample, and what it takes for an answer.
+    """How a variant orders and shows the choices of a sample, and what counts as an answer.
 
     `order` counts the orders of the choices from 0: those a sample brings as references order0,
     order1, ..., else all orders there are, shuffled by the sample's id; null keeps the sample's
@@ -43,10 +50,11 @@ class ChoiceSpec(Spec, frozen=True, kw_only=True):
 class VariantSpec(Spec, frozen=True, kw_only=True):
     """The steps of a variant, the references its prompts may show, and slots of its own.
 
-    `slots` maps a slot to the template that words it, without .j2; only fields fill it. A sample
-    that lacks a field of `needs` is not asked under the variant. `averaged_over` names the rows of
-    tables that average over all variants of that name. A step that `is_unconditional` scores the
-    choices without what the sample says; it is left out where answers are written.
+    `slots` maps a slot to the template that words it, without .j2; it may show what the step's own
+    template may. A sample that lacks a field of `needs` is not asked under the variant.
+    `averaged_over` names the rows of tables that average over all variants of that name. A step
+    that `is_unconditional` scores the choices without what the sample says; it is left out where
+    answers are written.
     """
 
     about: str
@@ -67,6 +75,12 @@ class VariantSpec(Spec, frozen=True, kw_only=True):
         if is_unconditional[-1]:
             raise ValueError(
                 "the last step answers, and cannot be `is_unconditional`; add one after it"
+            )
+        follow_ups = [step.name for step in self.steps if step.is_follow_up]
+        if follow_ups and (self.choice is not None or self.steps[0].is_follow_up):
+            raise ValueError(
+                f"step {follow_ups[0]!r}: `is_follow_up` is for a step behind another one, in a "
+                "variant without a `choice`; leave it out"
             )
 
 
@@ -91,10 +105,9 @@ class ReferenceChoiceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag
 class DataSpec(Spec, frozen=True, kw_only=True):
     """Where a task's samples come from: a released source, or our own sample set.
 
-    Without `files`, and without `map`, the sample set is all the data there is. `derive` makes
-    choice samples of what is read, and those alone are asked. `map` names the
-    column map of a table of labelled texts, whose source and files then take the place of these,
-    and `choices` the answer that each of its labels takes.
+    Without `files` and `map`, the sample set is the only data. `derive` makes choice samples from
+    the data; only these are asked. `map` names the column map of a table of labelled texts, whose
+    source and files replace these keys. `choices` maps each label of the table to its answer.
     """
 
     source: str
@@ -133,9 +146,9 @@ class ImplicitnessSpec(Spec, frozen=True, kw_only=True):
 
 
 class ClassesSpec(Spec, frozen=True, kw_only=True):
-    """Scores each label by precision, recall and F1; for those in `missed`, what was missed.
+    """Scores each label by precision, recall and F1; for labels in `missed`, counts misses too.
 
-    Missed ones are counted by the texts of the reference `by`, such as properties.
+    Missed samples are counted by the texts of the reference `by`, such as properties.
     """
 
     missed: tuple[str, ...] = ()
@@ -143,7 +156,7 @@ class ClassesSpec(Spec, frozen=True, kw_only=True):
 
 
 class UnitSpec(Spec, frozen=True, kw_only=True):
-    """What agreement with people takes for a document and for a system."""
+    """What counts as a document and as a system when agreement with people is measured."""
 
     document: Literal["sample", "cluster"] = "sample"
     system: Literal["model", "group"] = "model"
@@ -206,7 +219,7 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
             raise ValueError(f"`gaps` names {unknown[0]!r}, no variant and no average; correct it")
 
     def origin(self, name: str) -> str:
-        """The task that this one, of some name, was made of; itself where it was made of none."""
+        """The task from which this one was made; `name`, its own, if it was made from none."""
         return self.made_of or name
 
     @property
@@ -255,7 +268,7 @@ TEXT = "text"
 
 
 class ChangeSpec(Spec, frozen=True, kw_only=True):
-    """What every change of a text says: what it is, and whether the meaning stays."""
+    """The keys of every change of a text: what it does, and whether it keeps the meaning."""
 
     about: str
     keeps_meaning: bool
@@ -347,9 +360,9 @@ class WordNetSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="
 
 
 class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
-    """Asks a model to rewrite the text: the last step's answer takes its place.
+    """Asks a model to rewrite the text; the answer of the last step replaces it.
 
-    Steps see the text as `text`, and what earlier steps wrote under their names.
+    Steps see the text as `text`, and the answers of earlier steps under their names.
     """
 
     steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]

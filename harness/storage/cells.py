@@ -18,7 +18,6 @@ from harness.text.cleanup import repair_surrogates
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
 
-
 Cells = Sequence[object]
 REPLACED = "\ufffd"
 """The character that replaces one that could not be read."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from harness.core import Run, Sample, Score
 from harness.errors import StoreError, did_you_mean
@@ -37,7 +38,9 @@ class ModelEntry:
 class JudgeEntry:
     """A judge that has read this run; `asks` and `identity` name its judge model, if it asks.
 
-    `step` is the earlier step whose responses it reads, None for the last one's.
+    `step` is the earlier step whose responses it reads, None for the last one's. `chance` is what
+    a judge of one's own says a blind answer gets from it, None where it says nothing; UNSET for
+    the judges that come with the program, and in files of earlier versions.
     """
 
     name: str
@@ -46,6 +49,7 @@ class JudgeEntry:
     asks: str | None = None
     identity: str | None = None
     step: str | None = None
+    chance: float | UnsetType | None = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ evaluates text or guesses; a reply that does not follow the grammar is UNPARSED.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, nan
 from typing import Any
 from unicodedata import normalize
 
@@ -187,25 +188,36 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
     return _whole_on_scale(match[1], low, high)
 
 
-def first_digit(text: str, *, low: int, high: int) -> float | Reason:
-    """The first digit after the last "rating:", else of the whole reply, if it is on the scale.
+def first_digit(text: str) -> float | Reason:
+    """The first digit after the last "rating:", else of the whole reply, whatever the scale.
 
-    The scripts of Chiang and Lee (2023, "A Closer Look into Automatic Evaluation Using Large
-    Language Models") read replies like this: "2.5" is 2, and so is a year; the mention "1-3" is
-    ignored. Only for those replies, since it takes digits out of prose.
+    `parse_output` of Chiang and Lee (2023, "A Closer Look into Automatic Evaluation Using Large
+    Language Models", meta_eval_summeval.py) reads replies like this: "2.5" is 2, "10" is 1, and so
+    is a year its first digit; the mention "1-3" is ignored. Only for their replies, since it takes
+    digits out of prose.
     """
     if not text.strip():
         return Reason.EMPTY
     rest = text.lower().replace("\n", " ").replace("1-3", " ").rsplit("rating:", 1)[-1]
-    match = re.search("[0-9]", rest)
-    return _whole_on_scale(match[0], low, high) if match else Reason.UNPARSED
+    if match := re.search("[0-9]", rest):
+        return float(match[0])
+    # Without one, a number in the digits of another script counts where it opens the rest.
+    number = re.match(r" ?([\d.]+)", rest)
+    try:
+        value = float(number[1]) if number else nan
+    except ValueError:
+        value = nan
+    return value if isfinite(value) else Reason.UNPARSED
 
 
 def _whole_on_scale(digits: str, low: int, high: int) -> float | Reason:
     return float(digits) if digits in map(str, range(low, high + 1)) else Reason.UNPARSED
 
 
-STATED: Mapping[str, Grammar] = {"strict": stated_rating, "first_digit": first_digit}
+STATED: Mapping[str, Grammar] = {
+    "strict": stated_rating,
+    "first_digit": lambda text, **_scale: first_digit(text),
+}
 
 
 def first_paragraph(text: str) -> str:
@@ -213,10 +225,28 @@ def first_paragraph(text: str) -> str:
     return re.split(r"\n[^\S\n]*\n", text.strip(), maxsplit=1)[0].strip()
 
 
+_ANSWER = re.compile(r"^[ \t>#*_`]*answer[ \t]*[*_`]*[ \t]*:[*_`]*", re.IGNORECASE | re.MULTILINE)
+
+
+def has_answer_line(text: str) -> bool:
+    """Whether a line of the text begins with `Answer:`, whatever its case and marks of emphasis."""
+    return bool(_ANSWER.search(text))
+
+
+def answer_line(text: str) -> str:
+    """What follows the last line that begins with `Answer:`, up to a blank line.
+
+    A text of one line without it is an answer given at once; of any other nothing is an answer.
+    """
+    *before, last = _ANSWER.split(text.strip())
+    return first_paragraph(last) if before or "\n" not in last else ""
+
+
 POSTPROCESSORS: Mapping[str, Callable[[str], str]] = {
     "none": str.strip,
     "blank_line": first_paragraph,
     "lead_in": without_lead_in,
+    "answer_line": answer_line,
 }
 
 

@@ -39,6 +39,15 @@ def _as_data(value: Slot) -> Slot:
     return as_data(value) if isinstance(value, str) else tuple(as_data(part) for part in value)
 
 
+def with_paragraph(text: str, paragraph: str) -> str:
+    """The text with a paragraph put in before its last line, where the reply is to begin.
+
+    The filter of that name lets a level guide any prompt, also one that a pack words anew.
+    """
+    opening, _, last = text.rpartition("\n")
+    return "\n\n".join(part for part in (opening.rstrip("\n"), paragraph, last) if part)
+
+
 def _refuse_list(value: object) -> object:
     if isinstance(value, tuple):
         raise jinja2.TemplateRuntimeError('a list is shown as if it were a text; use "for" on it')
@@ -63,6 +72,7 @@ class Prompts:
             trim_blocks=True,
             finalize=_refuse_list,
         )
+        self._environment.filters["with_paragraph"] = with_paragraph
 
     def render(self, template: str, slots: Mapping[str, Slot]) -> tuple[Message, ...]:
         """The messages of a template: a system message if it has one, then the user message."""
@@ -142,6 +152,12 @@ class Prompts:
     def place(self, template: str) -> str:
         """The file of a template's user message, as errors name it."""
         return str(self._find(f"{template}.user.j2") or template)
+
+    def overriding(self, template: str) -> list[str]:
+        """The files, in folders before the last one, that a template's text depends on."""
+        found = (self._find(file) for file in self._files(template))
+        last = self._folders[-1]
+        return [str(path) for path in found if path and not path.is_relative_to(last)]
 
     def overrides(self, pack: Path) -> list[tuple[str, bool]]:
         """Each template file of a pack, and whether another folder has a file of that name."""

@@ -5,10 +5,11 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from scipy import stats
 from support.each import each
-from support.paired_runs import GOLD, NEAR, THOUGHT, chosen, sample, stored, words_task
+from support.paired_runs import GOLD, NEAR, THOUGHT, choice_task, chosen, sample, stored, words_task
 
 from harness.analysis.compare import (
     ComparisonRow,
@@ -136,21 +137,145 @@ def test_the_interval_draws_clusters_whole() -> None:
     assert spread[1] > 1.5 * spread[0]
 
 
-def test_holm_corrects_the_exact_p_over_the_groups_alone() -> None:
-    rows = within_rows(base="0000000010101010", cot5="1111111110101111")
-    overall, *groups = rows
+def test_holm_corrects_the_exact_p_of_every_row_of_the_table() -> None:
+    rows = within_rows(base="0000000010101010", cot0="0101010111111111", cot5="1111111110101111")
 
-    assert [row.group for row in rows] == ["all", "even", "odd"]
-    assert (overall.p_exact is not None, overall.p_holm) == (True, None)
-    assert [row.p_holm for row in groups] == list(holm([row.p_exact for row in groups]))
-    assert groups[1].p_exact != groups[1].p_holm
+    assert [row.group for row in rows] == ["all", "even", "odd"] * 2
+    assert [row.p_holm for row in rows] == list(holm([row.p_exact for row in rows]))
+    assert {row.tests for row in rows} == {6}
 
 
-def test_holm_corrects_the_permutation_p_where_no_exact_test_holds() -> None:
+def test_holm_corrects_the_permutation_p_where_any_row_has_no_exact_test() -> None:
     rows = know_and_act("11000000", "11100000")
-    groups = [row for row in rows if row.decoding_b == "T0.3+0.4" and row.group != "all"]
 
-    assert [row.p_holm for row in groups] == list(holm([row.p_permutation for row in groups]))
+    assert {row.p_exact is None for row in rows} == {True, False}
+    assert [row.p_holm for row in rows] == list(holm([row.p_permutation for row in rows]))
+    assert len(rows) == 9
+
+
+def test_rows_without_an_item_are_no_tests() -> None:
+    rows = within_rows(base="1.1.1.1.", cot5="0.0.0.0.")
+
+    assert [(row.group, row.p_holm is None, row.tests) for row in rows] == [
+        ("all", False, 2),
+        ("even", False, 2),
+        ("odd", True, 2),
+    ]
+    assert rows[0].p_holm == 2 * (rows[0].p_exact or 0)
+
+
+def test_many_tests_have_enough_draws_to_find_what_is_plain() -> None:
+    # 21 rows: the smallest p of 200 draws would be .105 after Holm.
+    lines = {("base", f"T0.{n}", "near"): "1" * 30 for n in range(1, 7)}
+    other = {key: "0" * 30 for key in lines}
+    first = stored(words_task(gaps={}), lines, model=replace(MODEL, name="ant"))
+    second = stored(words_task(gaps={}), other, model=replace(MODEL, name="bee"))
+
+    rows = comparison_rows(between(first, second, PairingQuery()).pairings, QUICK)
+
+    assert len(rows) == 21
+    assert max(row.p_holm or 1 for row in rows) <= 0.05
+
+
+def test_the_interval_and_the_p_beside_it_never_contradict_each_other() -> None:
+    draw, seen = np.random.default_rng(5), set()
+    for number in range(90):
+        count, size = int(draw.integers(4, 40)), int(draw.integers(1, 4))
+        samples = [sample(n, cluster=f"c{n // size}") for n in range(count)]
+        lines = ["".join(draw.choice([*"0011=."], count)) for _ in range(2)]
+        lines[0] = lines[0].replace("0", "1") if number % 3 == 0 else lines[0]
+        levels = {
+            (name, "T0.3", "near"): line for name, line in zip(("base", "cot5"), lines, strict=True)
+        }
+        run = stored(words_task(), levels, samples=samples)
+        for found in comparison_rows(within(run, PairingQuery()).pairings, QUICK):
+            assert (found.low is None) == (found.high is None) == (found.p is None)
+            if found.p is not None and found.low is not None and found.high is not None:
+                assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+                seen.add(found.p < 0.05)
+
+    assert seen == {True, False}
+
+
+# Chance levels
+
+
+def guesses(count: int, *, options: int, seed: int) -> list[ComparisonRow]:
+    """The rows of a model that guesses both, of so many choices and of two references."""
+    draw = np.random.default_rng(seed)
+    names = ("right", *(f"wrong{n}" for n in range(1, options)))
+    samples = [sample(n, choices=names, gold="right") for n in range(count)]
+    known, acted = (draw.random(count) < 1 / options), draw.random(count) < 0.5
+    letters = ["".join("01"[int(one)] for one in line) for line in (known, acted)]
+    know = stored(
+        choice_task(),
+        {(f"order{n}", "logprob", "gold"): letters[0] for n in range(2)},
+        judges=(GOLD,),
+        samples=samples,
+        name="toy_choices",
+    )
+    act = stored(words_task(gaps={}), {("base", "T0.3", "near"): letters[1]})
+    return comparison_rows(between(know, act, PairingQuery()).pairings, QUICK)
+
+
+def test_where_chance_differs_it_is_said_and_there_is_no_exact_test() -> None:
+    row = guesses(40, options=5, seed=1)[0]
+
+    assert (row.chance_a, row.chance_b) == (pytest.approx(0.2), 0.5)
+    assert (row.p_exact, row.p_mid) == (None, None)
+    assert "no exact test: chance levels differ (0.2, 0.5)" in (row.reason or "")
+    above = ((row.mean_a or 0) - 0.2) / 0.8 - ((row.mean_b or 0) - 0.5) / 0.5
+    assert row.above_chance == pytest.approx(above)
+    assert (row.above_chance_low or 0) < above < (row.above_chance_high or 0)
+
+
+def test_where_chance_is_alike_nothing_is_above_it() -> None:
+    row = guesses(40, options=2, seed=1)[0]
+
+    assert (row.chance_a, row.chance_b, row.above_chance) == (0.5, 0.5, None)
+    assert row.p_exact is not None
+
+
+def test_where_a_chance_level_is_not_known_there_is_no_exact_test() -> None:
+    own = replace(NEAR, chance=None)
+    words = stored(words_task(), {("base", "T0.3", "near"): ACT}, judges=(own,))
+
+    row = comparison_rows(between(chosen([KNOW, KNOW]), words, PairingQuery()).pairings, QUICK)[0]
+
+    assert (row.chance_a, row.chance_b, row.p_exact) == (0.5, None, None)
+    assert "a chance level is not known" in (row.reason or "")
+
+
+@pytest.mark.slow
+def test_a_model_that_guesses_both_knows_no_more_than_it_does() -> None:
+    rows = [guesses(56, options=5, seed=seed)[0] for seed in range(300)]
+
+    assert np.mean([(row.p or 1) < 0.05 for row in rows]) > 0.5  # accuracy alone differs
+    assert np.mean([(row.p_above_permutation or 1) <= 0.05 for row in rows]) <= 0.08
+    assert np.mean([(row.p_above_chance or 1) < 0.05 for row in rows]) <= 0.08
+
+
+@pytest.mark.slow
+def test_of_a_table_without_any_difference_one_in_twenty_has_a_holm_p_below_the_level() -> None:
+    draw, told = np.random.default_rng(6), 0
+    names = [f"v{n}" for n in range(6)]
+    steps = words_task().variants["base"]
+    task = words_task(variants=dict.fromkeys(names, steps), default_variants=tuple(names), gaps={})
+    samples = [sample(n, group=f"g{n % 7}") for n in range(56)]
+    for _ in range(100):
+        runs = []
+        for model in ("ant", "bee"):
+            lines = {
+                (name, f"T0.{n}", "near"): "".join(draw.choice([*"10011"], 56))
+                for name in names
+                for n in (3, 5)
+            }
+            runs.append(stored(task, lines, samples=samples, model=replace(MODEL, name=model)))
+        rows = comparison_rows(between(runs[0], runs[1], PairingQuery()).pairings, QUICK)
+        told += min(row.p_holm or 1 for row in rows) <= 0.05
+
+    assert len(rows) == 3 * 6 * 8
+    assert told <= 11  # 5 % of 100, and three standard errors
 
 
 def test_verdicts_that_are_no_right_or_wrong_have_a_difference_and_no_table() -> None:
@@ -243,7 +368,8 @@ def test_the_table_has_a_column_a_field_and_empty_cells_for_what_is_missing() ->
 
     assert (line["comparison"], line["statistic"]) == ("know_versus_act", "difference")
     assert float(line["value"]) == rows[0].value
-    assert (line["p_holm"], line["n"]) == ("", "7")
+    assert (line["p_exact"], line["n"]) == (repr(rows[0].p_exact), "7")
+    assert line["above_chance"] == ""
     assert line["signature_b"].startswith("toy:9f31c2ab|data:d1f3,all|base|small:scripted@r1|T0.3,")
 
 

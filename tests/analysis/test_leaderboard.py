@@ -6,21 +6,14 @@ from pathlib import Path
 import pytest
 from support.each import each
 
-from harness.analysis.leaderboard import (
-    ControlFinding,
-    collect,
-    headlines,
-    judge_matrices,
-    judge_warnings,
-    pair_sensitivities,
-    ranked_tables,
-)
+from harness.analysis.leaderboard import BoardRow, collect, headlines, pair_sensitivities
+from harness.analysis.standings import JudgeMatrix, RankedTable, judge_matrices, ranked_tables
 from harness.core import Score
 from harness.parts import Reason
 from harness.storage.files import write_whole
-from harness.storage.runs import RunFolder, ScoreRow, table_text
+from harness.storage.runs import RunFolder, table_text
 
-FIELDS = "toy:9f31|data:d1f3,all|base|{model}:scripted@a1|{decoding},n1,s0|near:00|minilm|v0.1.0"
+FIELDS = "toy:9f31|data:d1f3,all|base|{model}:{kind}@a1|{decoding},n1,s0|near:00|minilm|v0.1.0"
 
 
 def scored(
@@ -31,31 +24,46 @@ def scored(
     high: float | None = None,
     decoding: str = "T0.3",
     **changes: object,
-) -> ScoreRow:
+) -> BoardRow:
     """A row of the table; `changes` replace what else its score holds."""
     n = 0 if value is None else 10
     missing = dict.fromkeys(Reason, 0)
     score = Score("near", "base", decoding, "all", "accuracy", value, low, high, n, n, missing)
     changed = replace(score, **changes)  # type: ignore[arg-type]  # checked where it is built
-    signature = FIELDS.format(model=model, decoding=decoding)
-    return ScoreRow("toy", model, changed, 0.5, None, signature)
+    kind = "scripted" if model in ("oracle", "literal") else "vllm"
+    signature = FIELDS.format(model=model, decoding=decoding, kind=kind)
+    return BoardRow("toy", model, changed, 0.5, None, signature)
 
 
-def signed(row: ScoreRow, place: int, field: str) -> ScoreRow:
+def boards(rows: list[BoardRow]) -> list[RankedTable]:
+    """The boards of rows whose verdicts are not at hand."""
+    return ranked_tables(rows, {})
+
+
+def matrices(rows: list[BoardRow]) -> list[JudgeMatrix]:
+    return judge_matrices(boards(rows))
+
+
+def plain(rows: list[BoardRow]) -> list[BoardRow]:
+    """Rows without the name of their run."""
+    return [replace(row, run="") for row in rows]
+
+
+def signed(row: BoardRow, place: int, field: str) -> BoardRow:
     """A row with another field in its signature."""
     fields = row.signature.split("|")
     fields[place] = field
     return replace(row, signature="|".join(fields))
 
 
-def run(results: Path, name: str, *rows: ScoreRow) -> RunFolder:
+def run(results: Path, name: str, *rows: BoardRow) -> RunFolder:
     folder = RunFolder(results / name)
     write_whole(folder.scores, table_text(rows).encode())
     return folder
 
 
-def models(rows: list[ScoreRow]) -> list[list[str]]:
-    return [[row.model for row in board.rows] for board in ranked_tables(rows)]
+def models(rows: list[BoardRow]) -> list[list[str]]:
+    return [[row.model for row in board.rows] for board in boards(rows)]
 
 
 @each(
@@ -79,12 +87,12 @@ def test_what_differs_in_more_than_the_model_is_not_ranked_together(place: int, 
     assert models([scored("a"), other]) == [["a"], ["b"]]
 
 
-@pytest.mark.parametrize("field", ["b:scripted@a1", "a:vllm@a1", "a:scripted@b2"])
+@pytest.mark.parametrize("field", ["b:vllm@a1", "a:openai@a1", "a:vllm@b2"])
 def test_what_differs_in_the_model_alone_is_ranked_together(field: str) -> None:
-    [board] = ranked_tables([scored("a", 0.4), signed(scored("b", 0.6), 3, field)])
+    [board] = boards([scored("a", 0.4), signed(scored("b", 0.6), 3, field)])
 
     assert [row.model for row in board.rows] == ["b", "a"]
-    assert "scripted" not in board.recipe
+    assert "vllm" not in board.recipe
 
 
 def test_two_seeds_of_one_model_both_stand() -> None:
@@ -117,14 +125,14 @@ def test_headline_metrics_are_ranked(metric: str) -> None:
 
 
 @pytest.mark.parametrize("row", [scored("a", metric="margin"), scored("a", group="irony")])
-def test_details_and_groups_are_not_ranked(row: ScoreRow) -> None:
-    assert ranked_tables([row]) == []
+def test_details_and_groups_are_not_ranked(row: BoardRow) -> None:
+    assert boards([row]) == []
 
 
 def test_a_score_that_two_runs_hold_appears_once(tmp_path: Path) -> None:
     folders = [run(tmp_path, name, scored("a"), scored("b")) for name in ("one", "two")]
 
-    assert collect(folders) == [scored("a"), scored("b")]
+    assert plain(collect(folders)) == [scored("a"), scored("b")]
 
 
 @pytest.mark.parametrize("order", [("small", "large"), ("large", "small")])
@@ -135,7 +143,7 @@ def test_of_two_holders_of_one_score_the_fuller_wins(
 
     found = collect(run(tmp_path, name, held[name]) for name in order)
 
-    assert found == [held["large"]]
+    assert plain(found) == [held["large"]]
 
 
 def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: Path) -> None:
@@ -162,87 +170,18 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 
 def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
     assert collect([]) == collect([RunFolder(tmp_path / "unscored")]) == []
-    assert (ranked_tables([]), headlines([]), judge_warnings([])) == ([], [], [])
+    assert (boards([]), headlines([])) == ([], [])
 
 
-UNFIT, WEAK, UNHEARD = ControlFinding.UNFIT, ControlFinding.WEAK, ControlFinding.UNHEARD
-
-
-@each(
-    ("oracle", "literal", "chance", "finding"),
-    [
-        ((0.9, 0.8, 1.0), (0.1, 0.0, 0.2), 0.5, None),
-        ((0.75, 0.7, 0.8), (0.25, 0.2, 0.3), 0.5, None),  # exactly half of the scale
-        ((0.7, 0.6, 0.8), (0.3, 0.2, 0.4), 0.5, WEAK),
-        ((0.9, 0.8, 1.0), (0.45, 0.3, 0.6), 0.5, UNFIT),  # literal is not below chance
-        ((0.55, 0.45, 0.6), (0.1, 0.0, 0.2), 0.5, UNFIT),  # oracle is not above it
-        ((0.55, 0.45, 0.6), (0.1, 0.0, 0.2), None, None),
-        ((0.7, 0.6, 0.8), (0.3, 0.2, 0.4), None, None),
-        ((0.6, 0.4, 0.8), (0.4, 0.2, 0.6), None, UNFIT),
-        ((0.6, 0.5, 0.7), (0.4, 0.3, 0.5), None, UNFIT),
-        ((0.1, 0.0, 0.2), (0.9, 0.8, 1.0), 0.5, UNFIT),
-        ((None, None, None), (0.1, 0.0, 0.2), 0.5, UNHEARD),
-        ((0.9, 0.8, 1.0), (None, None, None), None, UNHEARD),
-        ((5.0, None, None), (1.0, None, None), None, None),
-        ((3.0, None, None), (3.0, None, None), None, UNFIT),
-    ],
-)
-def test_a_judge_is_fit_where_the_controls_lie_apart_on_their_sides_of_chance(
-    oracle: tuple[float | None, ...],
-    literal: tuple[float | None, ...],
-    chance: float | None,
-    finding: ControlFinding | None,
-) -> None:
-    ceiling = scored("oracle", oracle[0], low=oracle[1], high=oracle[2])
-    floor = scored("literal", literal[0], low=literal[1], high=literal[2])
-    rows = [replace(row, chance=chance) for row in (ceiling, floor)]
-
-    found = judge_warnings([*rows, scored("other", 0.5, low=0.0, high=1.0)])
-
-    assert [part.finding for part in found] == ([finding] if finding else [])
-    assert [(part.ceiling.value, part.floor.value) for part in found] in (
-        [],
-        [(oracle[0], literal[0])],
-    )
-
-
-@pytest.mark.parametrize(
-    ("clusters", "finding"), [(1, ControlFinding.FEW), (9, ControlFinding.FEW), (10, None)]
-)
-def test_fewer_than_ten_items_are_too_few_to_tell(
-    clusters: int, finding: ControlFinding | None
-) -> None:
-    rows = [scored("oracle", 1.0, clusters=clusters), scored("literal", 0.0)]
-
-    assert [part.finding for part in judge_warnings(rows)] == ([finding] if finding else [])
-
-
-def test_a_swapped_judge_is_not_asked_to_be_fit() -> None:
-    rows = [by("near:swapped", "oracle"), by("near:swapped", "literal")]
-
-    assert judge_warnings(rows) == []
-
-
-@pytest.mark.parametrize("missing", ["oracle", "literal"])
-def test_a_judge_without_both_controls_is_not_called_unfit(missing: str) -> None:
-    rows = [scored(name) for name in ("oracle", "literal", "other") if name != missing]
-
-    assert judge_warnings(rows) == []
-
-
-def test_controls_of_another_recipe_say_nothing_of_a_judge() -> None:
-    assert judge_warnings([scored("oracle"), signed(scored("literal"), 2, "cot3")]) == []
-
-
-def by(judge: str, model: str, value: float | None = 0.5) -> ScoreRow:
+def by(judge: str, model: str, value: float | None = 0.5) -> BoardRow:
     """A row of a judge with a recipe of its own."""
     row = signed(scored(model, value), 5, f"{judge}:{len(judge):02}")
     return replace(row, score=replace(row.score, judge=judge))
 
 
-def ranks(rows: list[ScoreRow]) -> list[tuple[str, list[tuple[float | None, int | None]]]]:
+def ranks(rows: list[BoardRow]) -> list[tuple[str, list[tuple[float | None, int | None]]]]:
     """The lines of the only table, a judge that has not read a model left out."""
-    [table] = judge_matrices(rows)
+    [table] = matrices(rows)
     return [
         (model, [(part.value, part.rank) for part in ranks if part]) for model, ranks in table.lines
     ]
@@ -273,7 +212,7 @@ def test_a_model_without_a_value_has_no_rank_and_takes_none() -> None:
 
 
 def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
-    [table] = judge_matrices([by("far", "a"), by("near", "a"), by("near", "b", 0.9)])
+    [table] = matrices([by("far", "a"), by("near", "a"), by("near", "b", 0.9)])
 
     assert table.judges == ("far", "near")
     found = {model: [part and part.rank for part in ranks] for model, ranks in table.lines}
@@ -282,33 +221,31 @@ def test_a_judge_that_has_not_read_a_model_leaves_its_cell_empty() -> None:
 
 @each(("place", "field"), [(0, "toy:7"), (1, "data:d,2"), (2, "c"), (4, "T,n1,s0"), (7, "v")])
 def test_judges_stand_side_by_side_only_for_answers_made_alike(place: int, field: str) -> None:
-    tables = judge_matrices([by("near", "a"), signed(by("far", "a"), place, field)])
+    tables = matrices([by("near", "a"), signed(by("far", "a"), place, field)])
 
     assert [table.judges for table in tables] == [("near",), ("far",)]
     assert field in tables[1].recipe.split("|")
 
 
 def test_two_judges_of_one_name_stand_under_their_recipes() -> None:
-    [table] = judge_matrices([by("near", "a"), signed(by("near", "a"), 5, "near:99@j-2")])
+    [table] = matrices([by("near", "a"), signed(by("near", "a"), 5, "near:99@j-2")])
 
     assert table.judges == ("near:04|minilm", "near:99@j-2|minilm")
 
 
 def test_two_revisions_of_a_model_stand_on_lines_of_their_own() -> None:
-    rows = [by("near", "a"), signed(by("near", "a", 0.9), 3, "a:scripted@b2")]
+    rows = [by("near", "a"), signed(by("near", "a", 0.9), 3, "a:vllm@b2")]
 
     assert ranks(rows) == [("a", [(0.9, 1)]), ("a", [(0.5, 2)])]
 
 
 def test_a_swapped_judge_has_no_column() -> None:
-    [table] = judge_matrices(
-        [by("near", "a"), signed(by("near:swapped", "a"), 5, "near:swapped:04")]
-    )
+    [table] = matrices([by("near", "a"), signed(by("near:swapped", "a"), 5, "near:swapped:04")])
 
     assert table.judges == ("near",)
 
 
-def swapped(model: str, value: float | None = 0.5) -> ScoreRow:
+def swapped(model: str, value: float | None = 0.5) -> BoardRow:
     """A row of the judge `near` under swapped samples."""
     return signed(by("near:swapped", model, value), 5, "near:swapped:04")
 

@@ -14,7 +14,7 @@ from support.released_layouts import (
     write_stories,
 )
 
-from harness.analysis.published import answers, datasets
+from harness.analysis.published import Inputs, answers, datasets, ishate, printed
 from harness.errors import DataError
 from harness.stats.agreement import alpha
 
@@ -48,6 +48,7 @@ def by_name(found: Mapping[str, float | None], names: str) -> list[float | None]
         ("fragments_overwritten", 1),
         ("fragments_kept", 2),
         ("contexts_of_1_turns", 2),
+        ("fewest_turns", 1),
         ("share_of_items_of_two_turns_or_fewer", 1),
         ("words_per_fragment", 4 / 3),
         ("marks_several", 1),  # "he" is in "he", in "he" and in "here"
@@ -65,7 +66,7 @@ def test_dialogues_are_counted(tmp_path: Path, name: str, value: float) -> None:
 def test_ranks_are_those_of_the_printed_columns() -> None:
     people, other = [1.0, 2, 3, 4], [1.0, 2, 4, 3]  # rho 1 - 6 x 2 / (4 x 15) = .8
 
-    found = answers.ranking(
+    found = printed.ranking(
         {"MOS": people, "BERTf1": people, "auto-gpt4-gt": other, "auto-gpt4": people[::-1]}
     )
 
@@ -76,6 +77,41 @@ def test_ranks_are_those_of_the_printed_columns() -> None:
         6,
     ]
     assert found["auto_gpt4_permutation_p"] == pytest.approx(2 / 24)
+    assert by_name(found, "mos_rank_1 mos_rank_4 auto_gpt4_gt_rank_3 auto_gpt4_rank_1") == [
+        4,
+        1,
+        1,
+        1,
+    ]
+
+
+def test_graded_sentences_are_laid_beside_their_gold_order() -> None:
+    swapped = [0.1, 0.3, 0.2, 0.4]  # one pair of six: tau 2/3, rho 1 - 6 x 2 / 60 = .8
+    topics = {f"topic {number}": [0.1, 0.2, 0.3, 0.4] for number in range(1, 11)}
+    topics |= {"topic 1": swapped, "topic 10": [0.4, 0.3, 0.2, 0.1]}
+
+    found = printed.graded_sentences(topics)
+
+    assert by_name(found, "tau_1 rho_1 tau_2 rho_10") == pytest.approx([2 / 3, 0.8, 1, -1])
+    assert by_name(found, "tau_first rho_second") == pytest.approx([(4 + 2 / 3) / 5, 3 / 5])
+    assert by_name(found, "first_not_lowest last_not_highest first_below_last") == [1, 1, 9]
+
+
+def test_f1_is_that_of_the_whole_counts_behind_precision_and_recall() -> None:
+    none: Inputs = {"subtle in test": [1], "subtle, precision": [], "subtle, recall": []}
+    counts: Inputs = {
+        "implicit in test": [39],
+        "implicit, precision": [0.143],
+        "implicit, recall": [0.026],
+    }
+
+    found = printed.counted_f1({**none, **counts})  # 1 of 39 found, 1 of 7 right
+
+    assert found == {"implicit_f1_1": 2 / 46, "implicit_missed_1": 38}
+
+
+def test_a_negative_pair_goes_with_each_positive_one() -> None:
+    assert printed.contrastive_pairs({"positive pairs": [3]}) == {"pairs": 6}
 
 
 def test_quotation_marks_are_counted_and_their_guesser_scored(tmp_path: Path) -> None:
@@ -105,6 +141,7 @@ def test_people_s_readings_are_scored_against_the_gold_answer(tmp_path: Path) ->
     assert by_name(found, "items unanimous four_to_one three_to_two") == [4, 2, 1, 1]
     assert by_name(found, "majority_against_gold unanimous_against_gold") == [2, 1]
     assert found["annotator_accuracy"] == pytest.approx(11 / 20)
+    assert by_name(found, "annotator_1_accuracy annotator_5_accuracy") == [0.75, 0.25]
     assert found["majority_accuracy"] == pytest.approx(1 / 2)
 
 
@@ -121,7 +158,7 @@ def test_kappa_and_alpha_of_a_round_are_those_by_hand(tmp_path: Path) -> None:
     # Implicit: 3 of 4 alike, chance 1/2 x 3/4 + 1/2 x 1/4 = 1/2, so kappa 1/2.
     write_rounds(tmp_path, [("I", "I"), ("I", "I"), ("E", "I"), ("E", "E")])
 
-    found = datasets.ishate_rounds(tmp_path)
+    found = ishate.rounds(tmp_path)
 
     assert by_name(found, "round_1_kappa_implicit round_3_kappa_implicit") == pytest.approx(
         [0.5] * 2
@@ -133,7 +170,7 @@ def test_kappa_and_alpha_of_a_round_are_those_by_hand(tmp_path: Path) -> None:
 def test_ordinal_alpha_takes_implicitness_for_more_than_subtlety(tmp_path: Path) -> None:
     write_rounds(tmp_path, [("I", "X"), ("E", "E"), ("S", "S"), ("X", "E")])
 
-    found = datasets.ishate_rounds(tmp_path)["round_1_alpha_ordinal"]
+    found = ishate.rounds(tmp_path)["round_1_alpha_ordinal"]
 
     assert found == alpha([[2, 1], [0, 0], [3, 3], [1, 0]], "ordinal").value
 
@@ -142,7 +179,7 @@ def test_a_round_has_two_annotators(tmp_path: Path) -> None:
     write_rounds(tmp_path, [("I", "I", "I"), ("E", "E", "E")])  # type: ignore[list-item]  # one too many
 
     with pytest.raises(DataError, match="3 annotators, not 2"):
-        datasets.ishate_rounds(tmp_path)
+        ishate.rounds(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +195,10 @@ def test_a_round_has_two_annotators(tmp_path: Path) -> None:
         ("from_ihc", 0),
         ("implicit_wsf", 1),
         ("property_irony", 1),
+        ("property_black_humor", 0),
+        ("explicit_wsf", 1),
+        ("not_hateful_wsf", 1),
+        ("not_subtle_wsf", 2),
         ("rows_with_augmented", 5),
         ("implicit_with_augmented", 3),
         ("implicit_augmented", 2),
@@ -167,13 +208,19 @@ def test_a_round_has_two_annotators(tmp_path: Path) -> None:
         ("subtle_with_augmented", 1),
         ("subtle_aav", 1),
         ("subtle_eda", 0),
+        ("subtle_augmented", 1),
+        ("implicit_task_implicit_orig", 1 / 3),
+        ("implicit_task_implicit_eda", 1 / 2),
+        ("implicit_task_explicit_all", 1 / 5),
+        ("subtle_task_subtle_orig", 0),
+        ("subtle_task_not_hateful_all", 1 / 4),
         ("implicit_duplicates", 1),  # "Go away!" and "go away"
     ],
 )
-def test_originals_and_augmented_rows_are_counted(tmp_path: Path, name: str, value: int) -> None:
+def test_originals_and_augmented_rows_are_counted(tmp_path: Path, name: str, value: float) -> None:
     write_split(tmp_path, "train", TRAIN)
 
-    assert datasets.ishate_train(tmp_path)[name] == value
+    assert ishate.train(tmp_path)[name] == value
 
 
 def test_originals_are_counted_over_all_splits(tmp_path: Path) -> None:
@@ -181,11 +228,12 @@ def test_originals_are_counted_over_all_splits(tmp_path: Path) -> None:
     write_split(tmp_path, "dev", [("GO, away", "I", ""), ("leave now", "S", "")])
     write_split(tmp_path, "test", [("more words", "E", "")])
 
-    found = datasets.ishate_split(tmp_path, datasets.TRAIN, datasets.DEV, datasets.TEST)
+    found = ishate.split(tmp_path, ishate.TRAIN, ishate.DEV, ishate.TEST)
 
     assert by_name(found, "rows explicit implicit subtle") == [6, 2, 3, 1]
-    assert datasets.ishate_split(tmp_path, datasets.TEST)["rows"] == 1
-    assert datasets.ishate_leakage(tmp_path)["dev_in_train"] == 1
+    assert ishate.split(tmp_path, ishate.TEST)["rows"] == 1
+    assert ishate.leakage(tmp_path)["dev_in_train"] == 1
+    assert ishate.implicit_rows(tmp_path) == {"rows": 5}
 
 
 @pytest.mark.parametrize("content", [b"no parquet", b""])
@@ -193,7 +241,7 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path, content: bytes) ->
     (tmp_path / "ishate_dev.parquet.gzip").write_bytes(content)
 
     with pytest.raises(DataError, match="not a Parquet file"):
-        datasets.ishate_split(tmp_path, datasets.DEV)
+        ishate.split(tmp_path, ishate.DEV)
 
 
 def rated(source: str, system: str, value: float) -> dict[str, object]:
@@ -217,6 +265,7 @@ def test_replies_are_correlated_with_people_where_they_can_be_read(tmp_path: Pat
 
     assert found["replies"] == 5
     assert found["tau_b"] == pytest.approx(0)  # of 1 and -1
+    assert found["tau_b_with_zeros"] == pytest.approx(1 / 3)  # of 1 and -1/3: 3, 0 and .5
     assert found["pearson"] == pytest.approx(0)
 
 
@@ -244,26 +293,29 @@ def write_hu(folder: Path) -> None:
         places = ("randomized_option_order", "randomized_true_answer")
         write_csv(folder / path, (*names, *places), rows)
     for path in answers.prompt_files():
-        write_csv(folder / path, ("item_id",), [(1,), (2,)])
+        about = "no" if "no-story" in path and "Irony" in path else "a story"
+        stories = [(1, "a story", "[1, 2]"), (2, about, "[2, 1]")]
+        write_csv(folder / path, ("item_id", "content", "randomized_option_order"), stories)
 
 
 @pytest.mark.parametrize(
     ("compute", "values"),
     [
         (answers.prompts, {"items": 14, "items_irony": 2, "rows_without_stories": 50}),
+        (answers.prompts, {"options_irony": 2, "rows_changed": 5}),
         (answers.people, {"participants": 2, "answers": 28, "accuracy_irony": 0.75}),
         (
             lambda folder: answers.answers(folder, model="toy"),
-            {"rows": 70, "accuracy": 0.2, "answers_of_one": 35, "accuracy_irony": 0.2},
+            {"rows": 70, "accuracy": 0.2, "answers_of_one": 35, "answers_of_two": 35},
         ),
         # One order of five is right; over all of them the right option has 2.9 of 5.
         (
             lambda folder: answers.answers(folder, model="toy"),
-            {"swing_irony": 100.0, "gain_irony": 80.0},
+            {"accuracy_irony": 0.2, "swing_irony": 100.0, "gain_irony": 80.0},
         ),
         (
             lambda folder: answers.answers_and_people(folder, model="toy"),
-            {"pearson_irony": 1.0, "largest": 1.0},
+            {"pearson_irony": 1.0, "largest": 1.0, "people_irony": 0.75},
         ),
     ],
 )
@@ -303,7 +355,7 @@ def test_one_sided_and_two_sided_williams_are_of_their_own_inputs() -> None:
     vectors = {"gold": [1.0, 2, 3, 4], "first_metric": [1.0, 2, 3, 5]}
     vectors |= {"second_metric": [2.0, 1, 3, 4], "correlations": [0.5, 0.5, 0.1], "n": [50]}
 
-    found = answers.williams(vectors)
+    found = printed.williams(vectors)
 
     assert by_name(found, "t_of_correlations p_of_correlations") == pytest.approx([0, 1])
     assert found["second_r"] == pytest.approx(0.8)

@@ -90,6 +90,19 @@ def test_a_mistake_of_the_user_is_shown_without_traceback(
     assert err.startswith("harness: ")
 
 
+def test_one_command_runs_several_models_on_several_tasks(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.write("tasks/more.yaml", (toy.home / "tasks/toy.yaml").read_text("utf-8"))
+    toy.write("tasks/samples/more.jsonl", (toy.home / "tasks/samples/toy.jsonl").read_text())
+
+    assert toy.main("run", "--task", "toy,more", "--model", "oracle, literal", "--limit", "2") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    titles = [f"{task}, {model}" for task in ("toy", "more") for model in ("oracle", "literal")]
+    assert [line for line in lines if line in titles] == titles
+
+
 @pytest.mark.parametrize(
     ("arguments", "facts"),
     [
@@ -100,6 +113,9 @@ def test_a_mistake_of_the_user_is_shown_without_traceback(
         (["--judge-model", "umpire"], ["--judge-model umpire", "near", "leave it out"]),
         (["--variant", "bas"], ["no variant 'bas'", "did you mean base"]),
         (["--variant", ","], ["--variant ','", "leave it out"]),
+        (["--task", ""], ["--task ''", "give a name"]),
+        (["--judge", ","], ["--judge", "give a name"]),
+        (["--judge", "near,naer"], ["no judge 'naer'"]),
         (["--model", "mistral-7b-instruct", "--backend", "hf"], ["'hf'", "transformers, vllm or"]),
         (["--model", "mistral-7b-instruct"], ["kind vllm", "--backend transformers"]),
         (["--model", "claude-3-sonnet"], ["ANTHROPIC_API_KEY is not set", "put the key"]),

@@ -69,6 +69,25 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_help_fits_80_columns_and_calls_values_by_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("", *GROUPS, *COMMANDS):
+        main([*name.split(), "--help"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 or re.search(r"[<{]", line)] == []
+    wanted = {
+        "Usage: harness compare [OPTIONS] A [B]",
+        "Usage: harness data fetch [OPTIONS] [SOURCE...]",
+        "--judge NAMES Judges, comma-separated. Default: those of the task.",
+        "--values LIST Numbers for words: yes=1,no=0.",
+        "-o, --out FOLDER Folder for the files. Default: RESULTS/curves/.",
+    }
+    assert wanted - {" ".join(line.split()) for line in lines} == set()
+
+
 def test_a_mistyped_command_is_a_mistake_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rnu"]) == ExitCode.USER_MISTAKE
 
@@ -107,9 +126,10 @@ def test_a_wide_table_is_split_into_blocks_with_the_first_column(
 
 
 def test_a_table_on_a_terminal_of_80_columns_keeps_every_cell_in_one_line() -> None:
+    title = "|".join(["a-task:8edc918c", *(f"field-{i}:0123456" for i in range(7)), "v1-2"])
     code = (
         "from harness.cli.output import echo_table\n"
-        "echo_table('A title', ['model', *(f'column-{i}' for i in range(12))],"
+        f"echo_table({title!r}, ['model', *(f'column-{{i}}' for i in range(12))],"
         " [['oracle', *(i * 1111 for i in range(12))]])"
     )
     parent, child = pty.openpty()
@@ -123,3 +143,5 @@ def test_a_table_on_a_terminal_of_80_columns_keeps_every_cell_in_one_line() -> N
     assert max(map(len, lines)) <= 80
     assert [sum(f"column-{i} " in line for line in lines) for i in range(12)] == [1] * 12
     assert sum("oracle" in line for line in lines) == 2
+    assert lines[0].endswith("|")
+    assert lines[0] + lines[1].strip() == title

@@ -180,7 +180,12 @@ def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
 
 @pytest.mark.parametrize(
     ("chosen", "boards"),
-    [((), 2), (("--variant", "think"), 1), (("--task", "toy", "--variant", "base"), 1)],
+    [
+        ((), 2),
+        (("--variant", "think"), 1),
+        (("--variant", "think,base"), 2),
+        (("--task", "toy", "--variant", "base"), 1),
+    ],
 )
 def test_the_leaderboard_prints_what_is_asked_for_and_writes_all(
     toy: Toy, capsys: pytest.CaptureFixture[str], chosen: tuple[str, ...], boards: int

@@ -86,7 +86,7 @@ def test_a_run_that_ends_early_names_the_models_that_were_not_run(
 
     err = capsys.readouterr().err
     assert "harness: model beta: no server at http://127.0.0.1:9/v1 " in err
-    assert err.endswith("; not run: umpire, oracle\n")
+    assert err.endswith("; not run: umpire on toy, oracle on toy\n")
 
 
 def test_progress_counts_failures_apart(

@@ -166,6 +166,8 @@ def test_ratings_of_nothing_leave_nulls_and_an_exit_code(
         (["--level", "ratio"], "give nominal, ordinal or interval"),
         (["--judge", "neer"], "did you mean near"),
         (["--task", "tye"], "no rating of task 'tye'"),
+        (["--task", "toy,tye"], "no rating of task 'tye'"),
+        (["--judge", "near, neer"], "by judge 'neer'"),
         (["--strict"], "no run of variant base has sample 'gone'"),
     ],
 )

@@ -32,13 +32,13 @@ def printed(toy: Toy, title: str, capsys: pytest.CaptureFixture[str]) -> list[li
     return [re.split(" {2,}", line) for line in table.splitlines()[1:]]
 
 
-def test_judges_stand_side_by_side_with_ranks(
+def test_judges_stand_side_by_side_and_controls_have_no_rank(
     judged: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head, *lines = printed(judged, "judges side by side", capsys)
 
     assert head == ["model", "near", "turned"]
-    assert lines == [["oracle", "1.000 (1)", "0.500 (1)"], ["literal", "0.000 (2)", "0.500 (1)"]]
+    assert lines == [["oracle", "1.000 (-)", "0.500 (-)"], ["literal", "0.000 (-)", "0.500 (-)"]]
 
 
 def test_the_sensitivity_of_a_judge_is_printed_for_each_model(

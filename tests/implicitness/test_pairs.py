@@ -50,6 +50,56 @@ def test_our_layout_draws_and_splits_by_topic() -> None:
     assert found.levels == ("a", "b", "c")
 
 
+SAMPLE: dict[str, object] = {
+    "id": "s1",
+    "group": "office",
+    "cluster": "",
+    "fields": {"sentence": "Nice of you to come at noon."},
+    "references": {"explicit": ["You are late."]},
+}
+
+
+def test_the_sample_format_is_read_as_it_is_built() -> None:
+    (found,) = read_pairs(table(SAMPLE), where="x")
+
+    assert found == TrainingPair(
+        implicit="Nice of you to come at noon.",
+        explicit="You are late.",
+        source="office",
+        group="s1",
+    )
+
+
+@each(
+    ("changes", "column", "expected"),
+    [
+        ({"cluster": "c"}, None, ("office", "c", None)),
+        ({}, "group", ("office", "office", None)),
+        (
+            {"fields": {"sentence": "Nice.", "topic": "tea", "intention": "warn"}},
+            None,
+            ("tea", "tea", "warn"),
+        ),
+    ],
+)
+def test_a_samples_cluster_or_topic_is_never_divided(
+    changes: dict[str, object], column: str | None, expected: tuple[str, str, str | None]
+) -> None:
+    (found,) = read_pairs(table(SAMPLE | changes), where="x", group=column)
+
+    assert (found.source, found.group, found.meaning) == expected
+
+
+def test_a_sample_without_its_counterpart_is_told() -> None:
+    with pytest.raises(DataError, match="x: row 2: explicit is None; give a sentence"):
+        read_pairs(table(SAMPLE, SAMPLE | {"references": {}}), where="x")
+
+
+def test_samples_of_another_task_are_told() -> None:
+    with pytest.raises(DataError, match="fields with a sentence and references with an explicit"):
+        read_pairs(table(SAMPLE | {"references": {"gold": ["a"]}}), where="x")
+
+
 def test_the_column_of_groups_can_be_named() -> None:
     row: dict[str, object] = {"implicit": "a", "explicit": "b", "topic": "t", "message": "m1"}
 

@@ -369,6 +369,8 @@ def test_runs_of_another_folder_can_be_judged_and_read_on_the_command_line(serve
 
     assert run.judges == ("long", "ngram-cosine")
     assert main(["read", str(run.path)]) == 0
+    with pytest.raises(ph.HarnessError, match="no run of task 'mi_task'; did you mean my_task"):
+        ph.load_runs("elsewhere").leaderboard(task="mi_task")
 
 
 def test_a_judge_object_may_read_choices(served: Path) -> None:

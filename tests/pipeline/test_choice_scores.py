@@ -149,4 +149,4 @@ def test_chance_is_the_mean_of_one_over_the_number_of_choices() -> None:
 
     found = reads((shared(0.5, 0.5), "order0", two), (lost(), "order0", four))
 
-    assert chance(found) == (1 / 2 + 1 / 4) / 2
+    assert chance([row.sample for row, _ in found]) == (1 / 2 + 1 / 4) / 2

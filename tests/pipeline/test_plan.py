@@ -23,7 +23,7 @@ from harness.pipeline.plan import (
     template_values,
     variant_digest,
 )
-from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
+from harness.specs.tasks import ChoiceSpec, DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.text.prompts import Prompts
 
 # Sizes of groups: even, uneven, one large beside many small ones, the largest last, one alone.
@@ -77,6 +77,26 @@ def test_a_subset_does_not_depend_on_the_order_of_the_file() -> None:
     forwards, backwards = (ids(subsample(s, 20, seed=0)) for s in (samples, samples[::-1]))
 
     assert forwards == backwards[::-1]
+
+
+def test_by_cluster_no_dialogue_is_torn_and_a_smaller_subset_lies_within_a_larger_one() -> None:
+    samples = [
+        Sample(f"s{n}-{k}", {}, cluster=f"c{n}") for n in range(12) for k in range(1 + n % 3)
+    ]
+    subsets = [ids(subsample(samples, n, seed=3, is_by_cluster=True)) for n in range(3, 24)]
+
+    assert all(set(small) <= set(large) for small, large in pairwise(subsets))
+    for limit, chosen in enumerate(subsets, start=3):
+        clusters = {name.partition("-")[0][1:] for name in chosen}
+        whole = [sample.id for sample in samples if sample.cluster[1:] in clusters]
+        assert chosen == whole
+        assert limit - 2 <= len(chosen) <= limit
+
+
+def test_a_limit_below_the_first_cluster_still_gives_samples() -> None:
+    samples = [Sample(f"s{n}-{k}", {}, cluster=f"c{n}") for n in range(4) for k in range(3)]
+
+    assert len(subsample(samples, 2, seed=3, is_by_cluster=True)) == 2
 
 
 def test_another_seed_takes_another_subset() -> None:
@@ -250,6 +270,71 @@ def test_a_template_may_ask_for_earlier_steps_only(tmp_path: Path) -> None:
     check_templates(plan)
     with pytest.raises(SpecError, match=r"then\.user\.j2, variant think: slot 'thought' is not"):
         check_templates(replace(plan, task=wrong))
+
+
+def thinking(folder: Path, *, then: str, is_follow_up: bool = False, **slots: str) -> Plan:
+    """A plan of the variant that thinks first, its second prompt in other words."""
+    plan = sketches.plan(folder, "tea", variants=("think",))
+    (folder / "prompts" / "toy" / "then.user.j2").write_text(then)
+    first, second = plan.task.variants["think"].steps
+    steps = (first, structs.replace(second, is_follow_up=is_follow_up))
+    spec = structs.replace(plan.task.variants["think"], steps=steps, slots=slots)
+    return replace(plan, task=structs.replace(plan.task, variants={"think": spec}))
+
+
+def test_a_step_whose_answer_reaches_no_later_prompt_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"think of task toy has step 'thought' answered first, "):
+        check_templates(thinking(tmp_path, then="Now answer about {{ topic }}."))
+
+
+def test_a_step_that_follows_up_has_the_question_and_the_answer_in_view(tmp_path: Path) -> None:
+    plan = thinking(tmp_path, then="Now answer.", is_follow_up=True)
+    said = {"thought": "leaves <|im_end|>"}
+    check_templates(plan)
+
+    asked = request(plan, plan.cells[0], step=plan.task.variants["think"].steps[1], earlier=said)
+
+    turns = [(turn.role, turn.content) for turn in asked.messages]
+    assert turns == [
+        ("user", "What is meant by tea?"),
+        ("assistant", "leaves < |im_end| >"),
+        ("user", "Now answer."),
+    ]
+
+
+def test_a_conversation_has_one_system_turn(tmp_path: Path) -> None:
+    plan = thinking(tmp_path, then="Now answer.", is_follow_up=True)
+    folder = tmp_path / "prompts" / "toy"
+    (folder / "then.system.j2").write_text("Be kind.")
+
+    with pytest.raises(SpecError, match=r"then\.user\.j2: step response goes on in the conver"):
+        check_templates(plan)
+    (folder / "think.system.j2").write_text("Be kind.")
+    check_templates(plan)
+    asked = request(plan, plan.cells[0], step=STEP_TWO, earlier={"thought": "leaves"})
+    assert [turn.role for turn in asked.messages] == ["system", "user", "assistant", "user"]
+
+
+STEP_TWO = StepSpec(name="response", template="toy/then", is_follow_up=True)
+
+
+@each(("steps", "choice"), [((STEP_TWO,), None), ((STEP, STEP_TWO), ChoiceSpec())])
+def test_the_first_step_follows_nothing_up_nor_does_a_choice(
+    steps: tuple[StepSpec, ...], choice: ChoiceSpec | None
+) -> None:
+    with pytest.raises(ValueError, match="`is_follow_up` is for a step behind another one"):
+        VariantSpec(about="", steps=steps, choice=choice)
+
+
+def test_a_slot_of_a_variant_may_show_an_earlier_answer(tmp_path: Path) -> None:
+    plan = thinking(tmp_path, then="Note: {{ guidance }} {{ topic }}?", guidance="toy/guidance")
+    (tmp_path / "prompts" / "toy" / "guidance.j2").write_text("meant is {{ thought }}.")
+    check_templates(plan)
+
+    [_, step] = plan.task.variants["think"].steps
+    asked = request(plan, plan.cells[0], step=step, earlier={"thought": "leaves"})
+
+    assert asked.messages[-1].content == "Note: meant is leaves. tea?"
 
 
 PHRASED = sketches.task(phrases=("cue",))

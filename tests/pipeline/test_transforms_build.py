@@ -1,6 +1,7 @@
 """Data-making jobs: what each question may see, what is kept, what is left out."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ SEEN = {
     "turn1_literal": {"<speaker>", "<listener>", "<literal>"},
     "turn1_true": {"<speaker>", "<listener>", "<context>", "<true>"},
     "turn2_literal": {"<speaker>", "<listener>", "(turn1_literal)"},
-    "turn2_true": {"<speaker>", "<listener>", "(turn1_true)"},
+    "turn2_true": {"<speaker>", "<listener>", "<context>", "(turn1_true)"},
 }
 
 
@@ -55,6 +56,13 @@ def test_each_link_of_a_chain_is_made_from_what_it_may_see(tmp_path: Path, step:
     (asked,) = [part for part in talker.heard if part.step == step]
     words = {*STORY.fields.values(), "<true>", "<literal>", *(f"({name})" for name in SEEN)}
     assert {word for word in words if word in asked.messages[0].content} == SEEN[step]
+
+
+def test_a_story_without_a_context_leaves_no_heading_of_one(tmp_path: Path) -> None:
+    _, talker = made(tmp_path, "chains", replace(STORY, fields={**STORY.fields, "context": ""}))
+
+    assert [part.step for part in talker.heard if "Situation" in part.messages[0].content] == []
+    assert [part.messages[0].content[:9] for part in talker.heard] == ["<speaker>"] * 4
 
 
 def test_a_chain_becomes_references_with_their_provenance(tmp_path: Path) -> None:

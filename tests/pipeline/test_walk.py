@@ -16,7 +16,7 @@ from harness.parts import ChoiceScore, Decoding, Failure, Message, Reason
 from harness.pipeline.execute import answer, ask, read
 from harness.pipeline.records import with_verdicts
 from harness.pipeline.walk import case_of, cases_of, questions
-from harness.specs.tasks import DecodingSpec
+from harness.specs.tasks import DecodingSpec, StepSpec, VariantSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RunFolder, SampleRecord, VerdictRecord
 
@@ -322,6 +322,36 @@ def test_an_answer_cut_at_max_tokens_still_counts(tmp_path: Path) -> None:
     [trial] = answer(plan(tmp_path, "tea"), talker.desk(tmp_path))
 
     assert (seen(trial).texts, seen(trial).stop) == (("Half a",), "length")
+
+
+@pytest.mark.parametrize(
+    ("said", "stop", "expected"),
+    [
+        ("She hints.\nAnswer: Sure.", "stop", ("Sure.",)),
+        ("She hints.\nAnswer: Sure, I", "length", ("Sure, I",)),
+        ("Sure.", "stop", ("Sure.",)),
+        ("She hints.\nSure.", "stop", Reason.UNPARSED),
+        ("She chose these words because", "length", Reason.TRUNCATED),
+        ("", "length", Reason.EMPTY),
+    ],
+)
+def test_an_answer_is_cut_out_of_its_reasoning_or_is_missing(
+    tmp_path: Path, said: str, stop: str, expected: tuple[str, ...] | Reason
+) -> None:
+    step = StepSpec(name="response", template="toy/plain", postprocess="answer_line")
+    spec = task(variants={"plain": VariantSpec(about="", steps=(step,))})
+    talker = Talker(lambda asked: replace(reply(asked, said), stop=stop))
+    with talker.desk(tmp_path) as desk:
+        [record] = answer(plan(tmp_path, "tea", spec=spec), desk)
+
+    case = case_of(record, spec)
+    assert case is not None
+    assert (case.response.texts or why_missing(case.response)) == expected
+    assert record.answer == (expected[0] if isinstance(expected, tuple) else None)
+
+
+def why_missing(response: Response) -> Reason | None:
+    return response.failure.reason if response.failure else None
 
 
 def test_an_answer_without_texts_is_handed_on_as_it_came(tmp_path: Path) -> None:

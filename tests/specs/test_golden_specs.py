@@ -63,6 +63,13 @@ def test_a_printed_table_is_inputs_and_cells_that_nobody_can_recompute() -> None
     ]
 
 
+def test_a_table_that_goes_on_continues_its_columns() -> None:
+    first = {"table": "T1", "reason": "lost", "rows": ["a"], "columns": {"x": [1], "y": [2]}}
+    second = {"table": "T2", "reason": "lost", "rows": ["b", "c"], "columns": {"x": [3, 4]}}
+
+    assert golden(printed=[first, second]).numbers == {"x": (1.0, 3.0, 4.0), "y": (2.0,)}
+
+
 def test_a_column_has_a_value_for_each_row() -> None:
     table = {"table": "T", "reason": "lost", "rows": ["a", "b"], "columns": {"x": [1]}}
 

@@ -251,10 +251,7 @@ def test_a_wrong_judge_is_named_with_the_nearest_key(
         ("input_usd: -1, output_usd: 2, read: d, source: x", "`$.prices[b].input_usd`; it is -1"),
         ("input_usd: 1", "`$.prices[b]`"),
         ("inputusd: 1", "`$.prices[b]`; did you mean input_usd"),
-        (
-            "input_usd: 1, output_usd: 2, source: x, read: 2026-01-02",
-            "it is 2026-01-02: put it in quotes, '2026-01-02'",
-        ),
+        ("input_usd: 1, output_usd: 2, source: x, read: May", "it is 'May'"),
         ("input_usd: dear", "; it is 'dear'"),
         ("source: 3", "it is 3: put it in quotes, '3'"),
         ("input_usd: no", "; it is false"),
@@ -351,6 +348,22 @@ def test_a_spec_cannot_be_changed(tmp_path: Path) -> None:
 )
 def test_the_nearest_names_come_first(name: str, known: list[str], expected: str) -> None:
     assert did_you_mean(name, known) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a01", "; did you mean a01? (`harness list tasks` lists all)"),
+        ("zzz", f"; known: {', '.join(f'a{i:02}' for i in range(20))} and 5 more (`"),
+    ],
+)
+def test_of_many_names_the_message_says_how_to_list_all(name: str, expected: str) -> None:
+    known = [f"a{place:02}" for place in range(25)]
+
+    found = did_you_mean(name, known, "harness list tasks")
+
+    assert found.replace(" or a21 or a20", "").startswith(expected)
+    assert found.endswith("(`harness list tasks` lists all)")
 
 
 CHOICE = "choice: {order: 0}, pool: all, "

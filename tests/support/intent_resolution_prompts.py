@@ -83,6 +83,10 @@ def golden_text() -> str:
         for variant in ("cot2", "cot4", "cot6")
         for group in GROUPS
     ]
+    turns = requests(made := plan(), next(c for c in made.cells if c.variant == "cot2"))[
+        -1
+    ].messages
+    parts += [("cot2, all turns", "\n\n".join(f"[{t.role}]\n{t.content}" for t in turns))]
     parts += [("base without context", prompts("base", context="")[0])]
     parts += [("judge gpt4-contextual", judge_prompt())]
     return "\n".join(f"=== {title}\n{words}\n" for title, words in parts)

@@ -53,7 +53,15 @@ def test_the_text_may_stand_by_itself() -> None:
     assert messages(plan(), "bare") == [(Message("system", SYSTEM), Message("user", TEXT))]
 
 
-@pytest.mark.parametrize("variant", ["base", "bare"])
+def test_the_broader_question_is_a_variant_of_its_own() -> None:
+    _, (system, user) = messages(plan(), "toxic")
+
+    assert [word for word in ("toxic", "harm", "out of place") if word not in system.content] == []
+    assert system.content.endswith("Answer with a single word: yes or no.")
+    assert user == messages(plan(), "base")[-1][-1]
+
+
+@pytest.mark.parametrize("variant", ["base", "bare", "toxic"])
 def test_yes_and_no_are_scored_and_nothing_of_the_label_is_shown(variant: str) -> None:
     made = plan()
     [cell] = cells(made, variant)

@@ -27,6 +27,7 @@ from support.intent_resolution_prompts import (
 
 from harness.data.readers import intent_resolution, samples_jsonl
 from harness.models.scripted import control
+from harness.parts import Message
 from harness.pipeline.plan import check_templates, variant_digest
 from harness.specs.data import OverlaySpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
@@ -129,6 +130,25 @@ def test_the_second_step_is_the_base_prompt_and_the_inferred_intention(variant: 
     guidance = f"\n\n{mark('speaker')} wants to get this across: {INFERRED}"
     assert second == base.removesuffix(CUE) + guidance + CUE
     assert INFERRED not in first
+
+
+@pytest.mark.parametrize("variant", TWO_STEPS)
+def test_the_reply_is_asked_for_in_one_conversation_with_the_intention(variant: str) -> None:
+    made = plan()
+    first, second = requests(made, next(c for c in made.cells if c.variant == variant))
+
+    assert second.messages[:-1] == (*first.messages, Message("assistant", INFERRED))
+
+
+def test_the_plain_prompt_asks_for_an_answer_without_figures_of_speech() -> None:
+    assert "answers without figures of speech." in prompts("base")[0]
+
+
+def test_level_one_has_room_to_reason_and_its_answer_is_cut_out() -> None:
+    [step] = TASK.variants["cot1"].steps
+
+    assert (step.max_tokens, step.postprocess) == (300, "answer_line")
+    assert 'begin a new line with "Answer:"' in prompts("cot1")[0]
 
 
 @pytest.mark.parametrize("variant", ["cot1", "cot5", "cot6"])

@@ -8,6 +8,7 @@ from harness.text.parsers import (
     POSTPROCESSORS,
     STATED,
     Grammar,
+    answer_line,
     choice_text,
     first_digit,
     first_paragraph,
@@ -181,18 +182,26 @@ def test_a_stated_rating_lies_on_the_scale_of_the_question(
     [
         *(("", E), ("2", 2.0), ("2.5", 2.0), ("1. Coherence: 3", 1.0), ("Good (3)", 3.0)),
         *(("in 2002 .", 2.0), ("Rating: 1\nrating: 3", 3.0), ("Coherence: 2\nRating:", U)),
-        *(("On a scale of 1-3: 2", 2.0), ("Yes", U), ("the 60s", U), ("RATING:\n2", 2.0)),
+        *(("On a scale of 1-3: 2", 2.0), ("Yes", U), ("RATING:\n2", 2.0), ("- 2", 2.0)),
+        # No scale bounds it: a decimal and a number of two digits are their first digit.
+        *(("the 60s", 6.0), ("0", 0.0), ("0.5", 0.0), ("4.5", 4.0), ("10", 1.0), ("100", 1.0)),
+        *(("Rating: 3/5", 3.0), ("Rating: 7", 7.0), ("score: -2", 2.0), ("1-3", U), ("...", U)),
+        # Python reads the digits of other scripts where there are no others.
+        *(("\u0663", 3.0), ("rating: \uff12.\uff15", 2.5), ("\uff12.5", 5.0), ("so \u0663", U)),
+        *(("\u0663 or 2", 2.0), ("\u0663" * 400, U), (".\u0663", 0.3)),
     ],
 )
 def test_the_released_reading_takes_the_first_digit(reply: str, expected: float | Reason) -> None:
-    assert first_digit(reply, low=1, high=3) == expected
+    assert first_digit(reply) == expected
+    assert STATED["first_digit"](reply, low=1, high=3) == expected
 
 
 @each("grammar", [*STATED.values(), rating])
 @each("text", ["a" * 100_000, "a: " * 30_000, ". a" * 30_000, "1. " * 30_000, "(" * 100_000])
 def test_a_long_reply_is_read_at_once(grammar: Grammar, text: str) -> None:
     # Backtracking would take hours here.
-    assert grammar(f"{text} x", low=2, high=3) == Reason.UNPARSED
+    has_digit = grammar is STATED["first_digit"] and "1" in text
+    assert grammar(f"{text} x", low=2, high=3) == (1.0 if has_digit else Reason.UNPARSED)
 
 
 @pytest.mark.parametrize("filling", [" ", "\n", "\t \r\n"])
@@ -223,6 +232,28 @@ def test_a_long_blank_reply_is_read_at_once(filling: str) -> None:
 )
 def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: str) -> None:
     assert first_paragraph(text) == expected
+
+
+@each(
+    ("text", "expected"),
+    [
+        ("She hints at it.\nAnswer: Sure, I will.", "Sure, I will."),
+        ("She hints.\n\nShe is cold.\n\nAnswer:\nSure.\n\nNote", "Sure."),
+        ("She hints.\n**Answer:** Sure.", "Sure."),
+        ("She hints.\n**Answer**: Sure.", "Sure."),
+        ("She hints.\n> answer : Sure.", "Sure."),
+        ("Answer: first thoughts\nAnswer: Sure.", "Sure."),
+        ("Her answer: none.\nAnswer: Sure.", "Sure."),
+        ("Sure, I will.", "Sure, I will."),
+        ("  Sure.\n", "Sure."),
+        ("She hints.\nSure.", ""),
+        ("She hints. Answer: Sure.\nNo more.", ""),
+        ("She hints.\nAnswer:", ""),
+        ("", ""),
+    ],
+)
+def test_the_answer_stands_behind_the_last_line_that_says_so(text: str, expected: str) -> None:
+    assert answer_line(text) == expected
 
 
 def test_the_whole_answer_keeps_its_blank_lines() -> None:

@@ -1,4 +1,7 @@
-"""Published numbers, recomputed: from released data (`datasets`), or from stored answers.
+"""Published numbers, recomputed: from released data, stored answers or other printed numbers.
+
+Released data are those of `datasets` and `ishate`, stored answers those of `answers`, numbers that
+others follow from those of `printed`.
 
 A recomputation turns the files of one source, or numbers printed beside the cells, into named
 values, which `verify` compares with the published ones. Read `datasets` first. Nothing here knows

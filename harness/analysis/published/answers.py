@@ -1,36 +1,27 @@
-"""Stored answers and printed numbers to accuracies, correlations and tests, by source.
+"""Stored answers to accuracies and correlations, by source.
 
 Hu et al. 2022: prompts, stored answers and people's answers. Topical-Chat: people's ratings and a
 judge's stored replies, whose score is their first digit, as in the scripts of Chiang and Lee.
-Emphasized-Talk: the printed ranks of its systems. Last: worked examples of the papers that define
-our statistics.
 """
 
 from ast import literal_eval
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
-from harness.analysis.published import FromFiles, FromInputs, Inputs, Values, read_json
+from harness.analysis.published import FromFiles, Values, read_json
 from harness.errors import DataError
 from harness.parts import Reason
-from harness.stats.agreement import Scale, alpha
-from harness.stats.comparison import williams_test
 from harness.stats.correlation import (
-    calibrated_acc_eq,
     dataset_pearson,
-    discordant_pairs,
     document_tau,
-    fisher_interval,
     pearson,
-    permutation_p,
-    spearman,
 )
 from harness.stats.estimate import Floats, mean
 from harness.storage.tables import TableRow, read_rows
@@ -53,7 +44,8 @@ _ANSWER_COLUMNS = (
     *("distribution", "randomized_option_order", "randomized_true_answer"),
 )
 _MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text-ada-001")
-PEOPLE = tuple(f"human_data/fj/Human_{name}.csv" for name in PHENOMENA.values())
+_PEOPLE_FILE = "human_data/fj/Human_{}.csv"
+PEOPLE = tuple(_PEOPLE_FILE.format(name) for name in PHENOMENA.values())
 
 
 def prompt_files() -> tuple[str, ...]:
@@ -69,22 +61,38 @@ def answer_files(model: str) -> tuple[str, ...]:
 
 
 def prompts(folder: Path) -> Values:
-    """Items by phenomenon, and the rows of the control without stories."""
-    rows = {name: read_rows(folder / name, ["item_id"]) for name in prompt_files()}
-    items = {group: set[str]() for group in PHENOMENA}
+    """Items and options by phenomenon, and the rows of the control without stories.
+
+    `rows_changed` are those of the control whose text is not that of the item with its story.
+    """
+    columns = ("item_id", "content", "randomized_option_order")
+    rows = {name: read_rows(folder / name, columns) for name in prompt_files()}
+    values: dict[str, float | None] = {}
     for group, name in PHENOMENA.items():
-        own = [rows[path] for path in rows if path.startswith(f"prompts/{name}_prompts_")]
-        items[group] = {row.cells["item_id"] for part in own for row in part}
-    return {
-        "items": sum(map(len, items.values())),
-        **{f"items_{group}": len(own) for group, own in items.items()},
-        "rows_without_stories": sum(len(part) for n, part in rows.items() if "_no-story_" in n),
+        own = [row for path in rows if f"/{name}_prompts_" in path for row in rows[path]]
+        values[f"items_{group}"] = len({row.cells["item_id"] for row in own})
+        values[f"options_{group}"] = max(
+            (len(_literal(row, "randomized_option_order", list)) for row in own), default=None
+        )
+    control = {name: part for name, part in rows.items() if "_no-story_" in name}
+    told = {
+        name: {row.cells["item_id"]: row.cells["content"] for row in part}
+        for name, part in rows.items()
+    }
+    return values | {
+        "items": sum(values[f"items_{group}"] or 0 for group in PHENOMENA),
+        "rows_without_stories": sum(map(len, control.values())),
+        "rows_changed": sum(
+            told[name.replace("_no-story", "")].get(row.cells["item_id"]) != row.cells["content"]
+            for name, part in control.items()
+            for row in part
+        ),
     }
 
 
 def people(folder: Path) -> Values:
     """The number of people and of their answers, and the share that is right."""
-    rows = {group: _people(folder, name) for group, name in PHENOMENA.items()}
+    rows = {g: _people(folder / _PEOPLE_FILE.format(name)) for g, name in PHENOMENA.items()}
     everyone = {row.cells["pKey"] for part in rows.values() for row in part}
     return {
         "participants": len(everyone),
@@ -94,7 +102,7 @@ def people(folder: Path) -> Values:
 
 
 def answers(folder: Path, *, model: str) -> Values:
-    """A model's accuracy over items and orders, and how often it answers 1.
+    """A model's accuracy over items and orders, and how often it answers 1 and 2.
 
     In points: `swing`, the most accurate of the five orders less the least accurate; `gain`, the
     accuracy won by averaging the probability of each option over the orders before choosing one.
@@ -105,6 +113,7 @@ def answers(folder: Path, *, model: str) -> Values:
         "rows": len(every),
         "accuracy": _mean(every, "correct"),
         "answers_of_one": sum(_number(row, "answer") == 1 for row in every),
+        "answers_of_two": sum(_number(row, "answer") == 2 for row in every),
     }
     for group, part in rows.items():
         by_seed, accuracy = _by_item(part, "seed", "correct").values(), _mean(part, "correct")
@@ -117,20 +126,31 @@ def answers(folder: Path, *, model: str) -> Values:
 
 
 def answers_and_people(folder: Path, *, model: str) -> Values:
-    """Pearson's r by phenomenon of a model's probability of the right option and people's share."""
+    """Pearson's r by phenomenon of a model's probability of the right option and people's share.
+
+    `people` is the mean of the people's shares over the items that the model was asked.
+    """
     values: dict[str, float | None] = {}
     for group, name in PHENOMENA.items():
         model_means = _by_item(_answers(folder, name, model), "item_id", "prob_true_answer")
-        means = _by_item(_people(folder, name), "itemNum", "Correct")
+        path = folder / _PEOPLE_FILE.format(name)
+        means = _shares_right(path, path.stat().st_mtime_ns)
         common = sorted(model_means.keys() & means.keys())
         sides = [model_means[item] for item in common], [means[item] for item in common]
         values[f"pearson_{group}"] = pearson(*sides).value
-    known = [abs(value) for value in values.values() if value is not None]
-    return values | {"largest": max(known, default=None)}
+        values[f"people_{group}"] = mean(sides[1])
+    found = [values[f"pearson_{group}"] for group in PHENOMENA]
+    return values | {"largest": max((abs(r) for r in found if r is not None), default=None)}
 
 
-def _people(folder: Path, name: str) -> list[TableRow]:
-    return read_rows(folder / f"human_data/fj/Human_{name}.csv", ["pKey", "itemNum", "Correct"])
+def _people(path: Path) -> list[TableRow]:
+    return read_rows(path, ["pKey", "itemNum", "Correct"])
+
+
+@lru_cache(maxsize=len(PHENOMENA))
+def _shares_right(path: Path, changed: int) -> dict[int, float]:
+    """The share of people that are right, by item; kept, for each model is laid beside them."""
+    return _by_item(_people(path), "itemNum", "Correct")
 
 
 def _answers(folder: Path, name: str, model: str) -> list[TableRow]:
@@ -185,7 +205,6 @@ def _number(row: TableRow, column: str) -> float:
 
 
 CHAT_PEOPLE = "topical_chat.json"
-_LOW, _HIGH = 1, 3  # of naturalness and coherence, the attributes with published cells here
 
 
 class _Reply(msgspec.Struct):
@@ -203,13 +222,16 @@ class _Judged(_Reply):
 
 
 def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
-    """Pearson's r of all cells and the mean tau-b of the conversations (their two methods)."""
+    """Pearson's r of all cells and the mean tau-b of the conversations (their two methods).
+
+    `tau_b_with_zeros` takes replies that cannot be read for zeros, as one of their scripts does.
+    """
     rated = read_json(folder / CHAT_PEOPLE, list[_Rated])
     documents, systems = (
         list(dict.fromkeys(names))
         for names in ([one.source for one in rated], [one.system_id for one in rated])
     )
-    tables: Floats = np.full((2, len(documents), len(systems)), nan)
+    tables: Floats = np.full((3, len(documents), len(systems)), nan)
     cells = {}
     for one in rated:
         place = documents.index(one.source), systems.index(one.system_id)
@@ -220,69 +242,14 @@ def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
             raise DataError(
                 f"{folder / replies}: a reply that {CHAT_PEOPLE} does not hold; fetch both again"
             )
-        scores = [first_digit(text, low=_LOW, high=_HIGH) for text in other.all_responses]
-        value = mean([score for score in scores if not isinstance(score, Reason)])
-        tables[(1, *cells[key])] = nan if value is None else value
-    r, tau = dataset_pearson(*tables), document_tau(*tables)
-    return {"pearson": r.value, "tau_b": tau.value, "replies": r.n}
-
-
-JUDGES = {"bertf1": "BERTf1", "auto_gpt4_gt": "auto-gpt4-gt", "auto_gpt4": "auto-gpt4"}
-
-
-def ranking(inputs: Inputs) -> Values:
-    """The agreement of each judge of Emphasized-Talk's Table 1 with the mean opinion scores."""
-    opinions, values = inputs["MOS"], dict[str, float | None]()
-    for name, column in JUDGES.items():
-        judge = inputs[column]
-        order = spearman(judge, opinions)
-        span = fisher_interval(order.value or 0.0, order.n)
-        values |= {
-            f"{name}_spearman": order.value,
-            f"{name}_pearson": pearson(judge, opinions).value,
-            f"{name}_discordant": discordant_pairs(judge, opinions).value,
-            f"{name}_permutation_p": permutation_p(judge, opinions, "spearman").value,
-            f"{name}_fisher_low": span.low,
-            f"{name}_fisher_high": span.high,
-        }
-    return values
-
-
-def williams(inputs: Inputs) -> Values:
-    """Williams' t and p of three correlations, and of three vectors of raw values."""
-    first, second, between = inputs["correlations"]
-    stated = williams_test(first, second, between, n=int(inputs["n"][0]))
-    gold, one, other = (inputs[name] for name in ("gold", "first_metric", "second_metric"))
-    first_r, second_r, between_r = (
-        pearson(*pair).value or 0.0 for pair in ((gold, one), (gold, other), (one, other))
-    )
-    raw = williams_test(first_r, second_r, between_r, n=len(gold), alternative="greater")
-    return {
-        "t_of_correlations": stated.statistic,
-        "p_of_correlations": stated.p,
-        "first_r": first_r,
-        "second_r": second_r,
-        "one_sided_p": raw.p,
-    }
-
-
-def tie_calibration(inputs: Inputs) -> Values:
-    """The best tie threshold and the accuracy there, of one metric with two sets of ratings."""
-    metric, values = [inputs["metric"]], dict[str, float | None]()
-    for name in ("without_ties", "with_ties"):
-        best = calibrated_acc_eq([inputs[name]], metric)
-        values |= {
-            f"{name}_epsilon": best.epsilons[0] if best.epsilons else None,
-            f"{name}_accuracy": best.estimate.value,
-        }
-    return values
-
-
-def krippendorff(inputs: Inputs) -> Values:
-    """Krippendorff's alpha of four observers, some of whose values are missing, by scale."""
-    observers = ("observer_a", "observer_b", "observer_c", "observer_d")
-    ratings = np.array([inputs[name] for name in observers]).T
-    return {scale: alpha(ratings, scale).value for scale in get_args(Scale)}
+        scores = [first_digit(text) for text in other.all_responses]
+        read = [score for score in scores if not isinstance(score, Reason)]
+        tables[(1, *cells[key])] = fmean(read) if read else nan
+        tables[(2, *cells[key])] = sum(read) / len(scores) if scores else nan
+    human, judge, zeros = tables
+    r, tau = dataset_pearson(human, judge), document_tau(human, judge)
+    with_zeros = document_tau(human, zeros).value
+    return {"pearson": r.value, "tau_b": tau.value, "replies": r.n, "tau_b_with_zeros": with_zeros}
 
 
 def _topical_chat(attribute: str, replies: str) -> FromFiles:
@@ -290,7 +257,7 @@ def _topical_chat(attribute: str, replies: str) -> FromFiles:
     return FromFiles("topical_chat", (CHAT_PEOPLE, replies), compute)
 
 
-RECOMPUTATIONS: dict[str, FromFiles | FromInputs] = {
+RECOMPUTATIONS = {
     "hu2022_prompts": FromFiles("hu2022", prompt_files(), prompts),
     "hu2022_people": FromFiles("hu2022", PEOPLE, people),
     **{
@@ -310,8 +277,4 @@ RECOMPUTATIONS: dict[str, FromFiles | FromInputs] = {
         for attribute, short in (("naturalness", "nat"), ("coherence", "coh"))
         for prompt in ("geval", "llm_eval_no_cot", "analyze_rate")
     },
-    "emphasized_talk_ranking": FromInputs(ranking),
-    "williams": FromInputs(williams),
-    "tie_calibration": FromInputs(tie_calibration),
-    "krippendorff": FromInputs(krippendorff),
 }

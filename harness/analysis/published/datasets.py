@@ -2,8 +2,7 @@
 
 Emphasized-Talk: the place of a stress is the one that the task's reader finds. Intent resolution
 ("Pope"): also the scores of guessers that see a reply alone. LUDWIG: five people's answers to each
-implicature. ISHate: duplicates are texts that are equal in lower case, every run of other
-characters than a-z and 0-9 as one space.
+implicature. ISHate has a module of its own.
 """
 
 import re
@@ -11,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,8 +18,7 @@ from harness.analysis.published import FromFiles, Values, read_json
 from harness.data.readers import intent_resolution as pope
 from harness.data.readers.emphasized_talk import AMBIGUOUS, REPAIRED, find_span
 from harness.errors import DataError
-from harness.stats.agreement import alpha, cohen_kappa
-from harness.stats.estimate import Floats
+from harness.stats.agreement import alpha
 from harness.storage.tables import TableRow, read_rows
 
 TALK_FILES = ("data.json",)
@@ -86,6 +83,7 @@ def _of_turns(dialogues: Mapping[str, _Dialogue]) -> Values:
     quoted = [turn for turn in current if re.search(r"(?<!\w)'[^']+'(?!\w)", turn)]
     return {
         **{f"contexts_of_{number}_turns": contexts[number] for number in range(1, 5)},
+        "fewest_turns": min(contexts, default=None),
         "items_of_one_turn": items[1],
         "share_of_items_of_two_turns_or_fewer": (items[1] + items[2]) / max(1, items.total()),
         "current_turns": len(current),
@@ -178,6 +176,10 @@ def ludwig(folder: Path) -> Values:
     return {
         "items": len(rows),
         "annotator_accuracy": float((ratings == gold[:, None]).mean()),
+        **{
+            f"annotator_{number}_accuracy": float((column == gold).mean())
+            for number, column in enumerate(ratings.T, 1)
+        },
         "majority_accuracy": float(1 - is_wrong.mean()),
         "nominal_alpha": alpha(ratings, "nominal").value,
         "unanimous": minority[0],
@@ -197,147 +199,8 @@ def _answer(row: TableRow, column: str) -> float:
     return _ANSWERS[answer]
 
 
-ROUNDS = "annotation_agreement_all_its.parquet.gzip"
-TRAIN, DEV, TEST = (f"ishate_{part}.parquet.gzip" for part in ("train", "dev", "test"))
-METHODS = ("aav", "eda", "rsa", "rne", "ri", "bt", "ra", "gm", "gm_revised")
-_ORIGINAL, _CODERS = "orig", 2
-_IMPLICIT, _EXPLICIT, _SUBTLE = "Implicit HS", "Explicit HS", "Subtle"
-SOURCES = ("ihc", "mconan", "wsf", "toxigen", "hateval", "youtube", "conan")
-PROPERTIES = ("Inference", "Context", "Sentiment", "Exaggeration", "Irony")
-_Rows = Sequence[Mapping[str, Any]]
-
-
-def ishate_rounds(folder: Path) -> Values:
-    """Two annotators' agreement in each of the rounds, numbered from 1.
-
-    The combined layers are 2 x implicit + subtle.
-    """
-    columns = ("message_id", "iteration", "coder", "implicit_layer", "subtlety_layer", "source")
-    rows = _parquet(folder / ROUNDS, columns)
-    values: dict[str, float | None] = {"sources": len({row["source"] for row in rows})}
-    for iteration in range(3):
-        implicit, subtle = _layers([row for row in rows if row["iteration"] == iteration])
-        name, both = f"round_{iteration + 1}", 2 * implicit + subtle
-        if implicit.shape[1] != _CODERS:
-            raise DataError(
-                f"{folder / ROUNDS}: round {iteration + 1} has {implicit.shape[1]} annotators, "
-                f"not {_CODERS}; fetch it again"
-            )
-        values |= {
-            f"{name}_kappa_implicit": cohen_kappa(implicit).value,
-            f"{name}_kappa_subtle": cohen_kappa(subtle).value,
-            f"{name}_kappa_combined": cohen_kappa(both).value,
-            f"{name}_alpha_ordinal": alpha(both, "ordinal").value,
-            f"{name}_alpha_nominal": alpha(both, "nominal").value,
-            f"{name}_messages": len(both),
-        }
-    return values
-
-
-def ishate_train(folder: Path) -> Values:
-    """The training split: originals by layer, augmented rows by method, duplicates."""
-    rows = _split(folder / TRAIN)
-    layers = Counter(row["implicit_layer"] for row in rows)
-    implicit = [row for row in rows if row["implicit_layer"] == _IMPLICIT]
-    methods = Counter(row["aug_method"] for row in implicit)
-    subtle = Counter(row["aug_method"] for row in rows if row["subtlety_layer"] == _SUBTLE)
-    return {
-        **_by_layer(_originals(rows)),
-        "rows_with_augmented": len(rows),
-        "explicit_with_augmented": layers[_EXPLICIT],
-        "subtle_with_augmented": subtle.total(),
-        "implicit_with_augmented": len(implicit),
-        "implicit_augmented": len(implicit) - methods[_ORIGINAL],
-        "with_an_implicit_layer": layers[_IMPLICIT] + layers[_EXPLICIT],
-        **{f"implicit_{method}": methods[method] for method in METHODS},
-        **{f"subtle_{method}": subtle[method] for method in METHODS},
-        "implicit_duplicates": len(implicit) - len(_texts(implicit)),
-    }
-
-
-def ishate_split(folder: Path, *names: str) -> Values:
-    """The originals of some splits by layer."""
-    return _by_layer([row for name in names for row in _originals(_split(folder / name))])
-
-
-def ishate_leakage(folder: Path) -> Values:
-    """The development rows whose text an original of the training split has."""
-    seen = _texts(_originals(_split(folder / TRAIN)))
-    return {"dev_in_train": sum(bool(_texts([row]) & seen) for row in _split(folder / DEV))}
-
-
-def _by_layer(rows: _Rows) -> Values:
-    layers = Counter(row["implicit_layer"] for row in rows)
-    subtlety = Counter(row["subtlety_layer"] for row in rows)
-    implicit = [row for row in rows if row["implicit_layer"] == _IMPLICIT]
-    properties = Counter(name for row in implicit for name in row["implicit_props_layer"] or ())
-    every, sources = (Counter(row["source"] for row in some) for some in (rows, implicit))
-    return {
-        "rows": len(rows),
-        "not_hateful": sum(row["hateful_layer"] == "Non-HS" for row in rows),
-        "explicit": layers[_EXPLICIT],
-        "implicit": len(implicit),
-        "subtle": subtlety[_SUBTLE],
-        "not_subtle": subtlety["Non-Subtle"],
-        **{f"from_{name}": every[name] for name in SOURCES},
-        **{f"implicit_{name}": sources[name] for name in SOURCES},
-        **{f"property_{name.lower()}": properties[name] for name in PROPERTIES},
-    }
-
-
-def _layers(rows: _Rows) -> Floats:
-    """The two layers of a round x messages x annotators, 1 for implicit and for subtle."""
-    messages = list(dict.fromkeys(row["message_id"] for row in rows))
-    coders = sorted({str(row["coder"]) for row in rows})
-    layers = np.full((2, len(messages), len(coders)), np.nan)
-    for row in rows:
-        place = messages.index(row["message_id"]), coders.index(str(row["coder"]))
-        is_so = row["implicit_layer"] == _IMPLICIT, row["subtlety_layer"] == _SUBTLE
-        layers[:, place[0], place[1]] = is_so
-    return layers
-
-
-def _split(path: Path) -> _Rows:
-    """The messages of a split; those of a file without methods of augmentation are originals."""
-    names = ("text", "source", "hateful_layer", "implicit_layer", "subtlety_layer")
-    rows = _parquet(path, (*names, "implicit_props_layer"))
-    return [{"aug_method": _ORIGINAL, **row} for row in rows]
-
-
-def _originals(rows: _Rows) -> _Rows:
-    return [row for row in rows if row["aug_method"] == _ORIGINAL]
-
-
-def _texts(rows: _Rows) -> set[str]:
-    return {re.sub(r"[^a-z0-9]+", " ", str(row["text"]).lower()).strip() for row in rows}
-
-
-def _parquet(path: Path, required: Sequence[str]) -> _Rows:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        table = parquet.read_table(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path}: not a Parquet file ({error}); fetch it again") from error
-    if missing := [name for name in required if name not in table.column_names]:
-        raise DataError(f"{path}: no column {', '.join(missing)}; fetch the file again")
-    rows: _Rows = table.to_pylist()
-    return rows
-
-
-def _ishate(*names: str) -> FromFiles:
-    return FromFiles("ishate", names, lambda folder: ishate_split(folder, *names))
-
-
 RECOMPUTATIONS = {
     "emphasized_talk": FromFiles("emphasized_talk", TALK_FILES, emphasized_talk),
     "intent_resolution": FromFiles("intent_resolution", POPE_FILES, intent_resolution),
     "ludwig": FromFiles("ludwig", LUDWIG_FILES, ludwig),
-    "ishate_rounds": FromFiles("ishate", (ROUNDS,), ishate_rounds),
-    "ishate_train": FromFiles("ishate", (TRAIN,), ishate_train),
-    "ishate_dev": _ishate(DEV),
-    "ishate_test": _ishate(TEST),
-    "ishate_leakage": FromFiles("ishate", (TRAIN, DEV), ishate_leakage),
-    "ishate_originals": _ishate(TRAIN, DEV, TEST),
 }

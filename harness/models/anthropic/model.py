@@ -32,7 +32,6 @@ from harness.text.cleanup import repair_surrogates
 if TYPE_CHECKING:
     import anthropic
 
-
 RATE_LIMITS = frozenset({429, 529})
 
 

@@ -5,6 +5,7 @@ The only place that calls a model. Nothing here knows a task, a judge or a back 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from math import fsum
 from threading import Lock
 from typing import Literal, Protocol
@@ -31,7 +32,8 @@ def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None
     """The price in a model's YAML; None where it has none."""
     if spec.input_usd is None:
         return None
-    return Price(spec.input_usd, spec.output_usd or 0.0, spec.batch_share, reasoning_max_tokens)
+    usd = spec.input_usd, spec.output_usd or 0.0
+    return Price(*usd, spec.batch_share, reasoning_max_tokens, spec.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,14 @@ class Price:
     """US dollars a million tokens, and the share of the full price that a batch costs.
 
     `reasoning_max_tokens` are the reasoning tokens that a reply may have beside the max_tokens of
-    its decoding.
+    its decoding. `read` is the day on which the price was read.
     """
 
     input_usd: float
     output_usd: float
     batch_share: float | None = None
     reasoning_max_tokens: int = 0
+    read: date | None = None
 
     def cost(self, usage: Usage, *, is_batch: bool = False) -> float | None:
         """The cost of some tokens in US dollars; None where a count or the batch's price is."""

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-
 MINILM_FILES: Final = (
     ("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
     ("config.json", "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
@@ -175,11 +174,7 @@ class MiniLM:
     files: Final = MINILM_FILES
 
     def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        layers: Sequence[int] = (),
-        batch_tokens: int = 4096,
+        self, folder: Path | None = None, *, layers: Sequence[int] = (), batch_tokens: int = 4096
     ) -> None:
         """Use the model in `folder`, by default the installed package's.
 

@@ -35,7 +35,6 @@ from harness.parts import digest
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-
 SEPARATOR: Final = "!@#$%^&*()"
 """What the package puts between instruction and text, then takes out again."""
 TEXT_TOKENS: Final = 400  # the package's `doc_max_length`: a longer text loses words at its end

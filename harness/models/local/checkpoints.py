@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR, getLogger
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from harness.errors import ModelError
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 READ_WHOLE = frozenset({".json", ".jinja", ".model", ".py", ".txt"})
 READ_IN_BLOCKS = frozenset({".bin", ".safetensors"})
 BLOCKS, BLOCK_BYTES, LARGEST_HEADER = 64, 1 << 16, 100_000_000
+REMEDIES = {
+    "valid model identifier|404 ": "correct the name; a private model needs `hf auth login`",
+    "gated|40[13] Client": "accept its terms on the hub's page, and log in with `hf auth login`",
+    "trust_remote_code": "set `trust_remote_code: true` if you trust the code that comes with it",
+    "connect|offline": "download it elsewhere and point `model:` to the local folder",
+    "": "point `model:` to a folder or hub name with config.json, a tokenizer and weights",
+}
+"""What to do, by a pattern that the hub's message has; the first that fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +215,9 @@ def explain(source: str) -> Iterator[None]:
         with _quiet():
             yield
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        fact = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(
-            f"{source}: cannot be loaded: {fact[:300]}; if the hub cannot be reached from here, "
-            "download it elsewhere and point `model:` to the local folder; if it can, correct the "
-            "name, log in with `hf auth login` (gated models), or set `trust_remote_code: true` "
-            "(own code)"
-        ) from error
+        fact = shorten(str(error), 160, placeholder=" ...") or type(error).__name__
+        remedies = (what for sign, what in REMEDIES.items() if re.search(sign, str(error), re.I))
+        raise ModelError(f"{source}: cannot be loaded: {fact}; {next(remedies)}") from error
 
 
 @contextmanager

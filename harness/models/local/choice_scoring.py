@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PretrainedConfig, PreTrainedModel
 
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

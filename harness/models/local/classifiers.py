@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-
 _log = logging.getLogger(__name__)
 Scores = NDArray[np.float64]
 BATCH = 2048

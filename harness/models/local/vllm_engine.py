@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from vllm.pooling_params import PoolingParams
     from vllm.sampling_params import SamplingParams
 
-
 MOST_ROWS = 4096
 """Rows an engine has at once: more than it computes at a time, few enough to save memory."""
 
@@ -160,7 +159,6 @@ TROUBLE: tuple[type[Exception], ...] = (
 )
 """What vLLM raises where it cannot run with its arguments."""
 
-
 _RUNNING: "weakref.WeakSet[VllmEngine]" = weakref.WeakSet()
 
 
@@ -194,8 +192,8 @@ class VllmEngine:
         except TROUBLE as error:
             self.stop()
             raise ModelError(
-                f"vLLM broke down: {_fact(error)}; what was answered is stored: repeat the command "
-                "to go on, with a lower gpu_memory_utilization or max_model_len if memory ran out"
+                f"vLLM broke down: {_fact(error)}; finished answers are stored: repeat the command "
+                "to resume, with a lower gpu_memory_utilization or max_model_len if memory ran out"
             ) from error
         return outputs
 
@@ -208,8 +206,8 @@ class VllmEngine:
         """Stop, unless there are rows to work on."""
         if self.is_running and self._engine.has_unfinished_requests():
             raise ModelError(
-                "two models of kind vllm cannot answer at the same time in one process; serve one "
-                "of them and add --backend server (docs/vllm.md)"
+                "two models of kind vllm cannot answer at the same time in one process; start a "
+                "server for one of them and add --backend server (docs/vllm.md)"
             )
         self.stop()
 
@@ -219,9 +217,9 @@ def need_vllm(name: str) -> None:
     installed = find_spec("vllm")
     if installed is None or installed.origin is None:  # a folder of that name is not enough
         raise ModelError(
-            f"model {name}: kind vllm needs vLLM, not installed here; add --backend transformers "
-            "to run it without, or --backend server to ask a server that has it, or install "
-            'vLLM in an environment of its own: pip install "pragmatics-harness[vllm]" (on a CPU '
+            f"model {name}: kind vllm needs vLLM, which is not installed; add --backend "
+            "transformers to run it without vLLM, or --backend server to ask a server, or "
+            'install vLLM in its own environment: pip install "pragmatics-harness[vllm]" (on a CPU '
             "see docs/vllm.md)"
         )
 
@@ -326,7 +324,7 @@ def _folder(adapter: ResolvedCheckpoint) -> Path:
 
 
 def _fact(error: Exception) -> str:
-    return (" ".join(str(error).split()) or type(error).__name__)[:400]
+    return (" ".join(str(error).split()) or type(error).__name__)[:240]
 
 
 @contextmanager
@@ -338,7 +336,7 @@ def _explained(source: str) -> Iterator[None]:
             yield
     except TROUBLE as error:
         raise ModelError(
-            f"{source}: vLLM cannot run it: {_fact(error)}; see dtype, max_model_len, "
-            "gpu_memory_utilization, tensor_parallel_size, quantization and pooling in the "
+            f"{source}: vLLM cannot run this model: {_fact(error)}; change dtype, max_model_len, "
+            "gpu_memory_utilization, tensor_parallel_size, quantization or pooling in the "
             "model's YAML (docs/models.md), or add --backend transformers"
         ) from error

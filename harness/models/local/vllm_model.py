@@ -47,7 +47,6 @@ from harness.specs.models import VllmSpec
 if TYPE_CHECKING:
     from vllm.outputs import PoolingRequestOutput, RequestOutput
 
-
 MOST_NEXTS = 128  # next tokens asked about at once: vLLM's limit
 
 
@@ -193,7 +192,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
         text = text.lower() if self._engine().lowers else text
         prompt = tuple(self._checkpoint.tokenizer(text, verbose=False)["input_ids"])
         if not prompt:
-            return self._failed(request, "the text is empty, and nothing has no vector")
+            return self._failed(request, "the text is empty; an empty text has no vector")
         if refusal := self._too_long(request, len(prompt)):
             return refusal
         return EngineRequest([EngineRow(prompt, embedding())], partial(self._embedded, request))
@@ -201,9 +200,9 @@ class VllmModel(CheckpointModel[VllmSpec]):
     def _too_long(self, request: Request, length: int) -> Response | None:
         what = "the text has" if request.mode is Mode.EMBED else "prompt and answer may have"
         if length > (made_for := self._positions):
-            fact = f"the model was made for {made_for}; shorten the prompt or use another model"
+            fact = f"the model takes at most {made_for}; shorten the prompt or use another model"
         elif length > (room := self._engine().positions):
-            fact = f"its engine has room for {room}; raise max_model_len, which never cuts anything"
+            fact = f"its engine takes at most {room}; raise max_model_len in the model's YAML"
         else:
             return None
         return self._failed(request, f"{what} {length} tokens, and {fact}")
@@ -212,7 +211,8 @@ class VllmModel(CheckpointModel[VllmSpec]):
         replies = [output.outputs[0] for output in outputs]
         ends = {reply.finish_reason for reply in replies}
         if not ends <= {"stop", "length"}:
-            return self._failed(request, f"vLLM ended by {ends}", Reason.FAILED)
+            fact = f"vLLM gave the finish reason {', '.join(sorted(map(str, ends)))}"
+            return self._failed(request, fact, Reason.FAILED)
         prompt = len(outputs[0].prompt_token_ids or ())
         tokens = [(reply.token_ids, reply.finish_reason == "length") for reply in replies]
         return self._replied(request, prompt, tokens)
@@ -226,7 +226,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
     ) -> Response:
         totals = total_logprobs(tokens, map(_prompt_logprobs, prompts, outputs))
         if not all(map(isfinite, totals)):
-            return self._failed(request, "log-probabilities are not finite", Reason.FAILED)
+            return self._failed(request, "some log-probabilities are not finite", Reason.FAILED)
         return self._scored(request, tokens, totals)
 
     def _embedded(self, request: Request, outputs: Sequence["PoolingRequestOutput"]) -> Response:
@@ -234,7 +234,7 @@ class VllmModel(CheckpointModel[VllmSpec]):
         vector = outputs[0].outputs.data.float().numpy()
         if not (np.isfinite(vector).all() and vector.any()):
             fact = "not finite" if vector.any() else "all zeros"
-            return self._failed(request, f"a vector is {fact}", Reason.FAILED)
+            return self._failed(request, f"the vector of the text is {fact}", Reason.FAILED)
         return Response(
             key=request.key,
             vectors=(tuple(float(str(number)) for number in vector),),

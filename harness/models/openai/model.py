@@ -46,7 +46,6 @@ from harness.specs.models import ModerationSpec, OpenAISpec
 if TYPE_CHECKING:
     import openai
 
-
 CHOICES: Mapping[str, frozenset[Mode]] = {
     "none": frozenset(),
     "echo": frozenset({Mode.CHOOSE}),

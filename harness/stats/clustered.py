@@ -1,0 +1,70 @@
+"""The mean of items that come in clusters: its standard error, Student's interval and p.
+
+The two belong together: p is below .05 just where the 95 % interval leaves out zero.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteredMean:
+    """A mean, its interval, and the test that it is zero; these are of one standard error.
+
+    The bounds' and the test's `n` count clusters. Both have no value for one reason: "too few"
+    below three clusters, "constant" where no cluster departs from the mean.
+    """
+
+    estimate: Estimate
+    bounds: Bounds
+    test: Significance
+
+    @classmethod
+    def without_error(
+        cls, estimate: Estimate, reason: NoValue, *, clusters: int
+    ) -> "ClusteredMean":
+        """A mean, or none, whose standard error is not known."""
+        bounds = Bounds(None, None, n=clusters, reason=reason)
+        return cls(estimate, bounds, Significance(None, None, n=clusters, reason=reason))
+
+
+def clustered_mean(
+    values: ArrayLike, clusters: Sequence[str], *, level: float = 0.95
+) -> ClusteredMean:
+    """The mean of items by Student's t, with one degree of freedom less than there are clusters.
+
+    The squared error is G/(G-1)/n^2 times the sum over the G clusters of the squared sum of their
+    items' departures from the mean (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640;
+    Cameron & Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference"). The test's
+    statistic is t, two-sided. No value, and "too few", without an item.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"0 < level < 1, not {level!r}")
+    rows: Floats = np.asarray(values, dtype=np.float64)
+    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    n, count = len(rows), len(names)
+    if n == 0:
+        none = Estimate(None, n=0, reason=NoValue.TOO_FEW)
+        return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=0)
+    estimate = Estimate(value := fsum(rows) / n, n=n)
+    if count < 3:
+        return ClusteredMean.without_error(estimate, NoValue.TOO_FEW, clusters=count)
+    sums: Floats = np.zeros(count)
+    np.add.at(sums, places, rows - value)
+    error = sqrt(count / (count - 1) * float((sums**2).sum())) / n
+    if error <= _ROUNDING * max(1.0, float(np.abs(rows).max())):
+        return ClusteredMean.without_error(estimate, NoValue.CONSTANT, clusters=count)
+    from scipy.special import stdtr, stdtrit  # a tenth of the import that scipy.stats is
+
+    reach = float(stdtrit(count - 1, (1 + level) / 2)) * error
+    p = 2 * float(stdtr(count - 1, -abs(value) / error))
+    bounds = Bounds(value - reach, value + reach, n=count)
+    return ClusteredMean(estimate, bounds, Significance(value / error, p, n=count))

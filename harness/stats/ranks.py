@@ -1,0 +1,121 @@
+"""Models on the same items, to ranks, and to groups of models of which no order is known.
+
+The pairs of models are tested as in the shared tasks of WMT (Kocmi et al. 2023, "Findings of the
+2023 Conference on Machine Translation"): by flips of whole clusters, corrected by Holm over pairs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.stats.comparison import holm
+from harness.stats.estimate import Floats, random_signs, ratio
+
+Pooled = Callable[[Floats], Floats]
+"""Sums over items, one row a model, to the score of each row; NaN where it has none."""
+
+_ROUNDING = 1e-12
+_DRAWS_PER_PAIR = 40  # so that the smallest p, of draws, times the number of pairs is small
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRanking:
+    """Scores of models on the same items, their ranks, and the groups that these fall into.
+
+    Rank and group 1 are the best; models of equal score share the better rank. A group ends only
+    where each model above is better than each below by `p`, the pairs' p-values after Holm, by
+    the places of two models, the smaller first.
+    """
+
+    values: tuple[float, ...]
+    ranks: tuple[int, ...]
+    groups: tuple[int, ...]
+    p: Mapping[tuple[int, int], float]
+
+
+def rank_groups(
+    sums: Floats, pooled: Pooled, *, seed: str, draws: int = 2000, level: float = 0.05
+) -> ModelRanking:
+    """Rank models by a score of all items together, and say which are told apart.
+
+    `sums` is models x clusters x features: what each cluster of items adds to the sums that
+    `pooled` turns into a score. If two models are alike, each cluster's items might as well have
+    been the other's: they are swapped whole (Fisher 1935, section 21), and p, two-sided, is the
+    share of swaps with as large a difference. All are tried where there are at most `draws`, else
+    that many, or 40 a pair, are drawn, and the data at hand counts among them. ValueError where a
+    model has no score.
+    """
+    values = pooled(sums.sum(axis=1))
+    if np.isnan(values).any():
+        raise ValueError(f"each model needs a score, not {values.tolist()}")
+    pairs = list(combinations(range(len(sums)), 2))
+    adjusted = holm(_p_of_pairs(sums, pooled, pairs, seed=seed, draws=draws))
+    p = {pair: 1.0 if one is None else one for pair, one in zip(pairs, adjusted, strict=True)}
+    ranks = tuple(1 + int((values > own + _ROUNDING).sum()) for own in values)
+    return ModelRanking(tuple(map(float, values)), ranks, _groups(values, p, level), p)
+
+
+def _groups(values: Floats, p: Mapping[tuple[int, int], float], level: float) -> tuple[int, ...]:
+    order = sorted(range(len(values)), key=lambda place: -values[place])
+    groups, group = dict.fromkeys(order[:1], 1), 1
+    for cut in range(1, len(order)):
+        across = [(min(a, b), max(a, b)) for a in order[:cut] for b in order[cut:]]
+        group += all(p[pair] <= level for pair in across)
+        groups[order[cut]] = group
+    return tuple(groups[place] for place in range(len(values)))
+
+
+def _p_of_pairs(
+    sums: Floats, pooled: Pooled, pairs: Sequence[tuple[int, int]], *, seed: str, draws: int
+) -> list[float]:
+    models, clusters, features = sums.shape
+    totals = sums.sum(axis=1)
+    columns = sums.transpose(1, 0, 2).reshape(clusters, models * features)
+    observed = pooled(totals)
+    reached, tried = np.zeros(len(pairs)), 0
+    is_exact = 2**clusters <= draws
+    count = max(draws, _DRAWS_PER_PAIR * len(pairs))
+    blocks = [_every_sign(clusters)] if is_exact else random_signs(clusters, seed=seed, draws=count)
+    for signs in blocks:
+        drawn = (signs @ columns).reshape(len(signs), models, features)
+        tried += len(signs)
+        for place, (a, b) in enumerate(pairs):
+            middle, half = (totals[a] + totals[b]) / 2, (drawn[:, a] - drawn[:, b]) / 2
+            gaps = np.abs(pooled(middle + half) - pooled(middle - half))
+            # A swap after which one has no score counts for no difference.
+            reached[place] += (~(gaps < abs(observed[a] - observed[b]) - _ROUNDING)).sum()
+    at_hand = 0 if is_exact else 1
+    return [float(one + at_hand) / (tried + at_hand) for one in reached]
+
+
+def _every_sign(count: int) -> Floats:
+    """Every way to give so many numbers a sign, a row each."""
+    bits: NDArray[np.intp] = np.arange(2**count)[:, None] >> np.arange(count) & 1
+    return np.asarray(1.0 - 2.0 * bits, dtype=np.float64)
+
+
+def mean_of(sums: Floats) -> Floats:
+    """The mean, of a sum of values and a count."""
+    return ratio(sums[..., 0], sums[..., 1])
+
+
+def informedness(sums: Floats) -> Floats:
+    """Youden's J (1950, "Index for rating diagnostic tests"): TPR less FPR, -1 to 1.
+
+    Of positives flagged, positives, negatives flagged and negatives.
+    """
+    return ratio(sums[..., 0], sums[..., 1]) - ratio(sums[..., 2], sums[..., 3])
+
+
+def macro_f1_of(sums: Floats) -> Floats:
+    """The mean F1 over classes that were given or true, 0 to 1.
+
+    The features are, class by class, the hits, and the times given or true together.
+    """
+    hits, times = np.split(sums, 2, axis=-1)
+    is_there = times > _ROUNDING
+    each = np.where(is_there, 2 * hits / np.where(is_there, times, 1.0), 0.0)
+    return ratio(each.sum(axis=-1), is_there.sum(axis=-1))

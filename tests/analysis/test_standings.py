@@ -1,0 +1,209 @@
+"""Boards: ranks on the items that all models have, groups, controls, and labelled tasks."""
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from msgspec import structs
+from support.choice_cases import choice_run
+from support.choice_cases import task as choices
+from support.hate_rows import VARIANT, run_of, text
+from support.paired_runs import SMALL, stored, words_task
+from support.sketches import row
+
+from harness.analysis.leaderboard import BOARD_COLUMNS, board_text, collect
+from harness.analysis.standings import RankedBy, RankedTable, placed, ranked_tables, verdicts_of
+from harness.core import Sample
+from harness.library import load_runs
+from harness.pipeline.score import score_rows
+from harness.specs.tasks import ClassesSpec
+from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun, VerdictRecord
+
+OLD = Path(__file__).parent / "stored_0_1"
+
+
+def kept(results: Path, file: RunFile, rows: Sequence[SampleRecord], *, model: str) -> RunFolder:
+    """A run of a model in a folder of its own; the control `oracle` is scripted."""
+    kind = "scripted" if model == "oracle" else "vllm"
+    file = replace(file, model=replace(SMALL, name=model, kind=kind))
+    folder = RunFolder(results / "runs" / file.run.task / model / f"{model}-{file.digest[:8]}")
+    folder.write(file, rows, score_rows(file, rows))
+    return folder
+
+
+def said(results: Path, *, run: str = "toy", **letters: str) -> list[RunFolder]:
+    """Runs of models whose verdicts are letters: right, wrong, tie, missing."""
+    made = []
+    for model, line in letters.items():
+        one = stored(words_task(gaps={}), {("base", "T0.3", "near"): line}, name=run)
+        made.append(kept(results, one.file, one.rows, model=model))
+    return made
+
+
+def board(folders: list[RunFolder]) -> RankedTable:
+    """The only board of some runs."""
+    rows = collect(folders)
+    [made] = ranked_tables(rows, verdicts_of(folders, rows))
+    return made
+
+
+def ranks(made: RankedTable) -> dict[str, tuple[int | None, int | None]]:
+    return {line.row.model: (line.rank, line.group) for line in made.lines}
+
+
+def test_models_that_nothing_tells_apart_share_a_group(tmp_path: Path) -> None:
+    made = board(said(tmp_path, ant="1" * 29 + "0", bee="1" * 28 + "00", cow="0" * 30))
+
+    assert ranks(made) == {"ant": (1, 1), "bee": (2, 1), "cow": (3, 2)}
+    assert (made.items, made.clusters) == (30, 30)
+
+
+def test_models_are_ranked_on_the_items_that_all_have(tmp_path: Path) -> None:
+    # bee lacks the ten hard items, and looks the better one: .95 of 20 against .7 of 30.
+    made = board(said(tmp_path, ant="1" * 20 + "1" + "0" * 9, bee="1" * 19 + "0" + "." * 10))
+
+    values = {line.row.model: (line.value, line.shared) for line in made.lines}
+    assert values == {"ant": (0.7, 1.0), "bee": (0.95, 0.95)}
+    assert ranks(made) == {"ant": (1, 1), "bee": (2, 1)}
+    assert made.items == 20
+
+
+def test_a_model_with_few_verdicts_takes_no_items_from_the_others(tmp_path: Path) -> None:
+    made = board(said(tmp_path, ant="1" * 30, bee="0" * 30, cow="1" + "." * 29))
+
+    assert ranks(made) == {"ant": (1, 1), "bee": (2, 2), "cow": (None, None)}
+    assert made.items == 30
+
+
+def test_controls_are_shown_and_not_ranked(tmp_path: Path) -> None:
+    made = board(said(tmp_path, oracle="1" * 20, ant="10" * 10))
+
+    assert [(line.row.model, line.rank) for line in made.lines] == [("oracle", None), ("ant", 1)]
+
+
+def test_decodings_of_one_sample_are_swapped_together(tmp_path: Path) -> None:
+    folders = []
+    for model, line in (("ant", "1" * 5), ("bee", "0" * 5)):
+        ways = {("base", f"T0.{n}", "near"): line for n in (3, 5)}
+        one = stored(words_task(gaps={}), ways)
+        folders.append(kept(tmp_path, one.file, one.rows, model=model))
+
+    # Five clusters have 32 swaps, so that p is 2 of 32; ten would tell the models apart.
+    made = board(folders)
+    assert (made.items, made.clusters) == (10, 5)
+    assert ranks(made) == {"ant": (1, 1), "bee": (2, 1)}
+
+
+def test_without_stored_verdicts_ranks_are_by_value_and_no_group_is_known(tmp_path: Path) -> None:
+    rows = collect(said(tmp_path, ant="1" * 20, bee="0" * 20))
+
+    [made] = ranked_tables(rows, {})
+    assert ranks(made) == {"ant": (1, None), "bee": (2, None)}
+    assert made.items is None
+
+
+def flagged(*said: float) -> list[SampleRecord]:
+    """Thirty hateful texts and ninety others, flagged with these rates."""
+    return [
+        text(f"{kind}{n}", is_hateful=kind == "h", at=0.5, said=float(n < rate * count))
+        for kind, count, rate in (("h", 30, said[0]), ("b", 90, said[1]))
+        for n in range(count)
+    ]
+
+
+def test_a_detector_is_ranked_by_both_rates_and_not_by_accuracy(tmp_path: Path) -> None:
+    # Never flagging is right of 90 texts in 120; the other finds most and is right of 87.
+    rows = {"never": flagged(0.0, 0.0), "finder": flagged(0.9, 1 / 3)}
+    folders = [kept(tmp_path, run_of(own), own, model=name) for name, own in rows.items()]
+
+    made = board(folders)
+    assert made.ranked_by is RankedBy.INFORMEDNESS
+    assert ranks(made) == {"finder": (1, 1), "never": (2, 2)}
+    assert [line.rates for line in made.lines] == [(0.9, pytest.approx(1 / 3)), (0.0, 0.0)]
+    accuracies = [line.row.score.value or 0 for line in made.lines]
+    assert accuracies[0] < accuracies[1] == 0.75
+
+
+def given(name: str, gold: str, chosen: str) -> SampleRecord:
+    """A text of one label that is given another, or the same."""
+    labels = ("non", "open", "hidden")
+    sample = Sample(name, {"text": name}, {"labels": labels}, labels, gold)
+    detail = {f"chosen_label_{label}": float(label == chosen) for label in labels}
+    verdict = VerdictRecord(float(gold == chosen), detail=detail)
+    return row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict})
+
+
+def test_a_classifier_is_ranked_by_macro_f1_and_not_by_accuracy(tmp_path: Path) -> None:
+    golds = ["non"] * 60 + ["open"] * 25 + ["hidden"] * 15
+    near = [gold if n % 5 == 0 else golds[(n * 7) % 100] for n, gold in enumerate(golds)]
+    task = structs.replace(choices({"base": VARIANT}), classes=ClassesSpec())
+    folders = []
+    for model, said in (("constant", ["non"] * 100), ("reader", near)):
+        rows = [given(f"s{n}", *pair) for n, pair in enumerate(zip(golds, said, strict=True))]
+        folders.append(kept(tmp_path, choice_run(task, 100), rows, model=model))
+
+    made = board(folders)
+    assert made.ranked_by is RankedBy.MACRO_F1
+    assert [line.row.model for line in made.lines] == ["reader", "constant"]
+    assert all(line.shared == pytest.approx(line.value) for line in made.lines)
+    accuracies = [line.row.score.value or 0 for line in made.lines]
+    assert accuracies[0] < accuracies[1] == 0.6
+
+
+def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> None:
+    folders = said(tmp_path, ant="10" * 10, bee="1" * 20)
+    other = stored(words_task(gaps={}), {("base", "T0.3", "near"): "1" * 8})
+    file = replace(other.file, run=replace(other.file.run, limit=8, seed=4), digest="f" * 16)
+    folders.append(kept(tmp_path, file, other.rows, model="ant"))
+
+    rows = collect(folders)
+    lines = [*csv.DictReader(board_text(rows).splitlines())]
+    told = ("task", "model", "variant", "decoding", "group", "judge", "metric")
+    told += ("run", "data", "limit", "seed", "prompts", "version")
+    assert max(Counter(tuple(line[name] for name in told) for line in lines).values()) == 1
+    assert {(line["run"], line["limit"], line["seed"]) for line in lines} == {
+        (folders[0].path.name, "all", "0"),
+        (folders[1].path.name, "all", "0"),
+        ("ant-ffffffff", "8", "4"),
+    }
+
+
+def test_the_file_and_the_library_have_rank_and_group(tmp_path: Path) -> None:
+    folders = said(tmp_path, ant="1" * 20, bee="0" * 20, oracle="1" * 20)
+
+    rows = collect(folders)
+    found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))
+    frame = load_runs(tmp_path).leaderboard()
+
+    standing = {
+        (row.model, row.score.group): (row.rank, row.rank_group, row.rank_items) for row in found
+    }
+    assert standing["ant", "all"] == (1, 1, 20)
+    assert standing["bee", "all"] == (2, 2, 20)
+    assert standing["oracle", "all"] == standing["ant", "odd"] == (None, None, None)
+    assert frame.columns == BOARD_COLUMNS
+    assert len(frame.rows) == len(found)
+
+
+def test_results_of_version_0_1_are_still_read(tmp_path: Path) -> None:
+    copytree(OLD, tmp_path / "old")
+    folders = [RunFolder(path.parent) for path in sorted(tmp_path.glob("old/runs/*/*/*/run.json"))]
+
+    rows = collect(folders)
+    verdicts = verdicts_of(folders, rows)
+    [*_, made] = ranked_tables(rows, verdicts)
+
+    assert {row.model for row in rows} == {"oracle", "literal", "tiny-random"}
+    assert {line.row.signature for line in made.lines} == {*verdicts}
+    assert [(line.row.model, line.rank) for line in made.lines] == [
+        ("oracle", None),
+        ("tiny-random", 1),
+        ("literal", None),
+    ]
+    for folder in folders:
+        run = StoredRun.read(folder)
+        assert [one.signature for one in score_rows(run.file, run.rows)]

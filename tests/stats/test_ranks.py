@@ -1,0 +1,117 @@
+"""Models that nothing tells apart stand in one group, and models that differ do not."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from harness.stats.classification import classification_metrics
+from harness.stats.estimate import Resamples
+from harness.stats.ranks import ModelRanking, informedness, macro_f1_of, mean_of, rank_groups
+
+
+def ranked(
+    verdicts: np.ndarray, *, size: int = 1, seed: str = "0", draws: int = 2000
+) -> ModelRanking:
+    """The ranking of verdicts, models x items, in clusters of so many items."""
+    models, items = verdicts.shape
+    values = verdicts.reshape(models, items // size, size).sum(axis=2)
+    sums = np.stack([values, np.full_like(values, size)], axis=2)
+    return rank_groups(sums, mean_of, seed=seed, draws=draws)
+
+
+def test_the_better_model_stands_above_and_apart() -> None:
+    found = ranked(np.array([[0.0] * 30, [1.0] * 30, [1.0] * 30]))
+
+    assert found.values == (0.0, 1.0, 1.0)
+    assert (found.ranks, found.groups) == ((3, 1, 1), (2, 1, 1))
+
+
+def test_a_model_between_two_that_differ_holds_them_in_one_group() -> None:
+    # 30 of 30 against 26, and 26 against 22, are no difference; 30 against 22 is one.
+    lines = [[1.0] * hits + [0.0] * (30 - hits) for hits in (30, 26, 22)]
+
+    found = ranked(np.array(lines))
+
+    assert found.p[0, 2] <= 0.05 < min(found.p[0, 1], found.p[1, 2])
+    assert (found.ranks, found.groups) == ((1, 2, 3), (1, 1, 1))
+
+
+def test_of_few_clusters_every_swap_is_tried() -> None:
+    first, second = np.array([3.0, 1.0, 2.0, 0.0]), np.array([1.0, 1.0, 0.0, 1.0])
+    signs = [np.dot(sign, first - second) for sign in product((1, -1), repeat=4)]
+    p = np.mean(np.abs(signs) >= abs((first - second).sum()))
+
+    assert ranked(np.array([first, second])).p[0, 1] == pytest.approx(p)
+
+
+def test_one_cluster_tells_nothing_apart() -> None:
+    assert ranked(np.array([[1.0] * 40, [0.0] * 40]), size=40).groups == (1, 1)
+
+
+def test_one_model_has_the_first_rank() -> None:
+    found = ranked(np.array([[0.5, 0.25]]))
+
+    assert (found.ranks, found.groups, found.p) == ((1,), (1,), {})
+
+
+def test_many_pairs_have_enough_draws_to_be_told_apart() -> None:
+    # 190 pairs: the smallest p of 2,000 draws would be .095 after Holm.
+    lines = np.repeat(np.arange(20) % 2, 60).reshape(20, 60).astype(float)
+
+    assert set(ranked(lines).groups) == {1, 2}
+
+
+def test_informedness_is_the_rate_of_hits_less_that_of_false_alarms() -> None:
+    assert informedness(np.array([[8.0, 10.0, 3.0, 12.0]])).tolist() == [0.8 - 0.25]
+
+
+def test_macro_f1_is_that_of_the_scores() -> None:
+    draw = np.random.default_rng(1)
+    gold, given = draw.integers(0, 3, 50), draw.integers(0, 3, 50)
+    hits = [((gold == c) & (given == c)).sum() for c in range(4)]
+    times = [(gold == c).sum() + (given == c).sum() for c in range(4)]
+    clusters = Resamples.of([*map(str, range(50))], seed="0", draws=10)
+    other = classification_metrics(np.eye(4)[gold], np.eye(4)[given], clusters).macro_f1
+
+    found = macro_f1_of(np.array([[*hits, *times]], dtype=float))
+
+    assert found[0] == pytest.approx(other.estimate.value)
+
+
+def test_macro_f1_groups_models_by_their_classes() -> None:
+    # A constant answer has the more hits, and the lower macro F1.
+    gold = np.array([0] * 45 + [1] * 15)
+    given = [np.zeros(60, dtype=int), np.where(np.arange(60) % 4 == 0, 1 - gold, gold)]
+    sums = np.array(
+        [
+            [[*((g == c) * (x == c) for c in (0, 1)), *((g == c) * 1 + (x == c) for c in (0, 1))]
+             for g, x in zip(gold, line, strict=True)]
+            for line in given
+        ],
+        dtype=float,
+    )  # fmt: skip
+
+    assert rank_groups(sums, macro_f1_of, seed="0").ranks == (2, 1)
+
+
+def test_a_model_without_a_score_is_refused() -> None:
+    with pytest.raises(ValueError, match="each model needs a score"):
+        rank_groups(np.zeros((2, 3, 2)), mean_of, seed="0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "shared"), [(1, 0.0), (5, 0.3)])
+def test_ten_equal_models_stand_in_one_group_in_nineteen_runs_of_twenty(
+    size: int, shared: float
+) -> None:
+    draw, one, apart = np.random.default_rng(2), 0, 0
+    for number in range(200):
+        odds = 0.7 + shared * (draw.random((10, 100 // size)) - 0.5)
+        verdicts = (draw.random((10, 100)) < np.repeat(odds, size, axis=1)).astype(float)
+        found = ranked(verdicts, size=size, seed=str(number))
+        one += max(found.groups) == 1
+        apart += min(found.p.values()) <= 0.05
+
+    assert one >= 190
+    assert apart <= 20  # 5 % of 200, and three standard errors
