@@ -258,14 +258,13 @@ def report(
     run: options.RunName,
     judge: list[str] | None = option("Judge; repeat for more. Default: all.", None),
     out: Path | None = option("CSV file. Default: below RESULTS/flips/.", None, flags="-o --out"),
-    seed: options.Seed = 0,
     results: options.Results = options.RESULTS,
     is_json: AsJson = False,
 ) -> int:
     """Count the verdicts and answers that each perturbation changes, with intervals by original."""
     stored = StoredRun.read(find_run(results, run))
     judges = [judge_named(stored, one) for one in judge] if judge else stored.file.judges
-    rows = flip_rows(stored, judges, seed=str(seed))
+    rows = flip_rows(stored, judges)
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
     put_rows(rows, {table: records_csv(FlipRate, rows)}, lambda: _put_flips(rows), is_json=is_json)
     missing = max((row.missing for row in rows), default=0)
