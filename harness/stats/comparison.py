@@ -345,14 +345,11 @@ def share_given(
     clusters: Sequence[str],
     *,
     given: bool,
-    seed: str = "",
-    draws: int = 0,
 ) -> EstimateCI:
     """How often the second is right, of the items where the first is as `given`; 0 to 1.
 
-    The interval is that of a share in `mean_interval`; nothing is drawn, `seed` and `draws` are
-    without effect. `n` counts these items, `skipped` the others. None: "too few" where there is
-    none, or the items are of fewer than three clusters.
+    The interval is that of a share in `mean_interval`. `n` counts these items, `skipped` the
+    others. None: "too few" where there is none, or the items are of fewer than three clusters.
     """
     triples = list(zip(*readings, clusters, strict=True))
     chosen = [(float(second), cluster) for first, second, cluster in triples if first == given]

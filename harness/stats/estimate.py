@@ -403,19 +403,18 @@ def mean_interval(
     values: Sequence[float],
     clusters: Sequence[str],
     *,
-    is_share: bool | None = None,
+    is_share: bool,
     level: float = 0.95,
-    seed: str = "",
 ) -> Interval:
     """The mean of the values and its interval over clusters.
 
-    `is_share` says that the values are by nature 0 to 1, such as right or wrong: `share_bounds`.
+    `is_share` says that the values are by nature 0 to 1, such as right or wrong, which ratings
+    may be by accident: `share_bounds`.
     Else it is Student's t with G - 1 degrees of freedom, G being the clusters, on the clustered
     standard error (Miller 2024, arXiv 2411.00640): of squared sums of residuals, times
-    G / (G - 1). None asks whether all values are 0 or 1, which ratings may be by accident. No
-    interval: "too few" below three clusters, "constant" where the values, or the means of
-    clusters, are alike up to the rounding of single precision. Nothing is drawn: `seed` is without
-    effect. Values are finite; ValueError otherwise.
+    G / (G - 1). No interval: "too few" below three clusters, "constant" where the values, or the
+    means of clusters, are alike up to the rounding of single precision. Values are finite;
+    ValueError otherwise.
     """
     _check(values, clusters, level=level)
     sums, sizes = _totals(values, clusters)
@@ -424,7 +423,6 @@ def mean_interval(
         return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
     is_constant = count > 1 and min(values) == max(values)
     value = values[0] if is_constant else fsum(values) / n
-    is_share = set(values) <= {0.0, 1.0} if is_share is None else is_share
     if is_share and 0 <= min(values) <= max(values) <= 1:
         found = share_bounds(sums, sizes, level=level)
     else:

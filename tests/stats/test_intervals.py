@@ -16,7 +16,9 @@ def own_clusters(values: list[float]) -> list[str]:
 
 def right(count: int, of: int) -> Interval:
     """The share right of independent items."""
-    return mean_interval([1.0] * count + [0.0] * (of - count), own_clusters([0.0] * of))
+    return mean_interval(
+        [1.0] * count + [0.0] * (of - count), own_clusters([0.0] * of), is_share=True
+    )
 
 
 def ends(interval: Interval | Bounds) -> tuple[float, float]:
@@ -43,9 +45,9 @@ def test_independent_ratings_have_students_interval() -> None:
     values = np.random.default_rng(1).normal(3, 1, size=17)
     theirs = stats.ttest_1samp(values, 0).confidence_interval()
 
-    assert ends(mean_interval(values.tolist(), own_clusters(values.tolist()))) == pytest.approx(
-        (theirs.low, theirs.high)
-    )
+    assert ends(
+        mean_interval(values.tolist(), own_clusters(values.tolist()), is_share=False)
+    ) == pytest.approx((theirs.low, theirs.high))
 
 
 @pytest.mark.parametrize(("count", "of"), [(7, 10), (1, 40), (0, 10), (10, 10), (28, 56)])
@@ -65,9 +67,11 @@ def test_one_more_right_never_lowers_an_end(of: int) -> None:
 
 
 def test_repeats_of_an_item_make_nothing_surer() -> None:
-    once = mean_interval([1.0, 1, 1, 0, 1, 0], list("abcdef"))
-    again = mean_interval([1.0, 1, 1, 0, 1, 0] * 5, list("abcdef") * 5)
-    whole = [mean_interval([1.0] * 10 * n, own_clusters([1.0] * 10) * n) for n in (1, 5)]
+    once = mean_interval([1.0, 1, 1, 0, 1, 0], list("abcdef"), is_share=True)
+    again = mean_interval([1.0, 1, 1, 0, 1, 0] * 5, list("abcdef") * 5, is_share=True)
+    whole = [
+        mean_interval([1.0] * 10 * n, own_clusters([1.0] * 10) * n, is_share=True) for n in (1, 5)
+    ]
 
     assert ends(again) == pytest.approx(ends(once))
     assert ends(whole[1]) == ends(whole[0])
@@ -101,7 +105,7 @@ def test_what_a_processor_rounds_is_no_difference(noise: float) -> None:
 
 
 def test_clusters_of_equal_means_have_no_bounds_however_their_members_differ() -> None:
-    found = mean_interval([0.0, 1.0] * 3, ["a", "a", "b", "b", "c", "c"])
+    found = mean_interval([0.0, 1.0] * 3, ["a", "a", "b", "b", "c", "c"], is_share=False)
 
     assert found == Interval(0.5, None, None, 6, 3, NoValue.CONSTANT)
 
@@ -110,14 +114,16 @@ def test_clusters_of_equal_means_have_no_bounds_however_their_members_differ() -
     ("values", "clusters"), [([0.0, 1.0], "aa"), ([3.0, 4.0], "ab"), ([1.0, 1.0], "ab")]
 )
 def test_fewer_than_three_clusters_are_too_few(values: list[float], clusters: str) -> None:
-    found = mean_interval(values, list(clusters))
+    found = mean_interval(values, list(clusters), is_share=False)
 
     assert (found.low, found.high, found.reason) == (None, None, NoValue.TOO_FEW)
     assert found.value == sum(values) / 2
 
 
 def test_no_values_give_no_number() -> None:
-    assert mean_interval([], []) == Interval(None, None, None, 0, 0, NoValue.TOO_FEW)
+    assert mean_interval([], [], is_share=False) == Interval(
+        None, None, None, 0, 0, NoValue.TOO_FEW
+    )
 
 
 @pytest.mark.parametrize("size", [1, 4])
@@ -142,7 +148,8 @@ def test_the_order_of_the_rows_does_not_change_a_bit() -> None:
     shuffled = random.sample(rows, len(rows))
 
     first, second = (
-        mean_interval([v for v, _ in some], [c for _, c in some]) for some in (rows, shuffled)
+        mean_interval([v for v, _ in some], [c for _, c in some], is_share=False)
+        for some in (rows, shuffled)
     )
 
     assert first == second
@@ -152,8 +159,8 @@ def test_clusters_of_like_values_make_the_interval_wider() -> None:
     values = [float(i) for i in range(20) for _ in range(5)]
     clusters = [f"{i:02}" for i in range(20) for _ in range(5)]
 
-    alone = ends(mean_interval(values, own_clusters(values)))
-    clustered = ends(mean_interval(values, clusters))
+    alone = ends(mean_interval(values, own_clusters(values), is_share=False))
+    clustered = ends(mean_interval(values, clusters, is_share=False))
 
     # Five equal values a cluster: wider by the square root of five, and a little by t.
     ratio = (clustered[1] - clustered[0]) / (alone[1] - alone[0])
@@ -163,18 +170,18 @@ def test_clusters_of_like_values_make_the_interval_wider() -> None:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_value_that_is_not_finite_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="1 of 2 values are not finite"):
-        mean_interval([1.0, bad], ["a", "b"])
+        mean_interval([1.0, bad], ["a", "b"], is_share=False)
 
 
 def test_each_value_needs_a_cluster() -> None:
     with pytest.raises(ValueError, match="2 values, 1 clusters"):
-        mean_interval([1.0, 0.0], ["a"])
+        mean_interval([1.0, 0.0], ["a"], is_share=False)
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
 def test_a_level_that_makes_no_interval_is_refused(level: float) -> None:
     with pytest.raises(ValueError, match="0 < level < 1"):
-        mean_interval([1.0], ["a"], level=level)
+        mean_interval([1.0], ["a"], is_share=True, level=level)
 
 
 def test_two_hundred_intervals_take_less_than_a_second() -> None:
@@ -182,6 +189,6 @@ def test_two_hundred_intervals_take_less_than_a_second() -> None:
     start = time.process_time()
 
     for _ in range(200):
-        mean_interval(values, own_clusters(values))
+        mean_interval(values, own_clusters(values), is_share=False)
 
     assert time.process_time() - start < 1
