@@ -16,6 +16,7 @@ from harness.errors import SpecError, StoreError, did_you_mean
 if TYPE_CHECKING:
     import pandas
 
+    from harness.judges.asking import Orders
     from harness.stats.agreement import Scale
     from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow
     from harness.workspace import Workspace
@@ -263,27 +264,32 @@ def agreement(
     judges: Sequence[str] = (),
     level: "Scale" = "interval",
     rater_kind: str = "crowd",
+    orders: "Orders" = "both",
     seed: int = 0,
     draws: int = 1000,
 ) -> ResultTable:
     """How far each judge agrees with people's ratings: the columns of agreement.csv.
 
     `ratings` is a CSV file with the columns task, sample_id, model, rater, value, scale. `level`
-    is nominal, ordinal or interval; `rater_kind` expert, skilled or crowd.
+    is nominal, ordinal or interval; `rater_kind` expert, skilled or crowd; `orders` both, first or
+    second: which orders of a judge that was asked in two.
     """
     from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
     from harness.analysis.panels import AgreementQuery, match_ratings
     from harness.data.ratings import read_ratings
+    from harness.judges.asking import Orders
     from harness.stats.agreement import Scale
     from harness.storage.runs import run_folders, stored_runs
 
+    if orders not in get_args(Orders):
+        raise SpecError(f"orders {orders!r}: give one of {', '.join(get_args(Orders))}")
     if level not in (levels := get_args(Scale)) or rater_kind not in EPSILONS:
         raise SpecError(
             f"level {level!r}, rater_kind {rater_kind!r}: give one of {', '.join(levels)}, and one "
             f"of {', '.join(EPSILONS)}"
         )
     settings = AgreementSettings(seed, draws, level, EPSILONS[rater_kind])
-    query, rows = AgreementQuery(tuple(judges)), list[AgreementRow]()
+    query, rows = AgreementQuery(tuple(judges), orders=orders), list[AgreementRow]()
     given = sorted(read_ratings(Path(ratings)), key=lambda rating: rating.task)
     for task, rated in groupby(given, key=lambda rating: rating.task):
         runs = stored_runs(run_folders(Path(results)), task)

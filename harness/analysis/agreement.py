@@ -13,11 +13,20 @@ import numpy as np
 from harness.analysis.panels import ALL_SYSTEMS, JudgeTable, Panel
 from harness.stats.agreement import (
     Scale,
+    Spread,
     agreement_stats,
     alpha_ci,
+    alpha_with_each,
     attainable_r,
+    bounds_with_test,
+    deviation,
+    document_means,
+    jackknife_ci,
+    mean_jackknife,
+    means_without,
+    pearsons_without,
     percent_agreement,
-    reliability_of_mean,
+    sums_without,
 )
 from harness.stats.comparison import (
     Statistic,
@@ -29,10 +38,11 @@ from harness.stats.comparison import (
 from harness.stats.correlation import (
     cross_fitted_acc_eq,
     dataset_pearson,
+    document_taus_zero,
     pearson_against,
     permutation_p,
     system_means,
-    tau_against,
+    tau_zero_against,
     tie_rate,
 )
 from harness.stats.estimate import (
@@ -44,11 +54,12 @@ from harness.stats.estimate import (
     NoValue,
     Resamples,
     Significance,
-    bounds,
     complete,
-    mean_ci,
+    mean_estimate,
     ratio,
+    snapped,
 )
+from harness.stats.reliability import is_severity_confounded, rater_groups, reliability_of_means
 
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
 _PAIRS_AT_ONCE = 512
@@ -73,7 +84,10 @@ class AgreementSettings(BootstrapSettings):
 class AgreementRow:
     """One statistic of one judge, or of two; a missing value or interval has its `reason`.
 
-    `p` of a difference is corrected for the number of pairs of judges by Holm.
+    `documents` counts each document once, also where it was rated at several decodings. `sd` is
+    the standard deviation of a mean over raters or pairs. `p_holm` is `p` corrected for all
+    differences of the panel: those by permutation together, Williams' together. `note` says what
+    to know of the value.
     """
 
     task: str
@@ -97,6 +111,9 @@ class AgreementRow:
     scale: str = ""
     averaging: str = ""
     signature: str = ""
+    sd: float | None = None
+    p_holm: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,60 +128,105 @@ class _Analysis:
 
 def agreement_rows(panel: Panel, settings: AgreementSettings) -> list[AgreementRow]:
     """Every statistic of every judge of a panel, then the differences of its judges."""
-    human = ratio(np.nansum(panel.ratings, axis=2), (~np.isnan(panel.ratings)).sum(axis=2))
+    counts = (~np.isnan(panel.ratings)).sum(axis=2)
+    human = snapped(ratio(np.nansum(panel.ratings, axis=2), counts))
     analysis = _Analysis(panel, settings, human, settings.resamples(panel.clusters))
     people = list(_of_people(analysis))
     rows = [row for judge in panel.judges for row in _of_judge(analysis, judge, people)]
     return [*rows, *_differences(analysis)]
 
 
-def _of_people(analysis: _Analysis) -> Iterator[tuple[str, EstimateCI]]:
+def _of_people(analysis: _Analysis) -> Iterator[AgreementRow]:
+    ratings, resamples = analysis.panel.ratings, analysis.resamples
+    level, blank = analysis.settings.level, AgreementRow("", "", "", "", "")
+    alpha = alpha_ci(ratings, resamples, scale=level)
+    yield replace(_filled(analysis, blank, alpha), statistic="alpha_raters")
+    shares = _pairwise(ratings, None, resamples)
+    yield replace(_spread(analysis, blank, shares), statistic="agreement_pairwise_raters")
+    ceiling = reliability_of_means(ratings, resamples)
+    root = _through(ceiling, lambda one: attainable_r(one, Estimate(1.0, n=one.n)))
+    note = "; ".join([_OF_PEARSON, *_severity_notes(analysis)])
+    for name, result in (("noise_ceiling", ceiling), ("attainable_r", root)):
+        row = replace(_filled(analysis, blank, result), statistic=name, note=note)
+        none = replace(row, value=None, low=None, high=None, reason=_NOMINAL)
+        yield none if level == "nominal" and row.value is not None else row
+
+
+_OF_PEARSON = "of pearson_dataset, with a judge that makes no errors"
+_NOMINAL = "nominal ratings have no mean; --level interval where values are numbers"
+_CONFOUNDED = "systems had different raters, whose severity shifts the systems' means"
+_GROUPS = "raters that rated no cell together: their severity is not in it, so it is too high"
+
+
+def _severity_notes(analysis: _Analysis) -> list[str]:
     ratings = analysis.panel.ratings
-    alpha = alpha_ci(ratings, analysis.resamples, scale=analysis.settings.level)
-    yield "alpha_raters", alpha
-    yield "agreement_pairwise_raters", _pairwise_ci(ratings, None, analysis.resamples)
-    counts = (~np.isnan(ratings)).sum(axis=2)
-    raters = float(counts.sum() / (counts > 0).sum()) if counts.any() else 1.0
-    ceiling = _through(alpha, lambda one: reliability_of_mean(one, raters))
-    yield "noise_ceiling", ceiling
-    attainable = _through(ceiling, lambda one: attainable_r(one, Estimate(1.0, n=one.n)))
-    yield "attainable_r", attainable
+    confounded = [_CONFOUNDED] if is_severity_confounded(ratings) else []
+    return [*confounded, *([_GROUPS] if rater_groups(ratings) > 1 else [])]
 
 
 def _of_judge(
-    analysis: _Analysis, judge: JudgeTable, people: Iterable[tuple[str, EstimateCI]]
+    analysis: _Analysis, judge: JudgeTable, people: Iterable[AgreementRow]
 ) -> Iterator[AgreementRow]:
-    settings, values, resamples = analysis.settings, judge.values, analysis.resamples
-    ratings, blank = analysis.panel.ratings, _blank(analysis, (judge,))
-    means = system_means(analysis.human, values)
-    stats = agreement_stats(analysis.human, values, resamples)
-    # The exact p-values are there where few systems allow them.
-    for name, result, p in (
-        ("pearson_dataset", stats.dataset_pearson, None),
-        ("kendall_document", stats.document_tau, None),
-        ("spearman_system", stats.system_spearman, permutation_p(*means, "spearman").value),
-        ("pearson_system", stats.system_pearson, permutation_p(*means, "pearson").value),
-    ):
-        yield replace(_filled(analysis, blank, result), statistic=name, p=p)
-    # The folds' epsilons are kept in every draw.
-    clusters = analysis.panel.clusters
-    fit, shares = cross_fitted_acc_eq(
-        analysis.human, values, clusters, seed=str(analysis.settings.seed)
-    )
-    row = _filled(analysis, blank, mean_ci(shares, fit.estimate, resamples))
-    epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
-    yield replace(row, statistic="acc_eq", epsilon=epsilon)
+    blank = _blank(analysis, (judge,))
+    yield from _correlations(analysis, judge, blank)
+    ratings, values, resamples = analysis.panel.ratings, judge.values, analysis.resamples
+    for row in people:
+        filled = {name: getattr(row, name) for name in _RESULTS}
+        yield replace(blank, **filled)
+    level, note = analysis.settings.level, _unmatched_values(analysis, judge)
     together = np.concatenate([ratings, values[:, :, None]], axis=2)
-    for name, result in (
-        *people,
-        ("alpha_judge_with_raters", alpha_ci(together, resamples, scale=settings.level)),
-        ("agreement_pairwise_judge", _pairwise_ci(ratings, values, resamples)),
+    each = alpha_with_each(ratings, values, resamples, scale=level)
+    for name, spread in (
+        ("alpha_judge_with_raters", Spread(alpha_ci(together, resamples, scale=level), None)),
+        ("alpha_judge_with_each", each),
+        ("agreement_pairwise_judge", _pairwise(ratings, values, resamples)),
     ):
-        yield replace(_filled(analysis, blank, result), statistic=name)
+        yield replace(_spread(analysis, blank, spread), statistic=name, note=note)
+    epsilon = analysis.settings.epsilon
     for name, estimate in _annotator(analysis, values):
         result = EstimateCI(estimate, Bounds(None, None, n=0, reason=NoValue.TOO_FEW))
-        row = replace(_filled(analysis, blank, result), statistic=name, epsilon=settings.epsilon)
-        yield row if estimate.value is None else replace(row, reason=None)
+        row = replace(_filled(analysis, blank, result), statistic=name, epsilon=epsilon)
+        yield row if estimate.value is None else replace(row, reason=None, note=note)
+
+
+_RESULTS = ("statistic", "value", "low", "high", "n", "skipped", "reason", "sd", "note")
+
+
+def _correlations(
+    analysis: _Analysis, judge: JudgeTable, blank: AgreementRow
+) -> Iterator[AgreementRow]:
+    values, resamples, panel = judge.values, analysis.resamples, analysis.panel
+    means = system_means(analysis.human, values)
+    stats = agreement_stats(analysis.human, values, resamples, documents=panel.of_rows)
+    note = _CONFOUNDED if is_severity_confounded(panel.ratings) else ""
+    # The exact p-values are there where few systems allow them.
+    for name, result, p, said in (
+        ("pearson_dataset", stats.dataset_pearson, None, ""),
+        ("kendall_document", stats.document_tau, None, ""),
+        ("kendall_document_zero", stats.document_tau_zero, None, ""),
+        ("spearman_system", stats.system_spearman, permutation_p(*means, "spearman").value, note),
+        ("pearson_system", stats.system_pearson, permutation_p(*means, "pearson").value, note),
+    ):
+        yield replace(_filled(analysis, blank, result), statistic=name, p=p, note=said)
+    # The folds' epsilons are kept while clusters are left out.
+    seed = str(analysis.settings.seed)
+    fit, shares = cross_fitted_acc_eq(analysis.human, values, panel.clusters, seed=seed)
+    places, shares = document_means(shares, resamples, panel.of_rows)
+    mean = mean_estimate(shares, fit.estimate.reason or NoValue.TOO_FEW)
+    row = _filled(analysis, blank, mean_jackknife(shares, mean, places, range_="share"))
+    epsilon = float(np.mean(fit.epsilons)) if fit.epsilons else None
+    yield replace(row, statistic="acc_eq", epsilon=epsilon)
+
+
+def _unmatched_values(analysis: _Analysis, judge: JudgeTable) -> str:
+    """How many of a judge's values are no value that any rater gave: such agree with nobody."""
+    known = analysis.panel.ratings[~np.isnan(analysis.panel.ratings)]
+    values = judge.values[~np.isnan(judge.values) & ~np.isnan(analysis.human)]
+    if not (odd := int((~np.isin(values, snapped(known))).sum())):
+        return ""
+    said = f"{odd} of {len(values)} judge values are no rater's and equal no rating"
+    halves = f"; {judge.split} verdicts are .5, two orders that disagree: see --orders"
+    return said + (halves if judge.split else "")
 
 
 def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]]:
@@ -175,6 +237,7 @@ def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]
         alignment="accuracy" if settings.level == "nominal" else "rmse",
         epsilon=settings.epsilon,
         least_units=_LEAST_UNITS,
+        clusters=[name for name in panel.clusters for _ in panel.systems],
     )
     rate, advantage = test.winning_rate, test.advantage
     if rate.value is not None and rate.n < _LEAST_RATERS:
@@ -183,7 +246,7 @@ def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]
     return [("annotator_winning_rate", rate), ("annotator_advantage", advantage)]
 
 
-def _pairwise_ci(ratings: Floats, judge: Floats | None, resamples: Resamples) -> EstimateCI:
+def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Spread:
     """The share rated alike, over pairs of raters or of the judge with each, with its interval."""
     raters = ratings.shape[2]
     pairs = list(combinations(range(raters), 2))
@@ -192,17 +255,22 @@ def _pairwise_ci(ratings: Floats, judge: Floats | None, resamples: Resamples) ->
         ratings = np.concatenate([ratings, judge[:, :, None]], axis=2)
     units = ratings.reshape(ratings.shape[0] * ratings.shape[1], ratings.shape[2])
     estimate = percent_agreement(units, pairs)
-    total, counted = np.zeros(resamples.draws), np.zeros(resamples.draws)
-    for start in range(0, len(pairs) if estimate.value is not None else 0, _PAIRS_AT_ONCE):
+    if estimate.value is None:
+        return Spread(jackknife_ci(estimate, np.zeros(0), "share"), None)
+    total, counted = np.zeros(resamples.clusters), np.zeros(resamples.clusters)
+    alone: list[Floats] = []
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         one, other = np.array(pairs[start : start + _PAIRS_AT_ONCE]).T
         both = ~np.isnan(ratings[:, :, one]) & ~np.isnan(ratings[:, :, other])
         alike = ratings[:, :, one] == ratings[:, :, other]
         columns = np.hstack([alike.sum(axis=1), both.sum(axis=1)]).astype(np.float64)
-        top, bottom = np.hsplit(resamples.sums(columns), 2)
-        shares = ratio(top, bottom)
+        alone.append(ratio(*np.split(columns.sum(axis=0), 2)))
+        shares = ratio(*np.hsplit(sums_without(columns, resamples), 2))
         total += np.nansum(shares, axis=1)
         counted += (~np.isnan(shares)).sum(axis=1)
-    return EstimateCI(estimate, bounds(estimate, ratio(total, counted), resamples))
+    known = np.concatenate(alone)
+    spread = deviation(known[~np.isnan(known)])
+    return Spread(jackknife_ci(estimate, ratio(total, counted), "share"), spread)
 
 
 def _through(result: EstimateCI, change: Callable[[Estimate], Estimate]) -> EstimateCI:
@@ -215,29 +283,77 @@ def _through(result: EstimateCI, change: Callable[[Estimate], Estimate]) -> Esti
     return EstimateCI(estimate, Bounds(low, high, n=ends.n))
 
 
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """Two judges' difference in a statistic: its test, and its interval where it has one."""
+
+    pair: tuple[JudgeTable, JudgeTable]
+    statistic: str
+    test: Significance
+    ends: Bounds | None = None
+    note: str = ""
+
+
+_INDEPENDENT = "assumes independent cells; difference_pearson does not"
+_Without = Callable[[Floats, Floats, Resamples], Floats]
+
+
+def _taus_without(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
+    return means_without(document_taus_zero(human, judge), resamples)
+
+
+_TESTED: tuple[tuple[str, Callable[[Floats], Statistic], _Without], ...] = (
+    ("difference_pearson", pearson_against, pearsons_without),
+    ("difference_kendall", tau_zero_against, _taus_without),
+)
+
+
 def _differences(analysis: _Analysis) -> Iterator[AgreementRow]:
-    """For each pair of judges the difference of their correlations; p corrected for all pairs."""
+    """For each pair of judges the difference of their correlations; p corrected for all of them."""
     pairs, human = list(combinations(analysis.panel.judges, 2)), analysis.human
-    tests: dict[str, list[Significance]] = {
-        "difference_pearson_williams": [_williams(human, a.values, b.values) for a, b in pairs],
-        "difference_pearson": [_permuted(analysis, pair, pearson_against) for pair in pairs],
-        "difference_kendall": [_permuted(analysis, pair, tau_against) for pair in pairs],
-    }
-    for name, results in tests.items():
-        corrected = holm([test.p for test in results])
-        for pair, test, p in zip(pairs, results, corrected, strict=True):
-            reason = _why(analysis, test.reason)
-            blank = replace(_blank(analysis, pair), statistic=name, n=test.n, skipped=test.skipped)
-            yield replace(blank, value=test.statistic, p=p, reason=reason)
+    name = "difference_pearson_williams"
+    williams = [
+        _Difference((a, b), name, _williams(human, a.values, b.values), note=_INDEPENDENT)
+        for a, b in pairs
+    ]
+    permuted = [_permuted(analysis, pair, *kind) for kind in _TESTED for pair in pairs]
+    for family in (williams, permuted):
+        corrected = holm([one.test.p for one in family])
+        for one, p in zip(family, corrected, strict=True):
+            yield replace(_difference_row(analysis, one), p_holm=p)
+
+
+def _difference_row(analysis: _Analysis, one: _Difference) -> AgreementRow:
+    test, ends = one.test, one.ends
+    row = replace(_blank(analysis, one.pair), statistic=one.statistic, note=one.note)
+    row = replace(row, value=test.statistic, p=test.p, n=test.n, skipped=test.skipped)
+    if ends is None or test.p is None:
+        return replace(row, reason=_why(analysis, test.reason))
+    reason = f"no interval: {ends.reason}" if ends.reason else None
+    return replace(row, low=ends.low, high=ends.high, reason=reason)
 
 
 def _permuted(
-    analysis: _Analysis, pair: tuple[JudgeTable, JudgeTable], against: Callable[[Floats], Statistic]
-) -> Significance:
-    first, second = pair[0].values, pair[1].values
+    analysis: _Analysis,
+    pair: tuple[JudgeTable, JudgeTable],
+    name: str,
+    against: Callable[[Floats], Statistic],
+    without: _Without,
+) -> _Difference:
+    first, second, resamples = pair[0].values, pair[1].values, analysis.resamples
     shared = np.where(np.isnan(first) | np.isnan(second), np.nan, analysis.human)
-    seed, draws = str(analysis.settings.seed), analysis.settings.draws
-    return permutation_test(shared, (first, second), against(shared), seed=seed, draws=draws)
+    test = permutation_test(
+        shared,
+        (first, second),
+        against(shared),
+        seed=str(analysis.settings.seed),
+        draws=analysis.settings.draws,
+        clusters=analysis.panel.clusters,
+    )
+    rests = [without(*complete(shared, judge), resamples) for judge in (first, second)]
+    estimate = Estimate(test.statistic, n=test.n, reason=test.reason)
+    ends = jackknife_ci(estimate, rests[0] - rests[1], "any").bounds
+    return _Difference(pair, name, test, bounds_with_test(ends, test, resamples.clusters))
 
 
 def _williams(human: Floats, first: Floats, second: Floats) -> Significance:
@@ -263,16 +379,27 @@ def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> AgreementRow:
         variant=panel.variant,
         judge=" vs ".join(_names(judges)),
         statistic="",
-        documents=len(panel.documents),
+        documents=len(set(panel.of_rows)),
         systems=len(panel.systems),
         raters=len(panel.raters),
         tie_rate_human=tie_rate(people if is_one else analysis.human).value,
         tie_rate_judge=tie_rate(values).value if is_one else None,
         scale=panel.scale,
-        averaging=f"mean over raters; mean over {'+'.join(panel.decodings)}; "
-        f"{analysis.settings.level} level; documents resampled by cluster",
+        averaging=_averaging(analysis, judges),
         signature="|".join([panel.recipe, " vs ".join(j.recipe for j in judges), panel.given]),
     )
+
+
+def _averaging(analysis: _Analysis, judges: Sequence[JudgeTable]) -> str:
+    panel, orders = analysis.panel, {judge.orders for judge in judges} - {"both"}
+    decodings = f"mean over {'+'.join(panel.decodings)}"
+    if panel.rated:
+        decodings = f"each answer at {'+'.join(panel.rated)} by itself, then mean of a document's"
+    parts = ["mean over raters", decodings, f"{analysis.settings.level} level"]
+    if any(judge.split for judge in judges):
+        parts.append("two orders that disagree are .5")
+    parts += [f"{order} order of the options alone" for order in sorted(orders)]
+    return "; ".join([*parts, "intervals over clusters of documents"])
 
 
 def _names(judges: Sequence[JudgeTable]) -> list[str]:
@@ -282,6 +409,10 @@ def _names(judges: Sequence[JudgeTable]) -> list[str]:
     if all(judge.model == ALL_SYSTEMS for judge in judges):
         return [judge.recipe.split("|")[2] for judge in judges]
     return [f"{judge.judge} ({judge.model})" for judge in judges]
+
+
+def _spread(analysis: _Analysis, row: AgreementRow, spread: Spread) -> AgreementRow:
+    return replace(_filled(analysis, row, spread.result), sd=spread.sd)
 
 
 def _filled(analysis: _Analysis, row: AgreementRow, result: EstimateCI) -> AgreementRow:

@@ -17,10 +17,11 @@ import numpy as np
 from harness.core import Sample
 from harness.data.ratings import Rating, Target, unguarded
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
+from harness.judges.asking import Orders, is_consistent, value_of
 from harness.parts import digest
 from harness.pipeline.plan import subsample
 from harness.pipeline.score import headline_label
-from harness.stats.estimate import Floats, ratio
+from harness.stats.estimate import Floats, ratio, snapped
 from harness.storage.cells import csv_text
 from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun
 from harness.storage.signature import JudgeRecipe, clean
@@ -36,21 +37,27 @@ _Document = tuple[str, str]  # its name, and the decoding it is of, empty for al
 class JudgeTable:
     """One judge's values of a panel's cells, NaN where it has none.
 
-    `model` is "all", or the model that gave the ratings where a run's model is a judge.
+    `model` is "all", or the model that gave the ratings where a run's model is a judge. `split`
+    counts the verdicts of a half that two orders of the options gave by disagreeing; `orders` says
+    which order was read.
     """
 
     judge: str
     model: str
     recipe: str
     values: Floats
+    split: int = 0
+    orders: Orders = "both"
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
     """People's ratings, documents x systems x raters, and the judges' values of the same cells.
 
-    `unmatched` of the `offered` ratings are of nothing that was run; `recipe` is the part of a
-    signature before the judge, `given` the part after it.
+    Where ratings name decodings, a document has a row for each: `rated` are these decodings, and
+    `sources` the documents of the rows; both are empty where each row is a document. `unmatched`
+    of the `offered` ratings are of nothing that was run; `recipe` is the part of a signature
+    before the judge, `given` the part after it.
     """
 
     task: str
@@ -67,6 +74,13 @@ class Panel:
     given: str
     offered: int
     unmatched: int
+    sources: tuple[str, ...] = ()
+    rated: tuple[str, ...] = ()
+
+    @property
+    def of_rows(self) -> tuple[str, ...]:
+        """The document of each row; several rows are of one where decodings were rated apart."""
+        return self.sources or self.documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +96,14 @@ def panel_of(
     targets: Sequence[RatingTarget],
     *,
     where: tuple[str, str],
-    judges: Sequence[str],
+    query: "AgreementQuery",
 ) -> Panel:
     """The panel of runs of one recipe; `where` is its variant and scale."""
     variant, scale = where
     rows = [(run, row) for run in runs for row in run.rows if row.variant == variant]
     cells = {named(run, row): _cell(run, row.sample) for run, row in rows}
-    by_group = runs[0].by_group
     matched = [
-        (cells[key], target)
-        for target in targets
-        if (key := (target.rating.sample_id, "" if by_group else target.rating.model)) in cells
+        (cells[key], target) for target in targets if (key := _named(runs[0], target)) in cells
     ]
     clusters = {_cell(run, row.sample)[0]: row.sample.cluster for run, row in rows}
     people = [
@@ -103,7 +114,6 @@ def panel_of(
     documents = sorted({document for document, _, _, _ in people})
     systems = sorted({system for _, system, _, _ in people})
     raters = sorted({rater for _, _, rater, _ in people})
-    tables = _judge_tables(rows, (documents, systems), judges=judges)
     file = runs[0].file
     return Panel(
         task=file.run.task,
@@ -114,13 +124,19 @@ def panel_of(
         systems=tuple(systems),
         raters=tuple(raters),
         ratings=_means(people, (documents, systems, raters)),
-        judges=tuple(tables),
+        judges=tuple(_judge_tables(rows, (documents, systems), query=query)),
         decodings=tuple(dict.fromkeys(row.decoding for _, row in rows)),
         recipe="|".join(recipe_of(runs[0], variant)[:3]),
         given=f"ratings:{digest(sorted(people))[:8]},{scale}|v{file.version}",
         offered=len(targets),
         unmatched=len(targets) - len(matched),
+        sources=tuple(document for document, _ in documents),
+        rated=tuple(sorted({decoding for _, decoding in documents if decoding})),
     )
+
+
+def _named(run: StoredRun, target: RatingTarget) -> tuple[str, str]:
+    return target.rating.sample_id, "" if run.by_group else target.rating.model
 
 
 def _cell(run: StoredRun, sample: Sample) -> Cell:
@@ -133,39 +149,51 @@ def _judge_tables(
     rows: Sequence[tuple[StoredRun, SampleRecord]],
     axes: tuple[Sequence[_Document], Sequence[str]],
     *,
-    judges: Sequence[str],
+    query: "AgreementQuery",
 ) -> Iterator[JudgeTable]:
     cells: dict[_JudgeColumn, list[tuple[_Document, str, str, float]]] = {}
+    agreed: dict[_JudgeColumn, list[bool | None]] = {}
     models: dict[_JudgeColumn, set[str]] = {}
     for run, row in rows:
         tested = run.file.model
         for entry in run.file.judges:
-            if (judges and entry.name not in judges) or entry.name not in row.verdicts:
+            if (query.judges and entry.name not in query.judges) or entry.name not in row.verdicts:
                 continue
             verdict = row.verdicts[entry.name]
             model = tested.name if run.by_group else ALL_SYSTEMS
             column = (entry.name, model, entry.recipe, verdict.served or "")
             version = f"{tested.name}:{tested.kind}@{tested.revision or 'unknown'}"
             models.setdefault(column, set()).add(version)
-            if verdict.value is not None:
+            value = value_of(verdict.value, verdict.detail, query.orders)
+            if value is not None:
                 document, system = _cell(run, row.sample)
                 cells.setdefault(column, []).extend(
-                    ((document, label), system, "", verdict.value) for label in ("", row.decoding)
+                    ((document, label), system, "", value) for label in ("", row.decoding)
                 )
+                agreed.setdefault(column, []).append(is_consistent(verdict.detail))
     # A judge that gave no value at all has no snapshot either, and gets a table all the same.
     voiced = {column[:3] for column in cells}
     for column in sorted([*cells, *(silent for silent in models if silent[:3] not in voiced)]):
         values = _means(cells.get(column, []), (*axes, [""]))[:, :, 0]
-        yield JudgeTable(*column[:2], _recipe(column, models[column], rows), values)
+        has_two = any(agrees is not None for agrees in agreed.get(column, ()))
+        orders: Orders = query.orders if has_two else "both"
+        recipe = _recipe(column, models[column], rows, orders=orders)
+        split = agreed.get(column, []).count(False) if orders == "both" else 0
+        yield JudgeTable(*column[:2], recipe, values, split, orders)
 
 
 def _recipe(
-    column: _JudgeColumn, models: Iterable[str], rows: Sequence[tuple[StoredRun, SampleRecord]]
+    column: _JudgeColumn,
+    models: Iterable[str],
+    rows: Sequence[tuple[StoredRun, SampleRecord]],
+    *,
+    orders: Orders,
 ) -> str:
     _, model, parsed, served = column
     named = (run.file for run, _ in rows if model in (ALL_SYSTEMS, run.file.model.name))
     recipe = JudgeRecipe.parse(parsed)
-    parts = ("+".join(sorted(models)), _sampling(next(named)), recipe.at(served), recipe.way)
+    way = recipe.way if orders == "both" else f"{orders}-of-{recipe.way}"
+    parts = ("+".join(sorted(models)), _sampling(next(named)), recipe.at(served), way)
     return "|".join(map(clean, parts))
 
 
@@ -185,7 +213,7 @@ def _means(
             cell = documents[document], systems[system], raters[rater]
             sums[cell] += value
             counts[cell] += 1
-    return ratio(sums, counts)
+    return snapped(ratio(sums, counts))
 
 
 def named(run: StoredRun, row: SampleRecord) -> tuple[str, str]:
@@ -207,18 +235,30 @@ def recipe_of(run: StoredRun, variant: str) -> tuple[str, ...]:
 class AgreementQuery:
     """The judges and variants to compare, by name; without any, all judges, or those rated.
 
-    `is_strict` refuses ratings of unknown samples and models.
+    `is_strict` refuses ratings of unknown samples and models. `orders` other than both reads one
+    order of verdicts that were asked for in two.
     """
 
     judges: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     is_strict: bool = False
+    orders: Orders = "both"
 
 
 def match_ratings(
     runs: Sequence[StoredRun], ratings: Sequence[Rating], query: AgreementQuery
 ) -> list[Panel]:
     """A panel for each variant, scale and recipe; of several recipes, those that were rated."""
+    if query.orders != "both" and all(
+        is_consistent(verdict.detail) is None
+        for run in runs
+        for row in run.rows
+        for verdict in row.verdicts.values()
+    ):
+        raise SpecError(
+            f"--orders {query.orders}: no verdict of task {runs[-1].file.run.task} was asked for "
+            "in two orders; leave --orders out"
+        )
     matched: list[Panel] = []
     for (variant, scale), targets in _targets(runs, ratings, _wanted(runs, query)).items():
         chosen = [run for run in runs if variant in run.file.run.variants]
@@ -228,8 +268,7 @@ def match_ratings(
         shared = sorted({recipe_of(run, variant) for run in chosen})
         by_recipe = (_fullest(r for r in chosen if recipe_of(r, variant) == one) for one in shared)
         several = [
-            panel_of(members, targets, where=(variant, scale), judges=query.judges)
-            for members in by_recipe
+            panel_of(members, targets, where=(variant, scale), query=query) for members in by_recipe
         ]
         matched += [panel for panel in several if panel.documents] or several[:1]
     if not matched:

@@ -102,7 +102,9 @@ def _chosen(
 
 def _put_board(board: RankedTable) -> None:
     rows = board.rows
-    chance = " row.chance," if any(row.chance is not None for row in rows) else ""
+    # The chance level is that of the headline, not of the rates or F1 that rank in its place.
+    has_chance = board.ranked_by is RankedBy.MEAN and any(r.chance is not None for r in rows)
+    chance = " row.chance," if has_chance else ""
     cost = ", cost USD=usd" if any(row.cost_usd is not None for row in rows) else ""
     rates = " TPR, FPR," if board.ranked_by is RankedBy.INFORMEDNESS else ""
     is_shared = any(line.shared not in (None, line.value) for line in board.lines)
@@ -128,12 +130,14 @@ def _board_title(board: RankedTable) -> str:
     if board.items is None:
         why = "verdicts are not at hand: ranked by value alone, no group is known"
         return f"{board.recipe}\n{why}" if count > 1 else board.recipe
-    if not count:
-        return f"{board.recipe}\nno rank: no item has a verdict on each model"
-    what = f"ranked on the {board.items} verdicts that all {count} have, of {board.clusters}"
+    if count < 2:
+        return board.recipe if count else f"{board.recipe}\nno rank: no item that all have"
+    models = "both" if count == 2 else f"all {count}"
+    pairs = "" if count == 2 else f", Holm over {count * (count - 1) // 2} pairs"
     return (
-        f"{board.recipe}\n{what} independent items; no order is known within a group (clusters "
-        f"swapped, Holm over {count * (count - 1) // 2} pairs)"
+        f"{board.recipe}\nranked on the {board.items} verdicts that {models} have, of "
+        f"{board.clusters} independent items; no order is known within a group (clusters "
+        f"swapped{pairs})"
     )
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -24,6 +24,7 @@ from harness.data.ratings import (
     tasks_text,
 )
 from harness.errors import DataError, SpecError
+from harness.judges.asking import Orders
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.runs import find_run, run_folders, stored_runs
@@ -46,8 +47,13 @@ class AgreeChoice:
         "Raters: expert, skilled or crowd; sets the epsilon of the alternative annotator test.",
         "crowd",
     )
+    orders: str = option(
+        "Judges that were asked in two orders of the options: both (a disagreement is .5), or the "
+        "first or second alone.",
+        "both",
+    )
     seed: options.Seed = 0
-    draws: int = option("Draws for each interval.", 1000, min=1)
+    draws: int = option("Draws for each test and for intervals of systems.", 1000, min=1)
     is_strict: bool = option(
         "Refuse ratings of unknown samples or models.", False, flags="--strict"
     )
@@ -58,15 +64,19 @@ class AgreeChoice:
         kind = options.one_of("--rater-kind", self.rater_kind, *EPSILONS)
         return AgreementSettings(self.seed, self.draws, level, EPSILONS[kind])
 
+    def query(self) -> AgreementQuery:
+        """Which judges and variants are compared, and which of a judge's orders."""
+        orders: Orders = options.one_of("--orders", self.orders, *get_args(Orders))
+        judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
+        return AgreementQuery(judges, variants, self.is_strict, orders)
+
 
 def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Measure how well judges agree with people, and write agreement.csv.
 
     It compares all runs of a task in the results folder; each model is a system.
     """
-    settings = choice.settings()
-    judges, variants = options.names(choice.judge, "--judge"), options.names(choice.variant)
-    query = AgreementQuery(judges, variants, choice.is_strict)
+    settings, query = choice.settings(), choice.query()
     found: list[AgreementRow] = []
     has_unmatched = False
     for task, ratings in _by_task(choice.ratings, options.names(choice.task, "--task")).items():
@@ -187,28 +197,35 @@ def _by_task(path: Path, tasks: Sequence[str]) -> dict[str, list[Rating]]:
 def _rows_of_others(table: Path, tasks: set[str]) -> str:
     if not table.is_file():
         return ""
+    # A table of an earlier version has fewer columns: those it lacks stay empty.
+    names = [field.name for field in fields(AgreementRow)]
     with table.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in list(csv.reader(file))[1:] if row and row[0] not in tasks]
+        rows = [row for row in csv.DictReader(file) if row["task"] not in tasks]
     kept = io.StringIO()
-    csv.writer(kept, lineterminator="\n").writerows(rows)
+    writer = csv.DictWriter(kept, names, extrasaction="ignore", lineterminator="\n")
+    writer.writerows(rows)
     return kept.getvalue()
 
 
 def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool) -> bool:
     """Print the rows of a panel; return whether some of its ratings match no response."""
     title = (
-        f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; {len(panel.documents)} "
-        f"documents x {len(panel.systems)} systems, {len(panel.raters)} raters"
+        f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; "
+        f"{len(set(panel.of_rows))} documents x {len(panel.systems)} systems, "
+        f"{len(panel.raters)} raters"
     )
     if not is_quiet:
         echo_records(
             title,
             rows,
-            "judge, statistic, value, interval, n, skipped, p, epsilon, note=reason",
+            "judge, statistic, value, sd, interval, n, skipped, p, p_holm, epsilon, note",
             judge=_who,
             p=lambda row: p_value(row.p),
-            reason=lambda row: row.reason or "",
+            p_holm=lambda row: p_value(row.p_holm),
+            note=lambda row: "; ".join(filter(None, (row.reason, row.note))),
         )
+        for line in _families(rows):
+            echo(line)
         for row in (row for row in rows if row.statistic == "pearson_dataset"):
             echo(
                 f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
@@ -218,6 +235,14 @@ def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool) ->
     if panel.unmatched:
         log(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
     return panel.unmatched > 0
+
+
+def _families(rows: Sequence[AgreementRow]) -> list[str]:
+    """What the p-values of differences were corrected for."""
+    tested = [row.statistic for row in rows if row.p_holm is not None]
+    alone = sum(name.endswith("williams") for name in tested)
+    counts = {"permutation tests": len(tested) - alone, "Williams' tests": alone}
+    return [f"p holm: corrected for all {n} {of} of this table" for of, n in counts.items() if n]
 
 
 def _who(row: AgreementRow) -> str:

@@ -6,9 +6,10 @@ in one drawn for each sample; an answer chosen in one order only counts a half a
 inconsistent. `StatedJudge` reads ratings that the responses themselves are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum
 from random import Random
+from typing import Literal
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.judges.custom import AskingJudge, ComputedJudge, served_by
@@ -18,6 +19,7 @@ from harness.text.parsers import STATED, option_number, rating
 from harness.text.prompts import Prompts
 
 ACCEPT_FIRST, REJECT_FIRST = "accept-first", "reject-first"
+_CONSISTENCY, _FIRST_SLOT = "consistency", "slot1_share"
 
 
 class RatingJudge(AskingJudge):
@@ -206,9 +208,9 @@ class PreferenceJudge(AskingJudge):
             number == (1 if order == ACCEPT_FIRST else 2)
             for order, number in zip(orders, chosen, strict=True)
         ]
-        detail = {"slot1_share": chosen.count(1) / len(chosen)}
+        detail = {_FIRST_SLOT: chosen.count(1) / len(chosen)}
         if len(orders) > 1:
-            detail["consistency"] = float(len(set(accepted)) == 1)
+            detail[_CONSISTENCY] = float(len(set(accepted)) == 1)
         value = sum(accepted) / len(accepted)
         return Verdict(case.response.key, self.name, value, detail=detail, served=served)
 
@@ -220,3 +222,25 @@ def _option(reply: Response) -> int | Reason:
         return Reason.UNSUPPORTED
     number = option_number(reply.texts[0], count=2)
     return Reason.TRUNCATED if isinstance(number, Reason) and reply.stop == "length" else number
+
+
+Orders = Literal["both", "first", "second"]
+"""Which orders of a preference judge count: both, a disagreement a half, or one of them."""
+
+
+def is_consistent(detail: Mapping[str, float]) -> bool | None:
+    """Whether two orders of the options gave one answer; None for verdicts not asked for twice."""
+    return detail[_CONSISTENCY] == 1 if _CONSISTENCY in detail else None
+
+
+def value_of(value: float | None, detail: Mapping[str, float], orders: Orders) -> float | None:
+    """A verdict's value by both orders of the options, or by the first or second alone.
+
+    The first order has the reference to accept in slot 1. Orders that disagree chose one slot
+    twice, so that the share of slot 1 is what the first order said. Verdicts that were not asked
+    for in two orders keep their value.
+    """
+    if value is None or orders == "both" or is_consistent(detail) is not False:
+        return value
+    first = detail[_FIRST_SLOT]
+    return first if orders == "first" else 1 - first

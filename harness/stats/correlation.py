@@ -79,10 +79,7 @@ def document_tau(human: ArrayLike, judge: ArrayLike) -> Estimate:
     "constant" where all that have are constant on a side.
     """
     rows, others = complete(human, judge)
-    has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()
-    reason = NoValue.CONSTANT if has_pair else NoValue.TOO_FEW
-    reason = NoValue.ONE_SYSTEM if rows.shape[1] < 2 else reason
-    return mean_estimate(document_taus(rows, others), reason)
+    return mean_estimate(document_taus(rows, others), _why_no_tau(rows))
 
 
 def document_taus(human: ArrayLike, judge: ArrayLike) -> Floats:
@@ -92,6 +89,24 @@ def document_taus(human: ArrayLike, judge: ArrayLike) -> Floats:
     untied = np.sqrt((left != 0).sum(axis=1)) * np.sqrt((right != 0).sum(axis=1))
     balance = (left * right).sum(axis=1, dtype=np.int64)
     return ratio(balance, untied)
+
+
+def document_tau_zero(human: ArrayLike, judge: ArrayLike) -> Estimate:
+    """`document_tau` with 0 for each document that the judge ties whole and people do not.
+
+    A judge that gives few values is then no longer measured on its easy documents alone. As
+    mt-metrics-eval's `replace_nans_with_zeros`, but documents that people tie whole, which are
+    equal for all judges, are left out. `n`, `skipped` and None as for `document_tau`.
+    """
+    rows, others = complete(human, judge)
+    return mean_estimate(document_taus_zero(rows, others), _why_no_tau(rows))
+
+
+def document_taus_zero(human: ArrayLike, judge: ArrayLike) -> Floats:
+    """Each document's tau-b, 0 where the judge alone ties it whole, NaN where people do."""
+    rows, others = complete(human, judge)
+    is_ordered = (pair_directions(rows) != 0).any(axis=1)
+    return np.where(is_ordered, np.nan_to_num(document_taus(rows, others)), np.nan)
 
 
 def system_means(human: ArrayLike, judge: ArrayLike) -> tuple[Floats, Floats]:
@@ -144,7 +159,7 @@ def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
     first, second, _ = complete_pairs(x, y)
     if len(first) < 2:
         return Estimate(None, n=0, reason=NoValue.TOO_FEW)
-    product = pair_directions(_snapped(first[None])) * pair_directions(_snapped(second[None]))
+    product = pair_directions(first[None]) * pair_directions(second[None])
     decided = int((product != 0).sum())
     skipped = product.size - decided
     if decided == 0:
@@ -175,6 +190,13 @@ def row_correlations(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Fl
         rows, others = _ranks(rows), _ranks(others)
     products: Floats = (_standardised(rows) * _standardised(others)).sum(axis=1)
     return np.clip(products, -1, 1)
+
+
+def _why_no_tau(rows: Floats) -> NoValue:
+    if rows.shape[1] < 2:
+        return NoValue.ONE_SYSTEM
+    has_pair = ((~np.isnan(rows)).sum(axis=1) >= 2).any()
+    return NoValue.CONSTANT if has_pair else NoValue.TOO_FEW
 
 
 def _coefficient(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estimate:
@@ -235,8 +257,11 @@ def pearson_against(human: ArrayLike) -> Statistic:
     return statistic
 
 
-def tau_against(human: ArrayLike) -> Statistic:
-    """`document_tau` of any judge with these people, faster: for many draws."""
+def tau_zero_against(human: ArrayLike) -> Statistic:
+    """`document_tau_zero` of any judge with these people, faster: for many draws.
+
+    The judge's ties are those of its exact values: `snapped` makes them so.
+    """
     rows = table(human)
     first, second = np.triu_indices(rows.shape[1], 1)
     left: NDArray[np.int8] = pair_directions(rows).T.copy()
@@ -248,7 +273,8 @@ def tau_against(human: ArrayLike) -> Statistic:
         right = (one > other).view(np.int8) - (one < other).view(np.int8)
         balance = (left * right).sum(axis=0, dtype=np.int32)
         taus = ratio(balance, untied * np.sqrt(np.abs(right).sum(axis=0, dtype=np.int32)))
-        return mean_estimate(taus, NoValue.CONSTANT)
+        values = np.where(untied > 0, np.nan_to_num(taus), np.nan)
+        return mean_estimate(values, NoValue.CONSTANT)
 
     return statistic
 

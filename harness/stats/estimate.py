@@ -139,13 +139,34 @@ def ratio(top: ArrayLike, bottom: ArrayLike) -> Floats:
     return np.asarray(top / np.where(divisor > 0, divisor, np.nan), dtype=np.float64)
 
 
+_NEAREST = 1e-12  # rounding of a mean, as a share of the largest value
+
+
+def snapped(values: ArrayLike) -> Floats:
+    """The values, of which those that only the rounding of a mean tells apart become one.
+
+    Neighbours nearer than 1e-12 of the largest magnitude become the least of them: the mean of
+    .1, .2 and .3 is then that of three .2, and their tie stays a tie.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    known, places = np.unique(given, return_inverse=True)
+    if len(known) == 0:
+        return given
+    nearest = _NEAREST * float(np.nanmax(np.abs(known), initial=0))
+    with np.errstate(over="ignore"):
+        is_first = np.append(True, ~(np.diff(known) <= nearest))
+    least = known[is_first][np.cumsum(is_first) - 1]
+    return np.asarray(least[places].reshape(given.shape), dtype=np.float64)
+
+
 def pair_directions(rows: Floats) -> NDArray[np.int8]:
     """For each row and each pair of its columns: 1 if the first is greater, -1 if smaller.
 
-    0 stands for a tie as for a missing cell.
+    0 stands for a tie as for a missing cell; rounding alone breaks no tie.
     """
     first, second = np.triu_indices(rows.shape[1], 1)
-    left, right = rows[:, first], rows[:, second]
+    values = snapped(rows)
+    left, right = values[:, first], values[:, second]
     return (left > right).astype(np.int8) - (left < right).astype(np.int8)
 
 

@@ -22,6 +22,7 @@ from harness.stats.correlation import (
     cross_fitted_acc_eq,
     dataset_pearson,
     document_tau,
+    document_tau_zero,
     pearson,
     permutation_p,
     system_means,
@@ -29,7 +30,9 @@ from harness.stats.correlation import (
     system_spearman,
     tie_rate,
 )
-from harness.stats.estimate import Resamples
+from harness.stats.estimate import Estimate, Floats, Resamples
+from harness.stats.jackknife import jackknife_bounds
+from harness.stats.reliability import reliability_of_means
 from harness.storage.cells import records_csv
 
 HUMAN = (np.array(ANN) + np.array(BOB)) / 2
@@ -40,6 +43,7 @@ FLAT = ((1.0,) * 3,) * 4
 LEVELS = {
     "pearson_dataset": dataset_pearson,
     "kendall_document": document_tau,
+    "kendall_document_zero": document_tau_zero,
     "spearman_system": system_spearman,
     "pearson_system": system_pearson,
 }
@@ -57,6 +61,40 @@ def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, st
     return {(row.judge, row.statistic): row for row in agreement_rows(found, method)}
 
 
+def wide(documents: int = 24, raters: int = 3, **changes: object) -> Panel:
+    """A panel of documents in twelve clusters, four systems, raters and two judges."""
+    random = np.random.default_rng(2)
+    truth = random.normal(3, 1, (documents, 4))
+    ratings = np.clip(
+        np.round(truth[:, :, None] + random.normal(0, 1, (documents, 4, raters))), 1, 5
+    )
+    made = panel(near=NEAR, far=FAR)
+    tables = [
+        replace(judge, values=_judged(truth, random.normal(0, spread, truth.shape)))
+        for judge, spread in zip(made.judges, (1.5, 0.7), strict=True)
+    ]
+    whole = replace(
+        made,
+        documents=tuple(f"s{n}" for n in range(documents)),
+        sources=(),
+        clusters=tuple(f"c{n // 2:02}" for n in range(documents)),
+        systems=tuple("wxyz"),
+        raters=tuple("abcdef"[:raters]),
+        ratings=ratings,
+        judges=tuple(tables),
+    )
+    return replace(whole, **changes)  # type: ignore[arg-type]  # fields of a panel
+
+
+def _judged(truth: Floats, noise: Floats) -> Floats:
+    return np.asarray(np.clip(np.round(truth + noise), 1, 5))
+
+
+def human_of(found: Panel) -> Floats:
+    """The raters' mean of each cell."""
+    return np.asarray(np.nanmean(found.ratings, axis=2))
+
+
 @each("statistic", LEVELS)
 @each("judge", ["near", "far"])
 def test_correlations_are_those_of_the_tables(judge: str, statistic: str) -> None:
@@ -72,14 +110,19 @@ def test_pearson_is_what_a_sum_by_hand_gives() -> None:
     assert row.value == pytest.approx(np.corrcoef(HUMAN.ravel(), np.ravel(NEAR))[0, 1])
 
 
-def test_intervals_are_drawn_by_cluster_from_the_seed() -> None:
-    found = rows(panel(near=NEAR), replace(METHOD, seed=5))["near", "pearson_dataset"]
+def test_intervals_are_of_whole_clusters() -> None:
+    made = wide()
 
-    drawn = agreement_stats(HUMAN, NEAR, Resamples.of(CLUSTERS, seed="5", draws=200))
-    assert (found.low, found.high) == (
-        drawn.dataset_pearson.bounds.low,
-        drawn.dataset_pearson.bounds.high,
+    row = rows(made)["near", "pearson_dataset"]
+
+    found = agreement_stats(
+        human_of(made), made.judges[1].values, Resamples.of(made.clusters, seed="0")
     )
+    ends = found.dataset_pearson.bounds
+    assert (row.low, row.high) == (ends.low, ends.high) != (None, None)
+    four = replace(made, clusters=tuple(f"c{n // 6}" for n in range(24)))
+    few = rows(four)["near", "pearson_dataset"]
+    assert (few.low, few.value, few.reason) == (None, row.value, "no interval: too few")
 
 
 @pytest.mark.parametrize("coefficient", ["pearson", "spearman"])
@@ -110,21 +153,94 @@ def test_agreement_among_raters_and_with_the_judge() -> None:
     assert found["near", "agreement_pairwise_judge"].value == pytest.approx(by_hand)
 
 
-def test_pairwise_intervals_are_shares_of_the_drawn_documents() -> None:
-    row = rows(panel(near=NEAR))["near", "agreement_pairwise_judge"]
+def test_pairwise_agreement_has_the_spread_and_interval_of_its_pairs() -> None:
+    made = wide()
+    row = rows(made)["near", "agreement_pairwise_judge"]
 
-    # Two clusters of six cells, drawn as one of them twice or as both; counted by hand.
-    first, second = (2 / 6 + 1 / 6) / 2, (2 / 6 + 2 / 6) / 2
-    assert [row.low, row.high] == pytest.approx([first, second])
+    judge = made.judges[1].values
+    alike = made.ratings == judge[:, :, None]
+    shares = alike.mean(axis=(0, 1))
+    assert row.value == pytest.approx(shares.mean())
+    assert row.sd == pytest.approx(shares.std(ddof=1))
+    by_cluster = alike.reshape(12, -1).sum(axis=1)
+    without = (alike.sum() - by_cluster) / (alike.size * 11 / 12)
+    ends = jackknife_bounds(Estimate(shares.mean(), n=3), without, range_="share")
+    assert [row.low, row.high] == pytest.approx([ends.low, ends.high])
 
 
-def test_the_ceiling_follows_from_alpha_and_the_number_of_raters() -> None:
-    found = rows(panel(near=NEAR))
-    a = found["near", "alpha_raters"].value or 0.0
+def test_alpha_of_the_judge_with_each_rater_is_their_mean_and_spread() -> None:
+    made = wide()
+    row = rows(made)["near", "alpha_judge_with_each"]
 
-    ceiling = 2 * a / (1 + a)  # Spearman-Brown for two raters
-    assert found["near", "noise_ceiling"].value == pytest.approx(ceiling)
-    assert found["near", "attainable_r"].value == pytest.approx(ceiling**0.5)
+    judge = made.judges[1].values.ravel()
+    each_rater = made.ratings.reshape(-1, 3).T
+    alphas = [alpha(np.column_stack([own, judge]), "interval").value or 0 for own in each_rater]
+    assert row.value == pytest.approx(np.mean(alphas))
+    assert row.sd == pytest.approx(np.std(alphas, ddof=1))
+    assert (row.n, row.low is not None) == (3, True)
+
+
+def test_the_ceiling_is_the_reliability_of_the_mean_and_names_what_it_bounds() -> None:
+    made = wide()
+    found = rows(made)
+
+    expected = reliability_of_means(made.ratings, Resamples.of(made.clusters, seed="0"))
+    ceiling, root = found["near", "noise_ceiling"], found["near", "attainable_r"]
+    assert (ceiling.value, ceiling.low) == (expected.estimate.value, expected.bounds.low)
+    assert root.value == pytest.approx((ceiling.value or 0) ** 0.5)
+    assert [root.low, root.high] == pytest.approx(
+        [(ceiling.low or 0) ** 0.5, (ceiling.high or 0) ** 0.5]
+    )
+    assert "of pearson_dataset" in ceiling.note
+
+
+def test_nominal_ratings_have_no_ceiling_and_say_why() -> None:
+    row = rows(wide(), replace(METHOD, level="nominal"))["near", "attainable_r"]
+
+    assert (row.value, row.low) == (None, None)
+    assert (row.reason or "").startswith("nominal ratings have no mean; --level interval")
+
+
+def test_systems_with_other_raters_are_warned_of() -> None:
+    made = wide(raters=6)
+    apart = made.ratings.copy()
+    apart[:, :2, :3], apart[:, 2:, 3:] = np.nan, np.nan
+
+    found = rows(replace(made, ratings=apart))
+
+    for name in ("pearson_system", "spearman_system", "noise_ceiling"):
+        assert "systems had different raters" in found["near", name].note
+        assert "different raters" not in rows(made)["near", name].note
+    assert "so it is too high" in found["near", "attainable_r"].note
+
+
+def test_a_judge_value_that_no_rater_gave_is_told_to_agree_with_nobody() -> None:
+    made = wide()
+    half = made.judges[1].values.copy()
+    half[:5, 0] = 2.5
+    judge = replace(made.judges[1], values=half, split=5)
+
+    found = rows(replace(made, judges=(judge,)))
+
+    row = found["near", "agreement_pairwise_judge"]
+    assert row.note.startswith("5 of 96 judge values are no rater's and equal no rating")
+    assert "5 verdicts are .5, two orders that disagree: see --orders" in row.note
+    assert "two orders that disagree are .5" in row.averaging
+    assert found["near", "alpha_judge_with_each"].note == row.note
+
+
+def test_a_document_rated_at_two_temperatures_counts_once() -> None:
+    made = wide(documents=24)
+    names = tuple(f"s{n // 2}" for n in range(24))
+    both = replace(made, sources=names, rated=("T0", "T0.5"), clusters=names)
+
+    found = rows(both)
+
+    kendall = found["near", "kendall_document"]
+    assert (kendall.documents, kendall.n) == (12, 12)
+    assert found["near", "acc_eq"].n == 12
+    assert found["near", "pearson_dataset"].n == 96
+    assert "each answer at T0+T0.5 by itself" in kendall.averaging
 
 
 def test_every_row_tells_sizes_ties_averaging_and_recipe() -> None:
@@ -147,36 +263,57 @@ def test_other_ratings_are_another_recipe() -> None:
     assert len({found["near", "acc_eq"].signature for found in made}) == 2
 
 
-def test_a_difference_is_tested_by_permutation_and_by_williams() -> None:
-    found = rows(panel(near=NEAR, far=FAR))
-    pair = "far vs near"
+def test_a_difference_is_tested_by_permutation_of_clusters_and_by_williams() -> None:
+    made = wide()
+    found, human = rows(made), human_of(made)
+    far, near = (judge.values for judge in made.judges)
 
-    for name, statistic in (("pearson", dataset_pearson), ("kendall", document_tau)):
-        test = permutation_test(HUMAN, (FAR, NEAR), statistic, seed="0", draws=200)
-        row = found[pair, f"difference_{name}"]
+    for name, statistic in (("pearson", dataset_pearson), ("kendall", document_tau_zero)):
+        test = permutation_test(
+            human, (far, near), statistic, seed="0", draws=200, clusters=made.clusters
+        )
+        row = found["far vs near", f"difference_{name}"]
         assert row.value == pytest.approx(test.statistic)
         assert row.p == test.p
     r = [
         pearson(np.ravel(a), np.ravel(b)).value
-        for a, b in ((HUMAN, FAR), (HUMAN, NEAR), (FAR, NEAR))
+        for a, b in ((human, far), (human, near), (far, near))
     ]
-    williams = found[pair, "difference_pearson_williams"]
-    assert williams.p == williams_test(*map(float, r), n=12).p  # type: ignore[arg-type]  # not null here
+    williams = found["far vs near", "difference_pearson_williams"]
+    assert williams.p == williams_test(*map(float, r), n=96).p  # type: ignore[arg-type]  # not null here
     assert williams.value == pytest.approx((r[0] or 0) - (r[1] or 0))
+    assert "assumes independent cells" in williams.note
 
 
-def test_p_values_are_corrected_for_all_pairs_of_judges() -> None:
-    third = tuple(tuple(5 - value for value in line) for line in ANN)
-    tables = {"far": FAR, "near": NEAR, "third": third}
+@each("seed", range(6))
+def test_the_interval_of_a_difference_never_contradicts_its_p(seed: int) -> None:
+    made, random = wide(), np.random.default_rng(seed)
+    first = made.judges[1].values
+    second = first + random.normal(0, 0.2 + seed / 4, first.shape)
+    judges = (made.judges[1], replace(made.judges[0], values=second))
 
-    found = rows(panel(None, **tables))
+    for row in agreement_rows(replace(made, judges=judges), replace(METHOD, draws=60)):
+        if row.statistic in ("difference_pearson", "difference_kendall"):
+            low, high, p = row.low, row.high, row.p
+            assert low is not None
+            assert high is not None
+            assert p is not None
+            assert (low > 0 or high < 0) == (p <= 0.05)
 
-    names = [("far", "near"), ("far", "third"), ("near", "third")]
-    raw = [
-        permutation_test(HUMAN, (tables[a], tables[b]), dataset_pearson, seed="0", draws=200).p
-        for a, b in names
-    ]
-    assert [found[f"{a} vs {b}", "difference_pearson"].p for a, b in names] == list(holm(raw))
+
+def test_p_values_are_corrected_for_all_pairs_and_both_statistics() -> None:
+    made = wide()
+    third = replace(made.judges[0], judge="third", values=6 - made.judges[0].values)
+
+    found = agreement_rows(replace(made, judges=(*made.judges, third)), METHOD)
+
+    for family in (
+        ["difference_pearson", "difference_kendall"],
+        ["difference_pearson_williams"],
+    ):
+        of_family = [row for row in found if row.statistic in family]
+        assert len(of_family) == 3 * len(family)
+        assert [row.p_holm for row in of_family] == list(holm([row.p for row in of_family]))
 
 
 def test_one_rater_leaves_people_without_agreement_and_the_judge_with_it() -> None:
@@ -188,7 +325,20 @@ def test_one_rater_leaves_people_without_agreement_and_the_judge_with_it() -> No
     assert found["near", "annotator_winning_rate"].reason == "one rater"
 
 
-@each("statistic", [*LEVELS, "difference_pearson", "difference_kendall"])
+def test_a_constant_judge_orders_nothing_where_people_do() -> None:
+    row = rows(panel(flat=FLAT))["flat", "kendall_document_zero"]
+
+    assert (row.value, row.n) == (0.0, 4)
+
+
+@each(
+    "statistic",
+    [
+        *sorted(LEVELS.keys() - {"kendall_document_zero"}),
+        "difference_pearson",
+        "difference_kendall",
+    ],
+)
 def test_a_constant_judge_has_no_correlation_and_says_why(statistic: str) -> None:
     found = rows(panel(flat=FLAT, near=NEAR))
 
@@ -220,8 +370,9 @@ def test_the_annotator_test_needs_three_raters_of_thirty_units(epsilon: float, c
     values = random.normal(3, 1, (40, 1))
     units = np.round(values + random.normal(0, 1, (40, count)))
     made = panel(near=NEAR)
-    wide = replace(
+    whole = replace(
         made,
+        sources=(),
         documents=tuple(f"s{n}" for n in range(40)),
         clusters=tuple(f"s{n}" for n in range(40)),
         systems=("ant",),
@@ -230,7 +381,7 @@ def test_the_annotator_test_needs_three_raters_of_thirty_units(epsilon: float, c
         judges=(replace(made.judges[0], values=values),),
     )
 
-    row = rows(wide, replace(METHOD, epsilon=epsilon))["near", "annotator_winning_rate"]
+    row = rows(whole, replace(METHOD, epsilon=epsilon))["near", "annotator_winning_rate"]
 
     expected = annotator_test(units, values, alignment="rmse", epsilon=epsilon)
     assert row.epsilon == epsilon
@@ -270,7 +421,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     first, again, other = (
         records_csv(
             AgreementRow,
-            agreement_rows(panel(near=NEAR, far=FAR), AgreementSettings(seed, 200)),
+            agreement_rows(wide(), AgreementSettings(seed, 200)),
         )
         for seed in (0, 0, 1)
     )

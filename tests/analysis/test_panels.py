@@ -72,7 +72,7 @@ def test_ratings_of_one_decoding_are_compared_with_that_decoding() -> None:
 
     panel = only(match_ratings([both], ratings("base@T0.5", ann=ANN), AgreementQuery()))
 
-    assert panel.documents[0] == "s1@T0.5"
+    assert (panel.documents[0], panel.of_rows[0], panel.rated) == ("s1@T0.5", "s1", ("T0.5",))
     assert panel.judges[0].values[:, 0].tolist() == [5.0] * 4
 
 
@@ -108,6 +108,19 @@ def test_two_scales_are_never_averaged() -> None:
     found = match_ratings(runs(near=NEAR), ratings("a", ann=ANN) + ratings("b", ann=BOB), BASE)
 
     assert [panel.scale for panel in found] == ["a", "b"]
+
+
+def test_a_mean_over_temperatures_keeps_its_ties() -> None:
+    # Two means that are 10/3, one of them with another rounding.
+    cool, hot = [3.0, 10 / 3, 1.0, 1.0], [11 / 3, 10 / 3, 1.0, 1.0]
+    first = run("ant", {"near": cool})
+    both = StoredRun(first.file, [*first.rows, *run("ant", {"near": hot}, decoding="T0.5").rows])
+
+    panel = only(match_ratings([both], ratings(ann=ANN), BASE))
+
+    values = panel.judges[0].values[:, 0]
+    assert (3.0 + 11 / 3) / 2 != (10 / 3 + 10 / 3) / 2
+    assert values[0] == values[1]
 
 
 def test_where_systems_are_groups_each_runs_model_is_a_judge() -> None:

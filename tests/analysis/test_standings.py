@@ -17,6 +17,7 @@ from support.sketches import row
 
 from harness.analysis.leaderboard import BOARD_COLUMNS, board_text, collect
 from harness.analysis.standings import RankedBy, RankedTable, placed, ranked_tables, verdicts_of
+from harness.cli import main
 from harness.core import Sample
 from harness.library import load_runs
 from harness.pipeline.score import score_rows
@@ -27,8 +28,8 @@ OLD = Path(__file__).parent / "stored_0_1"
 
 
 def kept(results: Path, file: RunFile, rows: Sequence[SampleRecord], *, model: str) -> RunFolder:
-    """A run of a model in a folder of its own; the control `oracle` is scripted."""
-    kind = "scripted" if model == "oracle" else "vllm"
+    """A run of a model in a folder of its own; the controls are scripted."""
+    kind = "scripted" if model in ("oracle", "literal") else "vllm"
     file = replace(file, model=replace(SMALL, name=model, kind=kind))
     folder = RunFolder(results / "runs" / file.run.task / model / f"{model}-{file.digest[:8]}")
     folder.write(file, rows, score_rows(file, rows))
@@ -162,9 +163,8 @@ def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> 
 
     rows = collect(folders)
     lines = [*csv.DictReader(board_text(rows).splitlines())]
-    told = ("task", "model", "variant", "decoding", "group", "judge", "metric")
-    told += ("run", "data", "limit", "seed", "prompts", "version")
-    assert max(Counter(tuple(line[name] for name in told) for line in lines).values()) == 1
+    told = "task model variant decoding group judge metric run data limit seed prompts version"
+    assert max(Counter(tuple(line[name] for name in told.split()) for line in lines).values()) == 1
     assert {(line["run"], line["limit"], line["seed"]) for line in lines} == {
         (folders[0].path.name, "all", "0"),
         (folders[1].path.name, "all", "0"),
@@ -207,3 +207,60 @@ def test_results_of_version_0_1_are_still_read(tmp_path: Path) -> None:
     for folder in folders:
         run = StoredRun.read(folder)
         assert [one.signature for one in score_rows(run.file, run.rows)]
+
+
+def printed(results: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    assert main(["leaderboard", "--results", str(results)]) == 0
+    return capsys.readouterr()
+
+
+def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(tmp_path, ant="1" * 29 + "0", bee="1" * 20 + "." * 10, cow="0" * 30, oracle="1" * 30)
+
+    out, _ = printed(tmp_path, capsys)
+
+    assert "ranked on the 20 verdicts that all 3 have, of 20 independent items" in out
+    assert "no order is known within a group (clusters swapped, Holm over 3 pairs)" in out
+    lines = [line.split() for line in out.splitlines() if len(line.split()) > 5]
+    cells = {words[1]: (words[0], words[-1]) for words in lines}
+    assert cells["ant"] == cells["bee"] == ("1", "1")
+    assert cells["cow"] == ("3", "2")
+    assert cells["oracle"] == ("-", "-")
+
+
+@pytest.mark.parametrize(
+    ("literal", "told"),
+    [
+        ("0" * 40, ""),
+        ("10" * 20, "is unfit here: it does not distinguish oracle (0.500) from literal (0.500)"),
+        ("0" * 24 + "1" * 16, "may be fit or unfit here, these items cannot tell"),
+    ],
+)
+def test_what_the_controls_show_is_said_with_the_interval_of_their_gap(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], literal: str, told: str
+) -> None:
+    is_alike = told.startswith("is unfit")
+    said(tmp_path, oracle=literal[::-1] if is_alike else "1" * 40, literal=literal)
+
+    _, err = printed(tmp_path, capsys)
+
+    assert told in err
+    assert ("gap " in err) == bool(told)
+
+
+def test_a_folder_of_version_0_1_is_printed_and_collected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copytree(OLD, tmp_path / "old")
+
+    out, _ = printed(tmp_path / "old", capsys)
+
+    assert [line.split()[:2] for line in out.splitlines()[2:5]] == [
+        ["-", "oracle"],
+        ["1", "tiny-random"],
+        ["-", "literal"],
+    ]
+    lines = [*csv.DictReader((tmp_path / "old/leaderboard.csv").read_text("utf-8").splitlines())]
+    assert (len(lines), {line["limit"] for line in lines}) == (90, {"10"})

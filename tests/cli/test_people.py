@@ -69,7 +69,8 @@ def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
     assert codes == [0, 0, 0]
     [row] = [row for row in table(ran) if row["statistic"] == "pearson_dataset"]
     assert float(row["value"]) == pytest.approx(1)
-    assert (row["documents"], row["systems"], row["n"]) == ("12", "2", "24")
+    # Six stories at two temperatures are six documents, of four rated answers each.
+    assert (row["documents"], row["systems"], row["n"]) == ("6", "2", "24")
 
 
 def test_a_sheet_that_was_worked_in_is_not_written_again(ran: Toy) -> None:
@@ -94,6 +95,56 @@ def test_agreement_of_other_tasks_stays_in_the_table(ran: Toy) -> None:
     agree(ran)
 
     assert {row["task"] for row in table(ran)} == {"toy", "other"}
+
+
+def test_a_table_of_an_earlier_version_is_kept_in_its_columns(ran: Toy) -> None:
+    export(ran, "csv", "sheet.csv")
+    rate(ran, "sheet.csv")
+    bring(ran, "sheet.csv", "wide")
+    old = "task,model,statistic,value,signature\nother,all,pearson_dataset,0.5,a|b\n"
+    (ran.results / "agreement.csv").write_text(old, "utf-8")
+
+    agree(ran)
+
+    [row] = [row for row in table(ran) if row["task"] == "other"]
+    assert (row["statistic"], row["value"], row["signature"]) == ("pearson_dataset", "0.5", "a|b")
+    assert (row["judge"], row["p_holm"]) == ("", "")
+
+
+def test_a_judge_of_two_orders_is_read_by_one_of_them(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export(ran, "csv", "sheet.csv")
+    rate(ran, "sheet.csv")
+    bring(ran, "sheet.csv", "wide")
+    for folder in ran.runs():
+        lines = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+        for line in lines:
+            split = {"value": 0.5, "detail": {"slot1_share": 1.0, "consistency": 0.0}}
+            line["verdicts"]["near"].update(split)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / "samples.jsonl").write_text(text)
+    shares = {}
+    for orders in ("both", "first", "second"):
+        assert agree(ran, "--orders", orders) == 0
+        [row] = [row for row in table(ran) if row["statistic"] == "agreement_pairwise_judge"]
+        shares[orders] = float(row["value"])
+        assert (orders == "both") == ("24 verdicts are .5" in row["note"])
+        assert (f"{orders} order of the options alone" in row["averaging"]) == (orders != "both")
+
+    # Half the answers are right: all are accepted in the first order, none in the second.
+    assert shares == {"both": 0.0, "first": 0.5, "second": 0.5}
+    capsys.readouterr()
+
+
+def test_one_order_of_verdicts_that_had_none_is_refused(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "task,sample_id,model,rater,value,scale\ntoy,gone,oracle,ann,3,base\n"
+    (ran.folder / "r.csv").write_text(lines, "utf-8")
+
+    assert agree(ran, "--orders", "first") == 2
+    assert "no verdict of task toy was asked for in two orders" in capsys.readouterr().err
 
 
 def test_a_label_studio_project_goes_out_and_comes_back(ran: Toy) -> None:
@@ -164,6 +215,7 @@ def test_ratings_of_nothing_leave_nulls_and_an_exit_code(
     [
         (["--rater-kind", "alien"], "give expert, skilled or crowd"),
         (["--level", "ratio"], "give nominal, ordinal or interval"),
+        (["--orders", "third"], "give both, first or second"),
         (["--judge", "neer"], "did you mean near"),
         (["--task", "tye"], "no rating of task 'tye'"),
         (["--task", "toy,tye"], "no rating of task 'tye'"),

@@ -17,7 +17,6 @@ from harness.stats.agreement import (
     cohen_kappa,
     pairable,
     percent_agreement,
-    reliability_of_mean,
     weighted_alpha,
 )
 from harness.stats.estimate import Estimate, Floats, NoValue
@@ -171,18 +170,8 @@ def test_a_draw_with_one_value_has_no_alpha(scale: Scale) -> None:
     assert np.isnan(weighted_alpha(found, np.array([3.0, 0.0]), scale))
 
 
-@pytest.mark.parametrize(
-    ("single", "raters", "mean"), [(0.255, 3, 0.765 / 1.51), (0.5, 1, 0.5), (0.0, 9, 0.0)]
-)
-def test_the_mean_of_raters_is_more_reliable_than_one(
-    single: float, raters: int, mean: float
-) -> None:
-    assert reliability_of_mean(Estimate(single, n=9), raters).value == pytest.approx(mean)
-
-
-def test_three_raters_of_emphasized_talk_cap_any_judge_at_71_percent() -> None:
-    # alpha .255: reliability .5066, and its root .7118, by hand.
-    human = reliability_of_mean(Estimate(0.255, n=100), 3)
+def test_a_reliability_of_a_half_caps_any_judge_at_71_percent() -> None:
+    human = Estimate(0.5066, n=100)
 
     assert attainable_r(human, Estimate(1.0, n=100)).value == pytest.approx(0.7118, abs=5e-5)
 
@@ -195,10 +184,4 @@ def test_three_raters_of_emphasized_talk_cap_any_judge_at_71_percent() -> None:
     ],
 )
 def test_unreliable_raters_set_no_ceiling(human: Estimate, reason: NoValue) -> None:
-    assert reliability_of_mean(human, 3).reason == reason
     assert attainable_r(human, Estimate(1.0, n=5)).reason == reason
-
-
-def test_less_than_one_rater_is_refused() -> None:
-    with pytest.raises(ValueError, match="one rater or more"):
-        reliability_of_mean(Estimate(0.5, n=5), 0.5)

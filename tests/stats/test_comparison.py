@@ -9,6 +9,7 @@ from scipy import stats
 from support.each import each, rest_slow
 from support.rating_tables import BARREN, NAN, acc_eq, table_pair
 
+from harness.stats.agreement import bounds_with_test
 from harness.stats.comparison import (
     Alternative,
     holm,
@@ -16,8 +17,14 @@ from harness.stats.comparison import (
     soft_pairwise_accuracy,
     williams_test,
 )
-from harness.stats.correlation import dataset_pearson, document_tau, system_pearson, system_spearman
-from harness.stats.estimate import Estimate, Floats, NoValue
+from harness.stats.correlation import (
+    dataset_pearson,
+    document_tau,
+    pearson_against,
+    system_pearson,
+    system_spearman,
+)
+from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance
 
 Statistic = Callable[[Floats, Floats], Estimate]
 STATISTICS: list[Statistic] = [
@@ -92,6 +99,88 @@ def test_the_permutation_p_nears_that_of_all_swaps(statistic: Statistic) -> None
     assert (found.statistic or 0) == pytest.approx(
         (statistic(human, judges[0]).value or 0) - (statistic(human, judges[1]).value or 0)
     )
+
+
+def test_a_cluster_is_swapped_whole() -> None:
+    # By hand: of the four ways to swap two dialogues, that at hand and its mirror image differ
+    # as much as the data, so that p nears one half whatever the cells say.
+    random = np.random.default_rng(8)
+    human = random.normal(size=(20, 3))
+    judges = human + random.normal(size=(20, 3)) / 2, human + random.normal(size=(20, 3))
+
+    found = permutation_test(
+        human, judges, dataset_pearson, seed="s", draws=400, clusters=["a"] * 10 + ["b"] * 10
+    )
+
+    assert found.p == pytest.approx(0.5, abs=0.08)
+    with pytest.raises(ValueError, match="not 2 for 20 rows"):
+        permutation_test(human, judges, dataset_pearson, seed="s", clusters=["a", "b"])
+
+
+def false_positives(
+    dialogues: int, turns: int, effect: float, *, runs: int, is_whole: bool = True
+) -> float:
+    """How often two equally good judges with effects of dialogues differ by p of .05 or less."""
+    random, found = np.random.default_rng(77), 0
+    clusters = [f"{n // turns:02}" for n in range(dialogues * turns)]
+
+    def of_dialogues() -> Floats:
+        return np.repeat(random.normal(size=(dialogues, 1)), turns, axis=0) * effect
+
+    for run in range(runs):
+        truth = random.normal(size=(dialogues * turns, 4)) + of_dialogues()
+        human = truth + random.normal(size=truth.shape) * 0.5
+        first, second = (
+            truth + of_dialogues() + random.normal(size=truth.shape) * 0.6 for _ in range(2)
+        )
+        test = permutation_test(
+            human,
+            (first, second),
+            pearson_against(human),
+            seed=f"{run}",
+            draws=200,
+            clusters=clusters if is_whole else None,
+        )
+        found += (test.p or 1) <= 0.05
+    return found / runs
+
+
+def test_judges_that_err_by_dialogue_are_told_apart_too_often_only_cell_by_cell() -> None:
+    assert false_positives(10, 4, 0.8, runs=30) <= 0.15
+    assert false_positives(10, 4, 0.8, runs=15, is_whole=False) >= 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dialogues", "turns", "effect"), [(10, 4, 0.8), (25, 4, 0.8), (25, 4, 0.4), (40, 1, 0.8)]
+)
+def test_a_difference_by_chance_is_found_in_five_of_a_hundred(
+    dialogues: int, turns: int, effect: float
+) -> None:
+    assert 0.03 <= false_positives(dialogues, turns, effect, runs=600) <= 0.07
+
+
+@pytest.mark.parametrize(
+    ("p", "low", "high"),
+    [
+        (0.2, 0.1, 0.5),  # the test does not find what the interval shows
+        (0.01, -0.1, 0.7),  # nor the interval what the test finds
+        (0.05, -0.1, 0.7),
+        (0.01, 0.1, 0.5),
+        (0.2, -0.1, 0.7),
+    ],
+)
+def test_an_interval_excludes_zero_where_the_test_does(p: float, low: float, high: float) -> None:
+    found = bounds_with_test(Bounds(low, high, n=12), Significance(0.3, p, n=9), 12)
+
+    assert found.low is not None
+    assert (found.low > 0) == (p <= 0.05)
+    if (low > 0) == (p <= 0.05):
+        assert (found.low, found.high) == (low, high)
+    else:
+        # The error is what makes the t of the difference that of p.
+        error = 0.3 / stats.t.isf(p / 2, 11)
+        assert found.low == pytest.approx(0.3 - stats.t.ppf(0.975, 11) * error, abs=1e-8)
 
 
 @each("statistic", STATISTICS)
@@ -171,6 +260,15 @@ def test_soft_pairwise_accuracy_nears_that_of_all_flips() -> None:
 
     assert found.value == pytest.approx(1 - np.mean(gaps), abs=0.01)
     assert found.n == 3
+
+
+def test_documents_of_one_cluster_are_flipped_together() -> None:
+    human, judge = table_pair(4, documents=6, systems=2, gaps=0)
+
+    whole = soft_pairwise_accuracy(human, judge, seed="s", draws=400, clusters=list("aabbcc"))
+
+    sums = [rows.reshape(3, 2, 2).sum(axis=1) for rows in (human, judge)]
+    assert whole == soft_pairwise_accuracy(*sums, seed="s", draws=400)
 
 
 @pytest.mark.parametrize(("sign", "expected"), [(1, 1.0), (-1, 0.0)])

@@ -99,6 +99,60 @@ def test_units_with_one_rater_or_without_the_judge_do_not_count() -> None:
     assert fewer.winning_rate.reason == NoValue.TOO_FEW  # of 30 units a rater 29 are left
 
 
+def test_whole_dialogues_that_a_judge_fails_count_once() -> None:
+    # By hand: 30 of 40 units won, .25 lost; one unit a cluster t = (-.5 - .2) / se; all units
+    # of a cluster alike, so that four clusters of ten leave t three degrees of freedom.
+    raters = np.array([[1.0, 1.0]] * 30 + [[1.0, 0.0]] * 10)
+    four = [f"c{n // 10}" for n in range(40)]
+
+    alone = annotator_test(raters, np.ones(40), alignment="accuracy", epsilon=0.2)
+    whole = annotator_test(raters, np.ones(40), alignment="accuracy", epsilon=0.2, clusters=four)
+
+    assert (alone.winning_rate.value, whole.winning_rate.value) == (1, 0.5)
+    # The second rater: mean -.25, clustered error .25, t = -1.8, p = .085 of three degrees.
+    assert stats.t.cdf(-0.45 / 0.25, 3) == pytest.approx(0.085, abs=5e-4)
+
+
+def test_a_rater_of_one_cluster_is_skipped() -> None:
+    found = annotator_test(
+        np.ones((40, 2)), np.ones(40), alignment="accuracy", epsilon=0.1, clusters=["c"] * 40
+    )
+
+    assert found.winning_rate.reason == NoValue.TOO_FEW
+
+
+def passes_with_failed_dialogues(*, runs: int, is_clustered: bool) -> float:
+    """How often a judge passes that is hopeless in whole dialogues, ten of ten cells.
+
+    Three labels; three raters and the judge see the right one in .85 of the cells, and guess. Of
+    the dialogues .32 are hopeless, which brings the judge about epsilon below the raters.
+    """
+    random, passed = np.random.default_rng(5), 0
+    clusters = [f"d{n // 10}" for n in range(100)]
+    for _ in range(runs):
+        gold = random.integers(0, 3, 100)
+
+        def seen() -> Floats:
+            guess = random.integers(0, 3, 100)
+            return np.where(random.random(100) < 0.85, gold, guess).astype(np.float64)  # noqa: B023
+
+        fails = np.repeat(random.random(10) < 0.32, 10)
+        found = annotator_test(
+            np.column_stack([seen() for _ in range(3)]),
+            np.where(fails, (gold + 1) % 3, seen()),
+            alignment="accuracy",
+            epsilon=0.2,
+            clusters=clusters if is_clustered else None,
+        )
+        passed += (found.winning_rate.value or 0) >= 0.5
+    return passed / runs
+
+
+@pytest.mark.slow
+def test_a_judge_that_fails_whole_dialogues_seldom_passes() -> None:
+    assert passes_with_failed_dialogues(runs=400, is_clustered=True) <= 0.07
+
+
 @pytest.mark.parametrize(
     ("raters", "reason"),
     [

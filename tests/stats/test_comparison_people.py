@@ -8,13 +8,18 @@ from support.each import each
 from support.rating_tables import BARREN, table_pair
 
 from harness.stats.comparison import Statistic, permutation_test
-from harness.stats.correlation import dataset_pearson, document_tau, pearson_against, tau_against
+from harness.stats.correlation import (
+    dataset_pearson,
+    document_tau_zero,
+    pearson_against,
+    tau_zero_against,
+)
 from harness.stats.estimate import Floats, complete
 
 Prepared = Callable[[Floats], Statistic]
 PAIRS: list[tuple[Prepared, Statistic]] = [
     (pearson_against, dataset_pearson),
-    (tau_against, document_tau),
+    (tau_zero_against, document_tau_zero),
 ]
 
 

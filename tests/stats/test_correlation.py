@@ -1,6 +1,8 @@
 """Correlations of cells, in documents and of systems: published values, scipy, and gaps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,11 +10,14 @@ from scipy import stats
 from support.each import each, rest_slow
 from support.rating_tables import AUTO_GPT4, AUTO_GPT4_GT, BARREN, BERT_F1, MOS, NAN, table_pair
 
+from harness.stats.comparison import permutation_test
 from harness.stats.correlation import (
     Coefficient,
     dataset_pearson,
     discordant_pairs,
+    document_accuracies,
     document_tau,
+    document_tau_zero,
     fisher_interval,
     pearson,
     permutation_p,
@@ -20,8 +25,10 @@ from harness.stats.correlation import (
     system_means,
     system_pearson,
     system_spearman,
+    tau_zero_against,
+    tie_rate,
 )
-from harness.stats.estimate import Estimate, Floats, NoValue
+from harness.stats.estimate import Estimate, Floats, NoValue, snapped
 
 SEEDS = range(40)
 OF_TABLES = [dataset_pearson, document_tau, system_pearson, system_spearman]
@@ -124,6 +131,70 @@ def test_constant_documents_leave_the_denominator_and_are_counted() -> None:
     judge = np.array([[1, 2], [2, 1], [1, 2], [3, 3], [1, 2]])
 
     assert document_tau(human, judge) == Estimate(0.0, n=2, skipped=3)
+
+
+def test_a_judge_that_ties_a_document_whole_scores_zero_there() -> None:
+    # By hand: taus 1 and -1; 0 where the judge alone ties; none where people tie, or one cell is.
+    human = np.array([[1, 2], [1, 2], [2, 2], [1, 2], [1, NAN]])
+    judge = np.array([[1, 2], [2, 1], [1, 2], [3, 3], [1, 2]])
+
+    assert document_tau_zero(human, judge) == Estimate(0.0, n=3, skipped=2)
+    assert document_tau_zero(human[[0, 3]], judge[[0, 3]]).value == 0.5
+
+
+def test_a_coarse_judge_is_not_measured_on_its_easy_documents_alone() -> None:
+    # The golden numbers of the zero-filled tau: its coarse judge gives one value in 143 of 200.
+    random = np.random.default_rng(4)
+    truth = random.normal(size=(200, 4))
+    human = truth + random.normal(size=(200, 4)) * 0.5
+    fine = truth + random.normal(size=(200, 4)) * 0.9
+    coarse = (np.abs(truth + random.normal(size=(200, 4)) * 0.6) > 2.0) * np.sign(truth)
+
+    assert document_tau(human, coarse).value == pytest.approx(0.619, abs=5e-4)
+    assert document_tau_zero(human, coarse).value == pytest.approx(0.176, abs=5e-4)
+    assert document_tau_zero(human, fine).value == pytest.approx(0.490, abs=5e-4)
+    test = permutation_test(
+        human, (coarse, fine), tau_zero_against(human), seed="s", draws=99, clusters=ONE_EACH
+    )
+    assert (test.statistic or 0) == pytest.approx(0.176 - 0.490, abs=1e-3)
+    assert test.p == pytest.approx(0.01)
+
+
+ONE_EACH = [f"d{n}" for n in range(200)]
+
+
+def means(ratings: Sequence[Sequence[float]]) -> list[float]:
+    """The mean of each cell's ratings, as rounding leaves it."""
+    return [sum(cell) / len(cell) for cell in ratings]
+
+
+def test_a_mean_that_rounding_moved_ties_as_the_exact_fraction_does() -> None:
+    sixths = [(3.0, 11 / 3), (10 / 3, 10 / 3), (3.0 + 2 / 3, 3.0)]
+    cells = means(sixths)
+    tenths = means([(0.1, 0.2, 0.3), (0.2, 0.2, 0.2), (0.3, 0.2, 0.1), (0.9, 0.9, 0.9)])
+    judge = [[1.0, 2.0, 3.0, 4.0]]
+
+    assert len(set(tenths)) > 2  # so that this is a test at all
+    assert tie_rate([cells]).value == 1
+    assert tie_rate([tenths]).value == 0.5
+    exact = [[2.0, 2.0, 2.0, 9.0]]
+    assert document_tau([tenths], judge) == document_tau(exact, judge)
+    assert document_tau(judge, [tenths]) == document_tau(judge, exact)
+    for sides in (([tenths], judge), (judge, [tenths])):
+        plain = [exact if side == [tenths] else side for side in sides]
+        assert document_accuracies(*sides, epsilon=0) == document_accuracies(*plain, epsilon=0)
+
+
+def test_every_mean_of_three_replies_at_two_temperatures_ties_as_its_fraction() -> None:
+    replies = list(product(range(6), repeat=3))
+    singles = sorted({(Fraction(sum(three), 3), sum(three) / 3) for three in replies})
+    both = [((a + b) / 2, (x + y) / 2) for (a, x), (b, y) in product(singles, repeat=2)]
+    exact, rounded = zip(*both, strict=True)
+
+    snapped_values = snapped(rounded)
+
+    assert len(set(rounded)) > len(set(exact)) == len(set(snapped_values.tolist()))
+    assert snapped_values == pytest.approx([float(value) for value in exact])
 
 
 @pytest.mark.parametrize("coefficient", rest_slow(["spearman", "pearson"], kept=1))

@@ -16,6 +16,7 @@ from harness.stats.estimate import (
     bounds,
     mean_estimate,
 )
+from harness.stats.jackknife import jackknife_bounds
 
 NAN = float("nan")
 
@@ -83,3 +84,12 @@ def resampled(statistic: Callable[[Indices], Estimate], resamples: Resamples) ->
     drawn = [statistic(rows).value for rows in drawn_rows(resamples)]
     values = np.array([np.nan if value is None else value for value in drawn])
     return EstimateCI(estimate, bounds(estimate, values, resamples))
+
+
+def jackknifed(statistic: Callable[[Indices], Estimate], resamples: Resamples) -> EstimateCI:
+    """A correlation of rows with its interval, the slow way: one call a cluster left out."""
+    estimate = statistic(np.arange(len(resamples.places)))
+    left = [np.nonzero(resamples.places != out)[0] for out in range(resamples.clusters)]
+    values = [statistic(rows).value for rows in left]
+    without = np.array([np.nan if value is None else value for value in values])
+    return EstimateCI(estimate, jackknife_bounds(estimate, without, range_="correlation"))
