@@ -229,9 +229,9 @@ def _above_chance(row: ComparisonRow, group: _Group, settings: BootstrapSettings
 
 def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[ComparisonRow]:
     first, second, clusters = _columns(group.decided)
-    seed, draws, blank = str(settings.seed), settings.draws, _blank(group)
+    blank = _blank(group)
     for name, given in ((GIVEN_RIGHT, True), (GIVEN_WRONG, False)):
-        share = share_given((first, second), clusters, given=given, seed=seed, draws=draws)
+        share = share_given((first, second), clusters, given=given)
         yield _filled(replace(blank, statistic=name), share)
     result = phi(first, second, settings.resamples(clusters))
     yield _filled(replace(blank, statistic=PHI), result)
@@ -361,7 +361,7 @@ class _Pair:
     is_matched: bool
 
 
-def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") -> list[FlipRate]:
+def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry]) -> list[FlipRate]:
     """Every perturbation by every judge, then those that keep the meaning and the others."""
     answers = {(row.variant, row.decoding, row.sample.id): row.answer for row in run.rows}
     if not any(BY in row.sample.references for row in run.rows):
@@ -371,7 +371,7 @@ def flip_rows(run: StoredRun, judges: Sequence[JudgeEntry], *, seed: str = "0") 
         )
     has_choices = run.file.task.has_choices
     return [
-        _row(view, name, pairs, seed=seed, has_choices=has_choices)
+        _row(view, name, pairs, has_choices=has_choices)
         for judge in judges
         for view in views(run, judge)
         for name, pairs in _parts(list(_pairs(view, answers)))
@@ -406,9 +406,7 @@ def _parts(pairs: Sequence[_Pair]) -> Iterator[tuple[str, list[_Pair]]]:
             yield name, members
 
 
-def _row(
-    view: RunView, name: str, pairs: Sequence[_Pair], *, seed: str, has_choices: bool
-) -> FlipRate:
+def _row(view: RunView, name: str, pairs: Sequence[_Pair], *, has_choices: bool) -> FlipRate:
     matched = sum(pair.is_matched for pair in pairs)
     read = [pair for pair in pairs if None not in (pair.before, pair.after)]
     verdicts = [(pair.before or 0.0, pair.after or 0.0) for pair in read]
@@ -417,8 +415,8 @@ def _row(
     flips = [(a != b, c) for (a, b), c in zip(verdicts, clusters, strict=True) if is_decided]
     chosen = [pair for pair in read if has_choices and None not in pair.answers]
     changes = [(pair.answers[0] != pair.answers[1], pair.cluster) for pair in chosen]
-    flip, change = _share(flips, seed=seed), _share(changes, seed=seed)
-    moved = mean_interval([after - before for before, after in verdicts], clusters, seed=seed)
+    flip, change = _share(flips), _share(changes)
+    moved = mean_interval([after - before for before, after in verdicts], clusters, is_share=False)
     reason = None if is_decided else "verdicts are not right or wrong: see the difference"
     reason = reason if verdicts else "no pair with both verdicts"
     return FlipRate(
@@ -451,8 +449,8 @@ def _row(
     )
 
 
-def _share(flags: Sequence[tuple[bool, str]], *, seed: str) -> Interval:
-    return mean_interval([float(is_so) for is_so, _ in flags], [c for _, c in flags], seed=seed)
+def _share(flags: Sequence[tuple[bool, str]]) -> Interval:
+    return mean_interval([float(is_so) for is_so, _ in flags], [c for _, c in flags], is_share=True)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -5,7 +5,7 @@ edge of a bin moves, go with them. Verdicts of one signature make one set of bin
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,9 +58,7 @@ class CurveRow:
     signature: str = ""
 
 
-def curve_rows(
-    run: StoredRun, judge: str, *, variants: Sequence[str] = (), seed: str = "0"
-) -> list[CurveRow]:
+def curve_rows(run: StoredRun, judge: str, *, variants: Sequence[str] = ()) -> list[CurveRow]:
     """Every bin and curve of one run by one judge; of some variants where named.
 
     Where several served snapshots answered, each has bins and curves of its own.
@@ -73,7 +71,7 @@ def curve_rows(
         row
         for blank, verdicts in _blocks(run, entry)
         if not variants or blank.variant in variants
-        for row in _rows(blank, choice_scores.answered(verdicts, spec), spec, seed=seed)
+        for row in _rows(blank, choice_scores.answered(verdicts, spec), spec)
     ]
 
 
@@ -130,7 +128,7 @@ def _blocks(run: StoredRun, judge: JudgeEntry) -> Iterator[tuple[CurveRow, list[
 
 
 def _rows(
-    blank: CurveRow, answers: Sequence[Answered], spec: ImplicitnessSpec, *, seed: str
+    blank: CurveRow, answers: Sequence[Answered], spec: ImplicitnessSpec
 ) -> Iterator[CurveRow]:
     whole, *bins = choice_scores.parts(answers, spec, everything=ALL)
     for rate in choice_scores.RATES:
@@ -139,37 +137,42 @@ def _rows(
             if places := choice_scores.kind(part, answers, is_positive=is_hits):
                 is_enough = choice_scores.is_enough(part, places, answers, spec.least)
                 note = f"{TOO_FEW}: fewer than {spec.least} independent texts"
-                row = _bin(of_rate, part, [answers[at] for at in places], seed=seed)
+                row = _bin(of_rate, part, [answers[at] for at in places])
                 lost = replace(row, value=None, low=None, high=None, note=note)
                 yield row if is_enough else lost
         places = choice_scores.kind(whole, answers, is_positive=is_hits)
-        yield from _curves(of_rate, choice_scores.with_both(places, answers), answers, seed=seed)
+        yield from _curves(of_rate, choice_scores.with_both(places, answers), answers)
 
 
-def _bin(blank: CurveRow, part: Part, answers: Sequence[Answered], *, seed: str) -> CurveRow:
+def _bin(blank: CurveRow, part: Part, answers: Sequence[Answered]) -> CurveRow:
     counted = [one for one in answers if one.flagged is not None]
     values, clusters = [one.flagged or 0.0 for one in counted], [one.cluster for one in counted]
+    share = mean_interval(values, clusters, is_share=True)
     return replace(
         blank,
         shape=EQUAL_MASS if part.is_equal_mass else PUBLISHED,
         at=part.low,
         to=part.high,
-        **asdict(mean_interval(values, clusters, seed=seed)),
+        value=share.value,
+        low=share.low,
+        high=share.high,
+        n=share.n,
+        clusters=share.clusters,
         effective_n=effective_n(values, clusters),
     )
 
 
 def _curves(
-    blank: CurveRow, places: Sequence[int], answers: Sequence[Answered], *, seed: str
+    blank: CurveRow, places: Sequence[int], answers: Sequence[Answered]
 ) -> Iterator[CurveRow]:
     if not places:
         return
     x, y = choice_scores.xy(places, answers)
-    resamples = choice_scores.resamples(places, answers, seed=seed)
+    clusters = choice_scores.originals(places, answers)
     size = effective_n(y.tolist(), [answers[place].cluster for place in places])
-    blank = replace(blank, n=len(places), clusters=resamples.clusters, effective_n=size)
+    blank = replace(blank, n=len(places), clusters=clusters.clusters, effective_n=size)
     for name, fit in (("logistic", logistic_curve), ("isotonic", isotonic_curve)):
-        curve = fit(x, y, resamples, np.linspace(x.min(), x.max(), PLACES))
+        curve = fit(x, y, clusters, np.linspace(x.min(), x.max(), PLACES))
         if isinstance(curve, NoValue):
             yield replace(blank, shape=name, note=str(curve))
             continue

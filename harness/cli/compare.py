@@ -372,9 +372,7 @@ class CurveChoice:
     )
 
 
-def curve(
-    choice: CurveChoice, seed: options.Seed = 0, results: Results = RESULTS, is_json: AsJson = False
-) -> int:
+def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Plot hits and false alarms of runs against implicitness, and write the plotted numbers.
 
     The runs must be of one task, with implicitness from one scorer. The plot names each run
@@ -384,7 +382,7 @@ def curve(
         refuse_file(choice.out)
     names, judge, wanted = choice.runs, choice.judge, options.names(choice.variant)
     runs = [_stored(name, results) for name in names]
-    tables = [curves.curve_rows(run, judge, variants=wanted, seed=str(seed)) for run in runs]
+    tables = [curves.curve_rows(run, judge, variants=wanted) for run in runs]
     if not (rows := curves.together(tables)):
         under = f" under variant {choice.variant}" if choice.variant else ""
         raise StoreError(

@@ -277,7 +277,6 @@ def _put_summary(summary: Summary) -> None:
 def evaluate(
     file: File,
     scorer: ScorerName = SCORER,
-    seed: options.Seed = 0,
     layout: Format = None,
     home: Home = HOME,
     is_json: AsJson = False,
@@ -290,7 +289,7 @@ def evaluate(
     table, source = read_input(file, layout, has_column=True)
     items = read_items(table, where=source)
     model = options.registry(home).scorer(scorer)
-    result = evaluate_on(items, model, seed=seed, progress=ProgressLine("encoded"))
+    result = evaluate_on(items, model, progress=ProgressLine("encoded"))
     _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
     if is_json:
         echo_json(result)

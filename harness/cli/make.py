@@ -258,7 +258,6 @@ def report(
     run: options.RunName,
     judge: list[str] | None = option("Judges, comma-separated. Default: all.", None),
     out: Path | None = option("CSV file. Default: in RESULTS/flips/.", None, flags="-o --out"),
-    seed: options.Seed = 0,
     results: options.Results = options.RESULTS,
     is_json: AsJson = False,
 ) -> int:
@@ -266,7 +265,7 @@ def report(
     stored = StoredRun.read(find_run(results, run))
     wanted = options.names(judge, "--judge")
     judges = [judge_named(stored, one) for one in wanted] or stored.file.judges
-    rows = flip_rows(stored, judges, seed=str(seed))
+    rows = flip_rows(stored, judges)
     table = out or results / "flips" / f"{stored.file.digest[:16]}.csv"
     put_rows(rows, {table: records_csv(FlipRate, rows)}, lambda: _put_flips(rows), is_json=is_json)
     missing = max((row.missing for row in rows), default=0)

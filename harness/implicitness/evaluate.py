@@ -182,7 +182,7 @@ Metric = Literal["tau", "rho", "ordered", "ends", "pairs", "closest"]
 
 @dataclass(frozen=True, slots=True)
 class MetricEstimate:
-    """The mean of a metric over items, with a 95 % bootstrap interval over topics.
+    """The mean of a metric over items, with its 95 % interval over topics.
 
     tau (Kendall's tau-b) and rho (Spearman's) of a ranking's scores with its levels are -1 to 1.
     The others are shares, 0 to 1, a tie counting as half: `ordered`, of a ranking's sentence
@@ -228,9 +228,7 @@ class Evaluation:
     rankings: tuple[RankedItem, ...]
 
 
-def evaluate(
-    items: Items, scorer: Scorer, *, seed: int = 0, progress: Progress | None = None
-) -> Evaluation:
+def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) -> Evaluation:
     """Evaluate a scorer on the items: tau, rho and shares right, for the kinds there are."""
     sentences = [text for one in items.rankings for text in one.sentences]
     sentences += [text for one in items.pairs for text in (one.implicit, one.explicit)]
@@ -248,7 +246,7 @@ def evaluate(
         ("closest", items.choices, closest, by_chance),
     ]
     measured = [
-        _measured(metric, [*zip(values, kind, strict=True)], chance, seed=f"{seed}:{metric}")
+        _measured(metric, [*zip(values, kind, strict=True)], chance)
         for metric, kind, values, chance in found
         if values
     ]
@@ -316,22 +314,19 @@ def _closest(
 
 
 def _measured(
-    metric: Metric, credits: Sequence[tuple[float | None, Item]], chance: float, *, seed: str
+    metric: Metric, credits: Sequence[tuple[float | None, Item]], chance: float
 ) -> MetricEstimate:
     """The mean of the values of items (None: missing), and how many are missing."""
-    # Intervals are drawn for shares; a correlation is mapped to one, (r + 1) / 2.
-    known = [(value, item.topic) for value, item in credits if value is not None]
-    floor = -1 if metric in ("tau", "rho") else 0
     # Rounded, because a rho of 1 comes out a little less.
-    shares = [round((value - floor) / (1 - floor), 12) for value, _ in known]
-    estimate = mean_interval(shares, [topic for _, topic in known], seed=seed)
-    value, low, high = (
-        None if share is None else share * (1 - floor) + floor
-        for share in (estimate.value, estimate.low, estimate.high)
+    known = [(round(value, 12), item.topic) for value, item in credits if value is not None]
+    is_share, topics = metric not in ("tau", "rho"), [topic for _, topic in known]
+    estimate = mean_interval([value for value, _ in known], topics, is_share=is_share)
+    low, high = (
+        None if end is None else min(max(end, -1.0), 1.0) for end in (estimate.low, estimate.high)
     )
     return MetricEstimate(
         metric=metric,
-        value=value,
+        value=estimate.value,
         low=low,
         high=high,
         n=estimate.n,

@@ -27,7 +27,7 @@ from harness.stats.classification import (
     one_hot,
     trend,
 )
-from harness.stats.estimate import EstimateCI, Floats, Resamples
+from harness.stats.estimate import Clusters, EstimateCI, Floats
 from harness.storage.runs import SampleRecord, VerdictRecord
 
 Read = tuple[SampleRecord, VerdictRecord]
@@ -37,7 +37,6 @@ HITS, FALSE_ALARMS = "tpr", "fpr"
 """The share of positive texts that are found, and of negative ones that are taken for positive."""
 AUC, SLOPE, SLOPE_P, EFFECTIVE = "auc", "slope_{}", "slope_{}_p", "effective_n_{}"
 RATES = (HITS, FALSE_ALARMS)
-DRAWS = 1000
 PRECISION, RECALL, F1, MACRO = "precision_{}", "recall_{}", "f1_{}", "macro_f1"
 MISSED = "missed_{}"
 BY = "{} {}"
@@ -184,12 +183,12 @@ def is_enough(part: Part, places: Sequence[int], answers: Sequence[Answered], le
 
     Only originals of which a text is answered count.
     """
-    originals = {answers[at].cluster for at in places if answers[at].flagged is not None}
-    return bool(places) and (part.low is None or len(originals) >= least)
+    found = {answers[at].cluster for at in places if answers[at].flagged is not None}
+    return bool(places) and (part.low is None or len(found) >= least)
 
 
 def detection_numbers(
-    part: Part, answers: Sequence[Answered], spec: ImplicitnessSpec, *, seed: str
+    part: Part, answers: Sequence[Answered], spec: ImplicitnessSpec
 ) -> Iterator[Number]:
     """The numbers of a part that are no mean: effective n, AUC and, of all readings, the slopes."""
     kinds = {metric: kind(part, answers, is_positive=metric == HITS) for metric in RATES}
@@ -200,14 +199,14 @@ def detection_numbers(
         if places:
             yield Number(EFFECTIVE.format(metric), size, places, counted)
         if part.low is None:
-            yield from _slopes(metric, places, answers, seed=seed)
+            yield from _slopes(metric, places, answers)
     if all(is_enough(part, places, answers, spec.least) for places in kinds.values()):
-        yield _auc(part, answers, seed=seed)
+        yield _auc(part, answers)
 
 
-def resamples(places: Sequence[int], answers: Sequence[Answered], *, seed: str) -> Resamples:
-    """Draws of the originals behind some readings."""
-    return Resamples.of([answers[at].cluster for at in places], seed=seed, draws=DRAWS)
+def originals(places: Sequence[int], answers: Sequence[Answered]) -> Clusters:
+    """The originals behind some readings, as their clusters."""
+    return Clusters.named([answers[at].cluster for at in places])
 
 
 def xy(places: Sequence[int], answers: Sequence[Answered]) -> tuple[Floats, Floats]:
@@ -222,24 +221,22 @@ def with_both(places: Sequence[int], answers: Sequence[Answered]) -> tuple[int, 
     return tuple(at for at in places if None not in (answers[at].at, answers[at].flagged))
 
 
-def _slopes(
-    metric: str, planned: tuple[int, ...], answers: Sequence[Answered], *, seed: str
-) -> Iterator[Number]:
+def _slopes(metric: str, planned: tuple[int, ...], answers: Sequence[Answered]) -> Iterator[Number]:
     places = with_both(planned, answers)
     if not places:
         return
-    found = trend(*xy(places, answers), resamples(places, answers, seed=seed))
+    found = trend(*xy(places, answers), originals(places, answers))
     yield _number(SLOPE.format(metric), found.slope, planned, places)
     tested = places if found.test.p is not None else ()
     yield Number(SLOPE_P.format(metric), found.test.p, planned, tested)
 
 
-def _auc(part: Part, answers: Sequence[Answered], *, seed: str) -> Number:
+def _auc(part: Part, answers: Sequence[Answered]) -> Number:
     places = tuple(at for at in part.places if answers[at].flagged is not None)
     has_odds = all(answers[at].sure is not None for at in places)
     scores = [(answers[at].sure if has_odds else answers[at].flagged) or 0.0 for at in places]
     truth = [answers[at].is_positive for at in places]
-    found = auc(np.array(scores), truth, resamples(places, answers, seed=seed))
+    found = auc(np.array(scores), truth, originals(places, answers))
     return _number(AUC, found, part.places, places)
 
 
@@ -270,7 +267,7 @@ class _Held:
 
 
 def class_numbers(
-    readings: Sequence[Read], spec: ClassesSpec, *, everything: str, seed: str
+    readings: Sequence[Read], spec: ClassesSpec, *, everything: str
 ) -> Iterator[tuple[str, Number]]:
     """The numbers of some readings, each with its group.
 
@@ -282,7 +279,7 @@ def class_numbers(
     )
     answers = [_held(one, labels, spec.by) for one in readings]
     if labels:
-        yield from ((everything, number) for number in _rates(answers, labels, seed))
+        yield from ((everything, number) for number in _rates(answers, labels))
     for label in (label for label in labels if label in spec.missed):
         places = [at for at, one in enumerate(answers) if one.label == label]
         parts = sorted({part for at in places for part in answers[at].parts})
@@ -305,10 +302,10 @@ def _held(reading: Read, labels: Sequence[str], by: str) -> _Held:
     )
 
 
-def _rates(answers: Sequence[_Held], labels: Sequence[str], seed: str) -> Iterator[Number]:
+def _rates(answers: Sequence[_Held], labels: Sequence[str]) -> Iterator[Number]:
     planned = tuple(at for at, one in enumerate(answers) if one.label)
     counted = tuple(at for at in planned if answers[at].chosen is not None)
-    clusters = Resamples.of([answers[at].cluster for at in counted], seed=seed, draws=DRAWS)
+    clusters = Clusters.named([answers[at].cluster for at in counted])
     actual = one_hot([labels.index(answers[at].label) for at in counted], len(labels))
     chosen = np.array([answers[at].chosen for at in counted]).reshape(-1, len(labels))
     found = classification_metrics(actual, chosen, clusters)

@@ -25,6 +25,17 @@ ALL = "all"
 RIGHT_OR_WRONG = "accuracy"
 """The metric of judges whose verdict is 1, 0 or, for a tie, between."""
 OF_CHOICE = (gold.PLACE, *gold.LABELLED)
+OF_SHARES = ("accuracy_", *OF_CHOICE)
+SHARES = frozenset(
+    {
+        *("accuracy", "consistency", "slot1_share", "parsed_share", "prob_right"),
+        *("identical_scores", "spans_boundary", *choice_scores.RATES),
+    }
+)
+"""The metrics that are 0 to 1 by nature, and what the names of others begin with.
+
+A rating, or what a judge of your own calls by another name, may be 0 or 1 throughout by accident.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +89,7 @@ def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
         for snapshots, readings in by_snapshot(rows, judge)
         for block in blocks(readings, run.task)
         for cost in [_cost(block, judge)]
-        for score in block_scores(block, judge, seed=run.run.seed)
+        for score in block_scores(block, judge)
     ]
 
 
@@ -91,32 +102,28 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
     return members
 
 
-def block_scores(block: ScoreBlock, judge: JudgeEntry, *, seed: int) -> Iterator[Score]:
+def block_scores(block: ScoreBlock, judge: JudgeEntry) -> Iterator[Score]:
     """Every score of one judge in one block: its metric, and each detail its verdicts have."""
     for metric in (judge.metric, *block.details):
         verdicts = [part.verdict for part in block.readings]
         is_own = metric == judge.metric
         values = [v.value if is_own else v.detail.get(metric) for v in verdicts]
-        yield _mean(block, judge, metric=metric, values=values, seed=seed)
+        yield _mean(block, judge, metric=metric, values=values)
     if not block.has_choices:
         return
     if block.is_average:
         values = choice_scores.permuted(block.pairs)
-        yield _mean(block, judge, metric=choice_scores.PERMUTED, values=values, seed=seed)
+        yield _mean(block, judge, metric=choice_scores.PERMUTED, values=values)
     for metric, (value, counted) in choice_scores.over_all(block.pairs).items():
         yield _whole(block, judge, metric=metric, value=value, counted=counted)
     if block.implicitness is not None and block.group == ALL:
-        yield from _detected(block, judge, block.implicitness, seed=seed)
+        yield from _detected(block, judge, block.implicitness)
     if block.classes is not None and block.group == ALL:
-        found = choice_scores.class_numbers(
-            block.pairs, block.classes, everything=ALL, seed=str(seed)
-        )
+        found = choice_scores.class_numbers(block.pairs, block.classes, everything=ALL)
         yield from (_numbered(block, judge, group, number) for group, number in found)
 
 
-def _detected(
-    block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec, *, seed: int
-) -> Iterator[Score]:
+def _detected(block: ScoreBlock, judge: JudgeEntry, spec: ImplicitnessSpec) -> Iterator[Score]:
     answers = choice_scores.answered(block.pairs, spec)
     for part in choice_scores.parts(answers, spec, everything=ALL):
         for metric in choice_scores.RATES:
@@ -124,8 +131,8 @@ def _detected(
             if choice_scores.is_enough(part, places, answers, spec.least):
                 values = [answers[at].flagged for at in places]
                 some = _some(block, part.group, places)
-                yield _mean(some, judge, metric=metric, values=values, seed=seed)
-        for found in choice_scores.detection_numbers(part, answers, spec, seed=str(seed)):
+                yield _mean(some, judge, metric=metric, values=values)
+        for found in choice_scores.detection_numbers(part, answers, spec):
             yield _numbered(block, judge, part.group, found)
 
 
@@ -212,11 +219,12 @@ def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[Score
 
 
 def _mean(
-    block: ScoreBlock, judge: JudgeEntry, *, metric: str, values: Sequence[float | None], seed: int
+    block: ScoreBlock, judge: JudgeEntry, *, metric: str, values: Sequence[float | None]
 ) -> Score:
     pairs = zip(values, block.readings, strict=True)
     known = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
-    interval = mean_interval([v for v, _ in known], [c for _, c in known], seed=str(seed))
+    is_share = metric in SHARES or metric.startswith(OF_SHARES)
+    interval = mean_interval([v for v, _ in known], [c for _, c in known], is_share=is_share)
     counted = [value is not None for value in values]
     score = _whole(block, judge, metric=metric, value=interval.value, counted=counted)
     return replace(score, low=interval.low, high=interval.high)

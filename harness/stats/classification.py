@@ -2,29 +2,32 @@
 
 Rows are answers: 1 for chosen or flagged, 0 for not, a share for a tie. A quotient without a
 divisor has no value and is never 0: precision where a class was never chosen, recall where no row
-is of it, F1 where both hold. Clusters of rows are assumed to be independent, and are drawn whole
-in every interval.
+is of it, F1 where both hold. Clusters of rows are assumed to be independent; every interval has
+Student's t and an error robust to clusters, unless it is Wilson's of a share of independent rows.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, erfc, fsum, sqrt
+from math import ceil, fsum, sqrt
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.stats.estimate import (
+    LEAST_CLUSTERS,
+    Bounds,
+    Clusters,
     Estimate,
     EstimateCI,
     Floats,
     Indices,
     NoValue,
-    Resamples,
     Significance,
-    bounds,
+    cluster_bounds,
     ratio,
+    share_bounds,
 )
+from harness.stats.scales import student_p, student_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,45 +52,55 @@ class ClassificationMetrics:
 
 
 def classification_metrics(
-    actual: Floats, chosen: Floats, clusters: Resamples
+    actual: Floats, chosen: Floats, clusters: Clusters
 ) -> ClassificationMetrics:
     """The metrics of rows x classes: the shares `chosen`, and 1 where a class is the right one.
 
     F1 is 2 hits / (chosen + actual), the harmonic mean of precision and recall (van Rijsbergen
     1979) wherever both have a value, and 0 where one of them is 0 or has none. None: "too few"
-    without a divisor. A cluster is drawn with all its rows.
+    without a divisor. Precision and recall have the interval of a share, F1 and its mean that of
+    `cluster_bounds` with the jackknife's error: none, "constant", where they are 0 or 1.
     """
-    columns = np.hstack([actual * chosen, chosen, actual])
-    sizes = [(chosen > 0).sum(axis=0), (actual > 0).sum(axis=0)]
-    sizes.append(((chosen > 0) | (actual > 0)).sum(axis=0))
-    whole = _rates(columns.sum(axis=0, keepdims=True))
-    drawn = _rates(clusters.sums(columns))
+    hits, either = actual * chosen, chosen + actual
+    f1 = ratio(2 * hits.sum(axis=0), either.sum(axis=0))
+    lost = clusters.totals(hits), clusters.totals(either)
+    without = ratio(2 * (hits.sum(axis=0) - lost[0]), either.sum(axis=0) - lost[1])
+    there = lost[1] > 0
     classes = tuple(
         ClassMetrics(
-            *(
-                _estimate(float(value[0, at]), int(size[at]), values[:, at], clusters)
-                for value, size, values in zip(whole, sizes, drawn, strict=True)
-            )
+            precision=_share(hits[:, at], chosen[:, at], clusters),
+            recall=_share(hits[:, at], actual[:, at], clusters),
+            f1=_score(f1[at], int((either[:, at] > 0).sum()), without[there[:, at], at]),
         )
         for at in range(actual.shape[1])
     )
-    macro, n = float(_mean(whole[2])[0]), len(actual)
-    return ClassificationMetrics(classes, _estimate(macro, n, _mean(drawn[2]), clusters))
+    macro, others = _means(f1[None, :])[0], _means(without)[there.any(axis=1)]
+    return ClassificationMetrics(classes, _score(macro, len(actual), others))
 
 
-def _rates(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    hits, chosen, actual = np.split(sums, 3, axis=1)
-    return ratio(hits, chosen), ratio(hits, actual), ratio(2 * hits, chosen + actual)
+def _means(rows: Floats) -> Floats:
+    """The mean of the numbers of each row that are not NaN."""
+    return ratio(np.nan_to_num(rows).sum(axis=1), (~np.isnan(rows)).sum(axis=1))
 
 
-def _mean(rows: Floats) -> Floats:
-    is_there = ~np.isnan(rows)
-    return ratio(np.nan_to_num(rows).sum(axis=1), is_there.sum(axis=1))
+def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> EstimateCI:
+    """The share of hits among rows that each count as much as their size."""
+    there = sizes > 0
+    hits, sizes, n = hits[there], sizes[there], int(there.sum())
+    if not n:
+        return EstimateCI.missing(NoValue.TOO_FEW, n=0)
+    own = Clusters.named([f"{place:09}" for place in clusters.places[there].tolist()])
+    estimate = Estimate(float(ratio(hits.sum(), sizes.sum())), n)
+    return EstimateCI(estimate, share_bounds(own.totals(hits), own.totals(sizes)))
 
 
-def _estimate(value: float, n: int, drawn: Floats, clusters: Resamples) -> EstimateCI:
-    estimate = Estimate(None, n, reason=NoValue.TOO_FEW) if np.isnan(value) else Estimate(value, n)
-    return EstimateCI(estimate, bounds(estimate, drawn, clusters))
+def _score(value: float, n: int, without: Floats) -> EstimateCI:
+    """A value and, from its values without each cluster, the jackknife's error of it."""
+    if np.isnan(value):
+        return EstimateCI.missing(NoValue.TOO_FEW, n=n)
+    estimate, known = Estimate(float(value), n), without[~np.isnan(without)]
+    parts = (known.mean() - known) * (1 - 1 / len(known)) if len(known) else known
+    return EstimateCI(estimate, cluster_bounds(estimate, parts, is_share=True))
 
 
 def one_hot(places: Sequence[int], count: int) -> Floats:
@@ -122,6 +135,7 @@ def calibration_error(confidences: Sequence[float], credits: Sequence[float]) ->
 
 _STEPS, _TOLERANCE, _STEEPEST = 40, 1e-9, 25.0
 _LEAST = 3  # rows a line of two numbers is fitted to
+_LEFT = 1e-9  # a cluster that leaves less to the others decides alone, and has no residual
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +157,8 @@ FLAT = LogisticLine(0.0, 0.0)
 class Trend:
     """The slope of a share along a number, in log-odds a unit, and the test that it is zero.
 
-    The interval is of resampled clusters; the test is Wald's with a variance robust to clusters
-    (Liang and Zeger 1986), times C / (C - 1) for C clusters. It takes many clusters.
+    Both are Wald's with a variance robust to clusters, corrected for few of them (CR2: Bell &
+    McCaffrey 2002; Pustejovsky & Tipton 2018), and Student's t of two degrees less than clusters.
     """
 
     slope: EstimateCI
@@ -189,25 +203,22 @@ def lines(x: Floats, y: Floats, weights: Floats, *, start: LogisticLine = FLAT) 
     return np.column_stack([a - b * middle / spread, b / spread])
 
 
-def trend(x: Floats, y: Floats, clusters: Resamples) -> Trend:
+def trend(x: Floats, y: Floats, clusters: Clusters) -> Trend:
     """The slope of a share against x, its interval over clusters, and the test of no slope.
 
-    None: as for `line`; the test alone "too few" for one cluster.
+    None: as for `line`; interval and test alone "too few" below three clusters.
     """
     fitted, n = line(x, y), len(x)
     if isinstance(fitted, NoValue):
         return Trend(EstimateCI.missing(fitted, n), Significance(None, None, n, reason=fitted))
-    estimate = Estimate(fitted.slope, n)
-    interval = bounds(estimate, drawn_lines(x, y, clusters)[:, 1], clusters)
-    return Trend(EstimateCI(estimate, interval), _wald(x, y, fitted, clusters))
-
-
-def drawn_lines(x: Floats, y: Floats, clusters: Resamples) -> Floats:
-    """Intercept and slope of each draw of clusters, [draws, 2], NaN where a draw has none."""
-    fitted = line(x, y)
-    start = FLAT if isinstance(fitted, NoValue) else fitted
-    parts = [lines(x, y, counts, start=start) for counts in clusters.row_counts()]
-    return np.vstack([np.zeros((0, 2)), *parts])
+    error = sqrt(_of_line(x, y, fitted, clusters)[1, 1])
+    test = _wald(fitted.slope, error, clusters.clusters, n=n)
+    low = high = None
+    if test.reason is None:
+        reach = student_t(clusters.clusters - 2) * error
+        low, high = fitted.slope - reach, fitted.slope + reach
+    bounds = Bounds(low, high, n=clusters.clusters, reason=test.reason)
+    return Trend(EstimateCI(Estimate(fitted.slope, n), bounds), test)
 
 
 def _newton(z: Floats, y: Floats, weights: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -226,21 +237,40 @@ def _products(rows: Floats, column: Floats) -> Floats:
     return np.asarray(np.einsum("ij,j->i", rows, column), dtype=np.float64)
 
 
-def _wald(x: Floats, y: Floats, fitted: LogisticLine, clusters: Resamples) -> Significance:
-    if clusters.clusters < 2:
-        return Significance(None, None, len(x), reason=NoValue.TOO_FEW)
-    shares = fitted.share(x)
-    rows = np.column_stack([np.ones(len(x)), x])
-    information = (rows * (shares * (1 - shares))[:, None]).T @ rows
-    scores = np.zeros((clusters.clusters, 2))
-    np.add.at(scores, clusters.places, rows * (y - shares)[:, None])
-    inverse = np.linalg.inv(information)
-    spread = inverse @ (scores.T @ scores) @ inverse
-    error = sqrt(spread[1, 1] * clusters.clusters / (clusters.clusters - 1))
+def _wald(slope: float, error: float, count: int, *, n: int) -> Significance:
+    """Is a slope zero? By Student's t of `count` clusters less 2 degrees."""
+    if count < LEAST_CLUSTERS:
+        return Significance(None, None, n, reason=NoValue.TOO_FEW)
     if error == 0:
-        return Significance(None, None, len(x), reason=NoValue.DEGENERATE)
-    statistic = fitted.slope / error
-    return Significance(statistic, erfc(abs(statistic) / sqrt(2)), len(x))
+        return Significance(None, None, n, reason=NoValue.DEGENERATE)
+    return Significance(slope / error, student_p(slope / error, count - 2), n)
+
+
+def _of_line(x: Floats, y: Floats, fitted: LogisticLine, clusters: Clusters) -> Floats:
+    """The variance of a fitted line's intercept and slope, robust to clusters."""
+    shares = fitted.share(x)
+    return _robust_variance(x, y - shares, shares * (1 - shares), clusters)
+
+
+def _robust_variance(
+    x: Floats, residuals: Floats, weights: Floats, clusters: Clusters, *, power: float = 0.5
+) -> Floats:
+    """The variance of intercept and slope, 2 x 2, each cluster's score over what it leaves.
+
+    CR2 takes the root of what a cluster leaves to the others; a power of 1 is CR3, the jackknife,
+    which errs towards caution, but for its factor (G - 1) / G.
+    """
+    # About the mean, so that no digits are lost where x is far from 0.
+    middle = float(x.mean())
+    rows = np.column_stack([np.ones(len(x)), x - middle])
+    scores = clusters.totals(rows * residuals[:, None])
+    information = clusters.totals(weights[:, None, None] * rows[:, :, None] * rows[:, None, :])
+    root = np.linalg.cholesky(np.linalg.inv(information.sum(axis=0)))
+    left, axes = np.linalg.eigh(np.eye(2) - root.T @ information @ root)
+    scale = np.where(left > _LEFT, np.where(left > _LEFT, left, 1) ** -power, 0)
+    moved = np.einsum("gij,gj,gkj,gk->gi", axes, scale, axes, scores @ root)
+    back = np.array([[1.0, -middle], [0.0, 1.0]]) @ root
+    return np.asarray(back @ (moved.T @ moved) @ back.T, dtype=np.float64)
 
 
 def _shares(odds: Floats) -> Floats:
@@ -251,15 +281,14 @@ def _shares(odds: Floats) -> Floats:
 PUBLISHED_EDGES = tuple(step / 4 for step in range(9))
 """The bins of the ImpScore paper: a quarter wide from 0 to 2, the last one closed."""
 Kind = Literal["logistic", "isotonic falling", "isotonic flat", "isotonic rising"]
-_AS_GOOD = 1e-9  # a difference of squared errors, or of shares, that rounding may make
+_LEVEL = 0.05  # of the test that lets an isotonic curve rise or fall
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A share along a number: its value at each place, and the 95% band of resampled clusters.
+    """A share along a number: its value at each place, and the 95% band, place by place.
 
-    `kind` is what was fitted; a bound is NaN where fewer than nineteen draws in twenty have a
-    curve.
+    `kind` is what was fitted; a bound is NaN where none is known.
     """
 
     kind: Kind
@@ -318,86 +347,85 @@ def _within(values: Floats, places: Indices, sizes: Floats) -> float:
     return float(np.clip((between - inside) / total, 0, 1)) if total > 0 else 1.0
 
 
-def auc(scores: Floats, is_positive: Sequence[bool], clusters: Resamples) -> EstimateCI:
+def auc(scores: Floats, is_positive: Sequence[bool], clusters: Clusters) -> EstimateCI:
     """The chance that a positive scores above a negative, ties counting half, with its interval.
 
     The area under the ROC curve (Hanley and McNeil 1982), 0 to 1; .5 for scores that are all
-    alike. None: "too few" without rows, "constant" where all are positive, or all negative.
+    alike. The error is DeLong's (1988), by clusters as Obuchowski's (1997); no interval,
+    "constant", where the area is 0 or 1. None: "too few" without rows, "constant"
+    where all are positive, or all negative.
     """
     truth = np.asarray(is_positive, dtype=bool)
     if truth.all() or not truth.any():
         reason = NoValue.CONSTANT if len(truth) else NoValue.TOO_FEW
         return EstimateCI.missing(reason, n=len(truth))
-    order = np.argsort(scores, kind="stable")
-    ranked, truth = np.asarray(scores)[order], truth[order]
-    starts = np.nonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))[0]
-    value = float(_areas(np.ones((1, len(truth))), truth, starts)[0])
+    below, above = _twice_below(scores, scores[~truth]), _twice_below(-scores, -scores[truth])
+    own, others = np.where(truth, truth.sum(), (~truth).sum()), np.where(truth, below, above)
+    pairs = int(truth.sum()) * int((~truth).sum())
+    value = float(below[truth].sum() / 2) / pairs
+    parts = clusters.totals((others / 2 * own / pairs - value) / own)
     estimate = Estimate(value, len(truth))
-    drawn = [_areas(counts[:, order], truth, starts) for counts in clusters.row_counts()]
-    return EstimateCI(estimate, bounds(estimate, np.concatenate(drawn), clusters))
+    return EstimateCI(estimate, cluster_bounds(estimate, parts, is_share=True))
 
 
-def _areas(weights: Floats, is_positive: NDArray[np.bool_], starts: Indices) -> Floats:
-    """The area for each row of weights; rows of equal score begin at `starts`."""
-    positive = np.add.reduceat(weights * is_positive, starts, axis=1)
-    negative = np.add.reduceat(weights * ~is_positive, starts, axis=1)
-    below = np.cumsum(negative, axis=1) - negative
-    wins = (positive * (below + negative / 2)).sum(axis=1)
-    pairs = positive.sum(axis=1) * negative.sum(axis=1)
-    return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1), np.nan)
+def _twice_below(values: Floats, others: Floats) -> Floats:
+    """For each value how many of the others are below it, twice, and how many are equal."""
+    ends = [np.searchsorted(np.sort(others), values, side=side) for side in ("left", "right")]
+    return np.asarray(ends[0] + ends[1], dtype=np.float64)
 
 
-def logistic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | NoValue:
-    """The logistic curve of a share at some places, or the reason for none, as for `line`."""
+def logistic_curve(x: Floats, y: Floats, clusters: Clusters, at: Floats) -> Curve | NoValue:
+    """The logistic curve of a share at some places, or the reason for none, as for `line`.
+
+    The band is Wald's in log-odds, with the variance and t of `Trend`; NaN below three clusters.
+    """
     fitted = line(x, y)
     if isinstance(fitted, NoValue):
         return fitted
-    drawn = [LogisticLine(*row).share(at) for row in drawn_lines(x, y, clusters).tolist()]
-    return _curve("logistic", at, fitted.share(at), np.array(drawn).reshape(-1, len(at)))
+    reach = np.full(len(at), np.nan)
+    if clusters.clusters >= LEAST_CLUSTERS:
+        rows = np.column_stack([np.ones(len(at)), at])
+        variance = np.einsum("pi,ij,pj->p", rows, _of_line(x, y, fitted, clusters), rows)
+        reach = student_t(clusters.clusters - 2) * np.sqrt(np.maximum(variance, 0))
+    odds = fitted.intercept + fitted.slope * at
+    return Curve("logistic", at, fitted.share(at), _shares(odds - reach), _shares(odds + reach))
 
 
-def isotonic_curve(x: Floats, y: Floats, clusters: Resamples, at: Floats) -> Curve | NoValue:
-    """The best curve that only falls, or only rises, whichever fits better, at some places.
+def isotonic_curve(x: Floats, y: Floats, clusters: Clusters, at: Floats) -> Curve | NoValue:
+    """The best curve that only falls, or only rises, at some places; flat where neither is shown.
 
     Least squares (Barlow et al. 1972), straight between the places of the data and flat outside
-    them; falling where both fit as well, and called flat where it does not move. The direction
-    is that of the data, kept in all draws: it is a choice made by looking.
+    them. It goes the way of the trend of y along the ranks of x where a test robust to clusters
+    has p <= .05, and is the mean elsewhere: the better of two directions always seems to go one
+    way. It has no band, as draws of clusters kept to one direction never cover a flat truth.
     """
     if len(x) < 2:
         return NoValue.TOO_FEW
     if np.ptp(x) == 0:
         return NoValue.CONSTANT
-    order = np.argsort(x, kind="stable")
-    x, y, one = x[order], y[order], np.ones(len(x))
-    falling, rising = (_isotonic(x, y, one, x, is_rising) for is_rising in (False, True))
-    errors = [float(((y - fitted) ** 2).sum()) for fitted in (falling, rising)]
-    is_rising = errors[1] < errors[0] - _AS_GOOD
-    kind: Kind = "isotonic rising" if is_rising else "isotonic falling"
-    if np.ptp(rising if is_rising else falling) <= _AS_GOOD:
-        kind = "isotonic flat"
-    drawn = [_isotonic(x, y, weights[order], at, is_rising) for weights in clusters.weights()]
-    value = _isotonic(x, y, one, at, is_rising)
-    return _curve(kind, at, value, np.array(drawn).reshape(-1, len(at)))
+    way, none = _direction(x, y, clusters), np.full(len(at), np.nan)
+    if way == 0:
+        return Curve("isotonic flat", at, np.full(len(at), y.mean()), none, none)
+    value = _isotonic(x, y, at, is_rising=way > 0)
+    return Curve("isotonic rising" if way > 0 else "isotonic falling", at, value, none, none)
 
 
-def _isotonic(x: Floats, y: Floats, weights: Floats, at: Floats, is_rising: bool) -> Floats:
+def _direction(x: Floats, y: Floats, clusters: Clusters) -> float:
+    """The sign of the trend of y along the ranks of x; 0 where it might be chance."""
+    ranks = _twice_below(x, x) / (2 * len(x)) - 0.5
+    slope = float(ranks @ (y - y.mean()) / (ranks @ ranks))
+    residuals = y - y.mean() - slope * ranks
+    variance = _robust_variance(ranks, residuals, np.ones(len(x)), clusters, power=1)
+    error, count = sqrt(variance[1, 1]), clusters.clusters
+    p = _wald(slope, error, count, n=len(x)).p
+    return float(np.sign(slope)) if p is not None and p <= _LEVEL else 0.0
+
+
+def _isotonic(x: Floats, y: Floats, at: Floats, *, is_rising: bool) -> Floats:
     """The fitted values at some places; rows of equal x are pooled first."""
     from scipy.optimize import isotonic_regression
 
-    starts = np.nonzero(np.concatenate([[True], x[1:] != x[:-1]]))[0]
-    mass = np.add.reduceat(weights, starts)
-    total = np.add.reduceat(weights * y, starts)
-    there = mass > 0
-    if not there.any():
-        return np.full(len(at), np.nan)
-    means = total[there] / mass[there]
-    fitted = isotonic_regression(means, weights=mass[there], increasing=is_rising).x
-    return np.asarray(np.interp(at, x[starts][there], fitted), dtype=np.float64)
-
-
-def _curve(kind: Kind, at: Floats, value: Floats, drawn: Floats) -> Curve:
-    low, high = np.full(len(at), np.nan), np.full(len(at), np.nan)
-    is_there = ~np.isnan(drawn).any(axis=1)
-    if is_there.sum() >= max(2, 0.95 * len(drawn)):
-        low, high = np.quantile(drawn[is_there], [0.025, 0.975], axis=0)
-    return Curve(kind, at, value, low, high)
+    places, own, counts = np.unique(x, return_inverse=True, return_counts=True)
+    means = np.bincount(own, weights=y) / counts
+    fitted = isotonic_regression(means, weights=counts, increasing=is_rising).x
+    return np.asarray(np.interp(at, places, fitted), dtype=np.float64)

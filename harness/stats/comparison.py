@@ -387,9 +387,9 @@ def mcnemar_mid_p(table: Fourfold) -> Significance:
 def mean_difference(first: ArrayLike, second: ArrayLike, resamples: Resamples) -> EstimateCI:
     """The mean of the first less that of the second, over the same items, with its interval.
 
-    Percentile bootstrap over clusters of the items' own differences (Davison & Hinkley 1997,
-    section 3.8). `n` counts items. None: "too few" without an item; no interval where all items
-    differ alike ("constant") or are of one cluster ("too few").
+    Student's t on the clustered standard error of the items' own differences (Miller 2024, arXiv
+    2411.00640). `n` counts items. None: "too few" without an item; no interval where all items
+    differ alike ("constant") or are of fewer than three clusters ("too few").
     """
     differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     if not (n := len(differences)):
@@ -402,21 +402,18 @@ def share_given(
     clusters: Sequence[str],
     *,
     given: bool,
-    seed: str,
-    draws: int = 2000,
 ) -> EstimateCI:
     """How often the second is right, of the items where the first is as `given`; 0 to 1.
 
-    The share of those items and its interval are `intervals.mean_interval`'s: a share of 0 or 1
-    has the exact bounds of Clopper & Pearson. `n` counts these items, `skipped` the others. None:
-    "too few" where there is none.
+    The interval is that of a share in `mean_interval`. `n` counts these items, `skipped` the
+    others. None: "too few" where there is none, or the items are of fewer than three clusters.
     """
     triples = list(zip(*readings, clusters, strict=True))
     chosen = [(float(second), cluster) for first, second, cluster in triples if first == given]
-    share = mean_interval([v for v, _ in chosen], [c for _, c in chosen], seed=seed, draws=draws)
-    reasons = [NoValue.TOO_FEW if part is None else None for part in (share.value, share.low)]
-    estimate = Estimate(share.value, share.n, len(triples) - share.n, reasons[0])
-    return EstimateCI(estimate, Bounds(share.low, share.high, n=draws, reason=reasons[1]))
+    found = mean_interval([v for v, _ in chosen], [c for _, c in chosen], is_share=True)
+    reason = NoValue.TOO_FEW if found.value is None else None
+    estimate = Estimate(found.value, found.n, len(triples) - found.n, reason)
+    return EstimateCI(estimate, Bounds(found.low, found.high, found.clusters, found.reason))
 
 
 def phi(first: Sequence[bool], second: Sequence[bool], resamples: Resamples) -> EstimateCI:

@@ -1,26 +1,30 @@
-"""A statistic's value and its bootstrap interval, or the reason why it has none.
+"""A statistic's value and its interval, or the reason why it has none.
 
 A table of ratings is a float array, documents x systems, NaN where a rating is missing. No
 statistic of this package warns, crashes or returns zero where it has no value: it returns a
 `NoValue`. Tables that do not belong together are the caller's mistake: ValueError.
 
-A draw takes as many clusters as there are, with replacement, each with all its rows; an interval
-lies between two percentiles of the draws (Efron & Tibshirani 1993, chapter 13; Davison & Hinkley
-1997, section 3.8). Clusters are assumed to be independent; with few of them the interval is too
-narrow, as every percentile bootstrap is. What is drawn depends on the seed's text and the number
-of clusters alone, so neither the order of the rows nor the machine changes an interval.
+Clusters are assumed to be independent; rows within one may depend on each other in any way. Means,
+and what is nearly linear in sums over clusters, have Student's t with an error robust to clusters;
+shares of independent rows have Wilson's interval. `Resamples` draws clusters with replacement, as
+many as there are, each with all its rows; an interval between two percentiles of the draws (Efron
+& Tibshirani 1993, chapter 13) is too narrow for few clusters. What is drawn depends on the seed's
+text and the number of clusters alone. Neither the order of the rows nor the machine changes an
+interval.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
-from math import fsum, isfinite
+from math import fsum, isfinite, sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.parts import digest
+from harness.stats.scales import ROUNDING, student_t, wilson_ends
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -187,7 +191,8 @@ class BootstrapSettings:
 class Interval:
     """A mean, the interval around it, and the number of values and clusters behind it.
 
-    `value` is None without values; `low` and `high` are None where no bound is known.
+    `value` is None without values; `low` and `high` are None where no bound is known, for the
+    reason that is given.
     """
 
     value: float | None
@@ -195,14 +200,15 @@ class Interval:
     high: float | None
     n: int
     clusters: int
+    reason: NoValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateCI:
-    """An estimate and its interval; the interval's `n` counts the draws that had a value.
+    """An estimate and its interval; the interval's `n` counts clusters, or draws with a value.
 
-    Bounds are None with "too few" for a single cluster or where more than one draw in twenty
-    has no value, and with "constant" where all draws agree, which is no certainty.
+    Bounds are None with "too few" for fewer than three clusters or where more than one draw in
+    twenty has no value, and with "constant" where clusters do not differ, which is no certainty.
     """
 
     estimate: Estimate
@@ -221,14 +227,32 @@ class EstimateCI:
 
 
 @dataclass(frozen=True, slots=True)
-class Resamples:
-    """Draws of clusters, the same ones each time they are asked for.
+class Clusters:
+    """Which of some clusters each row is of.
 
     `places` holds the number of each row's cluster, in the alphabetical order of their names.
     """
 
     places: Indices
     clusters: int
+
+    @classmethod
+    def named(cls, names: Sequence[str]) -> "Clusters":
+        """The clusters of rows: one cluster's name a row."""
+        found, places = np.unique(np.asarray(names, dtype=str), return_inverse=True)
+        return cls(np.asarray(places, dtype=np.intp), len(found))
+
+    def totals(self, rows: Floats) -> Floats:
+        """The sum of the rows' columns in each cluster, clusters x columns."""
+        totals = np.zeros((self.clusters, *rows.shape[1:]))
+        np.add.at(totals, self.places, rows)
+        return totals
+
+
+@dataclass(frozen=True, slots=True)
+class Resamples(Clusters):
+    """Draws of clusters, the same ones each time they are asked for."""
+
     seed: str
     draws: int
 
@@ -237,8 +261,8 @@ class Resamples:
         """Draws of the clusters of rows: one cluster's name a row."""
         if draws < 1:
             raise ValueError(f"one draw or more, not {draws!r}")
-        names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-        return cls(np.asarray(places, dtype=np.intp), len(names), seed, draws)
+        found = Clusters.named(clusters)
+        return cls(found.places, found.clusters, seed, draws)
 
     def row_counts(self) -> Iterator[Floats]:
         """How often each draw takes each row, draws x rows, some draws at a time."""
@@ -260,8 +284,7 @@ class Resamples:
         """The sum of the rows' columns in each draw, draws x columns."""
         if len(rows) != len(self.places):
             raise ValueError(f"{len(self.places)} rows were resampled, not {len(rows)}")
-        totals = np.zeros((self.clusters, rows.shape[1]))
-        np.add.at(totals, self.places, rows)
+        totals = self.totals(rows)
         blocks = (counts @ totals for counts in self.counts())
         return np.vstack([np.zeros((0, rows.shape[1])), *blocks])
 
@@ -292,11 +315,6 @@ def _drawn_clusters(count: int, width: int, *, seed: str, draws: int) -> Iterato
         yield numbers.integers(0, count, size=(min(step, draws - start), count))
 
 
-def mean_ci(values: Floats, estimate: Estimate, resamples: Resamples) -> EstimateCI:
-    """A mean of rows, NaN where a row has no value, with its interval."""
-    return EstimateCI(estimate, bounds(estimate, drawn_means(values, resamples), resamples))
-
-
 def drawn_means(values: Floats, resamples: Resamples) -> Floats:
     """The mean of the rows' values in each draw, NaN where none has one."""
     is_there = ~np.isnan(values)
@@ -311,58 +329,130 @@ def bounds(
 
     None: the estimate's reason, or "too few" and "constant" as in `EstimateCI`.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"0 < level < 1, not {level!r}")
+    _check_level(level)
     defined = values[~np.isnan(values)]
     if estimate.value is None:
         return Bounds(None, None, n=0, reason=estimate.reason)
     if resamples.clusters < 2 or len(defined) < _LEAST_DEFINED * resamples.draws:
         return Bounds(None, None, n=len(defined), reason=NoValue.TOO_FEW)
-    if np.ptp(defined) <= 1e-12:
+    if np.ptp(defined) <= ROUNDING:
         return Bounds(None, None, n=len(defined), reason=NoValue.CONSTANT)
     tail = (1 - level) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
     return Bounds(float(low), float(high), n=len(defined))
 
 
+LEAST_CLUSTERS = 3
+"""Two are too few: t of one degree of freedom reaches thirteen errors, beyond any scale."""
+
+_NOISE = 1e-5  # what two processors' single precision may differ by, of 1 or of the value
+
+
+def cluster_bounds(
+    estimate: Estimate, parts: Floats, *, is_share: bool = False, level: float = 0.95
+) -> Bounds:
+    """The interval of a statistic that is nearly linear in sums over clusters.
+
+    `parts` says how far each of G clusters moves it, and adds up to 0: for a mean, the sum of the
+    cluster's residuals over n. The error is the root of G / (G - 1) times the sum of squares
+    (Liang & Zeger 1986; Cameron & Miller 2015), t has G - 1 degrees of freedom. What lies in 0..1
+    `is_share`: Wilson's interval (1927, JASA 22) with t and the number of rows that would give a
+    share this error (Korn & Graubard 1998; Dean & Pagano 2015). `n` is G. None: the estimate's
+    reason; "too few" below three clusters; "constant" where none moves it.
+    """
+    _check_level(level)
+    count, value = len(parts), estimate.value
+    if value is None:
+        return Bounds(None, None, n=count, reason=estimate.reason)
+    if count < LEAST_CLUSTERS:
+        return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
+    if np.abs(parts).max() * count <= _NOISE * max(1.0, abs(value)):
+        return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
+    reach, error = student_t(count - 1, level=level), _error(parts)
+    if is_share:
+        return Bounds(*wilson_ends(value, value * (1 - value) / error**2, reach), n=count)
+    return Bounds(value - reach * error, value + reach * error, n=count)
+
+
+def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
+    """The interval of the share sum(hits) / sum(sizes); a hit and a size for each of G clusters.
+
+    Clusters of one size, each of one row or of rows that are right or wrong together, are trials
+    of Wilson's interval, with the normal distribution. So are clusters of any size where all rows
+    are right, or all wrong: nothing tells how alike a cluster's rows are. Else it is Student's of
+    `cluster_bounds` where it lies within 0..1, and Wilson's where it does not, of at most as many
+    rows as there are. None: as there.
+    """
+    _check_level(level)
+    count, n = len(sizes), float(sizes.sum())
+    if count < LEAST_CLUSTERS or n == 0:
+        return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
+    share = float(hits.sum()) / n
+    is_whole = min(share, 1 - share) <= ROUNDING
+    if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, (0, sizes[0])).all()):
+        normal = NormalDist().inv_cdf((1 + level) / 2)
+        return Bounds(*wilson_ends(round(share) if is_whole else share, count, normal), n=count)
+    parts = (hits - share * sizes) / n
+    plain = cluster_bounds(Estimate(share, count), parts, level=level)
+    if plain.low is None or plain.high is None or 0 <= plain.low <= plain.high <= 1:
+        return plain
+    effective = min(n, share * (1 - share) / _error(parts) ** 2)
+    return Bounds(*wilson_ends(share, effective, student_t(count - 1, level=level)), n=count)
+
+
+def _error(parts: Floats) -> float:
+    count = len(parts)
+    return sqrt(fsum((parts**2).tolist()) * count / (count - 1))
+
+
+def mean_ci(
+    values: Floats, estimate: Estimate, resamples: Resamples, *, is_share: bool = False
+) -> EstimateCI:
+    """A mean of rows, NaN where a row has no value, with the interval of `mean_interval`.
+
+    The estimate is the mean, or no value.
+    """
+    is_there = ~np.isnan(values)
+    names = [f"{place:09}" for place in resamples.places[is_there].tolist()]
+    found = mean_interval(values[is_there].tolist(), names, is_share=is_share)
+    reason = estimate.reason if estimate.value is None else found.reason
+    low, high = (found.low, found.high) if reason is None else (None, None)
+    return EstimateCI(estimate, Bounds(low, high, n=found.clusters, reason=reason))
+
+
 def mean_interval(
     values: Sequence[float],
     clusters: Sequence[str],
     *,
-    seed: str,
-    draws: int = 2000,
+    is_share: bool,
     level: float = 0.95,
 ) -> Interval:
-    """The mean of the values and its percentile bootstrap interval, clusters drawn whole.
+    """The mean of the values and its interval over clusters.
 
-    Each draw divides the sum of its clusters' values by their number. A sample without spread
-    would be drawn as a point, which claims certainty nobody has: all ones or all zeros get the
-    exact interval of Clopper & Pearson (Biometrika 26, 1934) with a cluster as the trial, from
-    (alpha/2)^(1/clusters) to 1, and its mirror image. For another constant, a single cluster, or
-    clusters that differ in nothing but their size, no bound is known: low and high are None.
-    Values are finite; ValueError otherwise.
+    `is_share` says that the values are by nature 0 to 1, such as right or wrong, which ratings
+    may be by accident: `share_bounds`.
+    Else it is Student's t with G - 1 degrees of freedom, G being the clusters, on the clustered
+    standard error (Miller 2024, arXiv 2411.00640): of squared sums of residuals, times
+    G / (G - 1). No interval: "too few" below three clusters, "constant" where the values, or the
+    means of clusters, are alike up to the rounding of single precision. Values are finite;
+    ValueError otherwise.
     """
-    _check(values, clusters, draws=draws, level=level)
+    _check(values, clusters, level=level)
     sums, sizes = _totals(values, clusters)
     n, count = len(values), len(sums)
     if n == 0:
-        return Interval(None, None, None, n=0, clusters=0)
-    value = fsum(values) / n
-    if count == 1:
-        return Interval(value, None, None, n=n, clusters=1)
-    if min(values) == max(values):
-        low, high = _constant_bounds(values[0], count, level=level)
-        return Interval(values[0], low, high, n=n, clusters=count)
-    if np.ptp(sums / sizes) == 0:
-        return Interval(value, None, None, n=n, clusters=count)
-    blocks = _drawn_clusters(count, count, seed=seed, draws=draws)
-    means = [sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1) for drawn in blocks]
-    tail = (1 - level) / 2
-    ends = np.quantile(np.concatenate(means), [tail, 1 - tail])
-    return Interval(value, float(ends[0]), float(ends[1]), n=n, clusters=count)
+        return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
+    is_constant = count > 1 and min(values) == max(values)
+    value = values[0] if is_constant else fsum(values) / n
+    if is_share and 0 <= min(values) <= max(values) <= 1:
+        found = share_bounds(sums, sizes, level=level)
+    else:
+        parts = (sums - value * sizes) / n
+        found = cluster_bounds(Estimate(value, n), parts, level=level)
+    return Interval(value, found.low, found.high, n=n, clusters=count, reason=found.reason)
 
 
-def _check(values: Sequence[float], clusters: Sequence[str], *, draws: int, level: float) -> None:
+def _check(values: Sequence[float], clusters: Sequence[str], *, level: float) -> None:
     if len(values) != len(clusters):
         raise ValueError(f"one cluster a value: {len(values)} values, {len(clusters)} clusters")
     if bad := [(c, v) for v, c in zip(values, clusters, strict=True) if not isfinite(v)]:
@@ -370,8 +460,12 @@ def _check(values: Sequence[float], clusters: Sequence[str], *, draws: int, leve
             f"{len(bad)} of {len(values)} values are not finite, first {bad[0][1]!r} in cluster "
             f"{bad[0][0]!r}; a missing value has a reason and is not handed in"
         )
-    if draws < 1 or not 0 < level < 1:
-        raise ValueError(f"draws >= 1 and 0 < level < 1, not {draws!r} and {level!r}")
+    _check_level(level)
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ValueError(f"0 < level < 1, not {level!r}")
 
 
 def _totals(values: Sequence[float], clusters: Sequence[str]) -> tuple[Floats, Floats]:
@@ -381,15 +475,3 @@ def _totals(values: Sequence[float], clusters: Sequence[str]) -> tuple[Floats, F
     ordered = [members[cluster] for cluster in sorted(members)]
     sums = np.array([fsum(part) for part in ordered], dtype=np.float64)
     return sums, np.array([len(part) for part in ordered], dtype=np.float64)
-
-
-def _constant_bounds(
-    value: float, clusters: int, *, level: float
-) -> tuple[float | None, float | None]:
-    """The exact interval of a share that was 0 or 1 in every cluster."""
-    reach = ((1 - level) / 2) ** (1 / clusters)
-    if value == 1:
-        return reach, 1.0
-    if value == 0:
-        return 0.0, 1 - reach
-    return None, None

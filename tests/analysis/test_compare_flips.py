@@ -62,7 +62,17 @@ def test_no_flip_of_few_is_no_proof_of_none() -> None:
     found = rows(run("1111", "1111"))["adverbs"]
 
     assert found.low == 0
-    assert found.high == pytest.approx(1 - 0.025 ** (1 / 4))  # Clopper and Pearson
+    assert found.high == pytest.approx(1.96**2 / (4 + 1.96**2), abs=1e-4)  # Wilson
+
+
+def test_verdicts_that_only_rise_are_no_share() -> None:
+    # Differences of 0 and 1 are those of a mean that may be below 0: Student's interval.
+    found = rows(run("000000", "000001"))["adverbs"]
+    none = rows(run("1111", "1111"))["adverbs"]
+
+    assert found.difference_low is not None
+    assert found.difference_low < 0
+    assert (none.difference, none.difference_low) == (0, None)
 
 
 def test_perturbations_that_keep_the_meaning_stand_apart_from_others() -> None:

@@ -101,7 +101,7 @@ def read(oracle: np.ndarray, literal: np.ndarray) -> JudgeFitness:
     """What verdicts on the same items show, each item a cluster."""
     rows, verdicts = [], {}
     for model, values in (("oracle", oracle), ("literal", literal)):
-        found = mean_interval(values.tolist(), [*map(str, range(len(values)))], seed="0", draws=500)
+        found = mean_interval(values.tolist(), [*map(str, range(len(values)))], is_share=True)
         rows.append(control(model, (found.value, found.low, found.high), clusters=len(values)))
         held = {(str(n), "base", "T0.3"): value for n, value in enumerate(values.tolist())}
         clusters = {item: item[0] for item in held}

@@ -152,6 +152,7 @@ def test_repeated_texts_of_one_original_make_nothing_surer() -> None:
         pair = one(once, metric), one(again, metric)
         assert pair[1].value == pytest.approx(pair[0].value)
         assert pair[1].low == pytest.approx(pair[0].low)
+        assert pair[1].high == pytest.approx(pair[0].high)
         assert pair[1].n == 4 * pair[0].n
     assert one(again, "effective_n_tpr").value == pytest.approx(60)
 

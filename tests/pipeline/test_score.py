@@ -288,7 +288,7 @@ def test_decodings_keep_the_order_of_the_plan(order: tuple[str, ...]) -> None:
     assert [r.score.decoding for r in found] == [*order, headline_label(order)]
 
 
-def test_another_seed_draws_another_interval_around_the_same_mean() -> None:
+def test_the_seed_of_a_run_changes_no_interval() -> None:
     values = [(n / 40) ** 2 for n in range(40)]
     other = replace(run_file().run, seed=1)
     mean = sum(n * n for n in range(40)) / 40**3
@@ -296,10 +296,23 @@ def test_another_seed_draws_another_interval_around_the_same_mean() -> None:
     [first], [second] = table(rows(values)), table(rows(values), run=other)
 
     assert first.score.value == second.score.value == pytest.approx(mean)
-    assert (first.score.low, first.score.high) != (second.score.low, second.score.high)
+    assert (first.score.low, first.score.high) == (second.score.low, second.score.high)
     assert first.score.low is not None
-    assert first.score.high is not None
-    assert first.score.low < mean < first.score.high
+
+
+@pytest.mark.parametrize(("metric", "has_interval"), [("accuracy", True), ("mean_rating", False)])
+def test_ratings_that_are_all_1_are_no_share(metric: str, has_interval: bool) -> None:
+    # A rating of 1 of 5 in ten answers says nothing about how ratings differ.
+    [found] = table(rows([1.0] * 10), judges=(replace(JUDGE, metric=metric),))
+
+    assert found.score.value == 1
+    assert (found.score.low is not None) == has_interval
+
+
+def test_two_clusters_are_too_few_for_an_interval() -> None:
+    [found] = table(rows([1.0, 0.0]))
+
+    assert (found.score.value, found.score.low, found.score.high) == (0.5, None, None)
 
 
 def test_no_verdicts_at_all_is_a_row_and_no_judge_is_none() -> None:

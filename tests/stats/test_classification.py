@@ -4,19 +4,27 @@ from random import Random
 
 import numpy as np
 import pytest
-from support.rating_tables import drawn_rows
+from scipy.stats import binomtest
 
 from harness.stats.classification import ClassificationMetrics, classification_metrics, one_hot
-from harness.stats.estimate import NoValue, Resamples
+from harness.stats.estimate import Clusters, EstimateCI, NoValue
 
 RARE = 3
 
 
-def of(
-    actual: list[int], chosen: list[int], count: int = RARE, draws: int = 200
-) -> ClassificationMetrics:
-    clusters = Resamples.of([str(at) for at in range(len(actual))], seed="0", draws=draws)
-    return classification_metrics(one_hot(actual, count), one_hot(chosen, count), clusters)
+def alone(n: int) -> Clusters:
+    return Clusters.named([f"{at:05}" for at in range(n)])
+
+
+def bounds(figure: EstimateCI) -> tuple[float, float]:
+    assert figure.bounds.low is not None
+    assert figure.bounds.high is not None
+    return figure.bounds.low, figure.bounds.high
+
+
+def of(actual: list[int], chosen: list[int], count: int = RARE) -> ClassificationMetrics:
+    rows = one_hot(actual, count), one_hot(chosen, count)
+    return classification_metrics(*rows, alone(len(actual)))
 
 
 def values(found: ClassificationMetrics) -> list[list[float | None]]:
@@ -65,7 +73,7 @@ def test_the_mean_f1_is_that_of_the_classes_that_are_there_or_chosen() -> None:
 
 
 def test_a_tie_counts_in_shares() -> None:
-    clusters = Resamples.of(["a", "b"], seed="0", draws=10)
+    clusters = Clusters.named(["a", "b"])
     chosen = np.array([[0.5, 0.5], [0.0, 1.0]])
 
     found = classification_metrics(one_hot([0, 1], 2), chosen, clusters)
@@ -81,37 +89,52 @@ def test_without_a_row_nothing_has_a_value() -> None:
     assert found.classes[0].recall.estimate.reason is NoValue.TOO_FEW
 
 
-def test_an_interval_draws_clusters_whole() -> None:
+def test_rows_of_one_cluster_count_together() -> None:
     actual, chosen = [0, 1] * 40, [0, 1, 1, 0] * 20
     rows = one_hot(actual, 2), one_hot(chosen, 2)
-    alone = Resamples.of([str(at) for at in range(80)], seed="0", draws=500)
-    eights = Resamples.of([str(at // 4 % 10 < 5) + str(at % 10) for at in range(80)], seed="0")
+    whole = Clusters.named([f"{at // 8}" for at in range(80)])
+    repeated = one_hot([0, 0, 1, 1, 0, 1] * 5, 2), one_hot([0, 1, 1, 0, 0, 1] * 5, 2)
+    six = Clusters.named(list("abcdef") * 5)
 
-    widths = [
-        (bounds.high or 0) - (bounds.low or 0)
-        for clusters in (alone, eights)
-        for bounds in [classification_metrics(*rows, clusters).macro_f1.bounds]
-    ]
+    evened = classification_metrics(*rows, whole).macro_f1.bounds
+    often = classification_metrics(*repeated, six)
+    once = classification_metrics(repeated[0][:6], repeated[1][:6], alone(6))
 
-    assert widths[0] > 0.1
-    assert widths[0] != widths[1]
+    # Each cluster of eight has as many right as the next.
+    assert (evened.low, evened.reason) == (None, NoValue.CONSTANT)
+    assert bounds(often.macro_f1) == pytest.approx(bounds(once.macro_f1))
+    assert bounds(often.classes[0].recall) == pytest.approx(bounds(once.classes[0].recall))
 
 
-def test_an_interval_is_that_of_drawing_by_hand() -> None:
+def test_precision_and_recall_of_independent_rows_have_wilsons_interval() -> None:
+    # Chosen ten times, eight of them right; nine are of the class.
+    actual, chosen = [1] * 8 + [0] * 2 + [1] + [0] * 5, [1] * 10 + [0] * 6
+
+    found = classification_metrics(one_hot(actual, 2), one_hot(chosen, 2), alone(16)).classes[1]
+
+    for figure, right, of in ((found.precision, 8, 10), (found.recall, 8, 9)):
+        theirs = binomtest(right, of).proportion_ci(method="wilson")
+        assert bounds(figure) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_an_f1_has_the_error_of_its_draws() -> None:
     draw = Random(5)
-    actual = [draw.choice([0, 1]) for _ in range(50)]
+    actual = [draw.choice([0, 1]) for _ in range(300)]
     chosen = [gold if draw.random() < 0.7 else 1 - gold for gold in actual]
-    clusters = Resamples.of([str(at) for at in range(50)], seed="7", draws=300)
+    rows = np.array(list(zip(actual, chosen, strict=True)))
 
-    found = (
-        classification_metrics(one_hot(actual, 2), one_hot(chosen, 2), clusters)
-        .classes[1]
-        .f1.bounds
+    low, high = bounds(
+        classification_metrics(one_hot(actual, 2), one_hot(chosen, 2), alone(300)).classes[1].f1
     )
-    f1s = []
-    for rows in drawn_rows(clusters):
-        pairs = [(actual[at], chosen[at]) for at in rows]
-        hits = sum(gold == said == 1 for gold, said in pairs)
-        f1s.append(2 * hits / sum(gold + said for gold, said in pairs))
 
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(f1s, [0.025, 0.975])))
+    drawn = rows[np.random.default_rng(1).integers(0, 300, (4000, 300))]
+    f1s = 2 * drawn.prod(axis=2).sum(axis=1) / drawn.sum(axis=(1, 2))
+    assert (low, high) == pytest.approx(tuple(np.quantile(f1s, [0.025, 0.975])), abs=0.01)
+
+
+def test_an_f1_of_1_has_no_interval() -> None:
+    rows = one_hot([0, 1] * 6, 2)
+
+    found = classification_metrics(rows, rows, alone(12))
+
+    assert (found.macro_f1.estimate.value, found.macro_f1.bounds.reason) == (1, NoValue.CONSTANT)

@@ -5,8 +5,8 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from harness.stats.classification import FLAT, LogisticLine, drawn_lines, line, lines, trend
-from harness.stats.estimate import Floats, NoValue, Resamples
+from harness.stats.classification import FLAT, LogisticLine, line, lines, trend
+from harness.stats.estimate import Clusters, Floats, NoValue
 
 
 def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:
@@ -16,8 +16,8 @@ def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:
     return x, (draw.random(n) < LogisticLine(-slope, slope).share(x)).astype(float)
 
 
-def alone(n: int, draws: int = 200) -> Resamples:
-    return Resamples.of([f"{at:05}" for at in range(n)], seed="s", draws=draws)
+def alone(n: int) -> Clusters:
+    return Clusters.named([f"{at:05}" for at in range(n)])
 
 
 def test_two_places_give_the_log_odds_of_their_shares() -> None:
@@ -106,10 +106,32 @@ def test_a_planted_trend_is_found_with_its_sign(slope: float) -> None:
 
 
 def test_without_a_trend_the_test_rejects_as_often_as_it_says() -> None:
-    found = [trend(*planted(0.0, n=200, seed=seed), alone(200, draws=2)) for seed in range(200)]
+    found = [trend(*planted(0.0, n=200, seed=seed), alone(200)) for seed in range(200)]
 
     # 5% of 200 is 10, and three standard deviations are 9.2.
     assert 1 <= sum((one.test.p or 1) < 0.05 for one in found) <= 20
+
+
+def test_few_clusters_with_effects_of_their_own_do_not_look_like_a_trend() -> None:
+    # Ten clusters of four: the normal distribution rejected in 8 to 12 of 100; 7% of 600 is 42.
+    draw, rejected = np.random.default_rng(5), 0
+    clusters = Clusters.named([f"{at // 4}" for at in range(40)])
+    for _ in range(600):
+        x = np.repeat(draw.uniform(0, 2, 10), 4) + draw.normal(size=40) * 0.05
+        odds = 1 + np.repeat(draw.normal(size=10), 4)
+        y = (draw.random(40) < 1 / (1 + np.exp(-odds))).astype(float)
+        rejected += (trend(x, y, clusters).test.p or 1) < 0.05
+
+    assert 10 <= rejected <= 42
+
+
+def test_two_clusters_are_too_few_for_a_trend() -> None:
+    x, y = planted(0.4, n=40)
+
+    found = trend(x, y, Clusters.named(["a", "b"] * 20))
+
+    assert found.slope.estimate.value is not None
+    assert (found.slope.bounds.reason, found.test.reason) == (NoValue.TOO_FEW, NoValue.TOO_FEW)
 
 
 def test_rows_alone_in_their_clusters_have_the_errors_of_plain_robust_regression() -> None:
@@ -117,21 +139,22 @@ def test_rows_alone_in_their_clusters_have_the_errors_of_plain_robust_regression
     # 1 / (n s (1 - s)), and the sandwich equals it in a saturated fit.
     x, y = np.repeat([0.0, 1.0], [20, 30]), np.array([1.0] * 5 + [0] * 15 + [1] * 18 + [0] * 12)
 
-    found = trend(x, y, alone(50, draws=2)).test
+    found = trend(x, y, alone(50)).test
 
-    error = sqrt((1 / (20 * 0.25 * 0.75) + 1 / (30 * 0.6 * 0.4)) * 50 / 49)
+    # CR2 of a row of leverage 1 / n divides its square by 1 - 1 / n.
+    error = sqrt(1 / (19 * 0.25 * 0.75) + 1 / (29 * 0.6 * 0.4))
     assert found.statistic == pytest.approx((log(1.5) - log(1 / 3)) / error)
 
 
 def test_repeating_rows_within_their_clusters_does_not_narrow_anything() -> None:
     x, y = planted(0.4, n=80)
     names = [f"{at:05}" for at in range(80)]
-    once = trend(x, y, Resamples.of(names, seed="s", draws=100))
+    once = trend(x, y, Clusters.named(names))
 
     again = trend(
         np.repeat(x, 5),
         np.repeat(y, 5),
-        Resamples.of(np.repeat(names, 5).tolist(), seed="s", draws=100),
+        Clusters.named(np.repeat(names, 5).tolist()),
     )
 
     assert again.test.p == pytest.approx(once.test.p)
@@ -146,7 +169,3 @@ def test_how_many_draws_are_fitted_together_does_not_change_them(size: int) -> N
     parts = [lines(x, y, weights[start : start + size]) for start in range(0, 48, size)]
 
     np.testing.assert_array_equal(np.vstack(parts), lines(x, y, weights))
-
-
-def test_draws_have_a_line_each() -> None:
-    assert drawn_lines(*planted(1.0, n=50), alone(50, draws=7)).shape == (7, 2)

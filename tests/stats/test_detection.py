@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.stats import t
 from support.each import each
-from support.rating_tables import drawn_rows
 
 from harness.stats.classification import (
     PUBLISHED_EDGES,
@@ -17,11 +17,11 @@ from harness.stats.classification import (
     isotonic_curve,
     logistic_curve,
 )
-from harness.stats.estimate import Floats, NoValue, Resamples
+from harness.stats.estimate import Clusters, Floats, NoValue
 
 
-def alone(n: int, draws: int = 200) -> Resamples:
-    return Resamples.of([f"{at:05}" for at in range(n)], seed="s", draws=draws)
+def alone(n: int) -> Clusters:
+    return Clusters.named([f"{at:05}" for at in range(n)])
 
 
 def falling(n: int = 800) -> tuple[Floats, Floats]:
@@ -121,60 +121,107 @@ def test_there_is_no_area_of_one_kind(truth: list[bool], why: NoValue) -> None:
     assert (found.estimate.value, found.estimate.reason) == (None, why)
 
 
-def test_a_drawn_area_is_that_of_the_rows_drawn() -> None:
+def test_the_error_of_an_area_is_that_of_delong() -> None:
+    # DeLong's variance from the share of the other kind that each text beats; with so many texts
+    # Wilson's interval is that of log-odds.
+    draw = np.random.default_rng(8)
+    high, low = draw.normal(1, 1, 150), draw.normal(size=150)
+    beats = (high[:, None] > low).astype(float)
+    area = beats.mean()
+    error = (beats.mean(axis=1).var(ddof=1) / 150 + beats.mean(axis=0).var(ddof=1) / 150) ** 0.5
+    reach = t.ppf(0.975, 299) * error / (area * (1 - area))
+
+    found = auc(np.concatenate([high, low]), [True] * 150 + [False] * 150, alone(300)).bounds
+
+    odds = np.log(area / (1 - area)) + reach * np.array([-1, 1])
+    assert (found.low, found.high) == pytest.approx(tuple(1 / (1 + np.exp(-odds))), rel=5e-3)
+
+
+def test_an_area_of_texts_said_twice_is_no_surer() -> None:
     draw = np.random.default_rng(8)
     scores, truth = draw.random(40).round(1), draw.random(40) < 0.5
-    clusters = Resamples.of([f"{at // 2:03}" for at in range(40)], seed="s", draws=50)
+    twice = Clusters.named([f"{at % 40:03}" for at in range(80)])
 
-    each = [
-        auc(scores[rows], truth[rows].tolist(), alone(len(rows), 1))
-        for rows in drawn_rows(clusters)
-    ]
-    found = auc(scores, truth.tolist(), clusters).bounds
+    once = auc(scores, truth.tolist(), alone(40)).bounds
+    again = auc(np.tile(scores, 2), np.tile(truth, 2).tolist(), twice).bounds
 
-    values = [one.estimate.value or 0.0 for one in each]
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+    assert (again.low, again.high) == pytest.approx((once.low, once.high))
 
 
-Fit = Callable[[Floats, Floats, Resamples, Floats], Curve | NoValue]
+def test_an_area_without_a_fault_has_no_interval() -> None:
+    found = auc(np.arange(20.0), [at >= 10 for at in range(20)], alone(20))
+
+    assert (found.estimate.value, found.bounds.reason) == (1.0, NoValue.CONSTANT)
+
+
+Fit = Callable[[Floats, Floats, Clusters, Floats], Curve | NoValue]
 FITS: tuple[Fit, ...] = (logistic_curve, isotonic_curve)
 AT = np.linspace(0.1, 1.9, 7)
 
 
 @pytest.mark.parametrize("fit", FITS)
-def test_a_planted_curve_is_within_the_band(fit: Fit) -> None:
+def test_a_planted_curve_is_found(fit: Fit) -> None:
     found = fit(*falling(), alone(800), AT)
 
     assert isinstance(found, Curve)
+    assert np.abs(found.value - (0.95 - 0.4 * AT)).max() < 0.12
+
+
+def test_the_band_of_a_logistic_curve_holds_the_truth_and_an_isotonic_one_has_none() -> None:
+    line, step = (fit(*falling(), alone(800), AT) for fit in FITS)
+
+    assert isinstance(line, Curve)
+    assert isinstance(step, Curve)
     truth = 0.95 - 0.4 * AT
-    assert np.abs(found.value - truth).max() < 0.12
-    assert ((found.low - 0.04 < truth) & (truth < found.high + 0.04)).all()
+    assert ((line.low - 0.04 < truth) & (truth < line.high + 0.04)).all()
+    assert np.isnan([step.low, step.high]).all()
+
+
+def test_unrelated_texts_are_seldom_said_to_rise_or_fall() -> None:
+    # 5% of 200 is 10; 20 is three standard deviations above.
+    draw, moved = np.random.default_rng(2), 0
+    for _ in range(200):
+        x, y = draw.uniform(0, 2, 60), (draw.random(60) < 0.6).astype(float)
+        found = isotonic_curve(x, y, alone(60), np.array([0.5, 1.5]))
+        assert isinstance(found, Curve)
+        moved += found.kind != "isotonic flat"
+        if found.kind == "isotonic flat":
+            assert found.value.tolist() == pytest.approx([y.mean()] * 2)
+
+    assert moved <= 20
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_the_units_of_the_number_change_no_direction(scale: float) -> None:
+    x, y = falling(100)
+
+    found = [isotonic_curve(factor * x, y, alone(100), factor * AT) for factor in (1.0, scale)]
+
+    assert [one.kind for one in found if isinstance(one, Curve)] == ["isotonic falling"] * 2
 
 
 @pytest.mark.parametrize(("sign", "kind"), [(1, "isotonic falling"), (-1, "isotonic rising")])
 def test_an_isotonic_curve_goes_one_way_and_says_which(sign: int, kind: str) -> None:
     x, y = falling()
 
-    found = isotonic_curve(sign * x, y, alone(800, 20), np.sort(sign * AT))
+    found = isotonic_curve(sign * x, y, alone(800), np.sort(sign * AT))
 
     assert isinstance(found, Curve)
     assert found.kind == kind
     assert (sign * np.diff(found.value) <= 1e-12).all()
 
 
-@each(
+@pytest.mark.parametrize(
     ("x", "y", "kind"),
     [
-        # One far hit makes the covariance positive. Falling leaves 2/3, rising 1.
-        ([0, 1, 2, 3, 10], [1, 1, 0, 0, 1], "falling"),
-        ([0, 7, 8, 9, 10], [0, 1, 1, 0, 0], "falling"),
-        ([0, 7, 8, 9, 10], [1, 0, 0, 1, 1], "rising"),
-        ([0, 1, 2], [0, 1, 0], "falling"),  # rising as well
-        ([0, 0, 1, 1], [0, 1, 1, 0], "flat"),
-        ([0, 1, 2], [0.5, 0.5, 0.5], "flat"),
+        ([0, 1, 2, 3, 10] * 4, [1, 1, 0, 0, 0] * 4, "falling"),
+        ([0, 7, 8, 9, 10] * 4, [0, 0, 0, 1, 1] * 4, "rising"),
+        ([0, 1, 2] * 4, [0, 1, 0] * 4, "flat"),  # rises as much as it falls
+        ([0, 1, 2], [0, 0, 1], "flat"),  # three texts show nothing
+        ([0, 1, 2] * 4, [0.5, 0.5, 0.5] * 4, "flat"),
     ],
 )
-def test_an_isotonic_curve_goes_the_way_that_fits_better(
+def test_an_isotonic_curve_moves_where_a_test_says_so(
     x: list[float], y: list[float], kind: str
 ) -> None:
     places, shares = np.array(x, dtype=float), np.array(y, dtype=float)
@@ -191,7 +238,7 @@ def test_the_isotonic_curve_is_that_of_scikit_learn() -> None:
     x = x.round(1)  # with many ties
 
     theirs = isotonic.IsotonicRegression(increasing=False, out_of_bounds="clip").fit(x, y)
-    found = isotonic_curve(x, y, alone(800, 20), AT)
+    found = isotonic_curve(x, y, alone(800), AT)
 
     assert isinstance(found, Curve)
     assert found.value == pytest.approx(theirs.predict(AT))

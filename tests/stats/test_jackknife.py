@@ -35,7 +35,7 @@ def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) ->
 @pytest.mark.parametrize(
     ("without", "range_", "reason"),
     [
-        ([0.5], "any", NoValue.TOO_FEW),
+        ([0.5, 0.4], "any", NoValue.TOO_FEW),
         ([0.5, np.nan, 0.4], "any", NoValue.TOO_FEW),
         ([0.5, 0.5, 0.5], "any", NoValue.CONSTANT),
         ([0.5, 1.0, 0.4], "correlation", NoValue.DEGENERATE),

@@ -110,6 +110,18 @@ def test_a_difference_is_that_of_the_two_shares() -> None:
     assert (found.estimate.value, found.estimate.n) == (0.5, 4)
 
 
+def test_a_difference_of_clustered_items_has_the_error_of_the_literature() -> None:
+    # Miller 2024 (arXiv 2411.00640): d .083333, error .083333, t 1.
+    first, second = bits("110111110010101111100000"), bits("100111010010100111100100")
+    clusters = [f"c{place // 4}" for place in range(24)]
+
+    found = mean_difference(first, second, resamples(clusters))
+
+    reach = stats.t.ppf(0.975, 5) / 12
+    assert found.estimate.value == pytest.approx(1 / 12)
+    assert (found.bounds.low, found.bounds.high) == pytest.approx((1 / 12 - reach, 1 / 12 + reach))
+
+
 def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> None:
     # Wald's interval of a paired difference: d +- 1.96 sqrt(b + c - (b - c)^2 / n) / n.
     table = Fourfold(60, 40, 20, 80)
@@ -118,7 +130,7 @@ def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> No
     n = table.both + table.discordant + table.neither
     error = (60 - 400 / n) ** 0.5 / n
 
-    found = mean_difference(first, second, resamples(alone(200), 20_000)).bounds
+    found = mean_difference(first, second, resamples(alone(200))).bounds
     assert (found.low, found.high) == pytest.approx(
         (0.1 - 1.96 * error, 0.1 + 1.96 * error), abs=4e-3
     )
@@ -224,22 +236,22 @@ def test_a_share_is_of_the_items_where_the_first_is_as_given(
 ) -> None:
     readings = bits("1110000"), bits("1100001")
 
-    found = share_given(readings, alone(7), given=given, seed="0").estimate
+    found = share_given(readings, alone(7), given=given).estimate
     assert found.value == pytest.approx(value)
     assert (found.n, found.skipped) == (n, skipped)
 
 
-@pytest.mark.parametrize(("second", "value"), [("1111", 1.0), ("0000", 0.0)])
-def test_a_share_that_is_whole_has_exact_bounds(second: str, value: float) -> None:
-    exact = stats.binomtest(int(value * 4), 4).proportion_ci(method="exact")
+@pytest.mark.parametrize(("second", "count"), [("1111", 4), ("0000", 0), ("1011", 3)])
+def test_a_share_of_independent_items_has_wilsons_interval(second: str, count: int) -> None:
+    theirs = stats.binomtest(count, 4).proportion_ci(method="wilson")
 
-    found = share_given((bits("1111"), bits(second)), alone(4), given=True, seed="0")
-    assert found.estimate.value == value
-    assert (found.bounds.low, found.bounds.high) == pytest.approx((exact.low, exact.high))
+    found = share_given((bits("1111"), bits(second)), alone(4), given=True)
+    assert found.estimate.value == count / 4
+    assert (found.bounds.low, found.bounds.high) == pytest.approx((theirs.low, theirs.high))
 
 
 def test_a_share_of_nothing_is_missing_and_not_zero() -> None:
-    found = share_given((bits("000"), bits("101")), alone(3), given=True, seed="0")
+    found = share_given((bits("000"), bits("101")), alone(3), given=True)
 
     assert (found.estimate.value, found.estimate.reason) == (None, NoValue.TOO_FEW)
     assert (found.estimate.n, found.estimate.skipped) == (0, 3)

@@ -1,0 +1,482 @@
+"""How often the program's 95% intervals hold the truth, and its tests find what is not there.
+
+    python benchmarks/coverage.py                       # all, as Markdown tables
+    python benchmarks/coverage.py share auc slope_p --runs 2000
+
+Each trial draws data whose truth is known, and asks the functions behind the printed numbers. A
+cell is the percentage of the trials with an interval that hold the truth, its Monte Carlo standard
+error, and the percentage without an interval. Every trial is seeded by its name and number.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from inspect import signature
+from math import sqrt
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from harness.stats.agreement import agreement_stats, alpha, alpha_ci
+from harness.stats.classification import (
+    LogisticLine,
+    auc,
+    classification_metrics,
+    isotonic_curve,
+    logistic_curve,
+    one_hot,
+    trend,
+)
+from harness.stats.clustered import clustered_mean
+from harness.stats.comparison import (
+    fourfold,
+    mcnemar_exact,
+    mcnemar_mid_p,
+    permutation_test,
+    phi,
+    share_given,
+    sign_flip_test,
+)
+from harness.stats.correlation import (
+    calibrated_acc_eq,
+    cross_fitted_acc_eq,
+    dataset_pearson,
+    document_accuracies,
+    document_tau,
+    document_taus,
+    pearson_against,
+)
+from harness.stats.estimate import Clusters, NoValue, Resamples, mean_ci, mean_interval
+
+Floats = NDArray[np.float64]
+Generator = np.random.Generator
+
+
+class Ends(Protocol):
+    """An interval, None where there is none."""
+
+    @property
+    def low(self) -> float | None: ...  # noqa: D102
+    @property
+    def high(self) -> float | None: ...  # noqa: D102
+
+
+Found = Iterator[tuple[float, Ends]]
+"""Truths and their intervals."""
+Trial = Callable[[int, Generator], Found]
+"""What is found in one sample of so many clusters."""
+SIZES = (10, 20, 50, 200)
+SEED, DRAWS, ATOM = "1", 400, 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An interval made here of a band."""
+
+    low: float
+    high: float
+
+
+def names(count: int, each: int = 1) -> list[str]:
+    """A cluster's name for each row, `each` rows a cluster."""
+    return [f"{place:04}" for place in range(count) for _ in range(each)]
+
+
+def chances(count: int, p: float, icc: float, draw: Generator) -> Floats:
+    """The chance of each cluster, p on average."""
+    if icc == 0:
+        return np.full(count, p)
+    return draw.beta(p * (1 / icc - 1), (1 - p) * (1 / icc - 1), count)
+
+
+def share(count: int, draw: Generator, *, each: int = 1, icc: float = 0) -> Found:
+    """Accuracy, hits, false alarms, flip rates: p is anywhere between .02 and .98."""
+    p = float(draw.uniform(0.02, 0.98))
+    own = np.repeat(chances(count, p, icc, draw), each)
+    values = (draw.random(count * each) < own).astype(float).tolist()
+    yield p, mean_interval(values, names(count, each), is_share=True)
+
+
+def given(count: int, draw: Generator) -> Found:
+    """How often the second is right where the first is: of .6 of the items."""
+    p = float(draw.uniform(0.05, 0.95))
+    first, second = draw.random(count) < 0.6, draw.random(count) < p
+    readings = first.tolist(), second.tolist()
+    yield p, share_given(readings, names(count), given=True).bounds
+
+
+def flips(count: int, draw: Generator) -> Found:
+    """One flip in ten, three perturbed texts an original."""
+    own = np.repeat(chances(count, 0.1, 0.3, draw), 3)
+    values = (draw.random(count * 3) < own).astype(float).tolist()
+    yield 0.1, mean_interval(values, names(count, 3), is_share=True)
+
+
+SKEWED = np.array([0.03, 0.07, 0.15, 0.35, 0.40])
+
+
+def rating(count: int, draw: Generator, *, each: int = 1) -> Found:
+    """Ratings 1 to 5, most of them high; rows of a cluster share their rating half the time."""
+    own = np.repeat(draw.choice(5, count, p=SKEWED), each)
+    is_own = draw.random(count * each) < (0.5 if each > 1 else 0)
+    values = 1.0 + np.where(is_own, own, draw.choice(5, count * each, p=SKEWED))
+    truth = float(SKEWED @ np.arange(1, 6))
+    yield truth, mean_interval(values.tolist(), names(count, each), is_share=False)
+
+
+def taus(count: int, draw: Generator) -> Found:
+    """The mean of Kendall's tau of rankings of four sentences."""
+    found = _taus(count, draw).tolist()
+    yield _mean_tau(), mean_interval(found, names(count), is_share=False)
+
+
+def _taus(count: int, draw: Generator) -> Floats:
+    levels = np.tile(np.arange(4.0), (count, 1))
+    return document_taus(levels, levels + draw.normal(size=(count, 4)) * 2)
+
+
+@cache
+def _mean_tau() -> float:
+    return float(_taus(100_000, np.random.default_rng(1)).mean())
+
+
+def difference(count: int, draw: Generator, *, each: int = 1) -> Found:
+    """Two sets of verdicts on the same items, an effect of the cluster in both and in each."""
+    first, second = _two(count, draw, each=each, lead=0.3, other=1.0)
+    spread = sqrt(3 if each > 1 else 2)
+    truth = float(ndtr(0.3 / spread) - ndtr(1.0 / spread))
+    yield truth, clustered_mean(first - second, names(count, each)).bounds
+
+
+def _two(
+    count: int, draw: Generator, *, each: int, lead: float, other: float
+) -> tuple[Floats, Floats]:
+    shared = np.repeat(draw.normal(size=count), each)
+    found = []
+    for middle in (lead, other):
+        effect = np.repeat(draw.normal(size=count), each) if each > 1 else 0
+        found.append((shared + effect + draw.normal(size=count * each) > -middle).astype(float))
+    return found[0], found[1]
+
+
+def correlation_of_verdicts(count: int, draw: Generator) -> Found:
+    """Phi of two verdicts that agree in seven of ten items, both right in half."""
+    first = draw.random(count) < 0.5
+    second = np.where(draw.random(count) < 0.7, first, ~first)
+    resamples = Resamples.of(names(count), seed=SEED, draws=DRAWS)
+    yield 0.4, phi(first.tolist(), second.tolist(), resamples).bounds
+
+
+def area(count: int, draw: Generator, *, apart: float, each: int = 1) -> Found:
+    """Texts of two kinds, half of each, `apart` standard deviations; a cluster has one effect."""
+    truth = np.arange(count * each) % 2 == 0
+    effect = np.repeat(draw.normal(size=count), each) if each > 1 else 0
+    scores = effect + draw.normal(size=count * each) + apart * truth
+    # The effect stands between texts of two clusters, not between those of one.
+    far, near = (float(ndtr(apart / spread)) for spread in (2 if each > 1 else sqrt(2), sqrt(2)))
+    clusters = Clusters.named(names(count, each))
+    yield far + (near - far) / count, auc(scores, truth.tolist(), clusters).bounds
+
+
+CONFUSED = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+
+
+def classes(count: int, draw: Generator, *, what: str, each: int = 1) -> Found:
+    """Three classes in equal shares; rows of a cluster have the same answer half the time."""
+    actual = np.repeat(draw.integers(0, 3, count), each)
+    at = draw.random(count * each)
+    if each > 1:
+        at = np.where(draw.random(count * each) < 0.5, np.repeat(at[::each], each), at)
+    chosen = (at[:, None] > CONFUSED.cumsum(axis=1)[actual]).sum(axis=1)
+    rows = one_hot(actual.tolist(), 3), one_hot(chosen.tolist(), 3)
+    found = classification_metrics(*rows, Clusters.named(names(count, each)))
+    hits, told = CONFUSED.diagonal(), CONFUSED.sum(axis=0)
+    f1 = 2 * hits / (1 + told)
+    yield {
+        "precision": lambda: (hits[0] / told[0], found.classes[0].precision.bounds),
+        "recall": lambda: (hits[0], found.classes[0].recall.bounds),
+        "f1": lambda: (f1[0], found.classes[0].f1.bounds),
+        "macro_f1": lambda: (f1.mean(), found.macro_f1.bounds),
+    }[what]()
+
+
+AT = np.array([0.1, 0.5, 1.0, 1.5, 1.9])
+
+
+def slope(count: int, draw: Generator, *, what: str) -> Found:
+    """A share that rises by 1 in log-odds a unit, independent texts at 0 to 2."""
+    x = draw.uniform(0, 2, count)
+    y = (draw.random(count) < LogisticLine(-1.0, 1.0).share(x)).astype(float)
+    clusters = Clusters.named(names(count))
+    if what == "slope":
+        found = trend(x, y, clusters).slope
+        if found.estimate.value is not None:
+            yield 1.0, found.bounds
+        return
+    curve = logistic_curve(x, y, clusters, AT)
+    if not isinstance(curve, NoValue):
+        truth = LogisticLine(-1.0, 1.0).share(AT)
+        for one in zip(truth.tolist(), curve.low.tolist(), curve.high.tolist(), strict=True):
+            yield one[0], Pair(*one[1:])
+
+
+LEVELS = np.array([0, 0.3, 0.6, 0.9])
+
+
+def panel(count: int, draw: Generator) -> tuple[Floats, Floats, Floats]:
+    """Means of three raters, a judge, and the ratings: documents x 4 systems (x 3)."""
+    truth = draw.normal(size=(count, 1)) * 0.6 + LEVELS + draw.normal(size=(count, 4)) * 0.7
+    noise = draw.normal(size=(count, 4, 3)) * 0.8
+    raters = np.clip(np.round(3 + truth[:, :, None] + noise), 1, 5)
+    own = draw.normal(size=(count, 1)) * 0.4 + draw.normal(size=(count, 4)) * 0.7
+    return raters.mean(axis=2), np.clip(np.round(3 + 0.7 * truth + own), 1, 5), raters
+
+
+@cache
+def panel_truths() -> dict[str, float]:
+    """The statistics of very many documents."""
+    human, judge, raters = panel(40_000, np.random.default_rng(1))
+    epsilon = calibrated_acc_eq(human[:6000], judge[:6000]).epsilons[0]
+    shares = document_accuracies(human, judge, epsilon=epsilon)
+    found = {
+        "pearson_dataset": dataset_pearson(human, judge).value,
+        "kendall_document": document_tau(human, judge).value,
+        "acc_eq": float(np.nanmean(shares)),
+        "alpha": alpha(raters[:15_000].reshape(-1, 3), "interval").value,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def judged(count: int, draw: Generator, *, what: str) -> Found:
+    """A judge beside three raters of documents x 4 systems."""
+    human, judge, raters = panel(count, draw)
+    resamples = Resamples.of(names(count), seed=SEED, draws=DRAWS)
+    truth = panel_truths()[what]
+    if what == "alpha":
+        yield truth, alpha_ci(raters, resamples, scale="interval").bounds
+    elif what == "acc_eq":
+        fit, shares = cross_fitted_acc_eq(human, judge, names(count), seed=SEED)
+        yield truth, mean_ci(shares, fit.estimate, resamples).bounds
+    else:
+        found = agreement_stats(human, judge, resamples)
+        is_tau = what == "kendall_document"
+        yield truth, (found.document_tau if is_tau else found.dataset_pearson).bounds
+
+
+BIAS = np.array([0.25, -0.3, 0.2, 0.1, -0.35, 0.1])
+STRENGTH = np.arange(6) * 0.15
+
+
+def systems(count: int, draw: Generator, *, what: str) -> Found:
+    """Six systems; the judge has a bias for each, which more documents do not remove."""
+    truth = draw.normal(size=(count, 1)) * 0.6 + STRENGTH + draw.normal(size=(count, 6)) * 0.7
+    human = truth + draw.normal(size=(count, 6)) * 0.45
+    own = draw.normal(size=(count, 1)) * 0.4 + draw.normal(size=(count, 6)) * 0.7
+    resamples = Resamples.of(names(count), seed=SEED, draws=DRAWS)
+    found = agreement_stats(human, 0.7 * truth + BIAS + own, resamples)
+    means = STRENGTH, 0.7 * STRENGTH + BIAS
+    ranked = [np.argsort(np.argsort(one)).astype(float) for one in means]
+    value = float(np.corrcoef(*(ranked if what == "spearman" else means))[0, 1])
+    yield value, (found.system_spearman if what == "spearman" else found.system_pearson).bounds
+
+
+COVERAGE: dict[str, tuple[str, Trial]] = {
+    "share": ("share of independent items", share),
+    "share_icc0": ("share, clusters of 5, ICC 0", partial(share, each=5)),
+    "share_icc3": ("share, clusters of 5, ICC .3", partial(share, each=5, icc=0.3)),
+    "share_icc7": ("share, clusters of 5, ICC .7", partial(share, each=5, icc=0.7)),
+    "flips": ("flip rate .1, clusters of 3, ICC .3", flips),
+    "share_given": ("`right_given_right` (.6 of the items)", given),
+    "rating": ("mean rating 1-5, skewed", rating),
+    "rating_clustered": ("mean rating, clusters of 5", partial(rating, each=5)),
+    "tau": ("mean tau or rho of rankings", taus),
+    "difference": ("difference of accuracies", difference),
+    "difference_clustered": ("difference, clusters of 5", partial(difference, each=5)),
+    "phi": ("phi .4", correlation_of_verdicts),
+    "auc": ("AUC .64, half of each kind", partial(area, apart=0.5)),
+    "auc_high": ("AUC .92, half of each kind", partial(area, apart=2.0)),
+    "auc_clustered": ("AUC .84, clusters of 4", partial(area, apart=2.0, each=4)),
+    "precision": ("precision .70", partial(classes, what="precision")),
+    "recall": ("recall .70", partial(classes, what="recall")),
+    "recall_clustered": ("recall, clusters of 5", partial(classes, what="recall", each=5)),
+    "f1": ("F1 of a class .70", partial(classes, what="f1")),
+    "macro_f1": ("macro F1 .63", partial(classes, what="macro_f1")),
+    "macro_f1_clustered": ("macro F1, clusters of 5", partial(classes, what="macro_f1", each=5)),
+    "slope": ("logistic slope 1", partial(slope, what="slope")),
+    "band": ("logistic curve, five places", partial(slope, what="band")),
+    "pearson_dataset": ("`pearson_dataset`", partial(judged, what="pearson_dataset")),
+    "kendall_document": ("`kendall_document`", partial(judged, what="kendall_document")),
+    "acc_eq": ("`acc_eq`, cross-fitted", partial(judged, what="acc_eq")),
+    "alpha": ("alpha, interval level", partial(judged, what="alpha")),
+    "pearson_system": ("`pearson_system`, 6 systems", partial(systems, what="pearson")),
+    "spearman_system": ("`spearman_system`, 6 systems", partial(systems, what="spearman")),
+}
+Test = Callable[[Generator], float | None]
+"""A p-value of data without any effect; None where there is none."""
+
+
+def null_pairs(draw: Generator, *, count: int, each: int, what: str) -> float | None:
+    """Two equally good sets of verdicts."""
+    first, second = _two(count, draw, each=each, lead=0.5, other=0.5)
+    if what == "sign flip":
+        return sign_flip_test(first - second, names(count, each), seed=SEED, draws=1000).p
+    if what == "interval":
+        ends = clustered_mean(first - second, names(count, each)).bounds
+        is_out = ends.low is not None and ends.high is not None and not ends.low <= 0 <= ends.high
+        return 0.0 if is_out else 1.0
+    table = fourfold((first == 1).tolist(), (second == 1).tolist())
+    return (mcnemar_exact if what == "McNemar exact" else mcnemar_mid_p)(table).p
+
+
+def null_trend(draw: Generator, *, count: int, each: int, what: str) -> float | None:
+    """Shares that do not depend on the number; clusters of several texts have an effect."""
+    n = count * each
+    x = np.repeat(draw.uniform(0, 2, count), each) + draw.normal(size=n) * 0.05
+    effect = np.repeat(draw.normal(size=count), each) if each > 1 else 0
+    y = (draw.random(n) < 1 / (1 + np.exp(-0.6 - effect))).astype(float)
+    clusters = Clusters.named(names(count, each))
+    if what == "slope":
+        return trend(x, y, clusters).test.p
+    curve = isotonic_curve(x, y, clusters, np.array([1.0]))
+    return float(isinstance(curve, NoValue) or curve.kind == "isotonic flat")
+
+
+def null_judges(draw: Generator, *, count: int, each: int, sd: float) -> float | None:
+    """Two equally good judges with errors of their own in each dialogue of `each` documents."""
+
+    def effect() -> Floats:
+        return np.repeat(draw.normal(size=(count, 1)), each, axis=0) * sd
+
+    truth, of_all = draw.normal(size=(count * each, 4)), effect()
+    human = truth + of_all + draw.normal(size=truth.shape) * 0.5
+    judges = [truth + of_all + effect() + draw.normal(size=truth.shape) * 0.6 for _ in range(2)]
+    # Whole clusters are swapped where the test knows them.
+    known = "clusters" in signature(permutation_test).parameters
+    more = {"clusters": names(count, each)} if known else {}
+    against = pearson_against(human)
+    pair = (judges[0], judges[1])
+    return permutation_test(human, pair, against, seed=SEED, draws=200, **more).p
+
+
+def _pairs_of(what: str) -> tuple[tuple[str, Test], ...]:
+    sizes: tuple[tuple[int, int], ...] = ((10, 1), (20, 1), (56, 1), (200, 1))
+    sizes += () if what.startswith("McNemar") else ((6, 5), (10, 5), (20, 5))
+    return tuple(
+        (
+            f"{count} items" if each == 1 else f"{count} clusters of {each}",
+            partial(null_pairs, count=count, each=each, what=what),
+        )
+        for count, each in sizes
+    )
+
+
+def _trends(what: str, sizes: Sequence[tuple[int, int]]) -> tuple[tuple[str, Test], ...]:
+    return tuple(
+        (
+            f"{count} texts" if each == 1 else f"{count} clusters of {each}",
+            partial(null_trend, count=count, each=each, what=what),
+        )
+        for count, each in sizes
+    )
+
+
+TESTS: dict[str, tuple[str, tuple[tuple[str, Test], ...]]] = {
+    "sign_flip": ("sign flip", _pairs_of("sign flip")),
+    "mcnemar": ("McNemar, exact", _pairs_of("McNemar exact")),
+    "mid_p": ("McNemar, mid-p", _pairs_of("McNemar mid-p")),
+    "excludes_0": ("interval of a difference leaves out 0", _pairs_of("interval")),
+    "slope_p": (
+        "slope",
+        _trends("slope", ((20, 1), (40, 1), (100, 1), (10, 4), (20, 5), (50, 5))),
+    ),
+    "isotonic": (
+        "isotonic curve said to rise or fall",
+        _trends("isotonic", ((20, 1), (50, 1), (200, 1), (800, 1), (10, 5), (20, 5), (50, 5))),
+    ),
+    "perm_both": (
+        "PERM-BOTH of two judges, Pearson",
+        tuple(
+            (
+                f"{count} dialogues x {each}, effects {sd}",
+                partial(null_judges, count=count, each=each, sd=sd),
+            )
+            for count, each, sd in ((10, 4, 0.8), (25, 4, 0.8), (25, 4, 0.4), (40, 1, 0.8))
+        ),
+    ),
+}
+
+
+def numbers(name: str, place: int, trial: int) -> Generator:
+    """The random numbers of one trial."""
+    return np.random.default_rng([*name.encode(), place, trial])
+
+
+def covered(name: str, count: int, runs: int) -> str:
+    """One cell: the percentage covered, its error, and the percentage without an interval."""
+    held, without = list[bool](), 0
+    for trial in range(runs):
+        found = list(COVERAGE[name][1](count, numbers(name, count, trial)))
+        ends = [(t, e.low, e.high) for t, e in found]
+        without += not ends or any(low is None for _, low, _ in ends)
+        held += [
+            low - ATOM <= truth <= high + ATOM
+            for truth, low, high in ends
+            if low is not None and high is not None
+        ]
+    if without > runs / 2:
+        return f"none in {100 * without / runs:.0f} %"
+    cell = _share(held)
+    return cell if without == 0 else f"{cell} ({100 * without / runs:.1f} none)"
+
+
+def _share(held: Sequence[bool]) -> str:
+    part = float(np.mean(held))
+    return f"{100 * part:.1f} ±{100 * sqrt(part * (1 - part) / len(held)):.1f}"
+
+
+def rejected(name: str, place: int, runs: int) -> str:
+    """One cell: the percentage of p-values of .05 or less, and its error."""
+    test = TESTS[name][1][place][1]
+    found = [test(numbers(name, place, trial)) for trial in range(runs)]
+    return _share([p is not None and p <= 0.05 for p in found])
+
+
+def tables(wanted: Sequence[str], runs: int, sizes: Sequence[int] = SIZES) -> Iterator[str]:
+    """The lines of both tables, as Markdown."""
+    if of := [name for name in COVERAGE if name in wanted]:
+        yield f"| interval | {' | '.join(f'{size} clusters' for size in sizes)} |"
+        yield f"|---|{'---|' * len(sizes)}"
+        for name in of:
+            cells = [covered(name, size, runs) for size in sizes]
+            yield f"| {COVERAGE[name][0]} | {' | '.join(cells)} |"
+        yield ""
+    if of := [name for name in TESTS if name in wanted]:
+        yield "| test | data without an effect | p <= .05, % |"
+        yield "|---|---|---|"
+        for name in of:
+            title, settings = TESTS[name]
+            for place, (setting, _) in enumerate(settings):
+                yield f"| {title} | {setting} | {rejected(name, place, runs)} |"
+
+
+def main() -> None:
+    """Print the tables of the quantities named, or of all."""
+    known = [*COVERAGE, *TESTS]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    parser.add_argument("--runs", type=int, default=1000, help="trials a cell")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of clusters")
+    told = parser.parse_args()
+    if unknown := sorted(set(told.names) - set(known)):
+        sys.exit(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+    sizes = tuple(int(size) for size in told.sizes.split(","))
+    for line in tables(told.names or known, told.runs, sizes):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

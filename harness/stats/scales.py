@@ -1,0 +1,53 @@
+"""Scales on which intervals are made: Student's t, Wilson's score, and ranges without ends."""
+
+from math import sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Range = Literal["any", "correlation", "share"]
+"""Where a statistic lies: anywhere, in -1..1, or in 0..1."""
+ROUNDING = 1e-12
+"""Shares and correlations nearer than this to an end of their range are at it."""
+
+
+def student_t(degrees: float, *, level: float = 0.95) -> float:
+    """How many errors the interval of Student's t reaches to either side."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1 + level) / 2))
+
+
+def student_p(statistic: float, degrees: float) -> float:
+    """The two-sided p of Student's t."""
+    from scipy.special import stdtr
+
+    return 2 * float(stdtr(degrees, -abs(statistic)))
+
+
+def wilson_ends(share: float, n: float, reach: float) -> tuple[float, float]:
+    """The score interval of a share of `n` rows (Wilson 1927), `reach` errors to either side."""
+    square = reach**2 / n
+    spread = reach * sqrt(share * (1 - share) / n + square / (4 * n))
+    low, high = ((share + square / 2 + sign * spread) / (1 + square) for sign in (-1, 1))
+    return 0.0 if share == 0 else low, 1.0 if share == 1 else high
+
+
+def widened(values: NDArray[np.float64], range_: Range) -> NDArray[np.float64]:
+    """Statistics on a scale without ends, infinite at the ends of their range."""
+    with np.errstate(divide="ignore"):
+        if range_ == "correlation":
+            return np.arctanh(np.where(np.abs(values) >= 1 - ROUNDING, np.sign(values), values))
+        if range_ == "share":
+            ends = np.where(values >= 1 - ROUNDING, 1.0, values)
+            ends = np.where(values <= ROUNDING, 0.0, ends)
+            return np.asarray(np.log(ends) - np.log1p(-ends), dtype=np.float64)
+    return np.asarray(values, dtype=np.float64)
+
+
+def narrowed(values: NDArray[np.float64], range_: Range) -> NDArray[np.float64]:
+    """The inverse of `widened`."""
+    if range_ == "correlation":
+        return np.tanh(values)
+    return 0.5 * (1 + np.tanh(values / 2)) if range_ == "share" else values

@@ -1,0 +1,42 @@
+"""A small run of benchmarks/coverage.py: intervals hold the truth as often as they say."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+
+
+def lines(names: list[str], runs: int) -> list[list[str]]:
+    """The cells of the rows of the tables, without their heads."""
+    made = runpy.run_path(str(SCRIPT))["tables"](names, runs, (20,))
+    cells = [line.strip("| ").split(" | ") for line in made]
+    return [row for row in cells if row != [""] and row[-1][:1].isdigit() and "±" in row[-1]]
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
+    names = ["share", "share_icc3", "rating", "difference_clustered", "auc", "macro_f1", "slope"]
+
+    found = {row[0]: float(row[1].split()[0]) for row in lines(names, 600)}
+
+    assert len(found) == len(names)
+    assert {name: part for name, part in found.items() if not 91 <= part <= 99.5} == {}
+
+
+@pytest.mark.slow
+def test_tests_seldom_find_what_is_not_there() -> None:
+    found = lines(["excludes_0", "slope_p", "isotonic"], 300)
+
+    assert len(found) == 7 + 6 + 7
+    assert [row for row in found if float(row[2].split()[0]) > 5 + 3 * 1.3] == []
+
+
+def test_the_page_of_statistics_has_a_line_for_each_interval_that_is_measured() -> None:
+    told, script = PAGE.read_text("utf-8"), runpy.run_path(str(SCRIPT))
+
+    titles = [title for title, _ in [*script["COVERAGE"].values(), *script["TESTS"].values()]]
+
+    assert [title for title in titles if f"| {title} |" not in told] == []
