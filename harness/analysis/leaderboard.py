@@ -4,7 +4,7 @@ A row of the leaderboard is a score with the run it is of and, where it is ranke
 (`analysis.standings`). Nothing here computes a score.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import comb, sqrt
@@ -105,12 +105,14 @@ def by_signature(rows: Iterable[ScoreRow]) -> dict[str, dict[str, ScoreRow]]:
     return found
 
 
-def headlines(rows: Sequence[Row]) -> list[Row]:
-    """The overall row of each run, variant and judge, over all decodings together."""
+def headlines(
+    rows: Sequence[Row], metrics: Collection[str] = HEADLINE_METRICS, group: str = ALL
+) -> list[Row]:
+    """The row of each run, variant and judge over all decodings together: by default overall."""
     chosen: dict[tuple[str, ...], Row] = {}
     for row in rows:
         score = row.score
-        if score.group != ALL or score.metric not in HEADLINE_METRICS:
+        if score.group != group or score.metric not in metrics:
             continue
         # All of a recipe but the temperatures of the decoding.
         rest = replace(row.parsed, decoding="").without("variant", "model")

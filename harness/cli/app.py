@@ -12,7 +12,7 @@ import typer
 
 from harness import __version__
 from harness.cli.options import ExitCode, expanded
-from harness.cli.output import OncePerCommand, log
+from harness.cli.output import LogLines, OncePerCommand, log
 from harness.errors import BudgetReached, HarnessError
 
 ABOUT = "Measures how well language models handle meaning beyond the literal."
@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, Entry] = {
     "tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
     "train": Entry("make:train", "Train a classifier on a task's training texts."),
     "build": Entry("make:build", "Let a model make new samples from samples."),
-    "leaderboard": Entry("compare:leaderboard", "Rank the models of all runs."),
+    "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(OncePerCommand())
-    logging.basicConfig(format="%(levelname)s: %(message)s", handlers=[handler], force=True)
+    handler.setFormatter(LogLines("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
     app = _app(next((word for word in words if not word.startswith("-")), ""))
     command = _plain(typer.main.get_command(app))

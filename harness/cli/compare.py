@@ -1,192 +1,24 @@
-"""The commands that put runs side by side: leaderboard, compare, and curve, which plots them."""
+"""The commands that put two runs side by side, or plot several: compare and curve."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import curves
-from harness.analysis import leaderboard as scores
 from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
 from harness.analysis.curves import names as curve_names
-from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
-from harness.analysis.leaderboard import BoardRow
 from harness.analysis.pairings import PairingQuery, between, within
-from harness.analysis.standings import (
-    JudgeMatrix,
-    RankedBy,
-    RankedTable,
-    judge_matrices,
-    placed,
-    ranked_tables,
-    verdicts_of,
-)
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
-from harness.cli.output import (
-    cell,
-    echo,
-    echo_json,
-    echo_records,
-    echo_table,
-    log,
-    p_value,
-    put_rows,
-)
-from harness.cli.run_report import log_alarms, usd
-from harness.core import Score
-from harness.errors import SpecError, StoreError, did_you_mean
+from harness.cli.output import cell, echo, echo_records, echo_table, log, p_value, put_rows
+from harness.errors import StoreError
 from harness.implicitness.open import overlap_line
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
-from harness.storage.files import refuse_file, write_whole
-from harness.storage.runs import StoredRun, find_run, run_folders
+from harness.storage.files import refuse_file
+from harness.storage.runs import StoredRun, find_run
 
 INTENTION, KNOW = "intention_and_response", "know_versus_act"
-VALUES = {
-    RankedBy.MEAN: "value",
-    RankedBy.MACRO_F1: "macro F1",
-    RankedBy.INFORMEDNESS: "TPR-FPR",
-}
-
-
-def leaderboard(
-    task: str | None = option("Print these tasks only, comma-separated. Default: all.", None),
-    variant: str | None = option("Print these variants only, comma-separated. Default: all.", None),
-    results: Results = RESULTS,
-    is_json: AsJson = False,
-) -> int:
-    """Collect the scores of all runs in leaderboard.csv, and print the main ones.
-
-    Two models are ranked in one table only if the rest of their signatures is equal, on the items
-    that all models have. No order is known within a group. Controls have no rank. The file has all
-    rows, also those that are not printed.
-    """
-    if not (folders := run_folders(results)):
-        raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    rows = scores.collect(folders)
-    verdicts = verdicts_of(folders, rows)
-    rows = placed(rows, ranked_tables(rows, verdicts))
-    table, total = results / "leaderboard.csv", len(rows)
-    write_whole(table, scores.board_text(rows).encode())
-    rows = _chosen(rows, "task", task, lambda row: row.task)
-    of_task = f" of task {task}" if task else ""
-    rows = _chosen(rows, "variant", variant, lambda row: row.score.variant, of_task)
-    if is_json:
-        echo_json(rows)
-        return ExitCode.DONE
-    boards = ranked_tables(rows, verdicts)
-    for board in boards:
-        _put_board(board)
-    _put_side_by_side(judge_matrices(boards))
-    _put_sensitivities(scores.pair_sensitivities(rows))
-    for one in judge_fitness(boards, verdicts):
-        if one.finding is not ControlFinding.FIT:
-            log(f"judge {one.ceiling.judge} {_finding(one)}: {one.recipe}")
-    log_alarms(rows)
-    echo(f"wrote {total} rows to {table}")
-    return ExitCode.DONE
-
-
-def _chosen(
-    rows: list[BoardRow],
-    what: str,
-    wanted: str | None,
-    of: Callable[[BoardRow], str],
-    where: str = "",
-) -> list[BoardRow]:
-    known, names = sorted({of(row) for row in rows}), options.names(wanted, f"--{what}")
-    for name in (name for name in names if name not in known):
-        raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
-    return [row for row in rows if not names or of(row) in names]
-
-
-def _put_board(board: RankedTable) -> None:
-    rows = board.rows
-    # The chance level is that of the headline, not of the rates or F1 that rank in its place.
-    has_chance = board.ranked_by is RankedBy.MEAN and any(r.chance is not None for r in rows)
-    chance = " row.chance," if has_chance else ""
-    cost = ", cost USD=usd" if any(row.cost_usd is not None for row in rows) else ""
-    rates = " TPR, FPR," if board.ranked_by is RankedBy.INFORMEDNESS else ""
-    is_shared = any(line.shared not in (None, line.value) for line in board.lines)
-    shared = " on shared items=shared," if is_shared else ""
-    group = ", group" if len(board.ranked) > 1 else ""
-    echo_records(
-        _board_title(board),
-        board.lines,
-        f"rank, row.model, {VALUES[board.ranked_by]}=value, interval,{shared}{rates}{chance} "
-        f"row.score.n, missing{group}{cost}",
-        rank=lambda line: line.rank or "-",
-        TPR=lambda line: line.rates[0],
-        FPR=lambda line: line.rates[1],
-        missing=lambda line: sum(line.row.score.missing.values()),
-        usd=lambda line: usd(line.row.cost_usd),
-        group=lambda line: line.group or "-",
-    )
-
-
-def _board_title(board: RankedTable) -> str:
-    """The recipe and, where models are ranked, on what."""
-    count = len(board.ranked)
-    if board.items is None:
-        why = "verdicts are not at hand: ranked by value alone, no group is known"
-        return f"{board.recipe}\n{why}" if count > 1 else board.recipe
-    if count < 2:
-        return board.recipe if count else f"{board.recipe}\nno rank: no item that all have"
-    models = "both" if count == 2 else f"all {count}"
-    pairs = "" if count == 2 else f", Holm over {count * (count - 1) // 2} pairs"
-    return (
-        f"{board.recipe}\nranked on the {board.items} verdicts that {models} have, of "
-        f"{board.clusters} independent items; no order is known within a group (clusters "
-        f"swapped{pairs})"
-    )
-
-
-def _finding(found: JudgeFitness) -> str:
-    ceiling, floor = found.ceiling, found.floor
-    both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
-    gap = f"gap {cell(found.gap)}{'' if found.is_paired else ', unpaired'}"
-    match found.finding:
-        case ControlFinding.UNHEARD:
-            controls = (("oracle", ceiling), ("literal", floor))
-            lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
-            return f"has given no verdict that could be read: {lost}"
-        case ControlFinding.FEW:
-            samples = min(ceiling.clusters, floor.clusters)
-            return (
-                f"has read too few samples to know whether it is fit ({samples} of "
-                f"{scores.FEWEST_CLUSTERS})"
-            )
-        case ControlFinding.UNSURE:
-            return f"may be fit or unfit here, these items cannot tell: {both}, {gap}"
-        case ControlFinding.UNFIT:
-            return f"is unfit here: it does not distinguish {both}, {gap}"
-        case ControlFinding.WEAK:
-            return f"is weak here: it distinguishes {both} by less than half of its scale, {gap}"
-        case ControlFinding.FIT:
-            return f"is fit here: it distinguishes {both}, {gap}"
-
-
-def _missing(score: Score) -> str:
-    return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"
-
-
-def _put_side_by_side(tables: Sequence[JudgeMatrix]) -> None:
-    for table in (one for one in tables if len(one.judges) > 1):
-        lines = []
-        for model, ranks in table.lines:
-            cells = ("" if s is None else f"{cell(s.value)} ({s.rank or '-'})" for s in ranks)
-            lines.append((model, *cells))
-        title = f"judges side by side, value (rank): {table.recipe}"
-        echo_table(title, ("model", *table.judges), lines)
-
-
-def _put_sensitivities(found: Sequence[scores.PairSensitivity]) -> None:
-    for recipe in dict.fromkeys(part.recipe for part in found):
-        members = [part for part in found if part.recipe == recipe]
-        judge = members[0].judge
-        title = f"sensitivity to emphasis, {judge} minus {judge}:swapped: {recipe}"
-        columns = f"model, {judge}=value, {judge}:swapped=swapped, difference"
-        echo_records(title, members, columns)
 
 
 @dataclass(frozen=True, kw_only=True)

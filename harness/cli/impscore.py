@@ -16,7 +16,8 @@ from harness.analysis import profile as profiles
 from harness.analysis.plots import ablation_picture
 from harness.cli import options, output
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
-from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
+from harness.cli.output import cell, echo, echo_json, echo_records, echo_table, log
+from harness.cli.progress import ProgressLine
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.evaluate import evaluate as evaluate_on
 from harness.implicitness.evaluate import read_items

@@ -14,7 +14,8 @@ from harness.analysis.compare import FlipRate, flip_rows
 from harness.analysis.pairings import judge_named
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
-from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, put_rows
+from harness.cli.output import echo, echo_json, echo_records, log, put_rows
+from harness.cli.progress import ProgressLine
 from harness.core import Model, Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 import typer
 from typer.models import OptionInfo
 
-from harness.cli.output import ProgressLine, log
+from harness.cli.output import log
+from harness.cli.progress import ProgressLine
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -176,6 +177,21 @@ class Calling:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """How results are printed, and how much of them; the files have everything."""
+
+    metrics: str = option(
+        "headline: print the headline metric, with its groups. all: print every metric.", "headline"
+    )
+    is_json: bool = option("Print JSON, for programs.", False, flags="--json")
+
+    @property
+    def has_all_metrics(self) -> bool:
+        """Whether every metric is printed."""
+        return one_of("--metrics", self.metrics, "headline", "all") == "all"
+
+
 OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False)
 
 
@@ -204,7 +220,12 @@ class Where:
     results: Results = RESULTS
     home: Home = HOME
 
-    def workspace(self, calling: Calling | None = None, results: Path | None = None) -> "Workspace":
+    def workspace(
+        self,
+        calling: Calling | None = None,
+        results: Path | None = None,
+        progress: ProgressLine | None = None,
+    ) -> "Workspace":
         """The workspace of these options; in another results folder where one is given."""
         from harness.models.client.cached import Budget, CallPolicy, Retry
         from harness.workspace import DataMode, Workspace
@@ -215,7 +236,7 @@ class Where:
             data=self.data,
             data_mode=one_of("--data-mode", self.data_mode, *get_args(DataMode)),
             prompts=self.prompts,
-            progress=ProgressLine(),
+            progress=progress or ProgressLine(),
         )
         if self.prompts is not None:
             _warn_of_unused(self.prompts, found.registry)

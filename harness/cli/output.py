@@ -1,17 +1,19 @@
-"""Results to stdout as tables or JSON; progress and messages to stderr.
+"""Results to stdout as tables or JSON; messages to stderr.
 
-Control characters are removed from texts of models and data before they reach a terminal.
+Control characters are removed from texts of models and data before they reach a terminal. Only on
+a terminal are lines wrapped, tables split, and what needs attention coloured.
 """
 
 import logging
+import os
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -19,7 +21,19 @@ from harness.storage.files import write_whole
 from harness.text.cleanup import without_controls
 
 HEADINGS = {"interval": "95% interval"}
-Cell = str | int | float | tuple[float | None, float | None] | None
+ERASE = "\r\x1b[K"
+"""Empties the line that the cursor is in: a line of progress may stand there."""
+_FEWEST_COLUMNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Flagged:
+    """A cell that needs attention: on a terminal it is coloured."""
+
+    value: "str | int | float | None"
+
+
+Cell = str | int | float | tuple[float | None, float | None] | Flagged | None
 
 
 class OncePerCommand(logging.Filter):
@@ -42,14 +56,71 @@ class OncePerCommand(logging.Filter):
         return is_new
 
 
+class LogLines(logging.Formatter):
+    """Messages of the program's parts as `log` shows its own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as lines that fit the terminal."""
+        return _message(super().format(record))
+
+
 def log(message: str) -> None:
     """One message on stderr."""
-    print(without_controls(message), file=sys.stderr)
+    print(_message(message), file=sys.stderr)
 
 
-def echo(text: str) -> None:
-    """Result text, on stdout."""
-    print(without_controls(text))
+def _message(text: str) -> str:
+    width, clean = screen_width(sys.stderr), without_controls(text)
+    if width is None:
+        return clean
+    label, mark, rest = wrapped(clean, width).partition(":")
+    is_alarm = label in ("alarm", "WARNING", "ERROR")
+    label = attention(label, sys.stderr) if is_alarm else label
+    return f"{ERASE}{label}{mark}{rest}"
+
+
+def echo(text: str, *, is_prose: bool = False) -> None:
+    """Result text, on stdout; prose is wrapped on a terminal, other text stands as it is."""
+    clean, width = without_controls(text), screen_width() if is_prose else None
+    print(clean if width is None else wrapped(clean, width))
+
+
+def screen_width(stream: TextIO | None = None) -> int | None:
+    """The columns of the terminal that a stream, by default stdout, goes to; None for no terminal.
+
+    COLUMNS goes before what the terminal says; without either there are 80.
+    """
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return None
+    given = os.environ.get("COLUMNS", "")
+    try:
+        found = int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        found = 0
+    return max(found or 80, _FEWEST_COLUMNS)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text whose lines fit a width, broken at spaces alone; signatures also after their marks."""
+    wrapper = TextWrapper(width, break_on_hyphens=False, break_long_words=False)
+    wrapper.subsequent_indent = "  "
+    if "|" in text:
+        wrapper.wordsep_simple_re = re.compile(r"((?<=[|/])|\s+)")
+    lines = text.split("\n")
+    return "\n".join(wrapper.fill(line) if len(line) > width else line for line in lines)
+
+
+def attention(text: str, stream: TextIO | None = None) -> str:
+    """The text in the colour of what needs attention, where a stream shows colours.
+
+    It does not where NO_COLOR is set (no-color.org), where TERM is dumb, and where it is no
+    terminal.
+    """
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if is_plain or not (stream or sys.stdout).isatty():
+        return text
+    return f"\x1b[33m{text}\x1b[0m"
 
 
 def echo_json(value: object) -> None:
@@ -79,62 +150,67 @@ def echo_records(
 ) -> None:
     """A table of records; `columns` names fields, comma-separated, or `heading=field`.
 
+    Key columns, which each block of a wide table repeats, end in a semicolon; the first is one.
     `interval` is the 95 % interval, from low to high; `shown` has functions of other cells.
     """
-    pairs = [part.strip().rpartition("=") for part in columns.split(",")]
+    keys = columns.partition(";")[0].count(",") + 1 if ";" in columns else 1
+    pairs = [part.strip().rpartition("=") for part in columns.replace(";", ",").split(",")]
     shown.setdefault("interval", lambda record: (record.low, record.high))
     head = [
         heading or HEADINGS.get(name) or name.rpartition(".")[2].replace("_", " ")
         for heading, _, name in pairs
     ]
     cells = [shown.get(name) or attrgetter(name) for _, _, name in pairs]
-    echo_table(title, head, [[value(record) for value in cells] for record in records])
+    rows = [[value(record) for value in cells] for record in records]
+    echo_table(title, head, rows, keys=keys)
 
 
-def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """A table on stdout: plain columns; on a terminal, blocks of columns that fit its width."""
-    lines = [[without_controls(cell(v)).replace("\n", " ") for v in row] for row in (head, *rows)]
-    if sys.stdout.isatty():
-        _draw(title, lines)
-        return
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    print(title)
-    for line in lines:
-        cells = (text.ljust(width) for text, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
-    print()
+def echo_table(
+    title: str, head: Sequence[str], rows: Iterable[Sequence[Cell] | None], *, keys: int = 1
+) -> None:
+    """A table on stdout; on a terminal in blocks of columns that fit, each with the key columns.
+
+    None for a row draws a line.
+    """
+    lines = [None if row is None else [*map(_flat, row)] for row in (head, *rows)]
+    flags = [[isinstance(v, Flagged) for v in row or ()] for row in (head, *rows)]
+    columns = list(zip(*(line for line in lines if line is not None), strict=True))
+    widths = [max(map(_cells, column)) for column in columns]
+    room = screen_width()
+    print(without_controls(title) if room is None else wrapped(without_controls(title), room))
+    for block in [[*range(len(widths))]] if room is None else blocks(widths, room, keys):
+        for line, flagged in zip(lines, flags, strict=True):
+            if line is None:
+                print("-" * (sum(widths[place] + 2 for place in block) - 2))
+                continue
+            parts = [
+                (line[at] + " " * (widths[at] - _cells(line[at])), flagged[at]) for at in block
+            ]
+            print("  ".join(attention(t) if flag else t for t, flag in parts).rstrip())
+        print()
 
 
-def _draw(title: str, lines: list[list[str]]) -> None:
-    """Print a table that is wider than the terminal in blocks, each with the first column."""
-    from rich import box
+def _flat(value: Cell) -> str:
+    return without_controls(cell(value)).replace("\n", " ")
+
+
+def _cells(text: str) -> int:
+    """How many columns of a terminal a text takes: characters of some scripts take two."""
+    if text.isascii():
+        return len(text)
     from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    console = Console()
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    wrapper = TextWrapper(console.width, subsequent_indent="  ", break_on_hyphens=False)
-    wrapper.wordsep_simple_re = re.compile(r"((?<=[|/])|\s+)")  # signatures: between their fields
-    console.print(Text(wrapper.fill(title)))
-    for block in blocks(widths, console.width):
-        table = Table(box=box.SIMPLE_HEAD)
-        for place in block:
-            table.add_column(Text(lines[0][place]), overflow="fold")
-        for line in lines[1:]:
-            table.add_row(*(Text(line[place]) for place in block))
-        console.print(table)
+    return cell_len(text)
 
 
-def blocks(widths: Sequence[int], room: int) -> list[list[int]]:
-    """The columns of each block of a table that fits into `room` cells; the first is in each."""
-    made = [[0]]
-    for place in range(1, len(widths)):
-        # A drawn column has a space at either side and one before the next column.
-        needed = sum(widths[one] + 3 for one in (*made[-1], place)) + 1
-        if needed > room and len(made[-1]) > 1:
-            made.append([0])
+def blocks(widths: Sequence[int], room: int, keys: int = 1) -> list[list[int]]:
+    """The columns of each block of a table that fits into `room`; the key columns are in each."""
+    first = [*range(min(keys, len(widths)))]
+    made = [[*first]]
+    for place in range(len(first), len(widths)):
+        needed = sum(widths[one] + 2 for one in (*made[-1], place)) - 2
+        if needed > room and len(made[-1]) > len(first):
+            made.append([*first])
         made[-1].append(place)
     return made
 
@@ -150,6 +226,8 @@ def cell(value: Cell) -> str:
             return f"{value:.3f}"
         case (low, high):
             return f"{cell(low)} to {cell(high)}"
+        case Flagged():
+            return cell(value.value)
         case _:
             return str(value)
 
@@ -157,28 +235,3 @@ def cell(value: Cell) -> str:
 def p_value(value: float | None) -> str:
     """The p of a test for a table; one that would be printed as 0 is printed as a bound."""
     return "<.001" if value is not None and value < 0.0005 else cell(value)
-
-
-class ProgressLine:
-    """Shows the progress of a stage: a live line on a terminal, else a line every ten seconds."""
-
-    def __init__(self, verb: str = "stored") -> None:
-        """Nothing is shown before the first call; `verb` follows counts: `2 of 3 stored`."""
-        self._verb = verb
-        self._shown = 0.0
-        self._stage = ""
-        self._is_live = sys.stderr.isatty()
-
-    def __call__(self, stage: str, done: int, total: int, failed: int = 0) -> None:
-        """Show that `done` of the `total` calls or texts of a stage are done, `failed` of them."""
-        now = time.monotonic()
-        is_due = stage != self._stage or done == total
-        if not is_due and now - self._shown < (0.1 if self._is_live else 10.0):
-            return
-        self._stage, self._shown = stage, now
-        line = f"{stage}: {done - failed} of {total} {self._verb}"
-        line += f", {failed} failed" if failed else ""
-        if self._is_live:
-            print(f"\r\x1b[K{line}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, Only, Where, argument, one_of, option
+from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
 from harness.cli.output import echo, echo_json, echo_table, log
+from harness.cli.progress import ProgressLine
 from harness.storage.runs import find_run
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def run(
     asking: JudgeOptions,
     where: Where,
     calling: options.Calling,
-    is_json: AsJson = False,
+    shown: Shown,
 ) -> int:
     """Answer a task with models, judge the answers and score them.
 
@@ -95,15 +96,17 @@ def run(
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve
 
-    space = where.workspace(calling)
+    line = ProgressLine()
+    space = where.workspace(calling, progress=line)
     for task in () if choice.judge else options.names(choice.task, "--task"):
         judges = ", ".join(space.registry.load("tasks", task).judges)
         log(f"judges of task {task}: {judges} (choose others with --judge)")
     plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:
-        return put_runs(execute.run_each(plans), is_json=is_json, is_all=calling.retry == "all")
+        runs = line.each([plan.client.model.name for plan in plans], execute.run_each(plans))
+        return put_runs(runs, shown, is_all=calling.retry == "all")
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
-    return put_dry_runs(calls, is_json=is_json, terms=space.terms)
+    return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
 
 
 def judge(
@@ -113,7 +116,7 @@ def judge(
     asking: JudgeOptions,
     where: Annotated[Where, Only("prompts results home")],
     calling: options.Calling,
-    is_json: AsJson = False,
+    shown: Shown,
 ) -> int:
     """Judge a stored run with more judges; the model under test is not loaded.
 
@@ -130,9 +133,9 @@ def judge(
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
     if not asking.is_dry:
-        return put_runs([execute.judge(plan)], is_json=is_json, is_all=calling.retry == "all")
+        return put_runs([execute.judge(plan)], shown, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
-    return put_dry_runs(calls, is_json=is_json, terms=space.terms)
+    return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
 
 
 def read(
@@ -190,7 +193,7 @@ class ImportChoice:
 def import_files(
     choice: ImportChoice,
     where: Annotated[Where, Only("data results home")],
-    is_json: AsJson = False,
+    shown: Shown,
 ) -> int:
     """Make a run from answers that another program stored; the task's judges then read them.
 
@@ -207,12 +210,12 @@ def import_files(
         log(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
     for path in found.replaced:
         log(f"run {path}: removed; the new run below holds its answers")
-    if is_json:
+    if shown.is_json:
         done = found.done
         result = {"folder": done.folder.path, "scores": done.scores, "counts": found.counts}
         echo_json({**result, "groups": found.groups, "ratings": found.ratings, "told": found.notes})
         return ExitCode.of(done.missing)
-    code = put_runs([found.done], is_json=False)
+    code = put_runs([found.done], shown)
     for count in found.counts:
         echo(f"{count.variant}: answers to {count.found} of {count.samples} samples")
     groups = sorted({part.group for part in found.groups})

@@ -6,8 +6,18 @@ from math import floor, fsum, log10
 from typing import TypeVar
 
 from harness.analysis.leaderboard import ConstantBaseline, constant_alarms, headlines, place_alarms
-from harness.cli.options import ExitCode
-from harness.cli.output import Cell, cell, echo, echo_json, echo_records, echo_table, log, p_value
+from harness.cli.options import ExitCode, Shown
+from harness.cli.output import (
+    Cell,
+    Flagged,
+    cell,
+    echo,
+    echo_json,
+    echo_records,
+    echo_table,
+    log,
+    p_value,
+)
 from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
@@ -31,6 +41,8 @@ IMPORTED = "replay"
 CHOSEN, LABELLED = "chosen_", "prob_label_"
 RATES = ("precision_", "recall_", "f1_")
 MISSED, MACRO = "missed_", "macro_f1"
+RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
+"""What the leaderboard ranks by where it is not the headline, and accuracy without orders."""
 RATE_HEAD = ("95% interval", "n", "effective n")
 CONSTANTS = {
     ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",
@@ -41,14 +53,26 @@ CONSTANTS = {
 }
 
 
-def put_runs(runs: Iterable[RunResult], *, is_json: bool, is_all: bool = False) -> int:
-    """Print each run as it ends; as JSON an object, or a list of several.
+def put_runs(runs: Iterable[RunResult], shown: Shown, *, is_all: bool = False) -> int:
+    """Print each run as it ends, then those of one task together; as JSON one, or a list.
 
     `is_all`: calls whose reply had no answer were retried (--retry all).
     """
-    if not is_json:
-        return max(_put_run(done, is_all=is_all) for done in runs)
-    ended = list(runs)
+    has_all = shown.has_all_metrics
+    if shown.is_json:
+        return _put_json(list(runs))
+    ended, codes = [], []
+    for done in runs:
+        ended.append(done.folder)
+        codes.append(_put_run(done, is_all=is_all, has_all_metrics=has_all))
+    if len(ended) > 1:
+        from harness.cli.boards import put_joint_boards
+
+        put_joint_boards(ended)
+    return max(codes)
+
+
+def _put_json(ended: Sequence[RunResult]) -> int:
     results = [
         {
             "folder": str(done.folder.path),
@@ -63,24 +87,15 @@ def put_runs(runs: Iterable[RunResult], *, is_json: bool, is_all: bool = False) 
     return max(ExitCode.of(done.missing) for done in ended)
 
 
-def _put_run(done: RunResult, *, is_all: bool) -> int:
-    echo_records(
-        f"{done.file.run.task}, {done.file.model.name}",
-        headlines(done.scores),
-        "score.variant, score.judge, score.metric, score.decoding, score.value, interval, chance, "
-        "score.n, missing",
-        interval=lambda row: (row.score.low, row.score.high),
-        missing=lambda row: (
-            ", ".join(f"{reason} {n}" for reason, n in row.score.missing.items() if n) or "0"
-        ),
-    )
-    put_details(done.scores)
+def _put_run(done: RunResult, *, is_all: bool, has_all_metrics: bool) -> int:
+    _put_headlines(done)
+    put_details(done.scores, has_all=has_all_metrics)
     log_alarms(done.scores)
     if (line := cost_line(done.file.costs)) is not None:
-        echo(line)
+        echo(line, is_prose=True)
     echo(f"run {done.folder.path}")
     if done.truncated:
-        echo(_cut_line(done.file, done.truncated))
+        echo(_cut_line(done.file, done.truncated), is_prose=True)
     if done.again and is_all:
         echo(f"{done.again} calls whose reply had no answer were retried (--retry all)")
     for line in gap_lines(done.file, has_remedy=True):
@@ -88,19 +103,45 @@ def _put_run(done: RunResult, *, is_all: bool) -> int:
     return ExitCode.of(done.missing)
 
 
-def put_details(rows: Sequence[ScoreRow]) -> None:
-    """Print the headline metric by group, where there are groups, and every other metric."""
+def _put_headlines(done: RunResult) -> None:
+    def missing(row: ScoreRow) -> Cell:
+        lost = [f"{reason} {n}" for reason, n in row.score.missing.items() if n]
+        return Flagged(", ".join(lost)) if lost else "0"
+
+    echo_records(
+        f"{done.file.run.task}, {done.file.model.name}",
+        headlines(done.scores),
+        "score.variant, score.judge; score.metric, score.decoding, score.value, interval, chance, "
+        "score.n, missing",
+        interval=lambda row: (row.score.low, row.score.high),
+        missing=missing,
+    )
+
+
+def put_details(rows: Sequence[ScoreRow], *, has_all: bool = True) -> None:
+    """Print the headline metric by group, where there are groups, and every other metric.
+
+    Without `has_all`, of the other metrics those alone that the leaderboard ranks by.
+    """
     heads = headlines(rows)
     for judge in dict.fromkeys(row.score.judge for row in heads):
         members = [row for row in heads if row.score.judge == judge]
         _put_groups(members, rows)
-        _put_metrics(members, rows)
-        for head in members:
-            _put_bins(head, rows)
-            _put_classes(head, list(_scores(head, rows)))
-        pools = {row.signature for row in rows if row.score.metric == PERMUTED}
-        for head in [one for one in members if one.signature in pools] or members[-1:]:
-            _put_labels(head, rows)
+        _put_metrics(members, rows, has_all=has_all)
+        if has_all:
+            _put_tables(members, rows)
+    if not has_all:
+        echo("more metrics: --metrics all, or scores.csv of the run")
+
+
+def _put_tables(members: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
+    """Bins of implicitness, classes, and what was chosen, of one judge."""
+    for head in members:
+        _put_bins(head, rows)
+        _put_classes(head, list(_scores(head, rows)))
+    pools = {row.signature for row in rows if row.score.metric == PERMUTED}
+    for head in [one for one in members if one.signature in pools] or members[-1:]:
+        _put_labels(head, rows)
 
 
 def _scores(head: ScoreRow, rows: Sequence[ScoreRow]) -> Iterable[Score]:
@@ -180,19 +221,19 @@ def _put_bins(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:
         echo_table(title, ("bin", "TPR", *RATE_HEAD, "FPR", *RATE_HEAD, "AUC"), lines)
 
 
-def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
+def _put_metrics(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow], *, has_all: bool) -> None:
     found: dict[str, list[str]] = {}
     for head in heads:
         for score in _scores(head, rows):
             is_own = score.group == head.score.group and score.metric != head.score.metric
             in_tables = score.metric.startswith((CHOSEN, LABELLED, MACRO, MISSED, *RATES))
-            if is_own and not in_tables:
+            if is_own and (not in_tables if has_all else score.metric in RANKED):
                 value = p_value(score.value) if score.metric.endswith("_p") else cell(score.value)
                 interval = f" ({cell((score.low, score.high))})" if score.low is not None else ""
                 values = found.setdefault(score.metric, [])
                 values.append(f"{score.variant} {value}{interval}")
     for metric, values in found.items():
-        echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}")
+        echo(f"{heads[0].score.judge}, {metric}: {', '.join(values)}", is_prose=True)
 
 
 def _put_labels(head: ScoreRow, rows: Sequence[ScoreRow]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from harness import __version__
 from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import HarnessError, SpecError, StoreError
-from harness.models.client.cached import CachedClient
+from harness.models.client.cached import CachedClient, Stage
 from harness.parts import Failure, Reason
 from harness.pipeline.plan import Plan, check_templates, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
@@ -111,12 +111,13 @@ def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
         first.setdefault(cell.sample.id, place)
     # Those of a sample together: they share most of their prompts.
     order = sorted(range(len(planned)), key=lambda place: (first[planned[place].sample.id], place))
+    steps = max((len(plan.task.variants[cell.variant].steps) for cell in planned), default=1)
     calls = walk(
         plan.task,
         [planned[place] for place in order],
         ask=lambda cell, step, earlier: request(plan, cell, step=step, earlier=earlier),
         answer=lambda asked, wave: client.answer(
-            asked, stage=f"answers of {client.model.name}, step {wave + 1}"
+            asked, stage=Stage("answers", client.model.name, wave + 1, steps)
         ),
     )
     found = dict(zip(order, calls, strict=True))

@@ -1,8 +1,6 @@
 """How commands are found, how records become options, and how tables fit a terminal."""
 
 import inspect
-import os
-import pty
 import re
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from typing import Annotated
 
 import pytest
 from support.each import each
+from support.terminal import on_terminal
 
 from harness.cli import main
 from harness.cli.app import COMMANDS, GROUPS
@@ -111,18 +110,21 @@ def test_a_cell_shows_a_value_as_every_table_does(value: object, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("widths", "expected"),
+    ("widths", "keys", "expected"),
     [
-        ([10, 10, 10], [[0, 1, 2]]),
-        ([10, 30, 31, 10], [[0, 1], [0, 2, 3]]),
-        ([10, 90, 10], [[0, 1], [0, 2]]),
-        ([10], [[0]]),
+        ([10, 10, 10], 1, [[0, 1, 2]]),
+        ([10, 33, 33], 1, [[0, 1, 2]]),
+        ([10, 33, 34, 10], 1, [[0, 1], [0, 2, 3]]),
+        ([10, 90, 10], 1, [[0, 1], [0, 2]]),
+        ([10], 1, [[0]]),
+        ([10, 10, 30, 30], 2, [[0, 1, 2], [0, 1, 3]]),
+        ([10, 10], 2, [[0, 1]]),
     ],
 )
-def test_a_wide_table_is_split_into_blocks_with_the_first_column(
-    widths: list[int], expected: list[list[int]]
+def test_a_wide_table_is_split_into_blocks_with_the_key_columns(
+    widths: list[int], keys: int, expected: list[list[int]]
 ) -> None:
-    assert blocks(widths, 80) == expected
+    assert blocks(widths, 80, keys) == expected
 
 
 def test_a_table_on_a_terminal_of_80_columns_keeps_every_cell_in_one_line() -> None:
@@ -132,16 +134,41 @@ def test_a_table_on_a_terminal_of_80_columns_keeps_every_cell_in_one_line() -> N
         f"echo_table({title!r}, ['model', *(f'column-{{i}}' for i in range(12))],"
         " [['oracle', *(i * 1111 for i in range(12))]])"
     )
-    parent, child = pty.openpty()
-    environ = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
-    with subprocess.Popen([sys.executable, "-c", code], stdout=child, env=environ) as process:
-        process.wait()
-    os.close(child)
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", os.read(parent, 100_000).decode()).splitlines()
-    os.close(parent)
+    lines, _ = on_terminal("-c", code)
 
     assert max(map(len, lines)) <= 80
-    assert [sum(f"column-{i} " in line for line in lines) for i in range(12)] == [1] * 12
-    assert sum("oracle" in line for line in lines) == 2
+    words = [line.split() for line in lines]
+    assert [sum(f"column-{i}" in line for line in words) for i in range(12)] == [1] * 12
+    assert sum("oracle" in line for line in words) == 2
     assert lines[0].endswith("|")
     assert lines[0] + lines[1].strip() == title
+
+
+def test_a_long_message_is_broken_between_words_on_a_terminal_alone() -> None:
+    said = "alarm: " + "the accuracy of a-long-name depends on places " * 5
+    code = f"from harness.cli.output import log; log({said!r})"
+
+    _, lines = on_terminal("-c", code)
+    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 80
+    assert " ".join(line.strip() for line in lines) == said.strip()
+    assert piped.stderr == f"{said}\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_what_needs_attention_is_coloured_where_colours_are_wanted(
+    environ: dict[str, str], is_coloured: bool
+) -> None:
+    code = (
+        "from harness.cli.output import Flagged, echo_table, log\n"
+        "echo_table('a table', ['missing'], [[0], [Flagged(3)]])\nlog('alarm: all alike')"
+    )
+
+    out, err = on_terminal("-c", code, keeps_escapes=True, environ=environ)
+
+    assert ["\x1b[33m" in line for line in out[:4]] == [False, False, False, is_coloured]
+    assert err[0].endswith("\x1b[33malarm\x1b[0m: all alike" if is_coloured else "alarm: all alike")

@@ -122,11 +122,40 @@ class Budget:
                 self.spent_usd += cost_usd
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The calls of one kind that are made together; of a run's answers, which of its steps."""
+
+    what: str
+    model: str = ""
+    step: int = 1
+    steps: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.what} of {self.model}, step {self.step}" if self.model else self.what
+
+    @property
+    def short(self) -> str:
+        """The words for where the model is named beside them."""
+        return f"step {self.step}/{self.steps} {self.what}" if self.model else self.what
+
+
 class Progress(Protocol):
     """Receives how far a stage is."""
 
-    def __call__(self, stage: str, done: int, total: int, failed: int = 0, /) -> None:
-        """`done` of `total` calls are stored, of which `failed` got no reply."""
+    def __call__(
+        self,
+        stage: Stage | str,
+        done: int,
+        total: int,
+        failed: int = 0,
+        spent_usd: float | None = None,
+        /,
+    ) -> None:
+        """`done` of `total` calls are stored, of which `failed` got no reply.
+
+        `spent_usd` is what those made now have cost so far; None where no price is known.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +198,7 @@ class CachedClient:
         """Write to disk what was answered."""
         self.ledger.close()
 
-    def answer(self, requests: Iterable[Request], *, stage: str) -> dict[str, Response]:
+    def answer(self, requests: Iterable[Request], *, stage: Stage | str) -> dict[str, Response]:
         """The response to each request, by key: stored ones, and the missing ones asked now."""
         planned = {request.key: request for request in requests}
         in_ledger = self.ledger.find(planned)
@@ -213,12 +242,12 @@ class CachedClient:
         }
 
     def _ask(
-        self, missing: Mapping[str, Request], stored: Mapping[str, Response], *, stage: str
+        self, missing: Mapping[str, Request], stored: Mapping[str, Response], *, stage: Stage | str
     ) -> None:
         self.ledger.check()
         left, failed = dict(missing), _count_failed(stored.values())
         total = len(missing) + len(stored)
-        budget, price = self.terms.budget, self.price
+        budget, price, spent = self.terms.budget, self.price, 0.0
         while left:
             before, planned = len(left), iter([*left.values()])  # `left` changes meanwhile
             if budget and price:
@@ -228,11 +257,13 @@ class CachedClient:
                 if price:
                     cost = price.cost(response.usage, is_batch=self.is_batch)
                     priced = replace(response, usage=replace(response.usage, cost_usd=cost))
+                    spent += cost or 0.0
                 self.ledger.add(request, priced)
                 if budget and price:
                     budget.record(priced.key, _worst_case_cost(priced.usage, request, price))
                 failed += _count_failed([response])
-                self.progress(stage, total - len(left), total, failed)
+                told = spent if price else None
+                self.progress(stage, total - len(left), total, failed, told)
             if len(left) == before:
                 raise self._budget_error(left.values(), stage)
 
@@ -247,7 +278,7 @@ class CachedClient:
             costs = [_worst_case_cost(usage, planned[key], self.price) for usage in usages]
             self.terms.budget.record_stored(key, fsum(costs))
 
-    def _budget_error(self, left: Collection[Request], stage: str) -> Exception:
+    def _budget_error(self, left: Collection[Request], stage: Stage | str) -> Exception:
         budget, price, count = self.terms.budget, self.price, len(left)
         if budget is None or price is None:
             return StoreError(f"{stage}: model {self.model.name} left {count} requests unanswered")

@@ -1,0 +1,414 @@
+"""The command leaderboard: models by variants for each task and judge, on one screen.
+
+A task with one variant has a table with a column for each fact. With several variants a cell has
+the value, a letter for its group, and the interval; where a terminal is too narrow for that the
+interval stands below the value.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.analysis import leaderboard as scores
+from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
+from harness.analysis.leaderboard import BoardRow
+from harness.analysis.matrices import BoardMatrix, board_matrices, plain_tables, recipe_labels
+from harness.analysis.standings import (
+    BoardVerdicts,
+    JudgeMatrix,
+    RankedBy,
+    RankedTable,
+    Standing,
+    judge_matrices,
+    placed,
+    ranked_tables,
+    verdicts_of,
+)
+from harness.cli import options
+from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
+from harness.cli.output import (
+    Cell,
+    Flagged,
+    cell,
+    echo,
+    echo_json,
+    echo_records,
+    echo_table,
+    log,
+    screen_width,
+)
+from harness.cli.run_report import log_alarms, usd
+from harness.core import Score
+from harness.errors import SpecError, StoreError, did_you_mean
+from harness.pipeline.score import ALL
+from harness.storage.files import write_whole
+from harness.storage.runs import RunFile, RunFolder, run_folders
+
+RANKING = {RankedBy.MACRO_F1: "macro F1", RankedBy.INFORMEDNESS: "TPR-FPR"}
+GAP = 2  # between columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardChoice:
+    """What of all scores is printed, and in which order."""
+
+    task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
+    variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
+    judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
+    metric: str | None = option("Print this metric. Default: the one that is ranked by.", None)
+    group: str | None = option("Print this group of samples. Default: all samples.", None)
+    decoding: str | None = option("Print this decoding, as T0.3. Default: all together.", None)
+    sort: str = option("Order by this variant, or by `model`. Default: the first variant.", "")
+    is_all: bool = option(
+        "Print variants that an average stands for, and judges side by side for every variant.",
+        False,
+        flags="--all",
+    )
+    has_recipes: bool = option("Print the whole signatures.", False, flags="--recipes")
+
+    def filtered(self, rows: list[BoardRow]) -> list[BoardRow]:
+        """The rows that are asked for; SpecError for a name that none has."""
+        rows = _chosen(rows, "task", self.task, lambda row: row.task)
+        of_task = f" of task {self.task}" if self.task else ""
+        rows = _chosen(rows, "variant", self.variant, lambda row: row.score.variant, of_task)
+        rows = _chosen(rows, "judge", self.judge, lambda row: row.score.judge, of_task)
+        rows = _chosen(rows, "decoding", self.decoding, lambda row: row.score.decoding, of_task)
+        if self.sort not in ("", "model", *(row.score.variant for row in rows)):
+            raise SpecError(f"--sort {self.sort!r}: give `model`, or a variant that is printed")
+        return rows
+
+    def of_metric(self, rows: list[BoardRow]) -> list[BoardRow]:
+        """The rows of the metric and the group that are asked for, of all where none is."""
+        rows = _chosen(rows, "metric", self.metric, lambda row: row.score.metric)
+        return _chosen(rows, "group", self.group, lambda row: row.score.group)
+
+
+def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
+    """Collect the scores of all runs in leaderboard.csv, and print the main ones.
+
+    Two models are ranked in one table only if the rest of their signatures is equal, on the items
+    that all models have. No order is known within a group. Controls have no rank. The file has all
+    rows, also those that are not printed.
+    """
+    if not (folders := run_folders(results)):
+        raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
+    rows = scores.collect(folders)
+    verdicts = verdicts_of(folders, rows)
+    rows = placed(rows, ranked_tables(rows, verdicts))
+    table, total = results / "leaderboard.csv", len(rows)
+    write_whole(table, scores.board_text(rows).encode())
+    rows = choice.filtered(rows)
+    special = choice.of_metric(rows)
+    if is_json:
+        echo_json(special)
+        return ExitCode.DONE
+    if choice.decoding is not None:
+        verdicts = verdicts_of(folders, rows)
+    shown = BoardScreen(choice, {folder.path.name: folder for folder in folders})
+    if choice.metric is None and choice.group in (None, ALL):
+        shown.put(ranked_tables(rows, verdicts))
+        shown.put_judges(rows, verdicts)
+    else:
+        shown.put(plain_tables(special, choice.metric, choice.group or ALL))
+    log_alarms(rows)
+    echo(f"wrote {total} rows to {table}")
+    return ExitCode.DONE
+
+
+def _chosen(
+    rows: list[BoardRow],
+    what: str,
+    wanted: str | None,
+    of: Callable[[BoardRow], str],
+    where: str = "",
+) -> list[BoardRow]:
+    # A group's name may have a comma in it.
+    alone = (wanted,) if what == "group" and wanted else None
+    known, names = sorted({of(row) for row in rows}), alone or options.names(wanted, f"--{what}")
+    for name in (name for name in names if name not in known):
+        raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
+    return [row for row in rows if not names or of(row) in names]
+
+
+def put_joint_boards(folders: Sequence[RunFolder]) -> None:
+    """Print the boards of some runs alone, those of one task together."""
+    rows = scores.collect(folders)
+    shown = BoardScreen(BoardChoice(), {folder.path.name: folder for folder in folders})
+    shown.put(ranked_tables(rows, verdicts_of(folders, rows)))
+
+
+class BoardScreen:
+    """Prints boards; `folders` are those of the runs, by name."""
+
+    def __init__(self, choice: BoardChoice, folders: Mapping[str, RunFolder]) -> None:
+        """Nothing is printed yet."""
+        self._choice, self._folders = choice, folders
+        self._files: dict[str, RunFile] = {}
+
+    def put(self, boards: Sequence[RankedTable]) -> None:
+        """Print a matrix a task and judge."""
+        for name in {row.run for board in boards for row in board.rows} - {*self._files}:
+            self._files[name] = self._folders[name].read()
+        for matrix in board_matrices(boards, self._files, is_all=self._choice.is_all):
+            self._put_matrix(matrix)
+
+    def put_judges(self, rows: Sequence[BoardRow], verdicts: Mapping[str, BoardVerdicts]) -> None:
+        """Print the judges side by side, what they owe to what was swapped, and their fitness."""
+        boards = ranked_tables(rows, verdicts)
+        matrices = board_matrices(boards, self._files, is_all=self._choice.is_all)
+        first = {(one.row.task, one.row.score.variant) for one in matrices}
+        shown = [b for b in boards if self._choice.is_all or _at(b.rows[0]) in first]
+        _put_side_by_side(judge_matrices(shown), self._files)
+        _put_sensitivities(scores.pair_sensitivities(rows))
+        _log_unfit(judge_fitness(boards, verdicts))
+
+    def _put_matrix(self, matrix: BoardMatrix) -> None:
+        title = "\n".join([*_titles(matrix), self._words(matrix), *_ranked_on(matrix)])
+        if len(matrix.columns) == 1:
+            _put_board(title, matrix, self._choice.sort)
+        else:
+            _put_columns(title, matrix, self._choice.sort)
+        if matrix.averaged:
+            echo(f"{_span(matrix.averaged)}: within the averages; --all prints them\n")
+        if self._choice.has_recipes:
+            echo("\n".join(dict.fromkeys(board.recipe for board in matrix.columns)) + "\n")
+
+    def _words(self, matrix: BoardMatrix) -> str:
+        """The recipe in words: data, decoding and seed."""
+        row, file = matrix.row, self._files[matrix.row.run]
+        made, data = row.parsed, file.data
+        source = "our own samples" if data.mode == "sample" else f"{data.source}, {data.mode}"
+        whole = file.samples if made.limit == "all" else f"{made.limit} of the samples"
+        _, _, scorer = made.data.partition("+")
+        facts = [f"data: {source} ({whole})", f"answers: {made.decoding}", f"seed {made.seed}"]
+        facts[1] += f", {made.repeats} each" if made.repeats not in ("", "1") else ""
+        if scorer:
+            facts.insert(1, f"implicitness: {scorer.partition('@')[0]}")
+        return "; ".join(facts)
+
+
+def _at(row: BoardRow) -> tuple[str, str]:
+    return row.task, row.score.variant
+
+
+def _titles(matrix: BoardMatrix) -> list[str]:
+    row, board = matrix.row, matrix.columns[0]
+    variant = f", {row.score.variant}" if len(matrix.columns) == 1 else ""
+    metric = RANKING.get(board.ranked_by, row.score.metric)
+    group = "" if row.score.group == ALL else f", {row.score.group}"
+    label = f" ({matrix.label})" if matrix.label else ""
+    return [f"{row.task}{variant}: {metric}{group} by {row.score.judge}{label}"]
+
+
+def _ranked_on(matrix: BoardMatrix) -> list[str]:
+    """On what models are ranked, in each column alike or from the least to the most."""
+    boards = [board for board in matrix.columns if len(board.ranked) > 1]
+    known = [board for board in boards if board.items is not None]
+    if boards and not known:
+        return ["verdicts are not at hand: ranked by value alone, no group is known"]
+    if not boards:
+        is_empty = any(board.items == 0 for board in matrix.columns)
+        return ["no rank: no item that all have"] if is_empty else []
+    count = max(len(board.ranked) for board in known)
+    models = "both" if count == 2 else f"all {count}"
+    pairs = "" if count == 2 else f", Holm over {count * (count - 1) // 2} pairs"
+    items = _range([board.items or 0 for board in known])
+    clusters = _range([board.clusters or 0 for board in known])
+    is_one = len(matrix.columns) == 1
+    return [
+        f"{'' if is_one else 'a, b, ...: groups in a column, '}ranked on the {items} verdicts that "
+        f"{models} have, of {clusters} independent items; no order is known within a group "
+        f"(clusters swapped{pairs})"
+    ]
+
+
+def _range(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _span(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]} ({len(names)})"
+
+
+def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
+    """A board of one variant: a column for each fact, controls and chance below a line."""
+    [board] = matrix.columns
+    ordered = [line for _, (line,) in matrix.lines(sort) if line is not None]
+    chance = _chance(board)
+    columns: list[tuple[str, Callable[[Standing], Cell]]] = [
+        ("rank", lambda line: line.rank or "-"),
+        ("model", lambda line: line.row.model),
+        (RANKING.get(board.ranked_by, "value"), lambda line: line.value),
+        ("95% interval", lambda line: (line.low, line.high)),
+    ]
+    if any(line.shared not in (None, line.value) for line in board.lines):
+        columns.append(("on shared items", lambda line: line.shared))
+    if board.ranked_by is RankedBy.INFORMEDNESS:
+        columns.append(("TPR", lambda line: line.rates and line.rates[0]))
+        columns.append(("FPR", lambda line: line.rates and line.rates[1]))
+    is_ranked_by_mean = board.ranked_by is RankedBy.MEAN
+    if is_ranked_by_mean and chance is None and any(r.chance is not None for r in board.rows):
+        columns.append(("chance", lambda line: line.row.chance))
+    columns.append(("n", lambda line: line.row.score.n))
+    columns.append(("missing", lambda line: _missing_count([line])))
+    if len(board.ranked) > 1:
+        columns.append(("group", lambda line: _letter(line) or "-"))
+    if any(row.cost_usd is not None for row in board.rows):
+        columns.append(("cost USD", lambda line: usd(line.row.cost_usd)))
+    rows = [([of(line) for _, of in columns], line.is_control) for line in ordered]
+    floor: list[Cell] = ["", "chance", chance, *[""] * (len(columns) - 3)]
+    last = [floor] if chance is not None else []
+    echo_table(title, [name for name, _ in columns], _with_floor(rows, last), keys=2)
+
+
+def _with_floor(
+    rows: Sequence[tuple[Sequence[Cell], bool]], floor: Iterable[Sequence[Cell]]
+) -> list[Sequence[Cell] | None]:
+    """The rows of models, then below a line those of chance and of controls."""
+    models = [row for row, is_control in rows if not is_control]
+    below = [*floor, *(row for row, is_control in rows if is_control)]
+    return [*models, *([None] if models and below else []), *below]
+
+
+def _chance(board: RankedTable) -> float | None:
+    """The chance level of a board's rows; None where none is known, or they differ."""
+    # It is that of the headline, not of the rates or F1 that rank in its place.
+    if board.ranked_by is not RankedBy.MEAN:
+        return None
+    found = {round(row.chance, 3) for row in board.rows if row.chance is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _missing_count(lines: Iterable[Standing]) -> Cell:
+    lost = sum(sum(line.row.score.missing.values()) for line in lines)
+    return Flagged(lost) if lost else 0
+
+
+def _letter(line: Standing) -> str:
+    """The letter of a group: a for the best one."""
+    return "" if line.group is None else _letters(line.group)
+
+
+def _letters(group: int) -> str:
+    rest, place = divmod(group - 1, 26)
+    return (_letters(rest) if rest else "") + chr(ord("a") + place)
+
+
+def _put_columns(title: str, matrix: BoardMatrix, sort: str) -> None:
+    """A board of several variants: the intervals beside the values, or below them if too wide."""
+    lines = matrix.lines(sort)
+    is_tall = _is_too_wide(lines, matrix)
+    head = ["model", *matrix.variants, "missing"]
+    rows: list[tuple[Sequence[Cell], bool]] = []
+    for name, cells in lines:
+        there = [line for line in cells if line is not None]
+        is_control = there[0].is_control
+        values = [_value(line, has_interval=not is_tall) for line in cells]
+        rows.append(([name, *values, _missing_count(there)], is_control))
+        if is_tall and any(_ends(line) for line in there):
+            rows.append((["", *(_ends(line) if line else "" for line in cells), ""], is_control))
+    levels = [_chance(board) for board in matrix.columns]
+    floor: list[Sequence[Cell]] = [["chance", *("" if c is None else c for c in levels), ""]]
+    echo_table(title, head, _with_floor(rows, floor if any(levels) else []))
+
+
+def _is_too_wide(
+    lines: Sequence[tuple[str, Sequence[Standing | None]]], matrix: BoardMatrix
+) -> bool:
+    """Whether values and intervals side by side are wider than the terminal."""
+    room = screen_width()
+    if room is None:
+        return False
+    widths = [max(len(name) for name, _ in lines), len("missing")]
+    for place, variant in enumerate(matrix.variants):
+        column = [cell(_value(cells[place], has_interval=True)) for _, cells in lines]
+        widths.append(max(map(len, (variant, *column))))
+    return sum(widths) + GAP * (len(widths) - 1) > room
+
+
+def _value(line: Standing | None, *, has_interval: bool) -> Cell:
+    if line is None:
+        return ""
+    group = _letter(line)
+    shown = " ".join(filter(None, (cell(line.value), group, _ends(line) if has_interval else "")))
+    return Flagged(f"{shown} *") if sum(line.row.score.missing.values()) else shown
+
+
+def _ends(line: Standing) -> str:
+    """An interval in two decimals, without the noughts before them: .53-.76."""
+    if line.low is None or line.high is None:
+        return ""
+    low, high = (_short(end) for end in (line.low, line.high))
+    return f"{low} to {high}" if "-" in low + high else f"{low}-{high}"
+
+
+def _short(value: float) -> str:
+    text = f"{value:.2f}"
+    return "1.0" if text == "1.00" else text.replace("0.", ".", 1) if abs(value) < 1 else text
+
+
+def _log_unfit(found: Iterable[JudgeFitness]) -> None:
+    """Warn of judges that are not fit: the first variant with its numbers, the others by name."""
+    alike: dict[tuple[str, str, ControlFinding], list[JudgeFitness]] = {}
+    for one in (one for one in found if one.finding is not ControlFinding.FIT):
+        key = (one.recipe.partition(":")[0], one.ceiling.judge, one.finding)
+        alike.setdefault(key, []).append(one)
+    for (task, judge, _), members in alike.items():
+        first, *rest = [one.ceiling.variant for one in members]
+        others = f"; likewise {_span(list(dict.fromkeys(rest)))}" if rest else ""
+        log(f"judge {judge} {_finding(members[0])}: {task}, {first}{others}")
+
+
+def _finding(found: JudgeFitness) -> str:
+    ceiling, floor = found.ceiling, found.floor
+    both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
+    gap = f"gap {cell(found.gap)}{'' if found.is_paired else ', unpaired'}"
+    match found.finding:
+        case ControlFinding.UNHEARD:
+            controls = (("oracle", ceiling), ("literal", floor))
+            lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
+            return f"has given no verdict that could be read: {lost}"
+        case ControlFinding.FEW:
+            samples = min(ceiling.clusters, floor.clusters)
+            return (
+                f"has read too few samples to know whether it is fit ({samples} of "
+                f"{scores.FEWEST_CLUSTERS})"
+            )
+        case ControlFinding.UNSURE:
+            return f"may be fit or unfit here, these items cannot tell: {both}, {gap}"
+        case ControlFinding.UNFIT:
+            return f"is unfit here: it does not distinguish {both}, {gap}"
+        case ControlFinding.WEAK:
+            return f"is weak here: it distinguishes {both} by less than half of its scale, {gap}"
+        case ControlFinding.FIT:
+            return f"is fit here: it distinguishes {both}, {gap}"
+
+
+def _missing(score: Score) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"
+
+
+def _put_side_by_side(tables: Sequence[JudgeMatrix], files: Mapping[str, RunFile]) -> None:
+    shown = [one for one in tables if len(one.judges) > 1]
+    rows = [next(s.row for _, line in one.lines for s in line if s) for one in shown]
+    for table, row in zip(shown, rows, strict=True):
+        lines = []
+        for model, ranks in table.lines:
+            cells = ("" if s is None else f"{cell(s.value)} ({s.rank or '-'})" for s in ranks)
+            lines.append((model, *cells))
+        alike = [one for one in rows if _at(one) == _at(row)]
+        label = recipe_labels(alike, files)[alike.index(row)]
+        where = ", ".join(filter(None, (*_at(row), label)))
+        title = f"judges side by side, value (rank): {where}"
+        echo_table(title, ("model", *table.judges), lines)
+
+
+def _put_sensitivities(found: Sequence[scores.PairSensitivity]) -> None:
+    for recipe in dict.fromkeys(part.recipe for part in found):
+        members = [part for part in found if part.recipe == recipe]
+        judge = members[0].judge
+        words, _, variant, *_ = recipe.split("|")
+        where = f"{words.rpartition(':')[0]}, {variant}"
+        title = f"sensitivity to emphasis, {judge} minus {judge}:swapped: {where}"
+        columns = f"model, {judge}=value, {judge}:swapped=swapped, difference"
+        echo_records(title, members, columns)
