@@ -83,7 +83,8 @@ def _variant(board: RankedTable) -> str:
 def _matrix(
     boards: Mapping[str, RankedTable], files: Mapping[str, RunFile], *, is_all: bool
 ) -> BoardMatrix:
-    pools = _pools(files[row.run] for board in boards.values() for row in board.rows)
+    used = dict.fromkeys(row.run for board in boards.values() for row in board.rows)
+    pools = _pools([files[run] for run in used])
     order = [*pools.values(), *pools]
     averaged = [name for name in boards if pools.get(name) in boards and not is_all]
     shown = sorted(
@@ -94,11 +95,9 @@ def _matrix(
 
 
 def _pools(files: Iterable[RunFile]) -> dict[str, str | None]:
-    """Each variant of a task, in its order, with the name of its average."""
+    """Each variant that was run, in the order in which it was, with the name of its average."""
     return {
-        name: variant.averaged_over
-        for file in reversed(list(files))
-        for name, variant in file.task.variants.items()
+        name: file.task.variants[name].averaged_over for file in files for name in file.run.variants
     }
 
 

@@ -5,11 +5,11 @@ the value, a letter for its group, and the interval; where a terminal is too nar
 interval stands below the value.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.analysis import leaderboard as scores
-from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
+from harness.analysis.fitness import judge_fitness
 from harness.analysis.leaderboard import BoardRow
 from harness.analysis.matrices import BoardMatrix, board_matrices, plain_tables, recipe_labels
 from harness.analysis.standings import (
@@ -24,6 +24,7 @@ from harness.analysis.standings import (
     verdicts_of,
 )
 from harness.cli import options
+from harness.cli.alarms import log_alarms, log_unfit
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.cli.output import (
     Cell,
@@ -33,11 +34,10 @@ from harness.cli.output import (
     echo_json,
     echo_records,
     echo_table,
-    log,
+    folded,
     screen_width,
+    usd,
 )
-from harness.cli.run_report import log_alarms, usd
-from harness.core import Score
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.pipeline.score import ALL
 from harness.storage.files import write_whole
@@ -159,7 +159,7 @@ class BoardScreen:
         shown = [b for b in boards if self._choice.is_all or _at(b.rows[0]) in first]
         _put_side_by_side(judge_matrices(shown), self._files)
         _put_sensitivities(scores.pair_sensitivities(rows))
-        _log_unfit(judge_fitness(boards, verdicts))
+        log_unfit(judge_fitness(boards, verdicts))
 
     def _put_matrix(self, matrix: BoardMatrix) -> None:
         title = "\n".join([*_titles(matrix), self._words(matrix), *_ranked_on(matrix)])
@@ -168,7 +168,7 @@ class BoardScreen:
         else:
             _put_columns(title, matrix, self._choice.sort)
         if matrix.averaged:
-            echo(f"{_span(matrix.averaged)}: within the averages; --all prints them\n")
+            echo(f"{folded(matrix.averaged)}: within the averages; --all prints them\n")
         if self._choice.has_recipes:
             echo("\n".join(dict.fromkeys(board.recipe for board in matrix.columns)) + "\n")
 
@@ -177,10 +177,12 @@ class BoardScreen:
         row, file = matrix.row, self._files[matrix.row.run]
         made, data = row.parsed, file.data
         source = "our own samples" if data.mode == "sample" else f"{data.source}, {data.mode}"
-        whole = file.samples if made.limit == "all" else f"{made.limit} of the samples"
+        whole = file.samples if made.limit == "all" else f"limit {made.limit}"
         _, _, scorer = made.data.partition("+")
         facts = [f"data: {source} ({whole})", f"answers: {made.decoding}", f"seed {made.seed}"]
         facts[1] += f", {made.repeats} each" if made.repeats not in ("", "1") else ""
+        if len(matrix.columns) > 1 and not _missing_count(_standings(matrix)):
+            facts.append("nothing missing")
         if scorer:
             facts.insert(1, f"implicitness: {scorer.partition('@')[0]}")
         return "; ".join(facts)
@@ -224,10 +226,6 @@ def _ranked_on(matrix: BoardMatrix) -> list[str]:
 def _range(counts: Sequence[int]) -> str:
     least, most = min(counts), max(counts)
     return str(least) if least == most else f"{least} to {most}"
-
-
-def _span(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]} ({len(names)})"
 
 
 def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
@@ -279,6 +277,10 @@ def _chance(board: RankedTable) -> float | None:
     return found.pop() if len(found) == 1 else None
 
 
+def _standings(matrix: BoardMatrix) -> Iterator[Standing]:
+    return (line for board in matrix.columns for line in board.lines)
+
+
 def _missing_count(lines: Iterable[Standing]) -> Cell:
     lost = sum(sum(line.row.score.missing.values()) for line in lines)
     return Flagged(lost) if lost else 0
@@ -298,7 +300,8 @@ def _put_columns(title: str, matrix: BoardMatrix, sort: str) -> None:
     """A board of several variants: the intervals beside the values, or below them if too wide."""
     lines = matrix.lines(sort)
     is_tall = _is_too_wide(lines, matrix)
-    head = ["model", *matrix.variants, "missing"]
+    has_gaps = bool(_missing_count(_standings(matrix)))
+    head = ["model", *matrix.variants, *(["missing"] if has_gaps else [])]
     rows: list[tuple[Sequence[Cell], bool]] = []
     for name, cells in lines:
         there = [line for line in cells if line is not None]
@@ -309,7 +312,9 @@ def _put_columns(title: str, matrix: BoardMatrix, sort: str) -> None:
             rows.append((["", *(_ends(line) if line else "" for line in cells), ""], is_control))
     levels = [_chance(board) for board in matrix.columns]
     floor: list[Sequence[Cell]] = [["chance", *("" if c is None else c for c in levels), ""]]
-    echo_table(title, head, _with_floor(rows, floor if any(levels) else []))
+    cut = [(row[: len(head)], is_control) for row, is_control in rows]
+    below = [row[: len(head)] for row in floor] if any(levels) else []
+    echo_table(title, head, _with_floor(cut, below))
 
 
 def _is_too_wide(
@@ -345,47 +350,6 @@ def _ends(line: Standing) -> str:
 def _short(value: float) -> str:
     text = f"{value:.2f}"
     return "1.0" if text == "1.00" else text.replace("0.", ".", 1) if abs(value) < 1 else text
-
-
-def _log_unfit(found: Iterable[JudgeFitness]) -> None:
-    """Warn of judges that are not fit: the first variant with its numbers, the others by name."""
-    alike: dict[tuple[str, str, ControlFinding], list[JudgeFitness]] = {}
-    for one in (one for one in found if one.finding is not ControlFinding.FIT):
-        key = (one.recipe.partition(":")[0], one.ceiling.judge, one.finding)
-        alike.setdefault(key, []).append(one)
-    for (task, judge, _), members in alike.items():
-        first, *rest = [one.ceiling.variant for one in members]
-        others = f"; likewise {_span(list(dict.fromkeys(rest)))}" if rest else ""
-        log(f"judge {judge} {_finding(members[0])}: {task}, {first}{others}")
-
-
-def _finding(found: JudgeFitness) -> str:
-    ceiling, floor = found.ceiling, found.floor
-    both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
-    gap = f"gap {cell(found.gap)}{'' if found.is_paired else ', unpaired'}"
-    match found.finding:
-        case ControlFinding.UNHEARD:
-            controls = (("oracle", ceiling), ("literal", floor))
-            lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
-            return f"has given no verdict that could be read: {lost}"
-        case ControlFinding.FEW:
-            samples = min(ceiling.clusters, floor.clusters)
-            return (
-                f"has read too few samples to know whether it is fit ({samples} of "
-                f"{scores.FEWEST_CLUSTERS})"
-            )
-        case ControlFinding.UNSURE:
-            return f"may be fit or unfit here, these items cannot tell: {both}, {gap}"
-        case ControlFinding.UNFIT:
-            return f"is unfit here: it does not distinguish {both}, {gap}"
-        case ControlFinding.WEAK:
-            return f"is weak here: it distinguishes {both} by less than half of its scale, {gap}"
-        case ControlFinding.FIT:
-            return f"is fit here: it distinguishes {both}, {gap}"
-
-
-def _missing(score: Score) -> str:
-    return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"
 
 
 def _put_side_by_side(tables: Sequence[JudgeMatrix], files: Mapping[str, RunFile]) -> None:

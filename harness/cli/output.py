@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from math import floor, log10
 from operator import attrgetter
 from pathlib import Path
 from textwrap import TextWrapper
@@ -235,3 +236,16 @@ def cell(value: Cell) -> str:
 def p_value(value: float | None) -> str:
     """The p of a test for a table; one that would be printed as 0 is printed as a bound."""
     return "<.001" if value is not None and value < 0.0005 else cell(value)
+
+
+def usd(value: float | None) -> str:
+    """US dollars: four decimals, more where these would leave less than two digits."""
+    if not value:
+        return "-" if value is None else "0"
+    places = 4 if value >= 0.001 else 1 - floor(log10(value))
+    return f"{value:.{places}f}"
+
+
+def folded(names: Sequence[str]) -> str:
+    """Names in a sentence: the first and the last of four or more, with their number."""
+    return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]} ({len(names)})"

@@ -1,11 +1,12 @@
 """Runs and dry runs to lines and tables: scores, costs, prices, and what is missing and why."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import floor, fsum, log10
+from math import fsum
 from typing import TypeVar
 
-from harness.analysis.leaderboard import ConstantBaseline, constant_alarms, headlines, place_alarms
+from harness.analysis.leaderboard import headlines
+from harness.cli.alarms import log_alarms
+from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode, Shown
 from harness.cli.output import (
     Cell,
@@ -18,6 +19,7 @@ from harness.cli.output import (
     log,
     p_value,
 )
+from harness.cli.output import usd as usd  # also taken from here
 from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
@@ -44,13 +46,6 @@ MISSED, MACRO = "missed_", "macro_f1"
 RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
 """What the leaderboard ranks by where it is not the headline, and accuracy without orders."""
 RATE_HEAD = ("95% interval", "n", "effective n")
-CONSTANTS = {
-    ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",
-    ConstantBaseline.NEVER: "nearly no text is flagged, whatever its kind",
-    ConstantBaseline.ONE_LABEL: "nearly every text gets one label",
-    ConstantBaseline.ONE_KIND: "all texts are of one kind, and a constant answer is always right",
-    ConstantBaseline.BEATEN: "its accuracy is no better than that of the best constant answer",
-}
 
 
 def put_runs(runs: Iterable[RunResult], shown: Shown, *, is_all: bool = False) -> int:
@@ -65,9 +60,10 @@ def put_runs(runs: Iterable[RunResult], shown: Shown, *, is_all: bool = False) -
     for done in runs:
         ended.append(done.folder)
         codes.append(_put_run(done, is_all=is_all, has_all_metrics=has_all))
+    if not has_all:
+        echo("more metrics: --metrics all, or scores.csv of each run")
     if len(ended) > 1:
-        from harness.cli.boards import put_joint_boards
-
+        echo("")
         put_joint_boards(ended)
     return max(codes)
 
@@ -130,8 +126,6 @@ def put_details(rows: Sequence[ScoreRow], *, has_all: bool = True) -> None:
         _put_metrics(members, rows, has_all=has_all)
         if has_all:
             _put_tables(members, rows)
-    if not has_all:
-        echo("more metrics: --metrics all, or scores.csv of the run")
 
 
 def _put_tables(members: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
@@ -146,42 +140,6 @@ def _put_tables(members: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
 
 def _scores(head: ScoreRow, rows: Sequence[ScoreRow]) -> Iterable[Score]:
     return (row.score for row in rows if row.signature == head.signature)
-
-
-def log_alarms(rows: Sequence[ScoreRow]) -> None:
-    """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
-    names = _run_names(rows)
-    for alarm in place_alarms(rows):
-        facts = []
-        if alarm.favourite is not None:
-            facts.append(f"{alarm.favourite:.0%} of its choices are at one position")
-        if alarm.alike is not None:
-            facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
-        log(
-            f"alarm: {names[alarm.row.signature]}: {' and '.join(facts)}; its accuracy depends "
-            "on where the right choices are placed, not on understanding"
-        )
-    for constant in constant_alarms(rows, headlines(rows)):
-        row, rates = constant.row, (constant.hits, constant.false_alarms, constant.auc)
-        named = zip(("TPR", "FPR", "AUC"), map(cell, rates), strict=True)
-        shown = "" if constant.label else ", ".join(" ".join(pair) for pair in named) + "; "
-        answer = f"constant answer {constant.label or ''}".strip()
-        log(
-            f"alarm: {names[row.signature]}: {CONSTANTS[constant.finding]} "
-            f"({shown}accuracy {cell(row.score.value)}, {answer} {cell(constant.constant)})"
-        )
-
-
-def _run_names(rows: Sequence[ScoreRow]) -> dict[str, str]:
-    runs: dict[str, tuple[str, str]] = {}
-    for row in rows:
-        data = row.parsed.fields["data"]
-        runs[row.signature] = (f"{row.model} on {row.task}, {row.score.variant}", data)
-    shared = Counter(name for name, _ in set(runs.values()))
-    return {
-        signature: f"{name}, {data}" if shared[name] > 1 else name
-        for signature, (name, data) in runs.items()
-    }
 
 
 def _put_groups(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
@@ -277,14 +235,6 @@ def _put_classes(head: ScoreRow, scores: Sequence[Score]) -> None:
             **{"class": lambda score: score.metric.removeprefix(MISSED)},
             missed=lambda score: None if score.value is None else f"{score.value:g}",
         )
-
-
-def usd(value: float | None) -> str:
-    """US dollars: four decimals, more where these would leave less than two digits."""
-    if not value:
-        return "-" if value is None else "0"
-    places = 4 if value >= 0.001 else 1 - floor(log10(value))
-    return f"{value:.{places}f}"
 
 
 def cost_line(costs: Costs | None) -> str | None:

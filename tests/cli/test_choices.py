@@ -283,7 +283,7 @@ def lines_of(prompt: str) -> list[str]:
 def test_what_was_chosen_is_printed_for_each_pool(
     toy: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    quiz(toy, "--variant", "all", model="first")
+    quiz(toy, "--variant", "all", "--metrics", "all", model="first")
 
     out = capsys.readouterr().out
     told = [line.rpartition(", ")[2] for line in out.splitlines() if "what was chosen" in line]

@@ -266,10 +266,41 @@ def test_a_run_prints_its_groups_further_metrics_and_cut_answers(
     with StubServer(Script(replies={"": ("yes",)})) as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         toy.run("--variant", "base", model="alpha")
+        short = capsys.readouterr().out
+        toy.run("--variant", "base", "--metrics", "all", model="alpha")
+        out = capsys.readouterr().out
+
+    groups = "near, accuracy by group, T0+0.5\nvariant  even   odd\nbase     1.000  1.000\n"
+    assert groups in short
+    assert groups in out
+    assert "near, margin: base " in out
+    assert "margin" not in short
+    assert "more metrics: --metrics all" in short
+    assert "more metrics" not in out
+
+
+def test_metrics_are_headline_or_all(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    assert toy.run("--metrics", "some") == 2
+
+    assert "--metrics 'some': give headline or all" in capsys.readouterr().err
+    assert not toy.runs()
+
+
+@pytest.mark.parametrize(("models", "boards"), [("oracle", 0), ("oracle,literal", 1)])
+def test_a_run_of_several_models_ends_with_their_joint_table(
+    toy: Toy, capsys: pytest.CaptureFixture[str], models: str, boards: int
+) -> None:
+    toy.run("--variant", "base", "--limit", "4")
+    capsys.readouterr()
+
+    toy.run("--variant", "base", model=models)
 
     out = capsys.readouterr().out
-    assert "near, accuracy by group, T0+0.5\nvariant  even   odd\nbase     1.000  1.000\n" in out
-    assert "near, margin: base " in out
+    *_, last = out.split("more metrics: --metrics all, or scores.csv of each run\n")
+    assert last.count("toy, base: accuracy by near") == boards
+    assert [line.split()[1] for line in last.splitlines() if line.startswith("-  ")] == (
+        ["oracle", "literal"] if boards else []
+    )
 
 
 @pytest.mark.parametrize(

@@ -297,12 +297,21 @@ def test_answers_in_writing_may_have_three_tokens(
 def test_metrics_stand_with_their_intervals(
     toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(toy, scorer, model="random")
+    run(toy, scorer, "--metrics", "all", model="random")
 
     out = capsys.readouterr().out
     lines = [line for line in out.splitlines() if re.search(r", (tpr|fpr|auc|slope_tpr): ", line)]
     assert len(lines) == 4
     assert all(re.search(r" [\d.-]+ \([\d.-]+ to [\d.-]+\)", line) for line in lines)
+
+
+def test_what_the_board_ranks_by_is_printed_without_asking(
+    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(toy, scorer, model="random")
+
+    out = capsys.readouterr().out
+    assert re.findall(r"^gold, (\w+): ", out, re.MULTILINE) == ["tpr", "fpr"]
 
 
 def test_no_p_is_told_as_zero(toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,6 @@ def test_one_judge_alone_has_no_table_beside_its_own(
     main(["leaderboard", "--results", str(toy.results)])
 
     said = capsys.readouterr().out
-    assert "near:" in said
+    assert "toy, base: accuracy by near" in said
     assert "side by side" not in said
     assert "sensitivity" not in said

@@ -1,0 +1,229 @@
+"""What `leaderboard` prints: one matrix a task and judge that fits a screen, and its options."""
+
+import json
+import re
+from shutil import copytree, rmtree
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.terminal import on_terminal
+from support.toy import Toy, build
+
+from harness.cli import main
+from harness.storage.runs import read_table
+
+WORDS = {"alpha": "yes 1", "beta": "never 2"}
+TWELVE = [f"a-model-with-a-long-name-{n}" for n in range(12)]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Two models and two controls, of which the second model has not run every variant."""
+    toy = build(tmp_path_factory.mktemp("boards"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("HARNESS_DATA", raising=False)
+        for name, variants in (("alpha", "base,think"), ("beta", "base")):
+            reply = Script(replies={"": (WORDS[name],)})
+            with StubServer(reply) as stub:
+                patch.setenv("HARNESS_SERVER_URL", stub.url)
+                toy.run("--variant", variants, model=name)
+        toy.run(model="oracle,literal")
+    return toy
+
+
+def board(toy: Toy, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    """The lines of the first table."""
+    capsys.readouterr()
+    assert main(["leaderboard", "--results", str(toy.results), *options]) == 0
+    return capsys.readouterr().out.split("\n\n")[0].splitlines()
+
+
+def test_models_stand_by_variants_with_controls_and_chance_below_a_line(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    title, words, ranked, head, *lines = board(ran, capsys)
+
+    assert title == "toy: accuracy by near"
+    assert words == "data: our own samples (6); answers: T0+0.5; seed 0; nothing missing"
+    assert ranked.startswith("a, b, ...: groups in a column, ranked on the 12 verdicts that both")
+    assert head.split() == ["model", "base", "think"]
+    assert [re.split(" {2,}", line)[0].split("---")[0] for line in lines] == [
+        *("alpha", "beta", "", "oracle", "literal")
+    ]
+    alpha, beta, _, oracle, _ = lines
+    assert re.fullmatch(r"alpha +[\d.]+ a [\d.]+-[\d.]+ +[\d.]+ [\d.]+-[\d.]+", alpha)
+    # What was not run is blank, and no dash: that would be a score without a value.
+    assert re.fullmatch(r"beta +[\d.]+ b [\d.]+-[\d.]+", beta)
+    assert oracle.split() == ["oracle", "1.000", ".61-1.0", "1.000", ".61-1.0"]
+
+
+def test_the_whole_signatures_are_printed_on_request_alone(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for options, count in (((), 0), (("--recipes",), 2)):
+        capsys.readouterr()
+        main(["leaderboard", "--results", str(ran.results), *options])
+        lines = capsys.readouterr().out.splitlines()
+        assert len([line for line in lines if line.count("|") == 6]) == count
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ((), ["alpha", "beta", "oracle", "literal"]),
+        (("--sort", "model"), ["alpha", "beta", "literal", "oracle"]),
+        (("--sort", "think"), ["alpha", "beta", "oracle", "literal"]),
+    ],
+)
+def test_lines_are_sorted_as_is_asked(
+    ran: Toy, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], names: list[str]
+) -> None:
+    lines = board(ran, capsys, *options)
+
+    shown = [line.split()[0] for line in lines]
+    assert [name for name in shown if name in names] == names
+
+
+@pytest.mark.parametrize(
+    ("options", "title", "value"),
+    [
+        (("--metric", "margin"), "toy: margin by near", "margin"),
+        (("--group", "odd"), "toy: accuracy, odd by near", "odd"),
+        (("--decoding", "T0"), "toy: accuracy by near", "T0"),
+    ],
+)
+def test_another_metric_group_or_decoding_is_printed_on_request(
+    ran: Toy,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    options: tuple[str, ...],
+    title: str,
+    value: str,
+) -> None:
+    lines = board(ran, capsys, *options)
+
+    rows = [row for row in read_table(ran.results / "leaderboard.csv") if row.model == "oracle"]
+    [row] = [
+        row.score
+        for row in rows
+        if value in (row.score.metric, row.score.group, row.score.decoding)
+        and row.score.variant == "base"
+        and row.score.metric in ("accuracy", value)
+        and row.score.group in ("all", value)
+        and (row.score.decoding == "T0+0.5" or row.score.decoding == value)
+    ]
+    assert lines[0] == title
+    [oracle] = [line for line in lines if line.startswith("oracle")]
+    assert oracle.split()[1] == f"{row.value:.3f}"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--judge", "nera"), "no run has a judge 'nera'; did you mean near"),
+        (("--metric", "margn"), "did you mean margin"),
+        (("--group", "even,odd"), "no run has a group 'even,odd'"),
+        (("--decoding", "T3"), "known: T0, T0+0.5, T0.5"),
+        (("--sort", "cot9"), "--sort 'cot9': give `model`, or a variant"),
+    ],
+)
+def test_what_no_run_has_is_told(
+    ran: Toy, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], told: str
+) -> None:
+    assert main(["leaderboard", "--results", str(ran.results), *options]) == 2
+
+    assert told in capsys.readouterr().err
+
+
+def test_json_holds_every_row_unless_rows_are_chosen(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {}
+    for options in ((), ("--metric", "margin", "--group", "odd")):
+        capsys.readouterr()
+        main(["leaderboard", "--results", str(ran.results), "--json", *options])
+        found[options] = json.loads(capsys.readouterr().out)
+
+    whole, chosen = found.values()
+    assert len(whole) == len(read_table(ran.results / "leaderboard.csv"))
+    assert chosen == [
+        row for row in whole if (row["score"]["metric"], row["score"]["group"]) == ("margin", "odd")
+    ]
+
+
+def test_the_chance_level_has_a_line_of_its_own(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.main("run", "--task", "quiz", "--model", "first,random", "--variant", "order0,hinted")
+
+    *_, head, chance, first, second = board(toy, capsys)
+
+    assert head.split() == ["model", "order0", "hinted"]
+    assert chance.split() == ["chance", "0.417", "0.417"]
+    assert {first.split()[0], second.split()[0]} == {"first", "random"}
+
+
+def test_variants_within_an_average_are_printed_on_request(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.main("run", "--task", "quiz", "--model", "first,random")
+    capsys.readouterr()
+    heads = []
+    for options in ((), ("--all",)):
+        main(["leaderboard", "--results", str(toy.results), *options])
+        out = capsys.readouterr().out
+        heads += re.findall(r"^(?:quiz, all: |model).*", out, re.MULTILINE)
+        assert ("order0, order1: within the averages; --all" in out) == (not options)
+
+    assert [" ".join(head.split()) for head in heads] == [
+        "quiz, all: accuracy by gold",
+        "model all order0 order1",
+    ]
+
+
+def test_runs_of_two_recipes_stand_in_two_tables_that_say_what_differs(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base")
+    toy.run("--variant", "base", "--limit", "4")
+    toy.edit("prompts/toy/base.user.j2", "What is said next?", "What comes next?")
+    toy.run("--variant", "base")
+    capsys.readouterr()
+
+    main(["leaderboard", "--results", str(toy.results)])
+
+    titles = re.findall(r"^toy, base: .*", capsys.readouterr().out, re.MULTILINE)
+    assert len({*titles}) == 3
+    assert all("prompts" in title for title in titles if "4 samples" not in title)
+
+
+def test_twelve_models_and_eight_variants_fit_a_terminal(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variants = [f"cot{n}" for n in range(7, 1, -1)]
+    for name in variants:
+        words = f"{name}: {{about: more, steps: [{{name: response, template: toy/base}}]}}"
+        toy.edit("tasks/toy.yaml", "\nvariants:\n", f"\nvariants:\n  {words}\n")
+    with StubServer(reply=lambda _: "yes 1") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--variant", ",".join([*variants, "base", "think"]), model="alpha")
+    [path] = toy.runs()
+    for n, name in enumerate(TWELVE):
+        copy = copytree(path, path.parents[1] / name / f"{n:016x}")
+        for file in copy.iterdir():
+            file.write_text(file.read_text("utf-8").replace("alpha", name), "utf-8")
+    rmtree(path)
+
+    for columns, blocks in ((80, 2), (120, 1)):
+        given = ("leaderboard", "--results", str(toy.results))
+        out, _ = on_terminal("-m", "harness", *given, columns=columns)
+        shown = [line for line in out if not line.startswith("wrote")]
+        assert max(map(len, shown)) <= columns
+        heads = [line.split()[1:] for line in shown if line.startswith("model ")]
+        assert len(heads) == blocks
+        assert [word for line in heads for word in line] == [
+            *sorted(variants),
+            *("base", "think"),
+        ]
+        assert sum(line.startswith("a-model") for line in shown) == 12 * blocks
