@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.analysis import curves
 from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
 from harness.analysis.curves import names as curve_names
+from harness.analysis.findings import comparison_findings
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
@@ -65,7 +66,7 @@ def compare(
     for note in pairings.notes:
         log(note)
     files = {table: records_csv(ComparisonRow, rows)}
-    put_rows(rows, files, lambda: _put_comparisons(rows), is_json=is_json)
+    put_rows(rows, files, lambda: _put_findings(rows), is_json=is_json)
     return ExitCode.of(_log_missing(rows) or pairings.unmatched)
 
 
@@ -88,6 +89,14 @@ def _log_missing(rows: Sequence[ComparisonRow]) -> bool:
     return bool(lacking)
 
 
+def _put_findings(rows: Sequence[ComparisonRow]) -> None:
+    """What the comparison shows, in words, and then the tables."""
+    for finding in comparison_findings(rows):
+        echo(finding, is_prose=True)
+    echo("")
+    _put_comparisons(rows)
+
+
 def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
     tables: dict[str, list[ComparisonRow]] = {}
     for row in rows:
@@ -108,7 +117,7 @@ def _put_differences(title: str, rows: Sequence[ComparisonRow]) -> None:
     echo_records(
         title,
         rows,
-        f"{first}, group, both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
+        f"{first}, group; both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
         f"interval, p, {above if any(_is_above(row) for row in rows) else ''}flips, exact, Holm",
         lost=_lost,
         interval=_span,

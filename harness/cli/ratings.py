@@ -9,10 +9,27 @@ from typing import Literal, get_args
 
 from harness.analysis import panels
 from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
+from harness.analysis.findings import (
+    PEOPLE,
+    by_judge,
+    judge_finding,
+    pairs_finding,
+    raters_finding,
+)
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
-from harness.cli.output import cell, echo, echo_records, log, p_value, put_rows
+from harness.cli.output import (
+    Cell,
+    cell,
+    echo,
+    echo_records,
+    echo_table,
+    folded,
+    log,
+    p_value,
+    put_rows,
+)
 from harness.data.ratings import (
     Conversion,
     Rating,
@@ -29,6 +46,16 @@ from harness.storage.cells import records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.runs import find_run, run_folders, stored_runs
 
+MAIN = {
+    "pearson_dataset": "r",
+    "kendall_document_zero": "tau",
+    "spearman_system": "rho",
+    "acc_eq": "acc_eq",
+    "alpha_judge_with_each": "alpha",
+    "agreement_pairwise_judge": "equal",
+    "annotator_winning_rate": "wins",
+}
+"""The statistics of a judge that are printed without --all, and what their columns are called."""
 Level = Literal["nominal", "ordinal", "interval"]
 
 
@@ -54,6 +81,7 @@ class AgreeChoice:
     )
     seed: options.Seed = 0
     draws: int = option("Draws for each test and for intervals of systems.", 1000, min=1)
+    is_all: bool = option("Print every statistic of every judge.", False, flags="--all")
     is_strict: bool = option(
         "Refuse ratings of unknown samples or models.", False, flags="--strict"
     )
@@ -84,7 +112,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
         every = [(p, agreement_rows(p, settings)) for p in match_ratings(runs, ratings, query)]
         for panel, rows in every:
             found += rows
-            has_unmatched |= _put_panel(panel, rows, is_quiet=is_json)
+            has_unmatched |= _put_panel(panel, rows, is_quiet=is_json, is_all=choice.is_all)
         if count := unmatched(runs, ratings):
             log(f"{count} ratings are of variants of {task} that no run has")
     table = results / "agreement.csv"
@@ -207,34 +235,82 @@ def _rows_of_others(table: Path, tasks: set[str]) -> str:
     return kept.getvalue()
 
 
-def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool) -> bool:
-    """Print the rows of a panel; return whether some of its ratings match no response."""
+def _put_panel(panel: Panel, rows: Sequence[AgreementRow], *, is_quiet: bool, is_all: bool) -> bool:
+    """Print what a panel shows; return whether some of its ratings match no response."""
     title = (
         f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; "
         f"{len(set(panel.of_rows))} documents x {len(panel.systems)} systems, "
         f"{len(panel.raters)} raters"
     )
     if not is_quiet:
-        echo_records(
-            title,
-            rows,
-            "judge, statistic, value, sd, interval, n, skipped, p, p_holm, epsilon, note",
-            judge=_who,
-            p=lambda row: p_value(row.p),
-            p_holm=lambda row: p_value(row.p_holm),
-            note=lambda row: "; ".join(filter(None, (row.reason, row.note))),
-        )
-        for line in _families(rows):
-            echo(line)
-        for row in (row for row in rows if row.statistic == "pearson_dataset"):
-            echo(
-                f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
-                f"{cell(row.tie_rate_judge)}; {row.averaging}"
-            )
-        echo("")
+        echo(title, is_prose=True)
+        _put_findings(rows)
+        put = _put_every if is_all else _put_main
+        put(rows)
     if panel.unmatched:
         log(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
     return panel.unmatched > 0
+
+
+def _put_findings(rows: Sequence[AgreementRow]) -> None:
+    """The raters once, then a sentence for each judge, and which judges are told apart."""
+    echo(raters_finding(rows), is_prose=True)
+    for judge, own in by_judge(rows).items():
+        echo(judge_finding(judge, own), is_prose=True)
+    for line in pairs_finding(rows):
+        echo(line, is_prose=True)
+    notes: dict[str, list[str]] = {}
+    for row in (row for row in rows if row.statistic in MAIN and row.note):
+        notes.setdefault(row.note, []).append(_who(row))
+    for note, judges in notes.items():
+        echo(f"note on {folded(list(dict.fromkeys(judges)))}: {note}", is_prose=True)
+    for line in dict.fromkeys(row.averaging for row in rows):
+        echo(f"averaged: {line}", is_prose=True)
+    echo("")
+
+
+def _put_main(rows: Sequence[AgreementRow]) -> None:
+    """A line for each judge, of the statistics that have a value."""
+    found = by_judge(rows)
+    values = {
+        judge: {row.statistic: row for row in own if row.value is not None}
+        for judge, own in found.items()
+    }
+    names = [name for name in MAIN if any(name in own for own in values.values())]
+    if not names:
+        return
+    lines: list[list[Cell]] = []
+    for judge, own in values.items():
+        cells = [own.get(name) for name in names]
+        lines.append([judge, *(None if one is None else one.value for one in cells)])
+        r = own.get(names[0])
+        lines[-1].insert(2, None if r is None else (r.low, r.high))
+    heads = [MAIN[name] for name in names]
+    title = "statistics of each judge; --all prints every one, with its interval"
+    echo_table(title, ["judge", heads[0], "95% interval", *heads[1:]], lines)
+
+
+def _put_every(rows: Sequence[AgreementRow]) -> None:
+    first = next(((row.judge, row.model) for row in rows), None)
+    shown = [r for r in rows if r.statistic not in PEOPLE or (r.judge, r.model) == first]
+    shown.sort(key=lambda row: row.statistic not in PEOPLE)
+    echo_records(
+        "every statistic; those of raters once",
+        shown,
+        "judge, statistic; value, sd, interval, n, skipped, p, p_holm, epsilon, note",
+        judge=lambda row: "raters" if row.statistic in PEOPLE else _who(row),
+        p=lambda row: p_value(row.p),
+        p_holm=lambda row: p_value(row.p_holm),
+        note=lambda row: "; ".join(filter(None, (row.reason, row.note))),
+    )
+    for line in _families(rows):
+        echo(line)
+    for row in (row for row in rows if row.statistic == "pearson_dataset"):
+        echo(
+            f"{_who(row)}: ties of people {cell(row.tie_rate_human)}, of the judge "
+            f"{cell(row.tie_rate_judge)}"
+        )
+    echo("")
 
 
 def _families(rows: Sequence[AgreementRow]) -> list[str]:

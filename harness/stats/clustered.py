@@ -68,3 +68,20 @@ def clustered_mean(
     p = 2 * float(stdtr(count - 1, -abs(value) / error))
     bounds = Bounds(value - reach, value + reach, n=count)
     return ClusteredMean(estimate, bounds, Significance(value / error, p, n=count))
+
+
+def detectable_difference(
+    reach: float, clusters: int, *, level: float = 0.95, power: float = 0.8
+) -> float:
+    """The true difference that a test of this precision finds with a probability of `power`.
+
+    `reach` is how far the interval of `level` goes to either side of the mean over some clusters.
+    It is the sum of two quantiles of Student's t times the standard error (Bloom 1995, "Minimum
+    Detectable Effects", Evaluation Review 19:547). ValueError below two clusters.
+    """
+    if clusters < 2:
+        raise ValueError(f"{clusters} clusters have no error; give two or more")
+    from scipy.special import stdtrit
+
+    sure, found = (float(stdtrit(clusters - 1, at)) for at in ((1 + level) / 2, power))
+    return reach * (1 + found / sure)

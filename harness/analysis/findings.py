@@ -1,0 +1,207 @@
+"""Rows of a comparison or of agreement to sentences: what they show, first.
+
+A sentence has no number that its rows do not have, but for the difference that a test of the same
+precision would find. Nothing here tests or prints.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.analysis.agreement import AgreementRow
+from harness.analysis.compare import DIFFERENCE, ComparisonRow
+from harness.analysis.pairings import Kind
+from harness.pipeline.score import ALL
+from harness.stats.clustered import detectable_difference
+
+LEVEL, POWER = 0.05, 0.8
+PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
+"""The statistics of the raters alone, which are the same for every judge of a panel."""
+_PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
+Ends = tuple[float, float]
+
+
+def comparison_findings(rows: Iterable[ComparisonRow]) -> list[str]:
+    """A sentence for each difference over all samples, and all decodings together."""
+    chosen: dict[tuple[str, ...], ComparisonRow] = {}
+    for row in rows:
+        if row.statistic == DIFFERENCE and row.group == ALL:
+            sides = (row.model_a, row.variant_a, row.judge_a, row.model_b, row.variant_b)
+            key = (row.comparison, *sides, row.judge_b)
+            if key not in chosen or row.decoding_b.count("+") > chosen[key].decoding_b.count("+"):
+                chosen[key] = row
+    found = list(chosen.values())
+    shown = [_parts(row) for row in found]
+    varied = [place for place in range(2) if len({parts[place] for parts in shown}) > 1]
+    return [
+        ", ".join(parts[place] for place in varied) + (": " if varied else "") + _difference(row)
+        for row, parts in zip(found, shown, strict=True)
+    ]
+
+
+def _parts(row: ComparisonRow) -> tuple[str, str]:
+    """What tells the sentences of one comparison apart: the gap or the variant, and the judges."""
+    judge = row.judge_a if row.judge_a == row.judge_b else f"{row.judge_a} and {row.judge_b}"
+    what = f"{row.comparison} of {row.model_a}" if _is_gap(row) else row.variant_b
+    return what, f"by {judge}"
+
+
+def _is_gap(row: ComparisonRow) -> bool:
+    return row.task_a == row.task_b and row.variant_a != row.variant_b
+
+
+def _names(row: ComparisonRow) -> tuple[str, str]:
+    if row.comparison == Kind.CHOICE_AND_WORDS:
+        return f"A ({row.task_a})", f"B ({row.task_b})"
+    if _is_gap(row):
+        return row.variant_a, row.variant_b
+    return f"A ({row.model_a})", f"B ({row.model_b})"
+
+
+def _difference(row: ComparisonRow) -> str:
+    is_above = row.above_chance is not None
+    value = row.above_chance if is_above else row.value
+    low, high = (row.above_chance_low, row.above_chance_high) if is_above else (row.low, row.high)
+    first, second = _names(row)
+    if value is None:
+        return f"{first} and {second} cannot be compared: {row.reason or 'no item that both have'}"
+    if low is None or high is None:
+        return _without_interval(row, value)
+    p = row.p_above_chance if is_above else row.p
+    if p is None or p > LEVEL:
+        least = detectable_difference((high - low) / 2, row.clusters, power=POWER)
+        low_text, high_text = _shown(row, (low, high))
+        lies = "above chance " if is_above else ""
+        return (
+            f"{first} and {second} are not told apart: the difference {lies}lies between "
+            f"{low_text} and {high_text}{_unit(row)}, on {_items(row)}; a difference of "
+            f"{_shown(row, (least,))[0]}{_unit(row)} would have been seen ({POWER:.0%} power)"
+        )
+    better, worse = (first, second) if value > 0 else (second, first)
+    small, large = _shown(row, sorted((abs(low), abs(high))))
+    how = "is further above chance than" if is_above else _better(row)
+    return (
+        f"{better} {how} {worse} by {small} to {large}{_unit(row)}, on {_items(row)} "
+        f"({_p(p)}{_corrected(row)})"
+    )
+
+
+def _without_interval(row: ComparisonRow, value: float) -> str:
+    """Of verdicts that all differ alike, or of too few clusters."""
+    first, second = _names(row)
+    p = row.p_exact if row.p_exact is not None else row.p_permutation
+    tested = "" if p is None else f", {_p(p)}{_corrected(row)}"
+    if value == 0 and _reason(row) == "constant":
+        return f"{first} and {second} have the same verdicts, on {_items(row)}"
+    better, worse = (first, second) if value > 0 else (second, first)
+    size = f"{_shown(row, (abs(value),))[0]}{_unit(row)}"
+    is_sure = p is not None and p <= LEVEL
+    how = f"{better} {_better(row)} {worse} by {size}" if is_sure else ""
+    how = how or f"{first} and {second} are not told apart: they differ by {size}"
+    return f"{how}, on {_items(row)} (no interval: {_reason(row)}{tested})"
+
+
+def _reason(row: ComparisonRow) -> str:
+    """Why there is no interval, without why there is no exact test."""
+    return (row.reason or "not known").partition(";")[0].removeprefix("no interval: ")
+
+
+def _better(row: ComparisonRow) -> str:
+    return "is better than" if row.both is not None else "scores higher than"
+
+
+def _unit(row: ComparisonRow) -> str:
+    return " points" if row.both is not None else ""
+
+
+def _shown(row: ComparisonRow, values: Sequence[float]) -> list[str]:
+    """Points of a hundred in as few decimals as say something, or values of the judge's scale."""
+    if row.both is None:
+        return [f"{value:.2f}" for value in values]
+    points = [100 * value for value in values]
+    places = 0 if all(abs(point) >= 1 for point in points) else 1
+    return [f"{point:.{places}f}".replace("-0.0", "0.0") for point in points]
+
+
+def _items(row: ComparisonRow) -> str:
+    independent = f"{row.clusters} independent items"
+    return independent if row.n == row.clusters else f"{row.n} answers of {independent}"
+
+
+def _p(p: float) -> str:
+    return "p <.001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
+
+
+def _corrected(row: ComparisonRow) -> str:
+    if row.p_holm is None or (row.tests or 0) < 2:
+        return ""
+    link = "; " if row.p_holm <= LEVEL else ", but "
+    return f"{link}{_p(row.p_holm).removeprefix('p ')} corrected for {row.tests} differences"
+
+
+def raters_finding(rows: Iterable[AgreementRow]) -> str:
+    """How well the raters of a panel agree, and what r they allow a judge."""
+    own = {row.statistic: row for row in reversed(list(rows)) if row.statistic in PEOPLE}
+    alpha, equal, ceiling, most = (own.get(name) for name in PEOPLE)
+    if alpha is None or alpha.value is None:
+        return f"raters: no agreement is known: {alpha.reason if alpha else 'no rating'}"
+    facts = [f"alpha {_with_ends(alpha)}"]
+    if equal is not None and equal.value is not None:
+        facts.append(f"two of them rate {equal.value:.0%} alike")
+    if ceiling is not None and most is not None and most.value is not None:
+        facts.append(
+            f"their means have a reliability of {ceiling.value:.2f}, so that a judge without "
+            f"errors would reach r {most.value:.2f}"
+        )
+    return f"raters: {'; '.join(facts)}"
+
+
+def judge_finding(judge: str, rows: Iterable[AgreementRow]) -> str:
+    """How well one judge agrees with the raters."""
+    own = {row.statistic: row for row in rows}
+    r, most = own.get("pearson_dataset"), own.get("attainable_r")
+    if r is None or r.value is None:
+        return f"{judge}: no correlation with the raters: {r.reason if r else 'no verdict'}"
+    of = f" of {most.value:.2f} attainable" if most is not None and most.value is not None else ""
+    facts = [f"r {_with_ends(r)}{of}, on {r.n} cells"]
+    equal, among = own.get("agreement_pairwise_judge"), own.get("agreement_pairwise_raters")
+    if equal is not None and equal.value is not None:
+        has_pair = among is not None and among.value is not None
+        fact = f"rates {equal.value:.0%} as a rater does"
+        facts.append(f"{fact} (two raters: {among.value:.0%})" if has_pair and among else fact)
+    if (wins := own.get("annotator_winning_rate")) is not None and wins.value is not None:
+        verb = "may" if wins.value >= _PASSING else "may not"
+        facts.append(f"{verb} replace a rater (better than {wins.value:.0%} of them)")
+    return f"{judge}: {'; '.join(facts)}"
+
+
+def pairs_finding(rows: Iterable[AgreementRow]) -> list[str]:
+    """Which judges' correlations are told apart, and how many pairs are not."""
+    tested = [row for row in rows if row.statistic == "difference_pearson" and row.p is not None]
+    found = [_told_apart(row) for row in tested if (row.p_holm or 0.0) <= LEVEL]
+    if left := [row for row in tested if (row.p_holm or 0.0) > LEVEL]:
+        names = left[0].judge.replace(" vs ", " and ")
+        pair = f"{names} are" if len(tested) == 1 else f"{len(left)} of {len(tested)} pairs are"
+        p = f" (p {left[0].p:.2f})".replace("0.", ".") if len(left) == 1 else ""
+        found.append(f"{pair} not told apart by r{p}")
+    return found
+
+
+def _told_apart(row: AgreementRow) -> str:
+    first, _, second = row.judge.partition(" vs ")
+    better, worse = (first, second) if (row.value or 0.0) > 0 else (second, first)
+    p = row.p_holm if row.p_holm is not None else row.p
+    return f"{better} agrees better than {worse}: r by {abs(row.value or 0.0):.2f} ({_p(p or 0.0)})"
+
+
+def _with_ends(row: AgreementRow) -> str:
+    ends = "" if row.low is None else f" ({row.low:.2f} to {row.high:.2f})"
+    return f"{row.value:.2f}{ends}"
+
+
+def by_judge(rows: Iterable[AgreementRow]) -> Mapping[str, list[AgreementRow]]:
+    """The rows of each judge of a panel; those of two judges are left out."""
+    found: dict[str, list[AgreementRow]] = {}
+    for row in rows:
+        name = row.judge if row.model in ("all", row.judge) else f"{row.model}, {row.judge}"
+        if " vs " not in row.judge and " vs " not in row.model:
+            found.setdefault(name, []).append(row)
+    return found
