@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -176,12 +177,31 @@ def test_the_output_names_averaging_skipped_and_ties(
     bring(ran, "sheet.csv", "wide")
     capsys.readouterr()
 
-    agree(ran)
+    agree(ran, "--all")
 
     said = capsys.readouterr().out
+    assert said.count("alpha_raters") == said.count("noise_ceiling") == 1
     assert all(
         word in said for word in ("mean over raters", "skipped", "ties of people", "T0+T0.5")
     )
+
+
+def test_a_judge_has_a_sentence_and_a_line_and_the_raters_stand_once(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export(ran, "csv", "sheet.csv")
+    rate(ran, "sheet.csv")
+    bring(ran, "sheet.csv", "wide")
+    capsys.readouterr()
+
+    agree(ran)
+
+    said = capsys.readouterr().out
+    assert re.search(r"^near: r 1\.00.*, on 24 cells; rates 100% as a rater does", said, re.M)
+    assert "raters: no agreement is known: one rater" in said
+    assert re.search(r"^judge +r +95% interval .*\nnear +1\.000 ", said, re.M)
+    assert "kendall_document" not in said
+    assert said.count("mean over raters; each answer at T0+T0.5") == 1
 
 
 def test_json_holds_the_rows_of_the_table(ran: Toy, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,172 @@
+"""What a comparison and agreement show, as sentences: each number is one of the row's."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.analysis.agreement import AgreementRow
+from harness.analysis.compare import ComparisonRow
+from harness.analysis.findings import (
+    comparison_findings,
+    judge_finding,
+    pairs_finding,
+    raters_finding,
+)
+from harness.stats.clustered import detectable_difference
+
+ROW = ComparisonRow(
+    "runs", "difference", "all", "t", "ant", "base", "T0+0.5", "near", "t", "bee", "base", "T0+0.5",
+    "near", value=0.075, low=0.04, high=0.11, n=112, items=112, clusters=56, both=60, p=0.003,
+    tests=1, p_holm=0.003,
+)  # fmt: skip
+
+
+def finding(**changes: object) -> str:
+    [said] = comparison_findings([replace(ROW, **changes)])  # type: ignore[arg-type]  # fields of it
+    return said
+
+
+def test_a_difference_that_is_sure_is_said_with_its_interval_in_points() -> None:
+    assert finding() == (
+        "A (ant) is better than B (bee) by 4 to 11 points, on 112 answers of 56 independent items "
+        "(p .003)"
+    )
+
+
+def test_the_better_one_is_named_first() -> None:
+    said = finding(value=-0.075, low=-0.11, high=-0.04, n=56)
+
+    assert said == (
+        "B (bee) is better than A (ant) by 4 to 11 points, on 56 independent items (p .003)"
+    )
+
+
+def test_what_is_not_told_apart_says_what_would_have_been() -> None:
+    # Half of the interval is .04; Student's t of 55 degrees at .975 and .8 are 2.004 and .848.
+    said = finding(value=0.01, low=-0.03, high=0.05, p=0.6)
+
+    assert said == (
+        "A (ant) and B (bee) are not told apart: the difference lies between -3 and 5 points, on "
+        "112 answers of 56 independent items; a difference of 6 points would have been seen (80% "
+        "power)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"tests": 15, "p_holm": 0.045}, "(p .003; .045 corrected for 15 differences)"),
+        ({"tests": 40, "p_holm": 0.12}, "(p .003, but .120 corrected for 40 differences)"),
+        ({"p": 0.00001}, "(p <.001)"),
+        ({"low": 0.004}, "by 0.4 to 11.0 points"),
+        ({"both": None}, "A (ant) scores higher than B (bee) by 0.04 to 0.11, on"),
+        ({"variant_a": "cot5"}, "cot5 is better than base by 4 to 11 points"),
+        (
+            {"value": None, "low": None, "high": None, "reason": "too few"},
+            "A (ant) and B (bee) cannot be compared: too few",
+        ),
+        (
+            {"value": 0.0, "low": None, "high": None, "reason": "no interval: constant; more"},
+            "A (ant) and B (bee) have the same verdicts, on 112 answers",
+        ),
+        (
+            {"value": 1.0, "low": None, "high": None, "p": None, "reason": "no interval: constant",
+             "p_exact": 0.001},
+            "by 100 points, on 112 answers of 56 independent items (no interval: constant, p .001)",
+        ),
+        (
+            {"value": 0.5, "low": None, "high": None, "p": None, "reason": "too few"},
+            "A (ant) and B (bee) are not told apart: they differ by 50 points, on 112",
+        ),
+        (
+            {"above_chance": 0.2, "above_chance_low": 0.1, "above_chance_high": 0.3,
+             "p_above_chance": 0.01},
+            "A (ant) is further above chance than B (bee) by 10 to 30 points",
+        ),
+    ],
+)  # fmt: skip
+def test_each_case_has_its_words(changes: dict[str, object], told: str) -> None:
+    assert told in finding(**changes)
+
+
+def test_several_differences_are_told_by_variant_over_all_decodings() -> None:
+    others = {"variant_a": "cot0", "variant_b": "cot0"}
+    rows = [
+        replace(ROW, decoding_a="T0", decoding_b="T0", low=0.01),
+        ROW,
+        replace(ROW, group="irony"),
+        replace(ROW, **others),
+    ]
+
+    said = comparison_findings(rows)
+
+    assert [one.partition(":")[0] for one in said] == ["base", "cot0"]
+    assert all("by 4 to 11 points" in one for one in said)
+
+
+def test_the_detectable_difference_is_found_as_often_as_is_said() -> None:
+    from scipy.stats import nct, t
+
+    # The chance that |t| passes the threshold where the truth is so large, in standard errors.
+    for clusters in (12, 60, 400):
+        threshold = t.ppf(0.975, clusters - 1)
+        shift = detectable_difference(threshold, clusters)
+        assert nct.sf(threshold, clusters - 1, shift) == pytest.approx(0.8, abs=0.015)
+    assert detectable_difference(1.96, 10**6) == pytest.approx(1.96 + 0.8416, abs=0.001)
+    with pytest.raises(ValueError, match="give two or more"):
+        detectable_difference(0.1, 1)
+
+
+def agreement(
+    statistic: str, value: float | None, judge: str = "near", **more: object
+) -> AgreementRow:
+    row = AgreementRow("t", "all", "base", judge, statistic, value, n=24)
+    return replace(row, **more)  # type: ignore[arg-type]  # fields of it
+
+
+def test_the_raters_are_said_once_with_what_they_allow_a_judge() -> None:
+    rows = [
+        agreement("alpha_raters", 0.33, low=0.24, high=0.42),
+        agreement("agreement_pairwise_raters", 0.667),
+        agreement("noise_ceiling", 0.597),
+        agreement("attainable_r", 0.773),
+    ]
+
+    assert raters_finding(rows) == (
+        "raters: alpha 0.33 (0.24 to 0.42); two of them rate 67% alike; their means have a "
+        "reliability of 0.60, so that a judge without errors would reach r 0.77"
+    )
+    assert raters_finding([agreement("alpha_raters", None, reason="one rater")]).endswith(
+        "one rater"
+    )
+
+
+def test_a_judge_is_said_in_one_sentence() -> None:
+    rows = [
+        agreement("pearson_dataset", 0.61, low=0.52, high=0.69),
+        agreement("attainable_r", 0.773),
+        agreement("agreement_pairwise_judge", 0.656),
+        agreement("agreement_pairwise_raters", 0.667),
+        agreement("annotator_winning_rate", 0.4),
+    ]
+
+    assert judge_finding("near", rows) == (
+        "near: r 0.61 (0.52 to 0.69) of 0.77 attainable, on 24 cells; rates 66% as a rater does "
+        "(two raters: 67%); may not replace a rater (better than 40% of them)"
+    )
+    none = [agreement("pearson_dataset", None, reason="constant")]
+    assert judge_finding("near", none) == "near: no correlation with the raters: constant"
+
+
+def test_pairs_of_judges_are_told_apart_by_the_corrected_p() -> None:
+    rows = [
+        agreement("difference_pearson", -0.11, "a vs b", p=0.001, p_holm=0.01),
+        agreement("difference_pearson", 0.05, "a vs c", p=0.04, p_holm=0.08),
+        agreement("difference_pearson", None, "b vs c"),
+    ]
+
+    assert pairs_finding(rows) == [
+        "b agrees better than a: r by 0.11 (p .010)",
+        "1 of 2 pairs are not told apart by r (p .04)",
+    ]
+    assert pairs_finding(rows[1:]) == ["a and c are not told apart by r (p .04)"]
