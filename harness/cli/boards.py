@@ -34,7 +34,6 @@ from harness.cli.output import (
     echo_json,
     echo_records,
     echo_table,
-    folded,
     screen_width,
     usd,
 )
@@ -55,7 +54,9 @@ class BoardChoice:
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
     metric: str | None = option("Print this metric. Default: the one that is ranked by.", None)
-    group: str | None = option("Print this group of samples. Default: all samples.", None)
+    in_group: str | None = option(
+        "Print this group of samples. Default: all samples.", None, flags="--group"
+    )
     decoding: str | None = option("Print this decoding, as T0.3. Default: all together.", None)
     sort: str = option("Order by this variant, or by `model`. Default: the first variant.", "")
     is_all: bool = option(
@@ -79,7 +80,7 @@ class BoardChoice:
     def of_metric(self, rows: list[BoardRow]) -> list[BoardRow]:
         """The rows of the metric and the group that are asked for, of all where none is."""
         rows = _chosen(rows, "metric", self.metric, lambda row: row.score.metric)
-        return _chosen(rows, "group", self.group, lambda row: row.score.group)
+        return _chosen(rows, "group", self.in_group, lambda row: row.score.group)
 
 
 def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
@@ -104,11 +105,11 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     if choice.decoding is not None:
         verdicts = verdicts_of(folders, rows)
     shown = BoardScreen(choice, {folder.path.name: folder for folder in folders})
-    if choice.metric is None and choice.group in (None, ALL):
+    if choice.metric is None and choice.in_group in (None, ALL):
         shown.put(ranked_tables(rows, verdicts))
         shown.put_judges(rows, verdicts)
     else:
-        shown.put(plain_tables(special, choice.metric, choice.group or ALL))
+        shown.put(plain_tables(special, choice.metric, choice.in_group or ALL))
     log_alarms(rows)
     echo(f"wrote {total} rows to {table}")
     return ExitCode.DONE
@@ -168,7 +169,7 @@ class BoardScreen:
         else:
             _put_columns(title, matrix, self._choice.sort)
         if matrix.averaged:
-            echo(f"{folded(matrix.averaged)}: within the averages; --all prints them\n")
+            echo(f"--all prints the {len(matrix.averaged)} variants that averages stand for\n")
         if self._choice.has_recipes:
             echo("\n".join(dict.fromkeys(board.recipe for board in matrix.columns)) + "\n")
 
@@ -181,8 +182,9 @@ class BoardScreen:
         _, _, scorer = made.data.partition("+")
         facts = [f"data: {source} ({whole})", f"answers: {made.decoding}", f"seed {made.seed}"]
         facts[1] += f", {made.repeats} each" if made.repeats not in ("", "1") else ""
-        if len(matrix.columns) > 1 and not _missing_count(_standings(matrix)):
-            facts.append("nothing missing")
+        if len(matrix.columns) > 1:
+            has_gaps = _missing_count(_standings(matrix))
+            facts.append("*: verdicts are missing" if has_gaps else "nothing missing")
         if scorer:
             facts.insert(1, f"implicitness: {scorer.partition('@')[0]}")
         return "; ".join(facts)

@@ -90,12 +90,11 @@ def test_each_case_has_its_words(changes: dict[str, object], told: str) -> None:
 
 
 def test_several_differences_are_told_by_variant_over_all_decodings() -> None:
-    others = {"variant_a": "cot0", "variant_b": "cot0"}
     rows = [
         replace(ROW, decoding_a="T0", decoding_b="T0", low=0.01),
         ROW,
         replace(ROW, group="irony"),
-        replace(ROW, **others),
+        replace(ROW, variant_a="cot0", variant_b="cot0"),
     ]
 
     said = comparison_findings(rows)

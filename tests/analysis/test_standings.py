@@ -257,8 +257,8 @@ def test_a_folder_of_version_0_1_is_printed_and_collected(
 
     out, _ = printed(tmp_path / "old", capsys)
 
-    lines = out.split("\n\n")[0].splitlines()[-5:]
-    assert [line.split()[:2] for line in lines if "---" not in line] == [
+    shown = out.split("\n\n")[0].splitlines()[-5:]
+    assert [line.split()[:2] for line in shown if "---" not in line] == [
         ["1", "tiny-random"],
         ["chance", "0.500"],
         ["-", "oracle"],
