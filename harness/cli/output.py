@@ -77,7 +77,8 @@ def _message(text: str) -> str:
     label, mark, rest = wrapped(clean, width).partition(":")
     is_alarm = label in ("alarm", "WARNING", "ERROR")
     label = attention(label, sys.stderr) if is_alarm else label
-    return f"{ERASE}{label}{mark}{rest}"
+    erase = "" if os.environ.get("TERM") == "dumb" else ERASE
+    return f"{erase}{label}{mark}{rest}"
 
 
 def echo(text: str, *, is_prose: bool = False) -> None:

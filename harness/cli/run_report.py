@@ -104,11 +104,16 @@ def _put_headlines(done: RunResult) -> None:
         lost = [f"{reason} {n}" for reason, n in row.score.missing.items() if n]
         return Flagged(", ".join(lost)) if lost else "0"
 
+    heads = headlines(done.scores)
+    title, alike = f"{done.file.run.task}, {done.file.model.name}", ""
+    if len({(row.score.metric, row.score.decoding) for row in heads}) == 1:
+        title += f": {heads[0].score.metric}, {heads[0].score.decoding}"
+    else:
+        alike = " score.metric, score.decoding,"
     echo_records(
-        f"{done.file.run.task}, {done.file.model.name}",
-        headlines(done.scores),
-        "score.variant, score.judge; score.metric, score.decoding, score.value, interval, chance, "
-        "score.n, missing",
+        title,
+        heads,
+        f"score.variant, score.judge;{alike} score.value, interval, chance, score.n, missing",
         interval=lambda row: (row.score.low, row.score.high),
         missing=missing,
     )

@@ -99,7 +99,8 @@ def test_one_command_runs_several_models_on_several_tasks(
     assert toy.main("run", "--task", "toy,more", "--model", "oracle, literal", "--limit", "2") == 0
 
     lines = capsys.readouterr().out.splitlines()
-    titles = [f"{task}, {model}" for task in ("toy", "more") for model in ("oracle", "literal")]
+    names = [f"{task}, {model}" for task in ("toy", "more") for model in ("oracle", "literal")]
+    titles = [f"{name}: accuracy, T0+0.5" for name in names]
     assert [line for line in lines if line in titles] == titles
 
 

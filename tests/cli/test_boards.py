@@ -215,10 +215,14 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
             file.write_text(file.read_text("utf-8").replace("alpha", name), "utf-8")
     rmtree(path)
 
-    for columns, blocks in ((80, 2), (120, 1)):
-        given = ("leaderboard", "--results", str(toy.results))
-        out, _ = on_terminal("-m", "harness", *given, columns=columns)
-        shown = [line for line in out if not line.startswith("wrote")]
+    code = (
+        "import os, sys\nfrom harness.cli import main\nfor columns in ('80', '120'):\n"
+        "    os.environ['COLUMNS'] = columns\n    main(['leaderboard', '--results', sys.argv[1]])"
+    )
+    out, _ = on_terminal("-c", code, str(toy.results))
+    [end, _] = [place for place, line in enumerate(out) if line.startswith("wrote")]
+
+    for columns, blocks, shown in ((80, 2, out[:end]), (120, 1, out[end + 1 : -1])):
         assert max(map(len, shown)) <= columns
         heads = [line.split()[1:] for line in shown if line.startswith("model ")]
         assert len(heads) == blocks

@@ -157,18 +157,19 @@ def test_a_long_message_is_broken_between_words_on_a_terminal_alone() -> None:
     assert piped.stderr == f"{said}\n"
 
 
-@pytest.mark.parametrize(
-    ("environ", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
-)
-def test_what_needs_attention_is_coloured_where_colours_are_wanted(
-    environ: dict[str, str], is_coloured: bool
-) -> None:
+def test_what_needs_attention_is_coloured_where_colours_are_wanted() -> None:
     code = (
+        "import os\n"
         "from harness.cli.output import Flagged, echo_table, log\n"
-        "echo_table('a table', ['missing'], [[0], [Flagged(3)]])\nlog('alarm: all alike')"
+        "for name, value in (('NO_COLOR', ''), ('NO_COLOR', '1'), ('TERM', 'dumb')):\n"
+        "    os.environ |= {'NO_COLOR': '', name: value}\n"
+        "    echo_table('a table', ['missing'], [[0], [Flagged(3)]])\n"
+        "    log('alarm: all alike')"
     )
 
-    out, err = on_terminal("-c", code, keeps_escapes=True, environ=environ)
+    out, err = on_terminal("-c", code, keeps_escapes=True)
 
-    assert ["\x1b[33m" in line for line in out[:4]] == [False, False, False, is_coloured]
-    assert err[0].endswith("\x1b[33malarm\x1b[0m: all alike" if is_coloured else "alarm: all alike")
+    assert [line for line in out if "3" in line] == ["\x1b[33m3      \x1b[0m", "3", "3"]
+    assert sum("\x1b" in line for line in out) == 1
+    assert err[0].endswith("\x1b[33malarm\x1b[0m: all alike")
+    assert err[1:] == ["\x1b[Kalarm: all alike", "alarm: all alike"]

@@ -64,7 +64,21 @@ def test_what_got_no_reply_is_told_apart_also_where_it_is_not_asked_again(tmp_pa
         with replace(at, progress=lambda *step: told.append(step)) as telling:
             telling.answer(requests(count), stage="answers")
 
-    assert [step[1:] for step in told] == [(0, 2, 0), (1, 2, 1), (2, 2, 2), (2, 3, 2), (3, 3, 3)]
+    assert [step[1:4] for step in told] == [(0, 2, 0), (1, 2, 1), (2, 2, 2), (2, 3, 2), (3, 3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("price", "spent"), [(DOLLAR, [None, 2.0, 4.0, 6.0]), (None, [None, None, None, None])]
+)
+def test_progress_tells_what_the_calls_of_a_stage_cost_so_far(
+    tmp_path: Path, price: Price | None, spent: list[float | None]
+) -> None:
+    told: list[tuple[object, ...]] = []
+    at = desk(tmp_path, price=price)
+    with replace(at, progress=lambda *step: told.append(step)) as telling:
+        telling.answer(requests(3), stage="answers")
+
+    assert [(*step[4:], None)[0] for step in told] == spent
 
 
 def test_an_error_of_a_model_names_the_model(tmp_path: Path) -> None:
