@@ -233,7 +233,7 @@ def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[Compariso
     for name, given in ((GIVEN_RIGHT, True), (GIVEN_WRONG, False)):
         share = share_given((first, second), clusters, given=given)
         yield _filled(replace(blank, statistic=name), share)
-    result = phi(first, second, settings.resamples(clusters))
+    result = phi(first, second, clusters)
     yield _filled(replace(blank, statistic=PHI), result)
 
 
