@@ -7,7 +7,7 @@ fourfold table assume that items are independent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, inf, sqrt
 from typing import Literal
 
@@ -419,8 +419,10 @@ def phi(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) 
     if np.isnan(value):
         return EstimateCI.missing(NoValue.CONSTANT if len(one) else NoValue.TOO_FEW, n=len(one))
     estimate = Estimate(value, n=len(one))
-    ends = jackknife_bounds(estimate, _phis(total - sums), range_="correlation")
-    return EstimateCI(estimate, ends)
+    ends = jackknife_bounds(estimate, _phis(total - sums), range_="any")
+    if ends.low is None or ends.high is None:
+        return EstimateCI(estimate, ends)
+    return EstimateCI(estimate, replace(ends, low=max(-1.0, ends.low), high=min(1.0, ends.high)))
 
 
 def sign_flip_test(
