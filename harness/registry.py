@@ -141,7 +141,8 @@ class Registry:
         if self.prompt_pack is not None and not self.prompt_pack.is_dir():
             raise SpecError(f"--prompts {self.prompt_pack}: no such folder")
         packs = [self.prompt_pack] if self.prompt_pack else []
-        return Prompts([*packs, *(home / "prompts" for home in self.homes)])
+        folders = [*packs, *(home / "prompts" for home in self.homes)]
+        return Prompts(folders, shipped_home().resolve() / "prompts")
 
     def names(self, section: Section) -> list[str]:
         """List every name of a section, sorted."""
