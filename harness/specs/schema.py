@@ -88,8 +88,8 @@ def _endless(text: str) -> str:
         match event:
             case yaml.AliasEvent(anchor=name):
                 if name in [anchor for anchor, _ in around]:
-                    return f"alias *{name[:LONGEST_SHOWN]} stands within what it names"
-                count += sizes.get(name, 0)
+                    return f"alias *{str(name)[:LONGEST_SHOWN]} stands within what it names"
+                count += sizes.get(str(name), 0)
             case yaml.CollectionStartEvent(anchor=name):
                 around.append((name, count))
                 count += 1
