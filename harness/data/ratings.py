@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 import msgspec
 
 from harness.errors import DataError
-from harness.storage.cells import csv_text
+from harness.storage.cells import csv_text, decode_json
 from harness.storage.tables import TableRow, read_rows, read_text
 
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
@@ -196,7 +196,7 @@ class _Task(msgspec.Struct):
 def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
     """The ratings of an export in Label Studio's JSON format; skipped tasks are left out."""
     try:
-        tasks = msgspec.json.decode(read_text(path), type=list[_Task])
+        tasks = decode_json(read_text(path), list[_Task])
     except msgspec.DecodeError as error:
         raise DataError(
             f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "

@@ -27,6 +27,7 @@ from harness.pipeline.resolve import resolve_stored
 from harness.specs import plugins
 from harness.specs.data import MapSpec
 from harness.specs.tasks import TaskSpec
+from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RunFolder
@@ -207,7 +208,7 @@ def _why_unknown(text: str) -> str:
     if not text.lstrip().startswith(("[", "{")):
         return "of no layout known here"
     try:
-        content = msgspec.json.decode(text)
+        content = decode_json(text)
     except msgspec.DecodeError as error:
         return f"not JSON ({error})"
     return "of no layout known here" if content else "nothing in it"

@@ -114,12 +114,15 @@ def load_spec(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa
 
     A key may have its field's name or the name it is stored under. `where` is named in errors.
     """
-    with suppress(msgspec.ValidationError):  # most contents are right as they are
-        return msgspec.convert(content, kind)
     try:
-        return msgspec.convert(_stored(content, kind), kind)
-    except msgspec.ValidationError as error:
-        raise SpecError(f"{where}: {_explain(content, kind, '$')}") from error
+        with suppress(msgspec.ValidationError):  # most contents are right as they are
+            return msgspec.convert(content, kind)
+        try:
+            return msgspec.convert(_stored(content, kind), kind)
+        except msgspec.ValidationError as error:
+            raise SpecError(f"{where}: {_explain(content, kind, '$')}") from error
+    except RecursionError:
+        raise SpecError(f"{where}: nests more than {DEEPEST} deep; correct it") from None
 
 
 def kinds_of(spec: Any) -> dict[str, Any]:  # noqa: ANN401 - a spec or a union of specs

@@ -21,6 +21,7 @@ import msgspec
 from harness.core import Request, Response
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Superseded
+from harness.storage.cells import decode_json
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
@@ -252,9 +253,10 @@ def _unreadable(path: Path, error: OSError) -> StoreError:
 
 def _decode(line: bytes, kind: type[_T], at: _Place) -> _T:
     try:
-        return msgspec.json.decode(line, type=kind)
+        record: _T = decode_json(line, kind)
     except (msgspec.DecodeError, ValueError) as error:
         raise StoreError(
             f"{at[0]}:{at[1]}: damaged record ({error}); restore the file from a copy, or delete "
             "that line to have its call asked again"
         ) from error
+    return record

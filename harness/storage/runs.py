@@ -16,7 +16,7 @@ from harness.core import Run, Sample, Score
 from harness.errors import StoreError, did_you_mean
 from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_text
+from harness.storage.cells import csv_text, decode_json
 from harness.storage.files import write_whole
 from harness.storage.signature import Signature
 
@@ -332,9 +332,10 @@ def _bytes(path: Path) -> bytes:
 
 def _decode(data: bytes, kind: type[_T], *, where: str) -> _T:
     try:
-        return msgspec.json.decode(data, type=kind)
+        decoded: _T = decode_json(data, kind)
     except (msgspec.DecodeError, ValueError) as error:
         raise _refused(f"{where}: damaged ({error})") from error
+    return decoded
 
 
 def _refused(fact: str) -> StoreError:

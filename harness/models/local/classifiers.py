@@ -45,6 +45,7 @@ from harness.models.local.checkpoints import (
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
 from harness.parts import Mode, digest
 from harness.specs.models import ClassifierSpec, SklearnSpec
+from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.text.dedup import fingerprint
 
@@ -128,7 +129,7 @@ def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
             f"model {model} is not trained for task {task} ({path} is missing); {train}"
         )
     try:
-        card = msgspec.json.decode(path.read_bytes(), type=ClassifierCard)
+        card = decode_json(path.read_bytes(), ClassifierCard)
         checksums = {name: checksum(folder / name) for name in card.checksums}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{folder}: damaged ({error}); {train} again") from error
