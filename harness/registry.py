@@ -157,7 +157,13 @@ class Registry:
             return Path(name).expanduser()
         for home in self.homes:
             if name in {path.stem for path in (home / section).glob("*.yaml")}:
-                return home / section / f"{name}.yaml"
+                path = home / section / f"{name}.yaml"
+                if not name.isprintable() or name != name.strip() or "|" in name or ":" in name:
+                    raise SpecError(
+                        f"{path}: {name!r} is no name that a table or a signature can hold; rename "
+                        "the file: no line ends, control characters, bars or colons"
+                    )
+                return path
         word = section.removeprefix("configs/").removesuffix("s")
         searched = ", ".join(str(home / section) for home in self.homes)
         raise SpecError(
