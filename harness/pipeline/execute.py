@@ -78,6 +78,7 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
     """
     left = deque(plans)
     for plan in left:
+        plan.folder.check()
         charge_stored_calls(plan.plan, plan.client, plan.judges)
     while left:
         # Taken off first: a plan may hold weights, which are freed when its run ends.
@@ -125,6 +126,7 @@ def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
 
 def judge(plan: JudgePlan) -> RunResult:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
+    plan.folder.check()
     charge_stored_replies(plan)
     return _judge(plan)
 

@@ -17,7 +17,7 @@ from harness.errors import StoreError, did_you_mean
 from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text, decode_json
-from harness.storage.files import write_whole
+from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.signature import Signature
 
 _T = TypeVar("_T")
@@ -290,6 +290,10 @@ class RunFolder:
         path = self.path / "samples.jsonl"
         lines = _bytes(path).splitlines()
         return [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
+
+    def check(self) -> None:
+        """Raise StoreError, before a call is paid for, where the run cannot be written."""
+        refuse_unwritable(self.path, ("samples.jsonl", "run.json", "scores.csv"))
 
     def write(
         self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
