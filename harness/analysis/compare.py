@@ -23,7 +23,7 @@ from harness.analysis.pairings import (
 )
 from harness.errors import StoreError
 from harness.parts import digest
-from harness.pipeline.score import ALL
+from harness.pipeline.score import ALL, named_groups
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.comparison import (
     Fourfold,
@@ -122,8 +122,8 @@ def comparison_rows(
     """Every statistic of every pairing: over all samples, then by group."""
     rows: list[ComparisonRow] = []
     for pairing in pairings:
-        names = sorted({item.sample.group for item in pairing.items} - {ALL})
-        groups = [_group(pairing, name) for name in (ALL, *names)]
+        names = named_groups(item.sample.group for item in pairing.items)
+        groups = [_group(pairing, name, own) for name, own in names.items()]
         if pairing.kind is Kind.INTENTION:
             rows += [row for group in groups for row in _relations(group, settings)]
         else:
@@ -141,8 +141,8 @@ def comparison_name(
     return f"{'-'.join(names)}.csv"
 
 
-def _group(pairing: Pairing, group: str) -> _Group:
-    items = tuple(item for item in pairing.items if group in (ALL, item.sample.group))
+def _group(pairing: Pairing, group: str, own: str | None) -> _Group:
+    items = tuple(item for item in pairing.items if own in (None, item.sample.group))
     read = tuple(
         (item.first, item.second, item.sample.cluster)
         for item in items

@@ -98,9 +98,9 @@ class Ledger:
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
+            if self._file is not None and not self._size:
                 with suppress(OSError):  # an empty segment is in nobody's way
-                    if not self._size:
-                        self._segment.unlink()
+                    self._segment.unlink()
             self._file, self._size = None, 0
         if (error := self._sync_error) is not None:
             self._sync_error = None
