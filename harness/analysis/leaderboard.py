@@ -5,16 +5,19 @@ about a judge that does not separate the two controls, an alarm about a run that
 would equal. Nothing here computes a score.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.core import Score
+from harness.errors import HarnessError, StoreError
 from harness.judges.custom import JudgeLabel
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, RECALL
-from harness.pipeline.score import ALL
-from harness.storage.runs import RunFolder, ScoreRow, read_table
+from harness.pipeline.score import ALL, score_rows
+from harness.storage.runs import SCORES, RunFolder, ScoreRow
 
+_log = logging.getLogger(__name__)
 HEADLINE_METRICS = frozenset({"accuracy", "mean_rating", "mean_f1"})
 CEILING, FLOOR = "oracle", "literal"
 # For a judge to be fit: with fewer items an interval says little; where the scale has a chance
@@ -99,8 +102,35 @@ class JudgeWarning:
 
 
 def collect(folders: Iterable[RunFolder]) -> list[ScoreRow]:
-    """Every row of every run, each score once, in a fixed order."""
-    tables = [read_table(folder.scores) for folder in folders if folder.scores.is_file()]
+    """Every row of every run, each score once, in a fixed order; what is not whole is left out."""
+    return merged(filter(None, map(whole_scores, folders)))
+
+
+def whole_scores(folder: RunFolder) -> list[ScoreRow] | None:
+    """The scores of a run, computed anew where their table was changed since it was written.
+
+    None, after a warning, where the verdicts were changed as well.
+    """
+    changed = [folder.path / name for name in folder.changed() if name != SCORES]
+    try:
+        rows = folder.read_scores()
+    except StoreError as error:
+        fact = str(error).partition(";")[0]
+        try:
+            rows = score_rows(folder.read(), folder.read_rows())
+        except HarnessError as other:
+            _log.warning("%s; %s: the run is left out", fact, other)
+            return None
+        _log.warning("%s; its scores are computed anew", fact)
+    else:
+        for path in changed:
+            said = "changed since it was written; the scores stand as they were; repeat the run"
+            _log.warning("%s: %s", path, said)
+    return rows
+
+
+def merged(tables: Iterable[Sequence[ScoreRow]]) -> list[ScoreRow]:
+    """The rows of several tables, each score once, in a fixed order."""
     best: dict[tuple[str, ...], ScoreRow] = {}
     for row in (row for table in tables for row in table):
         key = (row.signature, row.score.group, row.score.metric)

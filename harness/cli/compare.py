@@ -46,7 +46,8 @@ def leaderboard(
     """
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    rows = boards.collect(folders)
+    found = [boards.whole_scores(folder) for folder in folders]
+    rows = boards.merged(filter(None, found))
     table, total = results / "leaderboard.csv", len(rows)
     write_whole(table, table_text(rows).encode())
     rows = _chosen(rows, "task", task, lambda row: row.task)
@@ -54,7 +55,7 @@ def leaderboard(
     rows = _chosen(rows, "variant", variant, lambda row: row.score.variant, of_task)
     if is_json:
         echo_json(rows)
-        return ExitCode.DONE
+        return ExitCode.of(None in found)
     for board in boards.ranked_tables(rows):
         _put_board(board)
     _put_side_by_side(boards.judge_matrices(rows))
@@ -63,7 +64,7 @@ def leaderboard(
         log(f"judge {warning.ceiling.judge} {_finding(warning)}: {warning.recipe}")
     log_alarms(rows)
     echo(f"wrote {total} rows to {table}")
-    return ExitCode.DONE
+    return ExitCode.of(None in found)
 
 
 def _chosen(
