@@ -52,6 +52,13 @@ def refuse_unwritable(folder: Path, names: Iterable[str]) -> None:
         ) from error
 
 
+def inside(folder: Path, name: str) -> Path:
+    """A file of a folder by its name; FileNotFoundError for what is none, or leads out of it."""
+    if not (folder / name).is_file() or folder.resolve() not in (folder / name).resolve().parents:
+        raise FileNotFoundError(f"{name!r} is no file in it")
+    return folder / name
+
+
 def write_new(path: Path, data: bytes) -> None:
     """Write a file that people will edit; raises StoreError rather than replace other content."""
     if path.is_file() and path.read_bytes() != data:

@@ -440,7 +440,8 @@ def _read_parquet(name: str, data: bytes) -> Table:
     try:
         table = parquet.read_table(pyarrow.BufferReader(data))
     except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{name}: not a Parquet file ({error}); copy it again") from error
+        said = " ".join(str(error).split())
+        raise DataError(f"{name}: not a Parquet file ({said}); copy it again") from error
     if not len(table):
         raise DataError(f"{name}: no rows; give a file with texts")
     columns, lines = tuple(table.column_names), range(1, len(table) + 1)

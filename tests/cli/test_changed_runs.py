@@ -1,5 +1,6 @@
 """Run folders that were changed or damaged by hand: told, rebuilt from the ledger, not believed."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import FILES, Toy
+
+from harness.cli import main
 
 SUMS = "SHA256SUMS"
 
@@ -169,8 +172,6 @@ def test_no_command_believes_a_changed_run(
     }
     before = toy.bytes()
 
-    from harness.cli import main
-
     assert main([*words[command], "--results", str(toy.results)]) == 2
 
     assert "repeat the run to rebuild it" in capsys.readouterr().err
@@ -181,8 +182,6 @@ def test_no_command_believes_a_changed_run(
 def test_the_leaderboard_computes_changed_scores_anew(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    from harness.cli import main
-
     main(["leaderboard", "--results", str(toy.results)])
     whole = (toy.results / "leaderboard.csv").read_bytes()
     damage(judged, kind)
@@ -201,8 +200,6 @@ def test_the_leaderboard_computes_changed_scores_anew(
 def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    from harness.cli import main
-
     toy.run(model="literal")
     damage(judged, kind)
     (judged / "scores.csv").write_text("x", "utf-8")
@@ -219,8 +216,6 @@ def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
 def test_scores_that_are_whole_stand_where_verdicts_were_edited(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from harness.cli import main
-
     edit_verdicts(judged)
 
     assert main(["leaderboard", "--results", str(toy.results)]) == 0
@@ -236,8 +231,6 @@ def test_a_run_of_an_earlier_version_is_taken_as_it_is_which_is_said_once(
     for folder in toy.runs():
         (folder / SUMS).unlink()
     capsys.readouterr()
-
-    from harness.cli import main
 
     assert main(["leaderboard", "--results", str(toy.results)]) == 0
     assert capsys.readouterr().err.count("by an earlier version") == 1
@@ -262,9 +255,8 @@ def test_a_line_that_is_gone_of_an_earlier_versions_run_is_told(
 
 
 def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
-    import hashlib
-
-    lines = dict(reversed(line.split("  ")) for line in (judged / SUMS).read_text().splitlines())
+    pairs = [line.split("  ") for line in (judged / SUMS).read_text().splitlines()]
+    lines = {name: digest for digest, name in pairs}
 
     assert set(lines) == {"run.json", "samples.jsonl", "scores.csv"}
     assert all(hashlib.sha256((judged / n).read_bytes()).hexdigest() == lines[n] for n in lines)

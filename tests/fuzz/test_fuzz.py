@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -120,7 +121,7 @@ def read_tables(content: bytes) -> None:
     for name in ("a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.txt"):
         kind = tables.format_by_name(name)
         assert kind is not None
-        in_file(name, content, lambda path, kind=kind: tables.read_table(str(path), content, kind))
+        allowed(partial(tables.read_table, name, content, kind))
     in_file("a.csv", content, lambda path: tables.read_rows(path, ["text"]))
     in_file("a.csv", content, read_ratings)
     in_file("a.jsonl", content, lambda path: samples_jsonl.read([path], None))
@@ -128,9 +129,11 @@ def read_tables(content: bytes) -> None:
 
 def read_specs(content: bytes) -> None:
     for kind in SPECS:
-        in_file(
-            "a.yaml", content, lambda path, kind=kind: load_spec(read_yaml(path), kind, where="a")
-        )
+        in_file("a.yaml", content, partial(read_spec, kind=kind))
+
+
+def read_spec(path: Path, kind: Any) -> object:  # noqa: ANN401 - a spec or a union of specs
+    return load_spec(read_yaml(path), kind, where="a")
 
 
 def read_stored(content: bytes) -> None:
