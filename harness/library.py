@@ -96,9 +96,7 @@ class EvaluatedRun:
     @property
     def scores(self) -> ResultTable:
         """One row a score, with the columns of scores.csv."""
-        from harness.storage.runs import read_table
-
-        return _score_table(read_table(self._folder.scores))
+        return _score_table(self._folder.read_scores())
 
     @property
     def samples(self) -> ResultTable:

@@ -141,7 +141,8 @@ class Registry:
         if self.prompt_pack is not None and not self.prompt_pack.is_dir():
             raise SpecError(f"--prompts {self.prompt_pack}: no such folder")
         packs = [self.prompt_pack] if self.prompt_pack else []
-        return Prompts([*packs, *(home / "prompts" for home in self.homes)])
+        folders = [*packs, *(home / "prompts" for home in self.homes)]
+        return Prompts(folders, shipped_home().resolve() / "prompts")
 
     def names(self, section: Section) -> list[str]:
         """List every name of a section, sorted."""
@@ -156,7 +157,13 @@ class Registry:
             return Path(name).expanduser()
         for home in self.homes:
             if name in {path.stem for path in (home / section).glob("*.yaml")}:
-                return home / section / f"{name}.yaml"
+                path = home / section / f"{name}.yaml"
+                if not name.isprintable() or name != name.strip() or "|" in name or ":" in name:
+                    raise SpecError(
+                        f"{path}: {name!r} is no name that a table or a signature can hold; rename "
+                        "the file: no line ends, control characters, bars or colons"
+                    )
+                return path
         kind, known = section.removeprefix("configs/"), self.names(section)
         searched = ", ".join(str(home / section) for home in self.homes)
         listing = "" if kind in ("golden", "recipes") else f"harness list {kind}"

@@ -106,7 +106,7 @@ def _state(folder: RunFolder) -> str:
     try:
         missing = folder.read().missing
     except StoreError:
-        return "damaged; repeat the run to rebuild it"
+        return "changed or damaged; repeat the run to rebuild it"
     day = datetime.fromtimestamp((folder.path / "run.json").stat().st_mtime).astimezone()
     count = "" if missing is None else f"  missing {sum(gap.count for gap in missing)}"
     return f"{day:%Y-%m-%d %H:%M}{count}"

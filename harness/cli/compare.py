@@ -63,8 +63,10 @@ def leaderboard(
     """
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    rows = scores.collect(folders)
-    verdicts = verdicts_of(folders, rows)
+    tables = {folder: scores.whole_scores(folder) for folder in folders}
+    lacks = None in tables.values()
+    rows = scores.merged(tables)
+    verdicts = verdicts_of([f for f in folders if tables[f] is not None], rows)
     rows = placed(rows, ranked_tables(rows, verdicts))
     table, total = results / "leaderboard.csv", len(rows)
     write_whole(table, scores.board_text(rows).encode())
@@ -73,7 +75,7 @@ def leaderboard(
     rows = _chosen(rows, "variant", variant, lambda row: row.score.variant, of_task)
     if is_json:
         echo_json(rows)
-        return ExitCode.DONE
+        return ExitCode.of(lacks)
     boards = ranked_tables(rows, verdicts)
     for board in boards:
         _put_board(board)
@@ -84,7 +86,7 @@ def leaderboard(
             log(f"judge {one.ceiling.judge} {_finding(one)}: {one.recipe}")
     log_alarms(rows)
     echo(f"wrote {total} rows to {table}")
-    return ExitCode.DONE
+    return ExitCode.of(lacks)
 
 
 def _chosen(

@@ -15,10 +15,13 @@ from xml.sax.saxutils import quoteattr
 import msgspec
 
 from harness.errors import DataError
-from harness.storage.cells import csv_text
+from harness.storage.cells import csv_text, decode_json
 from harness.storage.tables import TableRow, read_rows, read_text
 
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
+
+SMALLEST, LARGEST = 1e-9, 1e9
+"""The size of a rating that is not 0: squares of others overflow, or vanish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +131,12 @@ def number(text: str, *, words: Mapping[str, float], place: str) -> float | None
         value = words[text] if text in words else float(text)
     except ValueError:
         value = float("nan")
-    if not isfinite(value):
+    is_rating = isfinite(value) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)
+    if not is_rating:
+        why = f"is not a number (0, or of {SMALLEST:g} to {LARGEST:g})"
         raise DataError(
-            f"{place}: rating {text!r} is not a number; correct it, leave it blank if it is "
-            "missing, or say what it stands for (--values 'yes=1,no=0')"
+            f"{place}: rating {text[:40]!r} {why}; correct it, leave it blank if "
+            "it is missing, or say what it stands for (--values 'yes=1,no=0')"
         )
     return value
 
@@ -196,7 +201,7 @@ class _Task(msgspec.Struct):
 def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
     """The ratings of an export in Label Studio's JSON format; skipped tasks are left out."""
     try:
-        tasks = msgspec.json.decode(read_text(path), type=list[_Task])
+        tasks = decode_json(read_text(path), list[_Task])
     except msgspec.DecodeError as error:
         raise DataError(
             f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "

@@ -35,6 +35,7 @@ from harness.parts import digest
 from harness.specs.implicitness import Direction, Form
 from harness.specs.models import LocalEncoderSpec
 from harness.specs.schema import Spec, load_spec
+from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.text.dedup import HASH_LENGTH, fingerprint
 
@@ -190,7 +191,7 @@ def load_head(path: Path) -> Head:
 
     weights, described = _files(path)
     try:
-        content = msgspec.json.decode(_read(described))
+        content = decode_json(_read(described))
     except msgspec.DecodeError as error:
         raise ModelError(f"{described}: not JSON ({error}); copy it again") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:

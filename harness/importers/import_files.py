@@ -4,6 +4,7 @@ The content of a file shows its format, or a column map describes it. Samples wi
 count as missing. Files that come one by one make the same run as all at once.
 """
 
+import logging
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from harness.data.ratings import Rating, ratings_text
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, SpecError, StoreError
 from harness.importers import run as replay_run
 from harness.importers.formats.inspect_log import ZIPPED
 from harness.importers.record import FileNote, SampleLookup, StoredAnswer
@@ -27,9 +28,10 @@ from harness.pipeline.resolve import resolve_stored
 from harness.specs import plugins
 from harness.specs.data import MapSpec
 from harness.specs.tasks import TaskSpec
+from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
-from harness.storage.runs import RunFolder
+from harness.storage.runs import RUN, RunFolder, StoredRun
 from harness.storage.tables import read_text
 from harness.workspace import Workspace
 
@@ -45,6 +47,7 @@ LOGS = {
     "inspect": "harness.importers.formats.inspect_log",
 }
 COLUMN_MAP = "harness.importers.formats.column_map"
+_log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -146,9 +149,9 @@ def _stored(
     found = _joined(new, earlier)
     file, records = replay_run.file_of(job, found), replay_run.records(ledger, job, found)
     folder = RunFolder(space.results / "runs" / job.name / job.model / file.digest[:16])
-    if (folder.path / "run.json").is_file():  # judges that have read it before keep their verdicts
-        file = replace(file, judges=folder.read().judges)
-        pairs = zip(records, folder.read_rows(), strict=True)
+    if before := _whole(folder):  # judges that have read it before keep their verdicts
+        file = replace(file, judges=before.file.judges)
+        pairs = zip(records, before.rows, strict=True)
         records = [replace(row, verdicts=old.verdicts) for row, old in pairs]
     folder.write(file, records)
     done = judge(resolve_stored(space, folder, job.task.judges))
@@ -160,10 +163,7 @@ def _stored(
         and run.judges <= set(job.task.judges)
     ]
     for old in gone:  # other files in its folder stay
-        for name in ("samples.jsonl", "scores.csv", "run.json"):
-            (old / name).unlink(missing_ok=True)
-        if not any(old.iterdir()):
-            old.rmdir()
+        RunFolder(old).remove()
     return done, found, tuple(gone)
 
 
@@ -207,7 +207,7 @@ def _why_unknown(text: str) -> str:
     if not text.lstrip().startswith(("[", "{")):
         return "of no layout known here"
     try:
-        content = msgspec.json.decode(text)
+        content = decode_json(text)
     except msgspec.DecodeError as error:
         return f"not JSON ({error})"
     return "of no layout known here" if content else "nothing in it"
@@ -256,7 +256,10 @@ class _EarlierRun:
 def _earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[_EarlierRun]:
     runs, task = [], job.task
     for path in sorted((results / "runs" / job.name / job.model).glob("*/run.json")):
-        file = (folder := RunFolder(path.parent)).read()
+        folder = RunFolder(path.parent)
+        if (whole := _whole(folder)) is None:
+            continue
+        file = whole.file
         here = (KIND, job.data.label, task.mode, task.decodings)
         there = (file.model.kind, file.data.label, file.task.mode, file.task.decodings)
         is_like = here == there and set(file.run.variants) <= set(task.variants)
@@ -264,6 +267,17 @@ def _earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[_Earlie
         if cells is not None:
             runs.append(_EarlierRun(folder, {entry.name for entry in file.judges}, cells))
     return runs
+
+
+def _whole(folder: RunFolder) -> StoredRun | None:
+    """The run of a folder; None where there is none, or, after a warning, where it is damaged."""
+    if not (folder.path / RUN).exists():
+        return None
+    try:
+        return StoredRun.read_all(folder)
+    except StoreError as error:
+        _log.warning("%s, as by importing its files again", error)
+        return None
 
 
 def _joined(new: Cells, earlier: Sequence[_EarlierRun]) -> Cells:

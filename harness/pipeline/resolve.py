@@ -39,13 +39,22 @@ from harness.pipeline.setup import (
     check_judges,
     resolved,
     set_up_judges,
+    setups_again,
     stored_setup,
 )
 from harness.specs.judges import ContrastSpec
 from harness.specs.models import Backend, LocalSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import DataEntry, ModelEntry, RunFile, RunFolder, SampleRecord
+from harness.storage.runs import (
+    NAMES,
+    DataEntry,
+    ModelEntry,
+    RunFile,
+    RunFolder,
+    SampleRecord,
+    StoredRun,
+)
 from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -76,13 +85,18 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run ready to be answered and judged; nothing has been asked yet."""
+    """A run ready to be answered and judged; nothing has been asked yet.
+
+    `again` are the judges that have read it before, where what they said was changed since: it is
+    derived anew, from stored replies alone.
+    """
 
     plan: Plan
     client: CachedClient
     judges: tuple[JudgeSetup, ...]
     file: RunFile
     folder: RunFolder
+    again: tuple[JudgeSetup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +150,21 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
         version=__version__,
     )
     path = workspace.results / "runs" / options.task / model.name / run.digest[:16]
-    return RunPlan(plan, workspace.desk(model), setups, file, RunFolder(path))
+    folder, named = RunFolder(path), {setup.entry.name for setup in setups}
+    others = [] if is_whole(folder) else folder.judges_before()
+    again = tuple(setups_again(workspace, (o for o in others if o.name not in named), chosen))
+    return RunPlan(plan, workspace.desk(model), setups, file, folder, again)
+
+
+def is_whole(folder: RunFolder) -> bool:
+    """Whether there is no run in a folder, or one that is as it was written."""
+    if not any((folder.path / name).exists() for name in NAMES):
+        return True
+    try:
+        StoredRun.read_all(folder)
+    except StoreError:
+        return False
+    return True
 
 
 def resolve_stored(
@@ -147,7 +175,7 @@ def resolve_stored(
     asking: JudgeModelOptions = OWN_MODELS,
 ) -> JudgePlan:
     """The plan of further judges of a stored run; the model under test is not loaded."""
-    file, records = folder.read(), folder.read_rows()
+    file, records = _stored(folder)
     check_judges(workspace, judges, task=file.task, name=file.run.task)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     responses = stored_responses(ledger, records, file.task)
@@ -158,7 +186,7 @@ def resolve_stored(
 
 def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
     """The plan of reading a stored run anew, as its task and its judges read answers today."""
-    file, records = folder.read(), folder.read_rows()
+    file, records = _stored(folder)
     today = workspace.registry.load("tasks", file.run.task)
     task = structs.replace(file.task, postprocess=today.postprocess)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
@@ -170,6 +198,11 @@ def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
         _log.warning("judge %s has no YAML: its verdicts are kept, not read again", entry.name)
     setups = tuple(stored_setup(workspace, entry, samples) for entry in named)
     return JudgePlan(file, folder, task, records, responses, setups)
+
+
+def _stored(folder: RunFolder) -> tuple[RunFile, Sequence[SampleRecord]]:
+    run = StoredRun.read_all(folder)
+    return run.file, run.rows
 
 
 def run_of(

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
-from harness.errors import ModelError, SpecError, StoreError, did_you_mean
+from harness.errors import HarnessError, ModelError, SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel, SourcedJudge, Swapped, partners
 from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.encoders.encoders import CachedEncoder, Encoder
@@ -220,6 +220,31 @@ def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Sequence[Samp
     ledger = Ledger(workspace.results / "calls" / entry.asks)
     policy = CallPolicy(is_offline=True)
     return JudgeSetup(judge, entry, CachedClient(model, ledger, workspace.progress, policy))
+
+
+def setups_again(
+    workspace: Workspace, entries: Iterable[JudgeEntry], samples: Sequence[Sample]
+) -> Iterator[JudgeSetup]:
+    """The judges of a run whose verdicts were changed, each with its stored replies alone.
+
+    One that cannot judge again is left out, with a warning.
+    """
+    for entry in entries:
+        try:
+            setup = stored_setup(workspace, entry, samples)
+        except HarnessError as error:
+            warn_left_out(entry.name, error)
+        else:
+            judge = setup.judge
+            yield replace(setup, entry=replace(entry, recipe=judge.recipe, metric=judge.metric))
+
+
+def warn_left_out(judge: str, error: HarnessError | str) -> None:
+    """Say that a judge's verdicts are no longer in a run, and why."""
+    _log.warning(
+        "judge %s: its verdicts are left out (%s); have it judge again with `harness judge`",
+        *(judge, error),
+    )
 
 
 def judge_name(judge: JudgeSource) -> str:

@@ -1,12 +1,16 @@
 """Run folders: run.json, samples.jsonl and scores.csv of one run, written whole or not at all.
 
 Everything here can be rebuilt from the calls ledger, and equal inputs give equal bytes: no
-clock, no host, no order of arrival.
+clock, no host, no order of arrival. A file that was changed since it was written is not believed.
 """
 
 import csv
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,11 +21,14 @@ from harness.core import Run, Sample, Score
 from harness.errors import StoreError, did_you_mean
 from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_text
-from harness.storage.files import write_whole
+from harness.storage.cells import csv_text, decode_json
+from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.signature import Signature
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+RUN, SAMPLES, SCORES, SUMS = "run.json", "samples.jsonl", "scores.csv", "SHA256SUMS"
+NAMES = (SAMPLES, RUN, SCORES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +236,16 @@ def table_text(rows: Iterable[ScoreRow]) -> str:
 
 def read_table(path: Path) -> list[ScoreRow]:
     """The rows of a table that `table_text` wrote."""
+    return _rows_of(_bytes(path), path)
+
+
+def _rows_of(data: bytes, path: Path) -> list[ScoreRow]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            table = csv.DictReader(file)
-            if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
-                raise ValueError(f"no column {absent[0]!r}")
-            return [_row(cells) for cells in table]
-    except (OSError, ValueError, TypeError, csv.Error) as error:
+        table = csv.DictReader(StringIO(data.decode(), newline=""))
+        if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
+            raise ValueError(f"no column {absent[0]!r}")
+        return [_row(cells) for cells in table]
+    except (ValueError, TypeError, csv.Error) as error:
         raise _refused(f"{path}: not a table of scores ({error})") from error
 
 
@@ -266,7 +276,11 @@ def _number(cell: str) -> float | None:
 
 
 class RunFolder:
-    """The three files of one run."""
+    """The three files of one run, and SHA256SUMS, with what each of them was when it was written.
+
+    Reading a file that was changed since raises StoreError. A folder of an earlier version has no
+    sums: its files are taken as they are, which a warning says.
+    """
 
     def __init__(self, path: Path) -> None:
         """Use the files in `path`, which need not exist yet."""
@@ -286,25 +300,95 @@ class RunFolder:
 
     def read(self) -> RunFile:
         """What was run."""
-        path = self.path / "run.json"
-        return _decode(_bytes(path), RunFile, where=str(path))
+        data = _bytes(path := self.path / RUN)
+        file = _decode(data, RunFile, where=str(path))
+        self._check_sum(RUN, data)
+        return file
 
     def read_rows(self) -> list[SampleRecord]:
         """What was asked, answered and judged, in the order of the plan."""
-        path = self.path / "samples.jsonl"
-        lines = _bytes(path).splitlines()
-        return [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
+        data = _bytes(path := self.path / SAMPLES)
+        lines = enumerate(data.splitlines(), 1)
+        rows = [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in lines]
+        self._check_sum(SAMPLES, data)
+        return rows
+
+    def read_scores(self) -> list[ScoreRow]:
+        """The scores of every judge; none where no judge has read the run yet."""
+        if not self.scores.exists() and SCORES not in (self._sums() or ()):
+            return []
+        rows = _rows_of(data := _bytes(self.scores), self.scores)
+        self._check_sum(SCORES, data)
+        return rows
+
+    def changed(self) -> list[str]:
+        """The files that are not as they were written; none where that is not known."""
+        sums = self._sums() or {}
+        return [name for name, known in sums.items() if _sum(self.path / name) != known]
+
+    def judges_before(self) -> tuple[JudgeEntry, ...]:
+        """The judges that a run names which need not be whole; none where it cannot be read."""
+        try:
+            return _decode(_bytes(self.path / RUN), RunFile, where="").judges
+        except StoreError:
+            return ()
+
+    def _check_sum(self, name: str, data: bytes) -> None:
+        sums = self._sums()
+        if sums is None:
+            _say_unchecked(str(self.path.parent.parent.parent))
+        elif sums.get(name) != sha256(data).hexdigest():
+            fact = f"changed since it was written (see {SUMS} beside it)"
+            raise _refused(f"{self.path / name}: {fact}")
+
+    def _sums(self) -> dict[str, str] | None:
+        """The sha256 of each file as it was written; None in a folder of an earlier version."""
+        path = self.path / SUMS
+        if not path.exists():
+            return None
+        pairs = [line.split("  ") for line in _bytes(path).decode("utf-8", "replace").splitlines()]
+        sums = {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+        return sums if {RUN, SAMPLES} <= set(sums) <= {*NAMES} else dict.fromkeys(NAMES, "damaged")
+
+    def check(self) -> None:
+        """Raise StoreError, before a call is paid for, where the run cannot be written."""
+        refuse_unwritable(self.path, (*NAMES, SUMS))
 
     def write(
         self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
     ) -> None:
         """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
-        lines = b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
-        write_whole(self.path / "samples.jsonl", lines)
+        lines = (msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
         text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=2)
-        write_whole(self.path / "run.json", text + b"\n")
-        if scores is not None:
-            write_whole(self.scores, table_text(scores).encode())
+        files = {SAMPLES: b"".join(lines), RUN: text + b"\n"}
+        files |= {} if scores is None else {SCORES: table_text(scores).encode()}
+        for name, data in files.items():
+            write_whole(self.path / name, data)
+        sums = (f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
+        write_whole(self.path / SUMS, "".join(sums).encode())
+
+    def remove(self) -> None:
+        """Remove the files of this run, and the folder where it has no others."""
+        for name in (*NAMES, SUMS):
+            (self.path / name).unlink(missing_ok=True)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
+
+
+@cache
+def _say_unchecked(results: str) -> None:
+    _log.warning(
+        "%s: runs by an earlier version, which wrote no %s: what was changed in them since is not "
+        "noticed; repeat a run to have it checked",
+        *(results, SUMS),
+    )
+
+
+def _sum(path: Path) -> str:
+    try:
+        return sha256(_bytes(path)).hexdigest()
+    except StoreError:
+        return "none"
 
 
 def find_run(results: Path, name: str) -> RunFolder:
@@ -328,6 +412,8 @@ def run_folders(results: Path) -> list[RunFolder]:
 
 
 def _bytes(path: Path) -> bytes:
+    if path.exists() and not path.is_file():  # a pipe might never end
+        raise _refused(f"{path}: not a plain file")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -336,9 +422,10 @@ def _bytes(path: Path) -> bytes:
 
 def _decode(data: bytes, kind: type[_T], *, where: str) -> _T:
     try:
-        return msgspec.json.decode(data, type=kind)
+        decoded: _T = decode_json(data, kind)
     except (msgspec.DecodeError, ValueError) as error:
         raise _refused(f"{where}: damaged ({error})") from error
+    return decoded
 
 
 def _refused(fact: str) -> StoreError:
@@ -356,6 +443,15 @@ class StoredRun:
     def read(cls, folder: RunFolder) -> "StoredRun":
         """The run of a folder."""
         return cls(folder.read(), folder.read_rows())
+
+    @classmethod
+    def read_all(cls, folder: RunFolder) -> "StoredRun":
+        """The run of a folder; StoreError where a response that was planned is not there."""
+        run = cls.read(folder)
+        if len(run.rows) != run.file.planned:
+            fact = f"{len(run.rows)} of {run.file.planned} planned responses"
+            raise _refused(f"{folder.path / SAMPLES}: {fact}")
+        return run
 
     @property
     def by_group(self) -> bool:

@@ -6,7 +6,6 @@ names the file, the line and the remedy. Nothing here knows what a column means.
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +21,7 @@ from harness.storage.cells import (
     filled,
     json_text,
     parquet_bytes,
-    repair_json,
+    read_json,
 )
 
 if TYPE_CHECKING:
@@ -190,8 +189,8 @@ def json_objects(name: str, text: str) -> Iterator[tuple[int, str, dict[str, Any
             continue
         place = f"{name}:{number}"
         try:
-            value = repair_json(json.loads(line))
-        except (ValueError, RecursionError) as error:
+            value = read_json(line)
+        except ValueError as error:
             raise DataError(f"{place}: not JSON ({error}); give one JSON object a line") from error
         if not isinstance(value, dict):
             raise DataError(f"{place}: {type(value).__name__}, not an object; put it in braces")
@@ -441,7 +440,8 @@ def _read_parquet(name: str, data: bytes) -> Table:
     try:
         table = parquet.read_table(pyarrow.BufferReader(data))
     except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{name}: not a Parquet file ({error}); copy it again") from error
+        said = " ".join(str(error).split())
+        raise DataError(f"{name}: not a Parquet file ({said}); copy it again") from error
     if not len(table):
         raise DataError(f"{name}: no rows; give a file with texts")
     columns, lines = tuple(table.column_names), range(1, len(table) + 1)

@@ -76,20 +76,48 @@ _WRAPS = (
 
 
 def without_lead_in(text: str) -> str:
-    """The answer without lead-ins, marks around it and special tokens of a chat template."""
-    before, text = None, text.strip()
-    while text != before:
-        before, text = text, _unwrapped(_RESIDUE.sub(" ", text).strip())
-        lead_in = _LEAD_IN.match(text)
-        text = text[lead_in.end() :] if lead_in else text
-    return text
+    """The answer without lead-ins, marks around it and special tokens of a chat template.
+
+    Its time grows with the length of the text alone, however many lead-ins there are.
+    """
+    text = _RESIDUE.sub(" ", text)  # a space for each: what is left holds none
+    before, span = None, _stripped(text, 0, len(text))
+    while span != before:
+        before, span = span, _unwrapped(text, *span)
+        lead_in = _LEAD_IN.match(text, *span)
+        span = (lead_in.end(), span[1]) if lead_in else span
+    return text[slice(*span)]
 
 
-def _unwrapped(text: str) -> str:
-    """The answer without one pair of marks around the whole of it; apostrophes are no marks."""
+_Span = tuple[int, int]
+
+
+def _unwrapped(text: str, start: int, end: int) -> _Span:
+    """The place of an answer without one pair of marks around it; apostrophes are no marks."""
     for opening, closing in _WRAPS:
-        inner = text[len(opening) : -len(closing)]
-        words = re.sub(r"(?<=\w)['\u2019](?=\w)", "", inner)
-        if f"{opening}{inner}{closing}" == text and inner.strip() and closing not in words:
-            return inner.strip()
-    return text
+        first, last = start + len(opening), end - len(closing)
+        is_wrapped = (
+            first < last
+            and text.startswith(opening, start)
+            and text.endswith(closing, start, end)
+            and not _is_within(text, closing, first, last)
+        )
+        if is_wrapped and (inner := _stripped(text, first, last)) != (last, last):
+            return inner
+    return start, end
+
+
+def _is_within(text: str, mark: str, start: int, end: int) -> bool:
+    """Whether a mark stands somewhere; an apostrophe between two letters is none."""
+    if mark in "'\u2019":
+        return re.compile(rf"(?<!\w){mark}|{mark}(?!\w)").search(text, start, end) is not None
+    return text.find(mark, start, end) >= 0
+
+
+def _stripped(text: str, start: int, end: int) -> _Span:
+    """The place of a part of a text without the white space around it."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end

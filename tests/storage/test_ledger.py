@@ -500,3 +500,26 @@ def test_a_segment_that_lay_still_for_long_is_of_no_process_that_lives(
     Ledger(tmp_path).check()
 
     assert caplog.records == []
+
+
+def test_of_two_processes_that_begin_at_once_one_is_told_of_the_other(tmp_path: Path) -> None:
+    # Each has looked before either has stored a call.
+    code = "ledger.check()\nprint(flush=True)\ninput()\nledger.close()\n"
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", HEAD + code, str(tmp_path)],
+            env=BESIDE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        assert process.stdout is not None
+        process.stdout.readline()
+    told = [process.communicate(b"\n")[1].decode() for process in both]
+
+    pids = [process.pid for process in both]
+    assert any(f"process {pid} is adding to it" in said for said in told for pid in pids)
+    assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,7 @@ from harness.data.choices import LABELS
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
-from harness.storage.cells import REPLACED, cell_text
+from harness.storage.cells import REPLACED, cell_text, decode_json
 from harness.storage.tables import TypedRow, Value, read_columns
 from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
@@ -245,7 +245,7 @@ def _texts(cells: Mapping[str, Value], column: str | None) -> tuple[str, ...]:
     value = cells.get(column) if column else None
     if isinstance(value, str) and value.startswith("["):
         try:
-            value = msgspec.json.decode(value)
+            value = decode_json(value)
         except msgspec.DecodeError:
             return (value,)
     parts = value if isinstance(value, list) else [value]

@@ -8,6 +8,7 @@ typed methods would walk through it once more, at twice the cost of a call.
 
 import ipaddress
 import json
+import re
 import sys
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -35,8 +36,27 @@ from harness.specs.models import HostedSpec, ModerationSpec
 
 LONGEST_QUOTE = 400
 """In characters."""
+LONGEST_ADDRESS, LONGEST_URL = 200, 8_000
+"""In characters: of an address in a message, and of one that is taken."""
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 LEAST_SECRET, LEAST_LETTERS = 8, 16
 """A shorter key, or a shorter one of letters alone, may be a word of an answer: it is no secret."""
+
+
+def _is_address(url: str) -> bool:
+    """Whether a text is an HTTP address that the client libraries can take apart."""
+    try:
+        parts = urlsplit(url)  # drops line ends, which a header would not
+        host, is_port = parts.hostname or "", parts.port is None or parts.port > 0
+        if ":" in host:
+            ipaddress.ip_address(host)
+            is_host = parts.netloc.partition("]")[2][:1] in ("", ":")
+        else:
+            is_host = _HOST.fullmatch(host.rstrip(".").encode("idna").decode()) is not None
+    except ValueError:  # also UnicodeError
+        return False
+    is_text = url.isprintable() and not re.search(r"[\s\\]", url) and len(url) <= LONGEST_URL
+    return parts.scheme in ("http", "https") and is_port and is_host and is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +80,13 @@ class Endpoint:
         url_env, key_env, owner = spec.base_url_env, spec.key_env, f"configs/models/{name}.yaml"
         url = (environ.get(url_env, "").strip() if url_env else "") or spec.base_url
         server = cls(url, url_env, key_env, environ, owner)
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(url):
+            shown = re.split(r"[?#]", url)[0].rpartition("@")[2][:LONGEST_ADDRESS]
             raise ModelError(
-                f"{server.address!r} is no server address; {server.remedy} to one like "
+                f"{server.quote(shown)!r} is no server address; {server.remedy} to one like "
                 "http://localhost:8000/v1"
             )
-        if "@" in parts.netloc:
+        if "@" in urlsplit(url).netloc:
             raise ModelError(
                 f"the address of {server.address} holds a user or a password; {server.remedy} to "
                 "it without them, and have key_env name the variable that holds the key"
