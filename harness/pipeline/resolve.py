@@ -231,8 +231,11 @@ def _limited(
     workspace: Workspace, task: TaskSpec, samples: Sequence[Sample], options: RunOptions
 ) -> tuple[Sample, ...]:
     """The samples that --limit leaves: whole clusters where the task's own judges compare these."""
+    if options.limit is None:
+        return tuple(samples)
+    known = workspace.registry.names("configs/judges")
     names = [JudgeLabel.parse(name).name for name in task.judges]
-    specs = [workspace.registry.load("configs/judges", name) for name in names]
+    specs = [workspace.registry.load("configs/judges", name) for name in names if name in known]
     is_by_cluster = any(isinstance(spec, ContrastSpec) for spec in specs)
     return subsample(samples, options.limit, seed=options.seed, is_by_cluster=is_by_cluster)
 

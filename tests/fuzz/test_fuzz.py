@@ -105,7 +105,11 @@ def encoded(text: str) -> bytes:
 
 def read_every_way(text: str) -> None:
     numbers = [parsers.option_number(text, 3), parsers.choice_text(text, ["Yes, I do.", "No", ""])]
-    ratings = [parse(text, low=1, high=5) for parse in (*parsers.STATED.values(), parsers.rating)]
+    parse_digit = parsers.STATED["first_digit"]
+    parse_all = {*parsers.STATED.values(), parsers.rating} - {parse_digit}
+    ratings = [parse(text, low=1, high=5) for parse in parse_all]
+    digit = parse_digit(text, low=1, high=5)  # as released: on the scale or not
+    assert isinstance(digit, Reason) or digit in range(10)
     for found in (*numbers, *ratings):
         assert isinstance(found, Reason) or 1 <= found <= 5
     assert isinstance(parsers.closing_yes_no(text), bool | Reason)
