@@ -263,6 +263,7 @@ def reread(plan: JudgePlan) -> RereadResult:
             if (stored[place].value, stored[place].reason) != (verdict.value, verdict.reason)
         ]
         records = with_verdicts(records, name, verdicts)
+    plan.folder.check_rows(records)
     if not altered:
         _write(plan.folder, replace(plan.file, version=__version__), records)
     return RereadResult(tuple(changes), stale, tuple(altered))

@@ -175,7 +175,8 @@ def resolve_stored(
     asking: JudgeModelOptions = OWN_MODELS,
 ) -> JudgePlan:
     """The plan of further judges of a stored run; the model under test is not loaded."""
-    file, records = _stored(folder)
+    run = StoredRun.read_all(folder)
+    file, records = run.file, run.rows
     check_judges(workspace, judges, task=file.task, name=file.run.task)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     responses = stored_responses(ledger, records, file.task)
@@ -185,8 +186,12 @@ def resolve_stored(
 
 
 def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
-    """The plan of reading a stored run anew, as its task and its judges read answers today."""
-    file, records = _stored(folder)
+    """The plan of reading a stored run anew, as its task and its judges read answers today.
+
+    Its records need not be whole: reading anew mends verdicts, and refuses what else was changed.
+    """
+    run = StoredRun.read_all(folder, is_checked=False)
+    file, records = run.file, run.rows
     today = workspace.registry.load("tasks", file.run.task)
     task = structs.replace(file.task, postprocess=today.postprocess)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
@@ -198,11 +203,6 @@ def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
         _log.warning("judge %s has no YAML: its verdicts are kept, not read again", entry.name)
     setups = tuple(stored_setup(workspace, entry, samples) for entry in named)
     return JudgePlan(file, folder, task, records, responses, setups)
-
-
-def _stored(folder: RunFolder) -> tuple[RunFile, Sequence[SampleRecord]]:
-    run = StoredRun.read_all(folder)
-    return run.file, run.rows
 
 
 def run_of(

@@ -305,13 +305,22 @@ class RunFolder:
         self._check_sum(RUN, data)
         return file
 
-    def read_rows(self) -> list[SampleRecord]:
-        """What was asked, answered and judged, in the order of the plan."""
+    def read_rows(self, *, is_checked: bool = True) -> list[SampleRecord]:
+        """What was asked, answered and judged, in the order of the plan.
+
+        Unless `is_checked`, it may have been changed since it was written: `check_rows` tells.
+        """
         data = _bytes(path := self.path / SAMPLES)
         lines = enumerate(data.splitlines(), 1)
         rows = [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in lines]
-        self._check_sum(SAMPLES, data)
+        if is_checked:
+            self._check_sum(SAMPLES, data)
         return rows
+
+    def check_rows(self, rows: Sequence[SampleRecord]) -> None:
+        """Raise StoreError where the file was changed, and these rows are not what was written."""
+        if SAMPLES in self.changed():
+            self._check_sum(SAMPLES, _lines(rows))
 
     def read_scores(self) -> list[ScoreRow]:
         """The scores of every judge; none where no judge has read the run yet."""
@@ -358,9 +367,8 @@ class RunFolder:
         self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
     ) -> None:
         """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
-        lines = (msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
         text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=2)
-        files = {SAMPLES: b"".join(lines), RUN: text + b"\n"}
+        files = {SAMPLES: _lines(rows), RUN: text + b"\n"}
         files |= {} if scores is None else {SCORES: table_text(scores).encode()}
         for name, data in files.items():
             write_whole(self.path / name, data)
@@ -373,6 +381,10 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()
+
+
+def _lines(rows: Iterable[SampleRecord]) -> bytes:
+    return b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
 
 
 @cache
@@ -445,9 +457,9 @@ class StoredRun:
         return cls(folder.read(), folder.read_rows())
 
     @classmethod
-    def read_all(cls, folder: RunFolder) -> "StoredRun":
+    def read_all(cls, folder: RunFolder, *, is_checked: bool = True) -> "StoredRun":
         """The run of a folder; StoreError where a response that was planned is not there."""
-        run = cls.read(folder)
+        run = cls(folder.read(), folder.read_rows(is_checked=is_checked))
         if len(run.rows) != run.file.planned:
             fact = f"{len(run.rows)} of {run.file.planned} planned responses"
             raise _refused(f"{folder.path / SAMPLES}: {fact}")

@@ -155,11 +155,27 @@ def test_verdicts_that_cannot_be_derived_are_left_out_and_told(
     assert "near" not in (judged / "scores.csv").read_text("utf-8")
 
 
+@pytest.mark.parametrize("kind", ["verdicts", "answer"])
+def test_reading_a_run_anew_mends_what_the_ledger_has(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    before = toy.bytes()
+    damage(judged, kind)
+
+    assert toy.main("read", str(judged)) == 0
+
+    assert toy.bytes() == before
+    count = 24 if kind == "verdicts" else 0
+    assert f"{count} verdicts changed; no model was called" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", DAMAGED)
 @pytest.mark.parametrize("command", ["judge", "read", "compare", "agree"])
 def test_no_command_believes_a_changed_run(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], *, command: str, kind: str
 ) -> None:
+    if command == "read" and kind in ("verdicts", "answer"):
+        return  # read mends these
     damage(judged, kind)
     ratings = toy.folder / "ratings.csv"
     rows = "".join(f"toy,s{n},oracle,ann,1,base\n" for n in range(3))

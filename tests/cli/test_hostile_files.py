@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.toy import Toy
@@ -10,7 +9,11 @@ from support.toy import Toy
 from harness.cli import main
 
 HEAD = "task,sample_id,model,rater,value,scale\n"
-STORY = {"group": "g", "fields": {"story": "x"}, "references": {"right": ["y"], "wrong": ["n"]}}
+STORY: dict[str, object] = {
+    "group": "g",
+    "fields": {"story": "x"},
+    "references": {"right": ["y"], "wrong": ["n"]},
+}
 TABLES = {
     "empty.csv": b"",
     "header.csv": b"text\n",
@@ -47,7 +50,7 @@ LOGS = {
     "no sample": b'{"doc_id":1,"doc":{},"arguments":[["a","b"]],"resps":[[["x"]]],"filter":"a"}',
     "no request": b'{"doc_id":1,"doc":{"id":"x"},"arguments":[],"resps":[],"filter":"none"}\n',
 }
-SAMPLES: dict[str, tuple[list[dict[str, Any]], int]] = {
+SAMPLES: dict[str, tuple[list[dict[str, object]], int]] = {
     "an id twice": ([{"id": "a"}, {"id": "a"}], 2),
     "a path as id": ([{"id": "../../x"}], 0),
     "a path as group": ([{"group": "../../../etc/passwd"}], 0),

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -21,14 +22,14 @@ CARD = ClassifierCard(
 )
 
 
-def folder(path: Path, content: bytes = b"x", **sums: str) -> Path:
+def folder(path: Path, content: bytes = b"x", sums: Mapping[str, str] | None = None) -> Path:
     """A folder with a head and a card that fits it, but for some further checksums."""
     (path / "texts.txt").write_text("one two", "utf-8")
     (path / "head.safetensors").write_bytes(content)
     own = {
         n: sha256((path / n).read_bytes()).hexdigest() for n in ("texts.txt", "head.safetensors")
     }
-    card = replace(CARD, checksums=own | sums)
+    card = replace(CARD, checksums=own | {**(sums or {})})
     (path / "card.json").write_bytes(msgspec.json.encode(card))
     return path
 
@@ -55,7 +56,7 @@ def test_a_card_that_names_what_is_no_file_of_the_folder_is_refused(
     os.mkfifo(path / "pipe")
 
     with pytest.raises(ModelError, match="is no file in it"):
-        read_trained(folder(path, b"x", **{name: "0" * 64}), model="svm", task="toy")
+        read_trained(folder(path, sums={name: "0" * 64}), model="svm", task="toy")
 
 
 @pytest.mark.parametrize(
