@@ -1,6 +1,6 @@
 """Results to stdout as tables or JSON; progress and messages to stderr.
 
-Control characters are removed from texts of models and data before they reach a terminal.
+What a terminal would obey is removed from all that is put on it, whoever wrote it.
 """
 
 import logging
@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from harness.storage.files import write_whole
-from harness.text.cleanup import without_controls
+from harness.text.cleanup import TURNING, for_display
 
 HEADINGS = {"interval": "95% interval"}
+_ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
 Cell = str | int | float | tuple[float | None, float | None] | None
 
 
@@ -41,21 +42,29 @@ class OncePerCommand(logging.Filter):
         return is_new
 
 
+class CleanMessages(logging.Formatter):
+    """Messages of loggers as they may be shown."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message of a record, with its traceback if it has one."""
+        return for_display(super().format(record))
+
+
 def log(message: str) -> None:
     """One message on stderr."""
-    print(without_controls(message), file=sys.stderr)
+    print(for_display(message), file=sys.stderr)
 
 
 def echo(text: str) -> None:
     """Result text, on stdout."""
-    print(without_controls(text))
+    print(for_display(text))
 
 
 def echo_json(value: object) -> None:
     """Indented JSON on stdout, with every control character escaped."""
     text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
     # JSON itself escapes those below a space; some terminals obey these as well.
-    clean = re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    clean = _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     sys.stdout.write(clean + "\n")
 
 
@@ -92,7 +101,7 @@ def echo_records(
 
 def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """A table on stdout: plain columns; on a terminal, blocks of columns that fit its width."""
-    lines = [[without_controls(cell(v)).replace("\n", " ") for v in row] for row in (head, *rows)]
+    title, lines = _one_line(title), [[_one_line(cell(v)) for v in row] for row in (head, *rows)]
     if sys.stdout.isatty():
         _draw(title, lines)
         return
@@ -102,6 +111,10 @@ def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) 
         cells = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         print("  ".join(cells).rstrip())
     print()
+
+
+def _one_line(text: str) -> str:
+    return for_display(text).replace("\n", " ")
 
 
 def _draw(title: str, lines: list[list[str]]) -> None:
@@ -173,7 +186,7 @@ class ProgressLine:
         if not is_due and now - self._shown < (0.1 if self._is_live else 10.0):
             return
         self._stage, self._shown = stage, now
-        line = f"{stage}: {done - failed} of {total} {self._verb}"
+        line = f"{_one_line(stage)}: {done - failed} of {total} {self._verb}"
         line += f", {failed} failed" if failed else ""
         if self._is_live:
             print(f"\r\x1b[K{line}", end="\n" if done == total else "", file=sys.stderr, flush=True)

@@ -18,7 +18,7 @@ from harness.parts import ChoiceScore, Message, Reason, Usage
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text
 from harness.storage.files import write_whole
-from harness.storage.signature import Signature
+from harness.storage.signature import Signature, clean_signature
 
 _T = TypeVar("_T")
 
@@ -254,7 +254,8 @@ def _row(cells: dict[str, str]) -> ScoreRow:
         missing={reason: int(cells[f"missing_{reason}"]) for reason in Reason},
     )
     chance, cost = _number(cells["chance"]), _number(cells["cost_usd"])
-    return ScoreRow(cells["task"], cells["model"], score, chance, cost, cells["signature"])
+    signature = clean_signature(cells["signature"])
+    return ScoreRow(cells["task"], cells["model"], score, chance, cost, signature)
 
 
 def _number(cell: str) -> float | None:

@@ -1,18 +1,29 @@
 """Answers as models write them to the answers alone: no lead-ins, wrapping or template residue.
 
 Removes only the very beginning, marks around the whole answer and special tokens, never a word
-inside it. A lead-in that nothing follows is the answer, and stays. Also makes any text safe to show
-(no control characters) and to store (no lone surrogates).
+inside it. A lead-in that nothing follows is the answer, and stays. Also makes any text safe to send
+(no control characters), to show (nothing that a terminal obeys) and to store (no lone surrogates).
 """
 
 import re
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+TURNING = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Within a character class: what turns the direction of the text around it."""
+_OBEYED = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")
 
 
 def without_controls(text: str) -> str:
     """The text without control characters; tabs and line feeds stay."""
     return _CONTROL.sub("", text)
+
+
+def for_display(text: str) -> str:
+    """The text without what a terminal obeys: control characters and turns of direction.
+
+    Models are sent the latter, which right-to-left scripts need.
+    """
+    return _OBEYED.sub("", text)
 
 
 def repair_surrogates(text: str) -> str:
