@@ -14,7 +14,7 @@ import msgspec
 
 from harness.core import Run, Sample, Score
 from harness.errors import StoreError, did_you_mean
-from harness.parts import ChoiceScore, Message, Reason, Usage
+from harness.parts import ChoiceScore, Message, Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text
 from harness.storage.files import write_whole
@@ -77,6 +77,10 @@ class Cost:
     cost_usd: float | None
     told: Usage
     unanswered: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "completion_tokens", "cost_usd"):
+            object.__setattr__(self, name, possible(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ a provider's format, calls a server or stores.
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from harness.parts import NO_REPLY, Failure, Reason, Usage, total_usage
 Ask = Callable[[Request], Awaitable[Response]]
 RepliesByKey = MutableMapping[str, list[Response]]
 _T = TypeVar("_T")
+MOST_TOKENS = 10**9
+"""Of one call: no model reads or writes as many."""
 
 
 async def collect_n(request: Request, replies: RepliesByKey, ask: Ask) -> Response | PartialReply:
@@ -107,18 +109,22 @@ def read_usage(
     """The token counts of a reply; None where it reports them in another form.
 
     Prompt tokens are the sum of the counts under the names in `prompt`, None without the first.
+    A count below 0, or of more tokens than any call has, makes all of them None.
     """
     if not isinstance(usage, Mapping):
         return Usage()
-    try:
-        counts = [usage.get(name) for name in (completion, *prompt)]
-        generated, first, *others = msgspec.convert(counts, list[int | None])
-    except msgspec.ValidationError:
+    counts = [usage.get(name) for name in (completion, *prompt)]
+    if not all(count is None or _is_count(count) for count in counts):
         return Usage()
+    generated, first, *others = counts
     total = None if first is None else first + sum(count or 0 for count in others)
     details = usage.get(f"{completion}_details")
     thought = details.get(reasoning) if isinstance(details, Mapping) else None
-    return Usage(total, generated, reasoning_tokens=thought if isinstance(thought, int) else None)
+    return Usage(total, generated, reasoning_tokens=thought if _is_count(thought) else None)
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
 def read_json(content: bytes, server: Endpoint) -> object:
