@@ -24,7 +24,7 @@ from harness.data.ratings import (
     tasks_text,
 )
 from harness.errors import DataError, SpecError
-from harness.storage.cells import records_csv
+from harness.storage.cells import long_cells, records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.runs import find_run, run_folders, stored_runs
 
@@ -188,7 +188,7 @@ def _by_task(path: Path, task: str | None) -> dict[str, list[Rating]]:
 def _rows_of_others(table: Path, tasks: set[str]) -> str:
     if not table.is_file():
         return ""
-    with table.open(encoding="utf-8", newline="") as file:
+    with table.open(encoding="utf-8", newline="") as file, long_cells(table.stat().st_size):
         rows = [row for row in list(csv.reader(file))[1:] if row and row[0] not in tasks]
     kept = io.StringIO()
     csv.writer(kept, lineterminator="\n").writerows(rows)

@@ -16,7 +16,7 @@ from harness.core import Run, Sample, Score
 from harness.errors import StoreError, did_you_mean
 from harness.parts import ChoiceScore, Message, Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_text
+from harness.storage.cells import csv_text, long_cells
 from harness.storage.files import write_whole
 from harness.storage.signature import Signature, clean_signature
 
@@ -230,7 +230,7 @@ def table_text(rows: Iterable[ScoreRow]) -> str:
 def read_table(path: Path) -> list[ScoreRow]:
     """The rows of a table that `table_text` wrote."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8", newline="") as file, long_cells(path.stat().st_size):
             table = csv.DictReader(file)
             if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
                 raise ValueError(f"no column {absent[0]!r}")

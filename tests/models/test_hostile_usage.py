@@ -1,10 +1,11 @@
 """What a server says a call has used: never less than nothing, never more than any call can."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.batch_bench import Bench
+from support.batch_bench import Bench, Kind
 from support.batch_bench import request as asked
 from support.each import each
 from support.hostile import Change, HostileServer
@@ -88,7 +89,7 @@ def test_an_absurd_count_beside_a_vector_is_untold() -> None:
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_an_absurd_count_in_a_batch_is_untold(kind: Any, tmp_path: Any) -> None:  # noqa: ANN401
+def test_an_absurd_count_in_a_batch_is_untold(kind: Kind, tmp_path: Path) -> None:
     fields = FIELDS["chat" if kind == "openai" else kind]
 
     with HostileServer(told(fields[1], -(10**6))) as stub:

@@ -16,6 +16,7 @@ from harness.errors import ModelError
 from harness.models.client.hosted import ClientLibrary, Endpoint, HostedModel, passing_error, post
 from harness.models.client.replies import (
     RepliesByKey,
+    bounded,
     collect_n,
     no_answer,
     read_as,
@@ -130,7 +131,7 @@ def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     text = repair_surrogates(text)
     if stop in CUT and not text:
         return truncated(request, usage=usage, served=served)
-    stop = "length" if stop in CUT else stop if isinstance(stop, str) else None
+    stop = "length" if stop in CUT else bounded(stop) if isinstance(stop, str) else None
     return Response(request.key, (text,), stop=stop, usage=usage, served=served)
 
 

@@ -14,11 +14,14 @@ import msgspec
 from harness.core import Request, Response
 from harness.models.client.hosted import Endpoint
 from harness.models.client.retry import PartialReply, PermanentError, RetryableError
-from harness.parts import NO_REPLY, Failure, Reason, Usage, total_usage
+from harness.parts import NO_REPLY, Failure, Reason, Usage, digest, total_usage
+from harness.text.cleanup import repair_surrogates
 
 Ask = Callable[[Request], Awaitable[Response]]
 RepliesByKey = MutableMapping[str, list[Response]]
 _T = TypeVar("_T")
+LONGEST_NAME = 200
+"""In characters."""
 MOST_TOKENS = 10**9
 """Of one call: no model reads or writes as many."""
 
@@ -161,9 +164,21 @@ def error_in(body: Mapping[str, Any], server: Endpoint) -> str:
 
 
 def read_served(body: Mapping[str, Any]) -> str | None:
-    """The model that the server says it used."""
+    """The model that the server says it used, which stands in signatures."""
     served = body.get("model")
-    return served if isinstance(served, str) else None
+    return bounded(served) if isinstance(served, str) else None
+
+
+def bounded(name: str) -> str:
+    """A server's word for something, cut to LONGEST_NAME, so that it fits a cell of any table.
+
+    It then ends in a digest: long names that differ stay different.
+    """
+    name = repair_surrogates(name)
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = f"...{digest(name)[:12]}"
+    return name[: LONGEST_NAME - len(mark)] + mark
 
 
 def read_as(kind: type[_T], value: object, *, what: str) -> _T:

@@ -19,6 +19,7 @@ from harness.core import Request, Response
 from harness.errors import ModelError, SpecError
 from harness.models.client.hosted import HostedModel, post
 from harness.models.client.replies import (
+    LONGEST_NAME,
     Ask,
     RepliesByKey,
     collect_n,
@@ -127,6 +128,12 @@ class OpenAIModel(HostedModel[OpenAISpec]):
                 f"model: auto needs a server of exactly one model; {server.address} has "
                 f"{len(listed)}: {names or 'none'}; set model to the one that is meant"
             )
+        for part in ("id", "root"):
+            if len(name := str(listed[0].get(part, ""))) > LONGEST_NAME:
+                raise ModelError(
+                    f"{server.address} lists a model whose {part} has {len(name)} characters; "
+                    "name the model instead of auto"
+                )
         self._is_checked = True
         return listed[0]
 
