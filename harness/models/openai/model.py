@@ -27,7 +27,7 @@ from harness.models.client.replies import (
     read_object,
     read_served,
 )
-from harness.models.client.retry import Call, PartialReply, PermanentError
+from harness.models.client.retry import Call, PartialReply, PermanentError, RetryableError
 from harness.models.labels import LabelQuestions, chosen, undecided
 from harness.models.openai.bodies import (
     LIBRARY,
@@ -116,7 +116,7 @@ class OpenAIModel(HostedModel[OpenAISpec]):
             listed = self._list_models()
         except openai.APIConnectionError as error:
             raise self._no_server(error) from None
-        except (openai.OpenAIError, ValueError) as error:
+        except (openai.OpenAIError, RetryableError, PermanentError, ValueError) as error:
             hint = server.hint if getattr(error, "status_code", None) == 404 else ""
             raise ModelError(
                 f"{server.address} does not list its models ({server.quote(str(error))}){hint}; "
