@@ -18,6 +18,7 @@ from harness.models.client.replies import (
     RepliesByKey,
     bounded,
     collect_n,
+    endless,
     no_answer,
     read_as,
     read_object,
@@ -128,6 +129,8 @@ def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     forms = [b.input for b in blocks if b.type == "tool_use" and b.name == FORM]
     if request.schema is not None and forms and forms[0] is not None:
         text = json.dumps(forms[0], ensure_ascii=False)
+    if too_long := endless(text, request, server, usage=usage, served=served):
+        return too_long
     text = repair_surrogates(text)
     if stop in CUT and not text:
         return truncated(request, usage=usage, served=served)

@@ -51,7 +51,10 @@ LEAST_SECRET, LEAST_LETTERS = 8, 16
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server's base URL, the variable that may override it, and the one that holds its key."""
+    """A server's base URL, the variable that may override it, and the one that holds its key.
+
+    `reasoning_max_tokens` are those that a reply may have beside the request's max_tokens.
+    """
 
     url: str
     url_env: str | None
@@ -59,6 +62,7 @@ class Endpoint:
     environ: Mapping[str, str] = field(repr=False)
     owner: str = "the model's YAML"
     headers_env: Mapping[str, str] = field(default_factory=dict)
+    reasoning_max_tokens: int = 0
 
     @classmethod
     def of(
@@ -70,7 +74,8 @@ class Endpoint:
         """
         url_env, key_env, owner = spec.base_url_env, spec.key_env, f"configs/models/{name}.yaml"
         url = (environ.get(url_env, "").strip() if url_env else "") or spec.base_url
-        server = cls(url, url_env, key_env, environ, owner, spec.headers_env)
+        reasoning = 0 if isinstance(spec, ModerationSpec) else spec.reasoning_max_tokens
+        server = cls(url, url_env, key_env, environ, owner, spec.headers_env, reasoning)
         if not is_address(url):
             raise ModelError(
                 f"{server.address!r} is no server address; {server.remedy} to one like "

@@ -20,6 +20,8 @@ from harness.text.cleanup import repair_surrogates
 Ask = Callable[[Request], Awaitable[Response]]
 RepliesByKey = MutableMapping[str, list[Response]]
 _T = TypeVar("_T")
+SPARE_CHARACTERS, TOKEN_CHARACTERS = 10_000, 256
+"""The longest text of a reply, beside and by its tokens; the longest tokens are runs of spaces."""
 LONGEST_NAME = 200
 """In characters."""
 MOST_TOKENS = 10**9
@@ -88,6 +90,17 @@ def no_answer(
 ) -> Response:
     """The failure of a reply that holds no answer; its tokens are charged all the same."""
     return Response(request.key, failure=Failure(reason, message), usage=usage, served=served)
+
+
+def endless(
+    text: str, request: Request, server: Endpoint, *, usage: Usage, served: str | None
+) -> Response | None:
+    """The failure of a text of more characters than its tokens can have; None for another."""
+    tokens = request.decoding.max_tokens + server.reasoning_max_tokens
+    if len(text) <= SPARE_CHARACTERS + TOKEN_CHARACTERS * tokens:
+        return None
+    fact = f"the answer has {len(text)} characters, which no {tokens} tokens have: it is not kept"
+    return no_answer(request, Reason.FAILED, fact, usage=usage, served=served)
 
 
 def truncated(request: Request, *, usage: Usage, served: str | None) -> Response:

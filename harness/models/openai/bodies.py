@@ -17,6 +17,7 @@ from harness.errors import ModelError
 from harness.models.client import replies
 from harness.models.client.hosted import ClientLibrary, Endpoint, passing_error
 from harness.models.client.replies import (
+    endless,
     error_in,
     merge,
     no_answer,
@@ -165,6 +166,8 @@ def _read_choice(
     stop = (choice.finish_reason or "stop").lower()
     text = repair_surrogates(choice.message.content or "")
     failure = partial(no_answer, request, usage=paid.usage, served=paid.served)
+    if too_long := endless(text, request, server, usage=paid.usage, served=paid.served):
+        return too_long
     if stop in FILTER_STOPS:
         return failure(Reason.FILTERED, "the answer was held back by a content filter")
     if choice.message.refusal:
@@ -262,6 +265,8 @@ def read_response(content: bytes, request: Request, server: Endpoint) -> Respons
     if refusal := next((part.refusal for part in parts if part.type == "refusal"), None):
         return failure(Reason.REFUSED, server.quote(refusal))
     text = "".join(part.text for part in parts if part.type == "output_text")
+    if too_long := endless(text, request, server, usage=usage, served=served):
+        return too_long
     is_cut = why_cut == "max_output_tokens"
     if read.status == "incomplete" and not is_cut:
         fact = f"the answer did not come to its end (incomplete: {why_cut})"
