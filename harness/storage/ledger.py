@@ -196,7 +196,7 @@ def _encoded(record: CallRecord) -> bytes:
 
 def _valid_response(stored: list[_Stored]) -> Response:
     """The response to one key that counts; its usage lists the others as superseded."""
-    responses = [response for _, response in sorted(stored, key=lambda pair: pair[0])]
+    responses = _distinct(sorted(stored, key=lambda pair: pair[0]))
     if len(responses) == 1:
         return responses[0]
     answers = [one for one in responses if one.failure is None]
@@ -208,6 +208,15 @@ def _valid_response(stored: list[_Stored]) -> Response:
         if one is not valid
     )
     return replace(valid, usage=replace(valid.usage, superseded=others))
+
+
+def _distinct(stored: list[_Stored]) -> list[Response]:
+    """The responses without copies of a call, such as those of a segment under another name."""
+    found: list[tuple[float, Response]] = []
+    for (moment, _, _), response in stored:
+        if (moment, response) not in found:
+            found.append((moment, response))
+    return [response for _, response in found]
 
 
 def _writer(segment: Path) -> int | None:
