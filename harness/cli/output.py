@@ -3,14 +3,18 @@
 What a terminal would obey is removed from all that is put on it, whoever wrote it.
 """
 
+import json
 import logging
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
+from io import TextIOWrapper, UnsupportedOperation
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -50,9 +54,45 @@ class CleanMessages(logging.Formatter):
         return for_display(super().format(record))
 
 
+def prepare_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, as nothing; let all three show any text.
+
+    Else the next file that is opened would be taken for stdout, and receive what is printed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def stream_fault(stream: TextIO, *, is_tried: bool = False) -> str | None:
+    """Why a stream takes no more, as when a disk is full; None where it does.
+
+    With `is_tried` an empty line is written to it: without a buffer there is nothing to flush. What
+    it holds is dropped where it takes no more, so that the end of the program does not try again.
+    """
+    try:
+        stream.flush()
+        if is_tried:
+            os.write(stream.fileno(), b"\n")
+    except UnsupportedOperation:  # it is no file, and takes all
+        return None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return error.strerror or str(error)
+    return None
+
+
 def log(message: str) -> None:
-    """One message on stderr."""
-    print(for_display(message), file=sys.stderr)
+    """One message on stderr; what cannot be told there ends no command."""
+    with suppress(OSError):
+        print(for_display(message), file=sys.stderr)
 
 
 def echo(text: str) -> None:
@@ -62,9 +102,16 @@ def echo(text: str) -> None:
 
 def echo_json(value: object) -> None:
     """Indented JSON on stdout, with every control character escaped."""
-    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    except UnicodeEncodeError:  # a folder's name that is no UTF-8
+        text = json.dumps(msgspec.to_builtins(value, enc_hook=str), indent=2)
     # JSON itself escapes those below a space; some terminals obey these as well.
     clean = _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    try:
+        clean.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        clean = re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], clean)
     sys.stdout.write(clean + "\n")
 
 
@@ -188,7 +235,6 @@ class ProgressLine:
         self._stage, self._shown = stage, now
         line = f"{_one_line(stage)}: {done - failed} of {total} {self._verb}"
         line += f", {failed} failed" if failed else ""
-        if self._is_live:
-            print(f"\r\x1b[K{line}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        start, end = ("\r\x1b[K", "\n" if done == total else "") if self._is_live else ("", "\n")
+        with suppress(OSError):
+            print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
