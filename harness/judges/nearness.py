@@ -25,6 +25,7 @@ from harness.models.vectors import rising_batches
 from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
 from harness.specs.judges import BertScoreSpec, ContrastSpec, CosineSpec
 from harness.specs.models import HostedEncoderSpec
+from harness.text.cleanup import is_blank
 
 DECIMALS = 6  # of a difference: what lies below is float noise of an encoder, and counts as a tie
 VectorOf = Mapping[str, NDArray[np.float32]]
@@ -32,12 +33,12 @@ VectorOf = Mapping[str, NDArray[np.float32]]
 
 def answers_of(response: Response) -> tuple[str, ...]:
     """The texts of a response that are not blank."""
-    return tuple(text for text in response.texts or () if text.strip())
+    return tuple(text for text in response.texts or () if not is_blank(text))
 
 
 def reference_of(sample: Sample, name: str, *, judge: str) -> tuple[str, ...]:
     """The texts of one reference that are not blank; a sample without them is an error."""
-    texts = tuple(text for text in sample.references.get(name, ()) if text.strip())
+    texts = tuple(text for text in sample.references.get(name, ()) if not is_blank(text))
     if not texts:
         has = ", ".join(sorted(sample.references)) or "none"
         fact = "a blank" if name in sample.references else "no"

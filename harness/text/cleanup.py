@@ -6,6 +6,7 @@ inside it. A lead-in that nothing follows is the answer, and stays. Also makes a
 """
 
 import re
+from unicodedata import category
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 TURNING = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -26,6 +27,13 @@ def for_display(text: str) -> str:
     return _OBEYED.sub("", text)
 
 
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text is visible: white space, controls and characters without a form."""
+    return all(
+        letter in _FORMLESS or category(letter) in _INVISIBLE for letter in text if letter != " "
+    )
+
+
 def repair_surrogates(text: str) -> str:
     """The text with U+FFFD for each lone half of a character, as of an emoji that was cut.
 
@@ -34,6 +42,12 @@ def repair_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+_INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+_FORMLESS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # joiners, fillers, a blank pattern
+    + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0000, 0xE01F0))))
+)
+"""Letters, marks and selectors that show nothing by themselves."""
 _ROLE = "(?:assistant|user|system|model)"
 # Special tokens of the chat templates in use; no real answer contains one.
 _RESIDUE = re.compile(
