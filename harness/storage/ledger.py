@@ -18,9 +18,9 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.core import Request, Response
+from harness.core import Request, Response, vector_fault
 from harness.errors import StoreError
-from harness.parts import NO_REPLY, Superseded
+from harness.parts import NO_REPLY, Failure, Reason, Superseded
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Ledger:
         for at, line in self._lines() if wanted else ():
             head = _decode(line, _Head, at)
             if head.key in wanted:
-                response = _decode(line, _Answer, at).response
+                response = _checked(_decode(line, _Answer, at).response)
                 found.setdefault(head.key, []).append(((head.time, at[0].name, at[1]), response))
         return {key: _valid_response(stored) for key, stored in found.items()}
 
@@ -208,6 +208,15 @@ def _valid_response(stored: list[_Stored]) -> Response:
         if one is not valid
     )
     return replace(valid, usage=replace(valid.usage, superseded=others))
+
+
+def _checked(response: Response) -> Response:
+    """A stored response; a failure where it holds a vector that earlier versions took."""
+    fault = next(filter(None, map(vector_fault, response.vectors or ())), None)
+    if fault is None:
+        return response
+    failure = Failure(Reason.FAILED, f"the vector that was stored is {fault}")
+    return replace(response, vectors=None, failure=failure)
 
 
 def _distinct(stored: list[_Stored]) -> list[Response]:

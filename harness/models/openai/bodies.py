@@ -7,12 +7,11 @@ cannot be read raises RetryableError where another attempt may help, else Perman
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from harness.core import Request, Response
+from harness.core import Request, Response, vector_fault
 from harness.errors import ModelError
 from harness.models.client import replies
 from harness.models.client.hosted import ClientLibrary, Endpoint, passing_error
@@ -187,8 +186,7 @@ def read_vector(content: bytes, request: Request, server: Endpoint) -> Response:
     usage = Usage(read_usage(body.get("usage")).prompt_tokens, 0)
     with attach_usage(usage):
         vector = read_as(_Embedding, body["data"][0], what="an embedding").embedding
-        if not all(map(isfinite, vector)) or not any(vector):
-            fault = "not finite" if any(vector) else "empty or all zeros"
+        if fault := vector_fault(vector):
             raise PermanentError(Reason.FAILED, f"the vector of {len(vector)} numbers is {fault}")
     return Response(request.key, vectors=(vector,), usage=usage, served=read_served(body))
 
