@@ -116,7 +116,8 @@ class _Block(Struct):
 def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a message, or why there is none."""
     body = read_object(content, server, key="content", usage_of=_read_usage, may_be_empty=True)
-    stop, usage, served = body.get("stop_reason"), _read_usage(body.get("usage")), read_served(body)
+    told, usage, served = body.get("stop_reason"), _read_usage(body.get("usage")), read_served(body)
+    stop = bounded(told) if isinstance(told, str) else None
     with attach_usage(usage):
         blocks = read_as(list[_Block], body["content"], what="a message")
     if stop == "refusal":
@@ -134,7 +135,7 @@ def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     text = repair_surrogates(text)
     if stop in CUT and not text:
         return truncated(request, usage=usage, served=served)
-    stop = "length" if stop in CUT else bounded(stop) if isinstance(stop, str) else None
+    stop = "length" if stop in CUT else stop
     return Response(request.key, (text,), stop=stop, usage=usage, served=served)
 
 
