@@ -5,8 +5,7 @@ Frozen records that check themselves, a protocol for models and one for judges.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum, inf, isfinite
-from sys import float_info
+from math import isfinite
 from typing import Protocol
 
 from harness import parts
@@ -87,22 +86,6 @@ class Response:
     def failed(cls, key: str, reason: Reason, message: str) -> "Response":
         """The response to a request that has no answer."""
         return cls(key=key, failure=Failure(reason, message))
-
-
-MOST_NUMBERS = 100_000
-"""Of a vector."""
-
-
-def vector_fault(vector: Sequence[float]) -> str | None:
-    """Why no cosine can be taken of a vector; None where one can."""
-    if len(vector) > MOST_NUMBERS:
-        return f"more than {MOST_NUMBERS}"
-    if not any(vector):
-        return "empty or all zeros"
-    square = fsum(number * number for number in vector) if all(map(isfinite, vector)) else inf
-    if not isfinite(square):
-        return "not finite"
-    return None if square >= float_info.min else "too small to have a direction"
 
 
 @dataclass(frozen=True, slots=True)

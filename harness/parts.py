@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf, isfinite
+from math import fsum, inf, isfinite
+from sys import float_info
 from typing import Literal, TypeVar
 
 from msgspec import UNSET, UnsetType, json
@@ -161,6 +162,22 @@ class Superseded:
 
     usage: Usage
     reason: Reason | None = None
+
+
+MOST_NUMBERS = 100_000
+"""Of a vector."""
+
+
+def vector_fault(vector: Sequence[float]) -> str | None:
+    """Why no cosine can be taken of a vector; None where one can."""
+    if len(vector) > MOST_NUMBERS:
+        return f"more than {MOST_NUMBERS}"
+    if not any(vector):
+        return "empty or all zeros"
+    square = fsum(number * number for number in vector) if all(map(isfinite, vector)) else inf
+    if not isfinite(square):
+        return "not finite"
+    return None if square >= float_info.min else "too small to have a direction"
 
 
 UNKNOWN_USAGE = Usage()

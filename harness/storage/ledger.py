@@ -18,9 +18,9 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.core import Request, Response, vector_fault
+from harness.core import Request, Response
 from harness.errors import StoreError
-from harness.parts import NO_REPLY, Failure, Reason, Superseded
+from harness.parts import NO_REPLY, Failure, Reason, Superseded, vector_fault
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)

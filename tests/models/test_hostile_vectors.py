@@ -10,7 +10,7 @@ from support.hostile import VECTOR, Heard, Listener, right
 from support.stub_script import Reply, as_json
 from support.toy import Toy, build
 
-from harness.core import vector_fault
+from harness.parts import vector_fault
 
 USELESS = [
     [1e200] * 8,

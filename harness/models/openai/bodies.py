@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from harness.core import Request, Response, vector_fault
+from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.models.client import replies
 from harness.models.client.hosted import ClientLibrary, Endpoint, passing_error
@@ -27,7 +27,7 @@ from harness.models.client.replies import (
     truncated,
 )
 from harness.models.client.retry import PermanentError, RetryableError, attach_usage
-from harness.parts import UNCHARGED, Reason, Usage
+from harness.parts import UNCHARGED, Reason, Usage, vector_fault
 from harness.specs.models import OpenAISpec
 from harness.text.cleanup import repair_surrogates
 
