@@ -30,7 +30,7 @@ FAULTS: Mapping[str, tuple[Reason | None, str]] = {
     "no-results": (Reason.FAILED, "no results"),
     "text-score": (Reason.FAILED, "not a moderation"),
     "nan-score": (Reason.FAILED, "no finite number"),
-    "many-categories": (Reason.FAILED, "300 categories"),
+    "many-categories": (Reason.FAILED, "302 categories"),
     "escaped-category": (Reason.FAILED, "no category has"),
     "long-category": (Reason.FAILED, "no category has"),
     "400-filter": (Reason.FILTERED, "400"),
