@@ -148,7 +148,7 @@ def echo_records(
 
 def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """A table on stdout: plain columns; on a terminal, blocks of columns that fit its width."""
-    title, lines = _one_line(title), [[_one_line(cell(v)) for v in row] for row in (head, *rows)]
+    title, lines = for_display(title), [[_one_line(cell(v)) for v in row] for row in (head, *rows)]
     if sys.stdout.isatty():
         _draw(title, lines)
         return
