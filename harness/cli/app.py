@@ -6,15 +6,17 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from io import StringIO
 from typing import Any, NamedTuple
 
 import typer
 
 from harness import __version__
 from harness.cli.options import ExitCode, expanded
-from harness.cli.output import OncePerCommand, log
+from harness.cli.output import CleanMessages, OncePerCommand, log, prepare_streams, stream_fault
 from harness.errors import BudgetReached, HarnessError
 
+KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
 
 
@@ -72,13 +74,17 @@ GROUPS: Mapping[str, Entry] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    prepare_streams()
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(OncePerCommand())
-    logging.basicConfig(format="%(levelname)s: %(message)s", handlers=[handler], force=True)
+    handler.setFormatter(CleanMessages("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], force=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
     app = _app(next((word for word in words if not word.startswith("-")), ""))
     command = _plain(typer.main.get_command(app))
-    return outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))
+    code = outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))
+    stream_fault(sys.stderr)
+    return code
 
 
 def outcome(command: Callable[[], object]) -> int:
@@ -102,9 +108,13 @@ def outcome(command: Callable[[], object]) -> int:
         return ExitCode.INTERRUPTED
     except Exception as error:  # the last boundary: a bug of ours is shown whole
         if hasattr(error, "exit_code") and hasattr(error, "show"):
-            error.show()
+            error.show(shown := StringIO())
+            log(shown.getvalue().removesuffix("\n"))
             return ExitCode.USER_MISTAKE
-        traceback.print_exc()
+        if isinstance(error, OSError) and (why := stream_fault(sys.stdout, is_tried=True)):
+            log(f"harness: the result cannot be written to stdout ({why}); {KEPT}")
+            return ExitCode.USER_MISTAKE
+        log(traceback.format_exc())
         log("harness: this is a bug of the harness, not your mistake; stored calls are safe")
         return ExitCode.OUR_BUG
     return code if isinstance(code, int) else ExitCode.DONE

@@ -1,5 +1,6 @@
 """The commands that show what there is: list, show, schema, tokens; data; and verify."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from harness.errors import SpecError, StoreError, did_you_mean
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
 from harness.specs.data import OverlaySpec
-from harness.specs.models import PricesSpec
+from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder, find_run, run_folders
@@ -122,7 +123,7 @@ def show(
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
     for path in files:
-        echo(f"# {path}\n{path.read_text('utf-8', 'replace')}")
+        echo(f"# {path}\n{_without_keys(path.read_text('utf-8', 'replace'), registry)}")
     if files:
         return ExitCode.DONE
     try:
@@ -137,6 +138,17 @@ def show(
         echo(f"# {line}")
     echo(f"# {folder.path}\n{(folder.path / 'run.json').read_text('utf-8')}")
     return ExitCode.DONE
+
+
+def _without_keys(text: str, registry: Registry) -> str:
+    """A YAML file without what some write as `key_env` in place of a variable's name: the key."""
+
+    def shown(found: re.Match[str]) -> str:
+        name = found[2]
+        is_shown = name in ("null", "~") or name in registry.environ or is_usual_variable(name)
+        return found[0] if is_shown else f"{found[1]}[not shown: the name of no variable]"
+
+    return re.sub(r"""(key_env['"]?\s*:\s*['"]?)([^\s'",}]+)""", shown, text)
 
 
 def schema(

@@ -1,24 +1,29 @@
 """Results to stdout as tables or JSON; progress and messages to stderr.
 
-Control characters are removed from texts of models and data before they reach a terminal.
+What a terminal would obey is removed from all that is put on it, whoever wrote it.
 """
 
+import json
 import logging
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
+from io import TextIOWrapper, UnsupportedOperation
 from operator import attrgetter
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
 from harness.storage.files import write_whole
-from harness.text.cleanup import without_controls
+from harness.text.cleanup import TURNING, for_display
 
 HEADINGS = {"interval": "95% interval"}
+_ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
 Cell = str | int | float | tuple[float | None, float | None] | None
 
 
@@ -42,21 +47,72 @@ class OncePerCommand(logging.Filter):
         return is_new
 
 
+class CleanMessages(logging.Formatter):
+    """Messages of loggers as they may be shown."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message of a record, with its traceback if it has one."""
+        return for_display(super().format(record))
+
+
+def prepare_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, as nothing; let all three show any text.
+
+    Else the next file that is opened would be taken for stdout, and receive what is printed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def stream_fault(stream: TextIO, *, is_tried: bool = False) -> str | None:
+    """Why a stream takes no more, as when a disk is full; None where it does.
+
+    With `is_tried` an empty line is written to it: without a buffer there is nothing to flush. What
+    it holds is dropped where it takes no more, so that the end of the program does not try again.
+    """
+    try:
+        stream.flush()
+        if is_tried:
+            os.write(stream.fileno(), b"\n")
+    except UnsupportedOperation:  # it is no file, and takes all
+        return None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return error.strerror or str(error)
+    return None
+
+
 def log(message: str) -> None:
-    """One message on stderr."""
-    print(without_controls(message), file=sys.stderr)
+    """One message on stderr; what cannot be told there ends no command."""
+    with suppress(OSError):
+        print(for_display(message), file=sys.stderr)
 
 
 def echo(text: str) -> None:
     """Result text, on stdout."""
-    print(without_controls(text))
+    print(for_display(text))
 
 
 def echo_json(value: object) -> None:
     """Indented JSON on stdout, with every control character escaped."""
-    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    except UnicodeEncodeError:  # a folder's name that is no UTF-8
+        text = json.dumps(msgspec.to_builtins(value, enc_hook=str), indent=2)
     # JSON itself escapes those below a space; some terminals obey these as well.
-    clean = re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    clean = _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    try:
+        clean.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        clean = re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], clean)
     sys.stdout.write(clean + "\n")
 
 
@@ -93,7 +149,7 @@ def echo_records(
 
 def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """A table on stdout: plain columns; on a terminal, blocks of columns that fit its width."""
-    lines = [[without_controls(cell(v)).replace("\n", " ") for v in row] for row in (head, *rows)]
+    title, lines = for_display(title), [[_one_line(cell(v)) for v in row] for row in (head, *rows)]
     if sys.stdout.isatty():
         _draw(title, lines)
         return
@@ -103,6 +159,10 @@ def echo_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) 
         cells = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         print("  ".join(cells).rstrip())
     print()
+
+
+def _one_line(text: str) -> str:
+    return for_display(text).replace("\n", " ")
 
 
 def _draw(title: str, lines: list[list[str]]) -> None:
@@ -176,9 +236,8 @@ class ProgressLine:
         if not is_due and now - self._shown < (0.1 if self._is_live else 10.0):
             return
         self._stage, self._shown = stage, now
-        line = f"{stage}: {done - failed} of {total} {self._verb}"
+        line = f"{_one_line(stage)}: {done - failed} of {total} {self._verb}"
         line += f", {failed} failed" if failed else ""
-        if self._is_live:
-            print(f"\r\x1b[K{line}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        start, end = ("\r\x1b[K", "\n" if done == total else "") if self._is_live else ("", "\n")
+        with suppress(OSError):
+            print(f"{start}{line}", end=end, file=sys.stderr, flush=True)

@@ -25,7 +25,7 @@ from harness.data.ratings import (
 )
 from harness.errors import DataError, SpecError
 from harness.judges.asking import Orders
-from harness.storage.cells import records_csv
+from harness.storage.cells import long_cells, records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.runs import find_run, run_folders, stored_runs
 
@@ -199,7 +199,7 @@ def _rows_of_others(table: Path, tasks: set[str]) -> str:
         return ""
     # A table of an earlier version has fewer columns: those it lacks stay empty.
     names = [field.name for field in fields(AgreementRow)]
-    with table.open(encoding="utf-8", newline="") as file:
+    with table.open(encoding="utf-8", newline="") as file, long_cells(table.stat().st_size):
         rows = [row for row in csv.DictReader(file) if row["task"] not in tasks]
     kept = io.StringIO()
     writer = csv.DictWriter(kept, names, extrasaction="ignore", lineterminator="\n")

@@ -11,7 +11,7 @@ from harness.cli.output import Cell, cell, echo, echo_json, echo_records, echo_t
 from harness.core import Score
 from harness.judges.custom import JudgeLabel
 from harness.models.client.cached import Budget, CallPolicy
-from harness.parts import Reason
+from harness.parts import Reason, possible
 from harness.pipeline.choice_scores import (
     AUC,
     EFFECTIVE,
@@ -240,6 +240,7 @@ def _put_classes(head: ScoreRow, scores: Sequence[Score]) -> None:
 
 def usd(value: float | None) -> str:
     """US dollars: four decimals, more where these would leave less than two digits."""
+    value = possible(value)
     if not value:
         return "-" if value is None else "0"
     places = 4 if value >= 0.001 else 1 - floor(log10(value))

@@ -7,7 +7,8 @@ delimited text are formula-safe. Nothing here reads a file.
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -131,6 +132,16 @@ def _cell(value: object) -> str:
             return json_text(value)
         case _:
             return str(value)
+
+
+@contextmanager
+def long_cells(size: int) -> Iterator[None]:
+    """Let csv read cells of `size` characters, which is a limit of the whole process."""
+    usual = csv.field_size_limit(max(csv.field_size_limit(), size))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(usual)
 
 
 _R = TypeVar("_R")

@@ -20,7 +20,7 @@ import msgspec
 
 from harness.core import Request, Response
 from harness.errors import StoreError
-from harness.parts import NO_REPLY, Superseded
+from harness.parts import NO_REPLY, Failure, Reason, Superseded, vector_fault
 from harness.storage.cells import decode_json
 from harness.text.cleanup import repair_surrogates
 
@@ -116,7 +116,7 @@ class Ledger:
         for at, line in self._lines() if wanted else ():
             head = _decode(line, _Head, at)
             if head.key in wanted:
-                response = _decode(line, _Answer, at).response
+                response = _checked(_decode(line, _Answer, at).response)
                 found.setdefault(head.key, []).append(((head.time, at[0].name, at[1]), response))
         return {key: _valid_response(stored) for key, stored in found.items()}
 
@@ -205,7 +205,7 @@ def _encoded(record: CallRecord) -> bytes:
 
 def _valid_response(stored: list[_Stored]) -> Response:
     """The response to one key that counts; its usage lists the others as superseded."""
-    responses = [response for _, response in sorted(stored, key=lambda pair: pair[0])]
+    responses = _distinct(sorted(stored, key=lambda pair: pair[0]))
     if len(responses) == 1:
         return responses[0]
     answers = [one for one in responses if one.failure is None]
@@ -217,6 +217,24 @@ def _valid_response(stored: list[_Stored]) -> Response:
         if one is not valid
     )
     return replace(valid, usage=replace(valid.usage, superseded=others))
+
+
+def _checked(response: Response) -> Response:
+    """A stored response; a failure where it holds a vector that earlier versions took."""
+    fault = next(filter(None, map(vector_fault, response.vectors or ())), None)
+    if fault is None:
+        return response
+    failure = Failure(Reason.FAILED, f"the vector that was stored is {fault}")
+    return replace(response, vectors=None, failure=failure)
+
+
+def _distinct(stored: list[_Stored]) -> list[Response]:
+    """The responses without copies of a call, such as those of a segment under another name."""
+    found: list[tuple[float, Response]] = []
+    for (moment, _, _), response in stored:
+        if (moment, response) not in found:
+            found.append((moment, response))
+    return [response for _, response in found]
 
 
 def _writer(segment: Path) -> int | None:

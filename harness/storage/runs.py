@@ -19,11 +19,11 @@ from msgspec import UNSET, UnsetType
 
 from harness.core import Run, Sample, Score
 from harness.errors import StoreError, did_you_mean
-from harness.parts import ChoiceScore, Message, Reason, Usage
+from harness.parts import ChoiceScore, Message, Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_text, decode_json
+from harness.storage.cells import csv_text, decode_json, long_cells
 from harness.storage.files import refuse_unwritable, write_whole
-from harness.storage.signature import Signature
+from harness.storage.signature import Signature, clean_signature
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -88,6 +88,10 @@ class Cost:
     cost_usd: float | None
     told: Usage
     unanswered: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "completion_tokens", "cost_usd"):
+            object.__setattr__(self, name, possible(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +245,11 @@ def read_table(path: Path) -> list[ScoreRow]:
 
 def _rows_of(data: bytes, path: Path) -> list[ScoreRow]:
     try:
-        table = csv.DictReader(StringIO(data.decode(), newline=""))
-        if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
-            raise ValueError(f"no column {absent[0]!r}")
-        return [_row(cells) for cells in table]
+        with long_cells(len(data)):
+            table = csv.DictReader(StringIO(data.decode(), newline=""))
+            if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
+                raise ValueError(f"no column {absent[0]!r}")
+            return [_row(cells) for cells in table]
     except (ValueError, TypeError, csv.Error) as error:
         raise _refused(f"{path}: not a table of scores ({error})") from error
 
@@ -268,7 +273,8 @@ def _row(cells: dict[str, str]) -> ScoreRow:
         missing={reason: int(cells[f"missing_{reason}"]) for reason in Reason},
     )
     chance, cost = _number(cells["chance"]), _number(cells["cost_usd"])
-    return ScoreRow(cells["task"], cells["model"], score, chance, cost, cells["signature"])
+    signature = clean_signature(cells["signature"])
+    return ScoreRow(cells["task"], cells["model"], score, chance, cost, signature)
 
 
 def _number(cell: str) -> float | None:

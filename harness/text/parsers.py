@@ -12,7 +12,7 @@ from typing import Any
 from unicodedata import normalize
 
 from harness.parts import Reason
-from harness.text.cleanup import without_lead_in
+from harness.text.cleanup import is_blank, without_lead_in
 
 # An optional lead-in, an optional opening mark, then the number; "1.5", "12" and "1st" are others.
 _OPTION = re.compile(
@@ -79,7 +79,7 @@ def option_number(text: str, count: int) -> int | Reason:
     A reply that also names another option later has not chosen: it is UNPARSED.
     """
     words = " ".join(text.split())  # long runs of spaces would be costly to match
-    if not words:
+    if is_blank(words):
         return Reason.EMPTY
     match, options = _OPTION.match(words), {str(number) for number in range(1, count + 1)}
     if match is None or match[1] not in options:
@@ -96,7 +96,7 @@ def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
     begins with the words of another, the longer one counts. A reply is UNPARSED where it also names
     another choice later, or opens with words that two choices share.
     """
-    if not text.strip():
+    if is_blank(text):
         return Reason.EMPTY
     plain = [_plain(choice) for choice in choices]
     words = _plain(text)
@@ -144,7 +144,7 @@ def rating(text: str, *, low: int, high: int) -> float | Reason:
     quote the rated text, so their scores must agree. A malformed object makes the whole reply
     UNPARSED, since what follows may be inside it. 4.0 is the whole number 4.
     """
-    if not text.strip():
+    if is_blank(text):
         return Reason.EMPTY
     try:
         objects = [one for one in _objects(text) if "score" in one]
@@ -193,7 +193,7 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
     """
     lines = (" ".join(line.split()) for line in re.sub(r"[*_`]+", "", text).splitlines())
     words = "\n".join(filter(None, lines))
-    if not words:
+    if is_blank(words):
         return Reason.EMPTY
     labels = list(_LABEL.finditer(words))
     if labels:
@@ -217,7 +217,7 @@ def first_digit(text: str) -> float | Reason:
     is a year its first digit; the mention "1-3" is ignored. Only for their replies, since it takes
     digits out of prose.
     """
-    if not text.strip():
+    if is_blank(text):
         return Reason.EMPTY
     rest = text.lower().replace("\n", " ").replace("1-3", " ").rsplit("rating:", 1)[-1]
     if match := re.search("[0-9]", rest):

@@ -14,7 +14,7 @@ from msgspec import json
 
 from harness.core import Model, Request, Response
 from harness.errors import BudgetReached, ModelError, StoreError
-from harness.parts import NO_REPLY, Mode, Reason, Usage
+from harness.parts import NO_REPLY, Mode, Reason, Usage, possible
 from harness.specs.models import PriceSpec
 from harness.storage.ledger import Ledger
 
@@ -112,14 +112,15 @@ class Budget:
             most = self._reserved.pop(key, 0.0)
             self._reserved_usd = self._reserved_usd - most if self._reserved else 0.0
             self._counted.add(key)
-            self.spent_usd += most if cost_usd is None else cost_usd
+            known = possible(cost_usd)  # nothing is ever given back
+            self.spent_usd += most if known is None else known
 
     def record_stored(self, key: str, cost_usd: float) -> None:
         """Count a call that was stored before; once, however often it is recorded."""
         with self._lock:
             if key not in self._counted:
                 self._counted.add(key)
-                self.spent_usd += cost_usd
+                self.spent_usd += possible(cost_usd) or 0.0
 
 
 class Progress(Protocol):
