@@ -33,6 +33,7 @@ SECTIONS: dict[str, Section] = {
     "builds": "configs/builds",
     "imports": "configs/imports",
     "scorers": "configs/scorers",
+    "sheets": "configs/sheets",
     "tables": "configs/tables",
     "perturbations": "configs/perturbations",
 }
@@ -139,8 +140,8 @@ def show(
 def schema(
     kind: str = argument(
         "KIND",
-        "task, model, judge, scorer, recipe, table, perturbation, build, import, data, golden, "
-        "overlay or prices.",
+        "task, model, judge, scorer, recipe, sheet, table, perturbation, build, import, data, "
+        "golden, overlay or prices.",
     ),
     out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:
