@@ -1,5 +1,6 @@
 """The commands that show what there is: list, show, schema, tokens; data; and verify."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -319,6 +320,8 @@ def verify(
 
 
 def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
+    counts = Counter((cell.status, cell.reason) for cell in cells if cell.reason)
+    shared = {key: count for key, count in counts.items() if count > 1}
     echo_records(
         title,
         cells,
@@ -326,8 +329,14 @@ def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
         published=lambda cell: _number(cell.published),
         recomputed=lambda cell: _number(cell.recomputed),
         difference=lambda cell: _number(cell.difference),
-        status=lambda cell: f"{cell.status} ({cell.reason})" if cell.reason else cell.status,
+        status=lambda cell: (
+            f"{cell.status} ({cell.reason})"
+            if counts[cell.status, cell.reason] == 1
+            else cell.status
+        ),
     )
+    for (status, reason), count in shared.items():
+        echo(f"{count} {status}: {reason}")
 
 
 def _number(value: float | None) -> str:

@@ -287,16 +287,27 @@ def gap_lines(file: RunFile, *, has_remedy: bool) -> Iterator[str]:
 
     With `has_remedy` a line ends in what to do.
     """
+    alike: dict[tuple[object, ...], list[MissingCount]] = {}
     for gap in file.missing or ():
-        line = f"no answer to judge: {gap.count} {gap.reason}"
-        if gap.judge:
-            what = "reply" if gap.is_reply else "answer"
-            verdicts = "verdict" if gap.count == 1 else "verdicts"
-            line = f"judge {gap.judge}: {gap.count} {verdicts} missing, {what} {gap.reason}"
+        # Judges that ask one model lack the same for the same reasons.
+        key = (bool(gap.judge), gap.is_reply, gap.reason, gap.count, gap.said)
+        alike.setdefault(key if gap.said else (*key, gap.judge), []).append(gap)
+    for gaps in alike.values():
+        gap = gaps[0]
         remedy = _remedy(gap, file) if has_remedy else ""
-        yield f"{line}; {remedy}" if remedy else line
+        yield f"{_gap_line(gaps)}; {remedy}" if remedy else _gap_line(gaps)
         for error in gap.said:
             yield f"  {error.count} of {gap.count}: {error.message}"
+
+
+def _gap_line(gaps: Sequence[MissingCount]) -> str:
+    gap, judges = gaps[0], ", ".join(gap.judge for gap in gaps)
+    if not gap.judge:
+        return f"no answer to judge: {gap.count} {gap.reason}"
+    what = "reply" if gap.is_reply else "answer"
+    verdicts = "verdict" if gap.count == 1 else "verdicts"
+    subject, each = ("judge", "") if len(gaps) == 1 else ("judges", " each")
+    return f"{subject} {judges}: {gap.count} {verdicts} missing{each}, {what} {gap.reason}"
 
 
 def _remedy(gap: MissingCount, file: RunFile) -> str:

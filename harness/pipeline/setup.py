@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
-from harness.errors import ModelError, SpecError, StoreError, did_you_mean
+from harness.errors import ModelError, SpecError, StoreError, did_you_mean, of_model
 from harness.judges.custom import JudgeLabel, Swapped, partners
 from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.encoders.encoders import CachedEncoder, Encoder
@@ -103,7 +103,7 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
         model.resolve()
     except ModelError as error:
         if not (workspace.is_offline and isinstance(spec, OpenAISpec) and spec.model == "auto"):
-            raise ModelError(f"model {model.name}: {error}") from error
+            raise ModelError(of_model(model.name, error)) from error
         known = sorted(workspace.desk(model).ledger.identities())
         if len(known) == 1:
             _log.warning("%s; taken for %s, whose answers are stored", error, known[0])
