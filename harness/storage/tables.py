@@ -121,6 +121,15 @@ class Table:
         return len(self.lines)
 
 
+class NoColumn(DataError):
+    """A table lacks a column; the error holds the table, for a message to say what it has."""
+
+    def __init__(self, message: str, table: Table) -> None:
+        """Say what is missing from which table."""
+        super().__init__(message)
+        self.table = table
+
+
 def format_by_name(name: str) -> FileFormat | None:
     """The format that the end of a file's name stands for; None for an unknown ending."""
     return next((ENDINGS[end] for end in ENDINGS if name.lower().endswith(end)), None)
@@ -209,7 +218,7 @@ def read_columns(
     """The rows of a file with the needed columns, and those of the optional ones that it has.
 
     With `quotes: none` a quotation mark is a character like any other, and a line end always ends
-    the row. Raises DataError for a missing or repeated column.
+    the row. Raises NoColumn for a missing column, and DataError for a repeated one.
     """
     file_format = format_by_name(path.name)
     if file_format is None or not is_table(path):
@@ -221,9 +230,10 @@ def read_columns(
     wanted = dict.fromkeys((*needed, *optional))
     if missing := [name for name in wanted if name not in (*table.columns, *optional)]:
         known = [name for name in table.columns if name]
-        raise DataError(
+        raise NoColumn(
             f"{path}: no column {missing[0]!r}{did_you_mean(missing[0], known)}; "
-            "correct its line in the column map"
+            "correct its line in the column map",
+            table,
         )
     if repeated := [name for name in wanted if table.columns.count(name) > 1]:
         raise DataError(f"{path}: column {repeated[0]!r} is named twice; rename one of the two")

@@ -16,11 +16,12 @@ import msgspec
 
 from harness.core import Sample
 from harness.data.choices import LABELS
+from harness.data.map_drafts import table_map
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text
-from harness.storage.tables import TypedRow, Value, read_columns
+from harness.storage.tables import NoColumn, TypedRow, Value, read_columns
 from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
@@ -75,7 +76,13 @@ def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> 
 
 def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
     needed = [name for name in spec.columns if name not in spec.optional]
-    rows = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
+    try:
+        rows = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
+    except NoColumn as error:
+        raise DataError(
+            f"{error}; or, for a table of your own, fill in this map and name its file with --map "
+            f"FILE.yaml:\n\n{table_map(path, error.table, spec.label.names)}\n"
+        ) from error
     if spec.cluster and spec.cluster not in rows[0].cells:
         _log.warning(
             "%s: no column %s: each text counts as independent of the others", path, spec.cluster
