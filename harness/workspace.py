@@ -127,7 +127,8 @@ class Workspace:
             raise DataError(f"nothing to train on: give --data DIR, or fetch {table.source} first")
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
         self._compare(entry, files)
-        return labelled_table.read(files, table, spec.choices), entry
+        repeats = self._repeats(entry)
+        return labelled_table.read(files, table, spec.choices, repeats=repeats), entry
 
     def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
         """Read a task's samples, or the choice samples made of them; say where they came from."""
@@ -151,7 +152,8 @@ class Workspace:
         if not is_sample:
             self._compare(entry, files)
         if table and not is_sample:
-            samples = labelled_table.read(files, table, spec.choices)
+            repeats = self._repeats(entry)
+            samples = labelled_table.read(files, table, spec.choices, repeats=repeats)
         else:
             reader = "samples_jsonl" if is_sample else spec.reader
             samples = self.registry.read(reader, files, overlay)
@@ -160,6 +162,10 @@ class Workspace:
             samples = derive(samples, spec.derive)
             _check_ids(samples, files)
         return samples, entry
+
+    def _repeats(self, entry: DataEntry) -> Path:
+        """Where the rows of some data are listed that repeat others."""
+        return self.results / "left_out" / f"{entry.source}-{entry.label}.csv"
 
     def measured(
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
