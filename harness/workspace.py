@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from harness.core import Model, Sample
 from harness.data.choices import derive
@@ -163,6 +163,12 @@ class Workspace:
             _check_ids(samples, files)
         return samples, entry
 
+    def language(self, spec: DataSpec) -> str | None:
+        """The language that a task's data is declared to be in, by its column map or its YAML."""
+        table = self.registry.load("configs/tables", spec.map) if spec.map else None
+        declared = (table.language if table else UNSET) or spec.language
+        return declared or None
+
     def _repeats(self, entry: DataEntry) -> Path:
         """Where the rows of some data are listed that repeat others."""
         return self.results / "left_out" / f"{entry.source}-{entry.label}.csv"
@@ -271,7 +277,10 @@ def _entry(
     # A task that derives nothing and reads no table keeps the label it always had.
     extra: list[object] = [spec.derive] if spec.derive else []
     if table and not is_sample:
-        extra += [structs.replace(table, about="", files=(), train=()), spec.choices]
+        extra += [
+            structs.replace(table, about="", files=(), train=(), language=UNSET),
+            spec.choices,
+        ]
     version = digest((found, overlay, *extra))[:8]
     source = table.source if table else spec.source
     if is_sample:

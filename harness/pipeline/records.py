@@ -27,8 +27,8 @@ from harness.text.cleanup import without_controls
 FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 """Reasons whose notes are a server's words or ours, not a model's."""
 MOST_ERRORS, LONGEST_ERROR = 3, 240
-_CALL_IDS = re.compile(r"\b(?=[\w-]{8})[\w-]*\d[\w-]*|\b\d+\.\d+\b")
-"""What may differ between messages of one cause: ids of calls, and seconds."""
+_NAMES = re.compile(r"\b(?=[\w-]{8})[\w-]*\d[\w-]*|\b\d+\.\d+\b")
+"""What may differ between messages of one cause: ids of calls and samples, and seconds."""
 Calls = Mapping[str, Usage]
 """What calls were charged for, by their keys in the ledger."""
 
@@ -114,13 +114,12 @@ def missing_summary(records: Sequence[SampleRecord]) -> tuple[MissingCount, ...]
         notes.setdefault(item, Counter())[f"{line[:LONGEST_ERROR]}..." if is_long else line] += 1
     found = []
     for item, counted in sorted(notes.items()):
-        alike: dict[str, Counter[str]] = {}
-        for note, count in counted.items():
-            alike.setdefault(_CALL_IDS.sub("#", note), Counter())[note] = count
-        # Of messages that are alike, the commonest stands for all.
+        alike: dict[str, list[str]] = {}
+        for note in counted:
+            alike.setdefault(_NAMES.sub("...", note), []).append(note)
         shown = [
-            (min(same, key=lambda note: (-same[note], note)), same.total())
-            for same in alike.values()
+            (same[0] if len(same) == 1 else cause, sum(counted[note] for note in same))
+            for cause, same in alike.items()
         ]
         ordered = sorted(shown, key=lambda pair: (-pair[1], pair[0]))[:MOST_ERRORS]
         errors = tuple(ErrorCount(note, count) for note, count in ordered if note)

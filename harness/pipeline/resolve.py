@@ -39,6 +39,7 @@ from harness.pipeline.setup import (
     resolved,
     set_up_judges,
     stored_setup,
+    warn_of_languages,
 )
 from harness.specs.models import Backend, LocalSpec
 from harness.specs.tasks import TaskSpec
@@ -117,6 +118,8 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     run = run_of(options, task, variants, identity=model.identity, data=data, prompts=digest(words))
     plan = Plan(run, task, chosen, prompts, model.identity)
     check_templates(plan)
+    language = workspace.language(task.data)
+    warn_of_languages(workspace, task, judges, samples=chosen, declared=language)
     asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)
     setups = set_up_judges(workspace, judges, asking=asking, tested=model, samples=chosen)
     file = RunFile(
@@ -147,7 +150,8 @@ def resolve_stored(
     check_judges(workspace, judges, task=file.task, name=file.run.task)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     responses = stored_responses(ledger, records, file.task)
-    samples = samples_of(records)
+    samples, language = samples_of(records), file.task.data.language or None
+    warn_of_languages(workspace, file.task, judges, samples=samples, declared=language)
     setups = set_up_judges(workspace, judges, asking=asking, tested=file.model, samples=samples)
     return JudgePlan(file, folder, file.task, records, responses, setups)
 
