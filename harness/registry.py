@@ -32,6 +32,7 @@ from harness.specs.models import (
 )
 from harness.specs.plugins import Extension
 from harness.specs.schema import kinds_of, load_spec, read_yaml
+from harness.specs.sheets import SheetSpec
 from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
 from harness.text.prompts import Prompts
 
@@ -53,6 +54,7 @@ Section = Literal[
     "configs/perturbations",
     "configs/recipes",
     "configs/scorers",
+    "configs/sheets",
     "configs/tables",
 ]
 SPECS: Mapping[Section, Any] = {
@@ -66,6 +68,7 @@ SPECS: Mapping[Section, Any] = {
     "configs/perturbations": PerturbationSpec,
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
+    "configs/sheets": SheetSpec,
     "configs/tables": TableSpec,
 }
 BY_PATH: frozenset[Section] = frozenset({"configs/imports", "configs/recipes", "configs/tables"})
@@ -192,6 +195,8 @@ class Registry:
     def load(self, section: Literal["configs/recipes"], name: str) -> RecipeSpec: ...
     @overload
     def load(self, section: Literal["configs/scorers"], name: str) -> ScorerSpec: ...
+    @overload
+    def load(self, section: Literal["configs/sheets"], name: str) -> SheetSpec: ...
     @overload
     def load(self, section: Literal["configs/tables"], name: str) -> TableSpec: ...
 

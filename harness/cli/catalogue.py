@@ -35,6 +35,7 @@ SECTIONS: dict[str, Section] = {
     "builds": "configs/builds",
     "imports": "configs/imports",
     "scorers": "configs/scorers",
+    "sheets": "configs/sheets",
     "tables": "configs/tables",
     "perturbations": "configs/perturbations",
 }
@@ -154,8 +155,8 @@ def _without_keys(text: str, registry: Registry) -> str:
 def schema(
     kind: str = argument(
         "KIND",
-        "task, model, judge, scorer, recipe, table, perturbation, build, import, data, golden, "
-        "overlay or prices.",
+        "task, model, judge, scorer, recipe, sheet, table, perturbation, build, import, data, "
+        "golden, overlay or prices.",
     ),
     out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:
@@ -346,6 +347,8 @@ def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
 
 
 def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
+    counts = Counter((cell.status, cell.reason) for cell in cells if cell.reason)
+    shared = {key: count for key, count in counts.items() if count > 1}
     echo_records(
         title,
         cells,
@@ -353,8 +356,14 @@ def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
         published=lambda cell: _number(cell.published),
         recomputed=lambda cell: _number(cell.recomputed),
         difference=lambda cell: _number(cell.difference),
-        status=lambda cell: f"{cell.status} ({cell.reason})" if cell.reason else cell.status,
+        status=lambda cell: (
+            f"{cell.status} ({cell.reason})"
+            if counts[cell.status, cell.reason] == 1
+            else cell.status
+        ),
     )
+    for (status, reason), count in shared.items():
+        echo(f"{count} {status}: {reason}")
 
 
 def _number(value: float | None) -> str:

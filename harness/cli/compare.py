@@ -32,7 +32,7 @@ from harness.cli.output import (
     p_value,
     put_rows,
 )
-from harness.cli.run_report import log_alarms, usd
+from harness.cli.run_report import log_alarms, shown_decoding, usd
 from harness.core import Score
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.implicitness.open import overlap_line
@@ -273,13 +273,14 @@ def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
 
 
 def _put_differences(title: str, rows: Sequence[ComparisonRow]) -> None:
-    first = "decoding=decoding_b" if _is_gap(rows[0]) else "variant=variant_b"
+    first = "decoding" if _is_gap(rows[0]) else "variant=variant_b"
     above = "A-B above chance=above_chance, its interval=above, its p=p_above, "
     echo_records(
         title,
         rows,
         f"{first}, group, both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
         f"interval, p, {above if any(_is_above(row) for row in rows) else ''}flips, exact, Holm",
+        decoding=lambda row: _drawn(row)[1],
         lost=_lost,
         interval=_span,
         p=lambda row: p_value(row.p),
@@ -337,16 +338,22 @@ def _title(row: ComparisonRow) -> str:
         what = f"A {row.variant_a}, B {row.variant_b}"
         return f"{row.comparison}: {what}\n  {row.model_a} on {row.task_a}, by {row.judge_a}"
     if row.comparison == INTENTION:
-        what = f"{row.model_a} on {row.task_a}, {row.decoding_a}"
+        what = f"{row.model_a} on {row.task_a}, {_drawn(row)[0]}"
         sides = f"the intention, by {row.judge_a}", f"the response, by {row.judge_b}"
     else:
-        what = f"{row.decoding_b}"
+        what = _drawn(row)[1]
         asked = f", {row.variant_a}" if row.task_a != row.task_b else ""
         sides = (
-            f"{row.model_a} on {row.task_a}{asked} ({row.decoding_a}), by {row.judge_a}",
+            f"{row.model_a} on {row.task_a}{asked} ({_drawn(row)[0]}), by {row.judge_a}",
             f"{row.model_b} on {row.task_b}, by {row.judge_b}",
         )
     return f"{row.comparison}: {what}\n  A: {sides[0]}\n  B: {sides[1]}"
+
+
+def _drawn(row: ComparisonRow) -> tuple[str, str]:
+    sides = (row.decoding_a, row.signature_a), (row.decoding_b, row.signature_b)
+    first, second = (shown_decoding(*side) for side in sides)
+    return first, second
 
 
 def _is_gap(row: ComparisonRow) -> bool:

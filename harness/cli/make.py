@@ -15,6 +15,7 @@ from harness.analysis.pairings import judge_named
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
 from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, put_rows
+from harness.cli.run_report import shown_decoding
 from harness.core import Model, Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
@@ -281,7 +282,8 @@ def report(
 def _put_flips(rows: Sequence[FlipRate]) -> None:
     tables: dict[str, list[FlipRate]] = {}
     for row in rows:
-        title = f"{row.model} on {row.task}, {row.variant} ({row.decoding}), by {row.judge}"
+        drawn = shown_decoding(row.decoding, row.signature)
+        title = f"{row.model} on {row.task}, {row.variant} ({drawn}), by {row.judge}"
         tables.setdefault(title, []).append(row)
     for title, members in tables.items():
         echo_records(

@@ -26,9 +26,9 @@ _BY_WORD = {
     "FILE": "key out output ratings",
     "FORMAT": "form layout",
     "MODE": "answers data_mode retry",
-    "N": "draws high limit low pairs runs seed",
+    "N": "draws high limit low pairs per_answer per_file rows runs seed",
     "USD": "budget",
-    "LIST": "raters values",
+    "LIST": "raters temperature values",
 }
 PLACEHOLDERS = {option: word for word, names in _BY_WORD.items() for option in names.split()}
 """What help calls the value of an option, by its parameter."""

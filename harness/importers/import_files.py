@@ -6,8 +6,9 @@ count as missing. Files that come one by one make the same run as all at once.
 
 import logging
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from harness.data.map_drafts import import_map
 from harness.data.ratings import Rating, ratings_text
 from harness.errors import DataError, SpecError, StoreError
 from harness.importers import run as replay_run
@@ -32,7 +34,7 @@ from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RUN, RunFolder, StoredRun
-from harness.storage.tables import read_text
+from harness.storage.tables import FileFormat, format_by_name, read_table, read_text
 from harness.workspace import Workspace
 
 # A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, lookup, spec). Those of
@@ -113,7 +115,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     task = space.registry.load("tasks", options.task)
     spec = space.registry.load("configs/imports", options.map) if options.map else None
     layouts = _layouts(task, options.task, spec)
-    sources = [_source(path, layouts) for path in options.files]
+    sources = [_source(path, layouts, partial(_fields, space, task)) for path in options.files]
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
     prompts = space.registry.prompts
     lookup = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
@@ -186,7 +188,9 @@ def _layout(name: str, *, task: str) -> ModuleType:
     return module
 
 
-def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, Any]:
+def _source(
+    path: Path, layouts: Mapping[str, ModuleType], fields: Callable[[], Sequence[str]]
+) -> tuple[Path, str, Any]:
     if path.is_dir():
         raise DataError(f"{path}: a folder; name the files in it")
     with path.open("rb") if path.is_file() else BytesIO() as file:
@@ -199,8 +203,28 @@ def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, A
     known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
     raise DataError(
         f"{path}: {_why_unknown(text)}; layouts known: {known}; for others, say with --map which "
-        "column is what"
+        f"column is what{_draft(path, text, fields)}"
     )
+
+
+def _fields(space: Workspace, task: TaskSpec) -> list[str]:
+    """The fields of a task's samples."""
+    path = space.registry.resource(task.data.sample)
+    samples = space.registry.read("samples_jsonl", [path], None)
+    return sorted({name for sample in samples[:1] for name in sample.fields})
+
+
+def _draft(path: Path, text: str, fields: Callable[[], Sequence[str]]) -> str:
+    """A map to fill in, where the file is a table."""
+    kind = format_by_name(path.name)
+    if kind not in (FileFormat.CSV, FileFormat.JSONL):
+        return ""
+    try:
+        columns = [name for name in read_table(str(path), text.encode(), kind).columns if name]
+    except DataError:
+        return ""
+    draft = import_map(path, columns, fields=fields(), is_csv=kind is FileFormat.CSV)
+    return f"; a map to fill in, for --map FILE.yaml:\n\n{draft}\n"
 
 
 def _why_unknown(text: str) -> str:

@@ -41,6 +41,7 @@ from harness.pipeline.setup import (
     set_up_judges,
     setups_again,
     stored_setup,
+    warn_of_languages,
 )
 from harness.specs.judges import ContrastSpec
 from harness.specs.models import Backend, LocalSpec
@@ -135,6 +136,8 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     check_templates(plan)
     for variant, other in alike_elsewhere(plan):
         _log.warning("with these prompts variant %s is worded as %s, not run here", variant, other)
+    language = workspace.language(task.data)
+    warn_of_languages(workspace, task, judges, samples=chosen, declared=language)
     asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)
     setups = set_up_judges(workspace, judges, asking=asking, tested=model, samples=chosen)
     file = RunFile(
@@ -180,7 +183,8 @@ def resolve_stored(
     check_judges(workspace, judges, task=file.task, name=file.run.task)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     responses = stored_responses(ledger, records, file.task)
-    samples = samples_of(records)
+    samples, language = samples_of(records), file.task.data.language or None
+    warn_of_languages(workspace, file.task, judges, samples=samples, declared=language)
     setups = set_up_judges(workspace, judges, asking=asking, tested=file.model, samples=samples)
     return JudgePlan(file, folder, file.task, records, responses, setups)
 

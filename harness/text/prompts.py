@@ -161,6 +161,18 @@ class Prompts:
             fact = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise SpecError(f"{self._find(file)}: it failed ({fact}){hint}") from error
 
+    def fill(self, source: str, *, slots: Mapping[str, Slot], where: str) -> str:
+        """A template that stands in another file, as text; SpecError names `where` it stands."""
+        try:
+            compiled = self._environment.from_string(source)
+            return compiled.render({name: _as_data(value) for name, value in slots.items()})
+        except TemplateNotFound as error:
+            raise self._not_found(str(error.name)) from error
+        except jinja2.TemplateError as error:
+            raise SpecError(
+                f"{where}: {error.message}; slots here: {', '.join(sorted(slots))}"
+            ) from error
+
     def variables(self, template: str) -> frozenset[str]:
         """The slots that a template and all files it extends or includes use."""
         if template not in self._variables:

@@ -22,7 +22,7 @@ KINDS = {
         f"configs/{folder}": folder.removesuffix("s")
         for folder in (
             *("builds", "data", "golden", "imports", "judges", "models", "perturbations"),
-            *("recipes", "scorers", "tables"),
+            *("recipes", "scorers", "sheets", "tables"),
         )
     },
 }

@@ -13,6 +13,7 @@ from harness.specs.implicitness import RecipeSpec, ScorerSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.models import ModelSpec, OpenAISpec, PricesSpec
 from harness.specs.schema import Spec, load_spec, read_yaml
+from harness.specs.sheets import SheetSpec
 from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
 
 HOME = Path(__file__).parents[2]
@@ -27,6 +28,7 @@ KINDS: Mapping[str, Any] = {
     "configs/imports": MapSpec,
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
+    "configs/sheets": SheetSpec,
     "configs/perturbations": PerturbationSpec,
     "configs/tables": TableSpec,
     "configs": PricesSpec,
@@ -272,7 +274,7 @@ def test_a_key_of_another_kind_is_not_suggested() -> None:
         load_spec({"kind": "cosine", "orders": "both"}, JudgeSpec, where="j.yaml")
 
     assert "orders" in PreferenceSpec.__struct_fields__
-    assert "known: about, encoder, kind, options" in str(caught.value)
+    assert "known: about, encoder, kind, languages, options" in str(caught.value)
 
 
 def test_a_choice_that_may_be_null_lists_its_values() -> None:

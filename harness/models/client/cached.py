@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from msgspec import json
 
 from harness.core import Model, Request, Response
-from harness.errors import BudgetReached, ModelError, StoreError
+from harness.errors import BudgetReached, ModelError, StoreError, of_model
 from harness.parts import NO_REPLY, Mode, Reason, Usage, possible
 from harness.specs.models import PriceSpec
 from harness.storage.ledger import Ledger
@@ -188,7 +188,7 @@ class CachedClient:
         try:
             self._ask(missing, final, stage=stage)
         except ModelError as error:
-            raise ModelError(f"model {self.model.name}: {error}") from error
+            raise ModelError(of_model(self.model.name, error)) from error
         return self.ledger.find(planned)
 
     def stored(self, requests: Iterable[Request]) -> dict[str, Response]:

@@ -319,7 +319,7 @@ class ClientLibrary:
         broken = (module.APIConnectionError, module.APIResponseValidationError, aiohttp.ClientError)
         if isinstance(error, broken):
             return RetryableError(message, usage=usage_of(error))
-        return ModelError(f"{message}; see the settings of model {model}")
+        return ModelError(f"model {model}: {message}; see its settings in configs/models/")
 
 
 async def post(
