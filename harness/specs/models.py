@@ -136,7 +136,7 @@ class PriceSpec(Spec, frozen=True, kw_only=True):
     input_usd: Usd | None = None
     output_usd: Usd | None = None
     batch_share: Annotated[float, Meta(gt=0, le=1)] | None = None
-    read: date | None = None
+    read: str | None = None
     source: str | None = None
 
     def __post_init__(self) -> None:

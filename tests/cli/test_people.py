@@ -262,7 +262,7 @@ def test_nothing_in_a_sheet_tells_the_model(ran: Toy, form: str) -> None:
 def test_the_output_names_averaging_skipped_and_ties(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    export(ran, "csv", "sheet.csv")
+    export(ran, "csv", "sheet.csv", "--temperature", "all")
     rate(ran, "sheet.csv")
     bring(ran, "sheet.csv", "wide")
     capsys.readouterr()

@@ -147,6 +147,7 @@ def test_calls_stored_with_absurd_usage_by_an_earlier_version_are_read(
         toy.run("--variant", "base", model="alpha")
         [segment] = (toy.results / "calls" / "alpha").glob("*.jsonl")
         segment.write_text("\n".join(map(rewrite, segment.read_text().split("\n"))))
+        (toy.runs()[0] / "SHA256SUMS").unlink()
         for stored in (toy.runs()[0] / "run.json", toy.runs()[0] / "scores.csv"):
             stored.write_text(stored.read_text().replace('"cost_usd": 0', '"cost_usd": -70'))
 

@@ -253,7 +253,10 @@ def test_a_wrong_judge_is_named_with_the_nearest_key(
         ("input_usd: -1, output_usd: 2, read: d, source: x", "`$.prices[b].input_usd`; it is -1"),
         ("input_usd: 1", "`$.prices[b]`"),
         ("inputusd: 1", "`$.prices[b]`; did you mean input_usd"),
-        ("input_usd: 1, output_usd: 2, source: x, read: May", "it is 'May'"),
+        (
+            "input_usd: 1, output_usd: 2, source: x, read: 2026-01-02",
+            "it is 2026-01-02: put it in quotes, '2026-01-02'",
+        ),
         ("input_usd: dear", "; it is 'dear'"),
         ("source: 3", "it is 3: put it in quotes, '3'"),
         ("input_usd: no", "; it is false"),

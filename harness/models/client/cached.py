@@ -33,7 +33,11 @@ def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None
     if spec.input_usd is None:
         return None
     usd = spec.input_usd, spec.output_usd or 0.0
-    return Price(*usd, spec.batch_share, reasoning_max_tokens, spec.read)
+    try:
+        read = date.fromisoformat(spec.read or "")
+    except ValueError:  # such as "spring", of which no age is known
+        read = None
+    return Price(*usd, spec.batch_share, reasoning_max_tokens, read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Price:
     """US dollars a million tokens, and the share of the full price that a batch costs.
 
     `reasoning_max_tokens` are the reasoning tokens that a reply may have beside the max_tokens of
-    its decoding. `read` is the day on which the price was read.
+    its decoding. `read` is the day on which the price was read; None where that is not told.
     """
 
     input_usd: float

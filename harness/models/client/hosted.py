@@ -43,7 +43,7 @@ from harness.specs.models import HostedSpec, ModerationSpec, is_usual_variable
 
 LONGEST_QUOTE = 400
 """In characters."""
-LONGEST_ADDRESS, LONGEST_URL = 200, 8_000
+LONGEST_ADDRESS, LONGEST_URL = 200, 2_000
 """In characters: of an address in a message, and of one that is taken."""
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 LEAST_SECRET, LEAST_LETTERS = 8, 16
