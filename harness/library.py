@@ -106,6 +106,15 @@ class EvaluatedRun:
         rows = [row for record in self._folder.read_rows() for row in self._rows_of(record)]
         return ResultTable(SAMPLE_COLUMNS, tuple(rows))
 
+    @property
+    def items(self) -> ResultTable:
+        """One row an answer, with the columns of items.csv: `value_J` is judge J's, NaN if missing.
+
+        `item` has the texts of the item, `expected` the right answers, `missing` says why there is
+        no answer, `reason_J` why there is no value.
+        """
+        return _items_table([self])
+
     def judge(
         self,
         judges: "Sequence[str | Judge]",
@@ -186,6 +195,11 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
         """One row an answer and judge, of all runs."""
         rows = (row for run in self._runs for row in run.samples.rows)
         return ResultTable(SAMPLE_COLUMNS, tuple(rows))
+
+    @property
+    def items(self) -> ResultTable:
+        """One row an answer, of all runs; None in the columns of judges that have not read it."""
+        return _items_table(self._runs)
 
 
 def tasks(workspace: "Workspace | None" = None) -> list[str]:
@@ -319,6 +333,17 @@ def _opened(workspace: "Workspace | None") -> "Workspace":
     from harness.workspace import Workspace
 
     return workspace or Workspace.open()
+
+
+def _items_table(runs: "Sequence[EvaluatedRun]") -> ResultTable:
+    from harness.pipeline.items import item_cells, item_columns
+
+    entries = {entry.name: entry for run in runs for entry in run._file.judges}
+    judges = tuple(entries.values())
+    rows = (
+        item_cells(run._file, record, judges) for run in runs for record in run._folder.read_rows()
+    )
+    return ResultTable(item_columns(judges), tuple(rows))
 
 
 def _score_table(rows: "Iterable[ScoreRow]") -> ResultTable:

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Entry] = {
     "build": Entry("make:build", "Let a model make new samples from samples."),
     "leaderboard": Entry("compare:leaderboard", "Rank the models of all runs."),
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
+    "items": Entry("items:items", "Show answers with their verdicts, side by side."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),

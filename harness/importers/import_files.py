@@ -160,7 +160,7 @@ def _stored(
         and run.judges <= set(job.task.judges)
     ]
     for old in gone:  # other files in its folder stay
-        for name in ("samples.jsonl", "scores.csv", "run.json"):
+        for name in ("samples.jsonl", "scores.csv", "items.csv", "run.json"):
             (old / name).unlink(missing_ok=True)
         if not any(old.iterdir()):
             old.rmdir()

@@ -14,6 +14,7 @@ from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.models.client.cached import CachedClient
 from harness.parts import Failure, Reason
+from harness.pipeline.items import items_text
 from harness.pipeline.plan import Plan, check_templates, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
 from harness.pipeline.records import (
@@ -29,6 +30,7 @@ from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.score import score_rows
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges
 from harness.pipeline.walk import cases_of, questions, rebuild, sample_record, walk
+from harness.storage.files import write_whole
 from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow, VerdictRecord
 
 
@@ -183,6 +185,7 @@ def _write(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord]) ->
     scores = tuple(score_rows(file, records))
     before, file = file.redrawn, with_costs(file, records)
     folder.write(file, records, scores)
+    write_whole(folder.items, items_text(file, records).encode("utf-8", "replace"))
     missing, truncated = count_missing(records), count_truncated(records)
     return RunResult(folder, file, scores, missing, truncated, again=file.redrawn - before)
 

@@ -266,7 +266,7 @@ def _number(cell: str) -> float | None:
 
 
 class RunFolder:
-    """The three files of one run."""
+    """The files of one run."""
 
     def __init__(self, path: Path) -> None:
         """Use the files in `path`, which need not exist yet."""
@@ -276,6 +276,11 @@ class RunFolder:
     def scores(self) -> Path:
         """Where the scores of this run lie."""
         return self.path / "scores.csv"
+
+    @property
+    def items(self) -> Path:
+        """Where the flat table of the answers of this run lies."""
+        return self.path / "items.csv"
 
     def results(self, given: Path) -> Path:
         """The results folder this run lies below, by its place; the given one where that fits."""
