@@ -77,6 +77,11 @@ class EvaluatedRun:
         return self._file.model.name
 
     @property
+    def tag(self) -> str | None:
+        """The name that was given to this run; None without one."""
+        return self._folder.tag
+
+    @property
     def judges(self) -> tuple[str, ...]:
         """The judges that have read this run."""
         return tuple(entry.name for entry in self._file.judges)
@@ -228,13 +233,15 @@ def evaluate(
     judge_model: str | None = None,
     allow_self_judge: bool = False,
     budget_usd: float | None = None,
+    tag: str | None = None,
     workspace: "Workspace | None" = None,
 ) -> EvaluatedRun:
     """Answer a task with a model, have judges read the answers, and score them.
 
     Models and judges are names, or Python objects (`FunctionModel`, a subclass of `Judge`).
     Without judges, those of the task read. Finished calls are stored below `results/` and never
-    asked again: call it again to resume. `limit` takes a seeded subset of the samples.
+    asked again: call it again to resume. `limit` takes a seeded subset of the samples; `tag` names
+    the run, which commands then take as `@TAG`.
     """
     from harness.pipeline.execute import run_each
     from harness.pipeline.resolve import RunOptions, resolve
@@ -253,19 +260,28 @@ def evaluate(
     )
     opened = _opened(workspace)
     [result] = run_each([resolve(opened.with_budget(budget_usd), options)])
+    if tag is not None:
+        result.folder.write_tag(tag)
     return EvaluatedRun(opened, result.folder)
 
 
 def load_runs(
-    results: str | Path = "results", workspace: "Workspace | None" = None
+    results: str | Path = "results",
+    workspace: "Workspace | None" = None,
+    *,
+    name: str | None = None,
 ) -> EvaluatedRuns:
-    """The stored runs below a results folder; one run where `results` is a run's folder."""
-    from harness.storage.runs import RunFolder, run_folders
+    """The stored runs below a results folder; one run where `results` is a run's folder.
+
+    With `name` the one run that commands know by it: TASK/MODEL, @TAG, the start of a digest.
+    """
+    from harness.storage.runs import RunFolder, find_run, run_folders
 
     path = Path(results)
     folders = [RunFolder(path)] if (path / "run.json").is_file() else run_folders(path)
     if not path.is_dir():
         raise SpecError(f"results folder {path}: no such folder; evaluate something first")
+    folders = folders if name is None else [find_run(path, name)]
     opened = _opened(workspace)
     spaces = [replace(opened, results=folder.results(opened.results)) for folder in folders]
     return EvaluatedRuns([*map(EvaluatedRun, spaces, folders)])

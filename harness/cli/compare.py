@@ -193,7 +193,7 @@ def _put_sensitivities(found: Sequence[scores.PairSensitivity]) -> None:
 class Sides:
     """The two runs that are compared, and whose verdicts."""
 
-    first: str = argument("A", "Run folder, or the first characters of a run's digest.")
+    first: str = argument("A", options.A_RUN)
     second: str | None = argument(
         "B",
         "Second run, with the same samples; its task may differ. Default: compare parts of A.",

@@ -159,8 +159,10 @@ def _stored(
         and _is_within(run.cells, found)
         and run.judges <= set(job.task.judges)
     ]
+    if folder.tag is None and (tags := [run.folder.tag for run in earlier if run.folder.tag]):
+        folder.write_tag(tags[-1])
     for old in gone:  # other files in its folder stay
-        for name in ("samples.jsonl", "scores.csv", "items.csv", "run.json"):
+        for name in ("samples.jsonl", "scores.csv", "items.csv", "tag", "run.json"):
             (old / name).unlink(missing_ok=True)
         if not any(old.iterdir()):
             old.rmdir()

@@ -265,6 +265,10 @@ def _number(cell: str) -> float | None:
     return float(cell) if cell else None
 
 
+LAST = "@last"
+"""The name of the run that was written last."""
+
+
 class RunFolder:
     """The files of one run."""
 
@@ -288,6 +292,31 @@ class RunFolder:
         is_below = given.resolve() in path.parents
         is_placed = len(path.parents) > 3 and path.parents[2].name == "runs"
         return path.parents[3] if is_placed and not is_below else given
+
+    @property
+    def place(self) -> str:
+        """The task and the model, as a name has them: TASK/MODEL."""
+        return "/".join(self.path.parts[-3:-1])
+
+    @property
+    def written(self) -> float:
+        """When run.json was written, in seconds since 1970; 0 where there is none."""
+        path = self.path / "run.json"
+        return path.stat().st_mtime if path.is_file() else 0.0
+
+    @property
+    def tag(self) -> str | None:
+        """The name that somebody gave this run; no digest depends on it. None without one."""
+        path = self.path / "tag"
+        return path.read_text("utf-8", "replace").strip() or None if path.is_file() else None
+
+    def write_tag(self, tag: str) -> None:
+        """Give this run a name in place of any that it has."""
+        write_whole(self.path / "tag", f"{tag}\n".encode())
+
+    def is_called(self, tail: str) -> bool:
+        """Whether a tag or the beginning of a digest is this run's; an empty one is any run's."""
+        return tail == self.tag or self.path.name.startswith(tail)
 
     def read(self) -> RunFile:
         """What was run."""
@@ -313,18 +342,71 @@ class RunFolder:
 
 
 def find_run(results: Path, name: str) -> RunFolder:
-    """The run folder that a path, or a unique prefix of a run's digest, means."""
+    """The run that a name means: everywhere a command takes a RUN, it is found here.
+
+    A name is a path; `@last`, the run written last; `@TAG`; `TASK/MODEL`, alone or with `@` and a
+    tag or the beginning of a digest; or the beginning of a digest. Raises StoreError where it
+    means none, or several, with what these differ in.
+    """
     if (Path(name) / "run.json").is_file():
         return RunFolder(Path(name))
-    below = results.glob("runs/*/*/*")
-    found = sorted(p for p in below if p.name.startswith(name) or name.startswith(p.name))
+    found = [RunFolder(path) for path in sorted(results.glob("runs/*/*/*")) if path.is_dir()]
+    place, mark, tail = name.rpartition("@")
+    if name == LAST:
+        found = sorted(found, key=lambda folder: folder.written)[-1:]
+    elif mark or "/" in name:
+        place, tail = (place, tail) if mark else (name, "")
+        found = [one for one in found if place in ("", one.place) and one.is_called(tail)]
+        tagged = [one for one in found if tail and one.tag == tail]
+        found = tagged or (found if place else [])
+    else:
+        found = [p for p in found if p.path.name.startswith(name) or name.startswith(p.path.name)]
     if len(found) == 1:
-        return RunFolder(found[0])
+        return found[0]
     if found:
-        raise StoreError(
-            f"{name!r} begins {len(found)} runs, give more of one: {', '.join(map(str, found))}"
-        )
+        raise StoreError(_several(name, found))
     raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+
+
+def _several(name: str, found: Sequence[RunFolder]) -> str:
+    """Why a name is no name of one run, and what those that it may mean differ in."""
+    verb = "means" if "@" in name or "/" in name else "begins"
+    files = {folder: folder.read() for folder in found if (folder.path / "run.json").is_file()}
+    facts = run_differences(list(files.values()))
+    lines = [f"{name!r} {verb} {len(found)} runs, give more of one: TASK/MODEL@TAG, or a path"]
+    for folder in found:
+        own = facts[list(files).index(folder)] if folder in files else "without run.json"
+        tag = f", @{folder.tag}" if folder.tag else ""
+        lines.append(f"  {folder.path}{tag}" + (f": {own}" if own else ""))
+    return "\n".join(lines)
+
+
+def run_facts(file: RunFile) -> dict[str, str]:
+    """What defines a run, in words, by the name of the fact."""
+    run, drawn = file.run, file.run.decodings
+    return {
+        "task": run.task,
+        "model": file.model.name,
+        "model version": file.model.revision or file.model.identity,
+        "variants": ", ".join(run.variants),
+        "limit": "all items" if run.limit is None else f"{run.limit} items",
+        "seed": str(run.seed),
+        "temperatures": ", ".join(f"{one.temperature:g}" for one in drawn),
+        "token limits": ", ".join(str(one.max_tokens) for one in drawn),
+        "replies a prompt": ", ".join(str(one.n) for one in drawn),
+        "answers": str(file.task.mode),
+        "data": file.data.label,
+        "prompts": run.prompts[:8],
+        "judges": ", ".join(entry.name for entry in file.judges) or "none",
+        "version of the program": file.version,
+    }
+
+
+def run_differences(files: Sequence[RunFile]) -> list[str]:
+    """What tells some runs apart: for each of them its own value of each fact that differs."""
+    facts = [run_facts(file) for file in files]
+    names = [name for name in (facts[0] if facts else ()) if len({f[name] for f in facts}) > 1]
+    return ["; ".join(f"{name} {own[name]}" for name in names) for own in facts]
 
 
 def run_folders(results: Path) -> list[RunFolder]:
