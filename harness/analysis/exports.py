@@ -198,12 +198,7 @@ def every_eval_ever(
     stamp = str(int(written))
     called = f"{file.run.task}/{file.model.name}/{stamp}"
     rows = [row for judge in file.judges for row in _overall(scores, judge)]
-    entries = {entry.name: entry for entry in file.judges}
-    results = [
-        _eee_result(file, row, entries[row.score.judge])
-        for row in rows
-        if row.score.value is not None
-    ]
+    known = [row for row in rows if row.score.value is not None]
     record: Json = {
         "schema_version": EVERY_EVAL_EVER,
         "evaluation_id": called,
@@ -222,7 +217,7 @@ def every_eval_ever(
             identity=file.model.identity,
             revision=file.model.revision,
         ),
-        "evaluation_results": results,
+        "evaluation_results": [_eee_result(file, row) for row in known],
     }
     verdicts = list(_eee_verdicts(run, rows, called))
     if verdicts:
@@ -240,20 +235,8 @@ def _eee_model(name: str, **about: str | None) -> Json:
     return {"name": name, "id": name, "additional_details": details}
 
 
-def _eee_result(file: RunFile, row: ScoreRow, judge: JudgeEntry) -> Json:
+def _eee_result(file: RunFile, row: ScoreRow) -> Json:
     score, decodings = row.score, file.run.decodings
-    is_share = score.metric == RIGHT_OR_WRONG
-    metric: Json = {
-        "evaluation_description": file.task.about,
-        **{"metric_id": score.metric, "metric_name": score.metric, "lower_is_better": False},
-        "additional_details": {"judge": judge.name, "recipe": judge.recipe},
-    }
-    if is_share:
-        metric |= {"score_type": "continuous", "min_score": 0, "max_score": 1}
-    if judge.asks:
-        asked = {"model_info": _eee_model(judge.asks, identity=judge.identity)}
-        prompt = f"template by its digest: {judge.recipe}"
-        metric["llm_scoring"] = {"judges": [asked], "input_prompt": prompt}
     uncertainty: Json = {"num_samples": score.n}
     if score.low is not None and score.high is not None:
         method = "over clusters of items; see the program's statistics.md"
@@ -270,7 +253,7 @@ def _eee_result(file: RunFile, row: ScoreRow, judge: JudgeEntry) -> Json:
             **{"dataset_name": file.data.source, "source_type": "other"},
             "additional_details": {"data": file.data.label, "limit": row.parsed.limit},
         },
-        "metric_config": metric,
+        "metric_config": _eee_metric(file, row),
         "score_details": {
             "score": score.value,
             "details": {"signature": row.signature, **lost, **chance},
@@ -278,6 +261,23 @@ def _eee_result(file: RunFile, row: ScoreRow, judge: JudgeEntry) -> Json:
         },
         "generation_config": {"generation_args": drawn},
     }
+
+
+def _eee_metric(file: RunFile, row: ScoreRow) -> Json:
+    score = row.score
+    [judge] = [entry for entry in file.judges if entry.name == score.judge]
+    metric: Json = {
+        "evaluation_description": file.task.about,
+        **{"metric_id": score.metric, "metric_name": score.metric, "lower_is_better": False},
+        "additional_details": {"judge": judge.name, "recipe": judge.recipe},
+    }
+    if score.metric == RIGHT_OR_WRONG:
+        metric |= {"score_type": "continuous", "min_score": 0, "max_score": 1}
+    if judge.asks:
+        asked = {"model_info": _eee_model(judge.asks, identity=judge.identity)}
+        prompt = f"template by its digest: {judge.recipe}"
+        metric["llm_scoring"] = {"judges": [asked], "input_prompt": prompt}
+    return metric
 
 
 def _eee_id(row: ScoreRow) -> str:
