@@ -21,6 +21,7 @@ from harness.pipeline.items import (
     item_texts,
     missing_reason,
 )
+from harness.pipeline.plan import options
 from harness.pipeline.score import RIGHT_OR_WRONG
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, StoredRun, VerdictRecord
 
@@ -119,10 +120,9 @@ def entries(block: ItemBlock, judges: Sequence[JudgeEntry]) -> Iterator[ShownTex
     first = block.answers[0]
     for name, text in item_texts(first.record).items():
         yield ShownText("text", name, text)
-    choices, gold = block.sample.choices, block.sample.gold
+    choices = block.sample.choices
     if len(" / ".join(choices)) > _SHORT:
-        for place, choice in enumerate(choices, 1):
-            yield ShownText("text", f"choice {place}{', right' * (choice == gold)}", choice)
+        yield from _choice_texts(block)
     else:
         if choices:
             yield ShownText("text", "choices", " / ".join(choices))
@@ -130,6 +130,21 @@ def entries(block: ItemBlock, judges: Sequence[JudgeEntry]) -> Iterator[ShownTex
             yield ShownText("text", "expected", text)
     for answer in block.answers:
         yield from _answer_entries(answer, judges, is_alone=len(block.answers) == 1)
+
+
+def _choice_texts(block: ItemBlock) -> Iterator[ShownText]:
+    """The choices as they were numbered; without numbers where the answers saw several orders."""
+    sample = block.sample
+    orders = {
+        tuple(option.index for option in options(a.file.task, a.record.variant, sample))
+        for a in block.answers
+    }
+    has_one = len(orders) == 1
+    order = orders.pop() if has_one else range(len(sample.choices))
+    for place, index in enumerate(order, 1):
+        label = f"choice {place}" if has_one else "choice"
+        is_right = sample.choices[index] == sample.gold
+        yield ShownText("text", f"{label}{', right' * is_right}", sample.choices[index])
 
 
 def _answer_entries(

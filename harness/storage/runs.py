@@ -6,6 +6,7 @@ clock, no host, no order of arrival.
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -265,6 +266,7 @@ def _number(cell: str) -> float | None:
     return float(cell) if cell else None
 
 
+_MOST_LISTED = 20
 LAST = "@last"
 """The name of the run that was written last."""
 
@@ -371,14 +373,20 @@ def find_run(results: Path, name: str) -> RunFolder:
 def _several(name: str, found: Sequence[RunFolder]) -> str:
     """Why a name is no name of one run, and what those that it may mean differ in."""
     verb = "means" if "@" in name or "/" in name else "begins"
-    files = {folder: folder.read() for folder in found if (folder.path / "run.json").is_file()}
-    facts = run_differences(list(files.values()))
-    lines = [f"{name!r} {verb} {len(found)} runs, give more of one: TASK/MODEL@TAG, or a path"]
+    files: list[RunFile] = []
+    readable: list[RunFolder] = []
     for folder in found:
-        own = facts[list(files).index(folder)] if folder in files else "without run.json"
-        tag = f", @{folder.tag}" if folder.tag else ""
-        lines.append(f"  {folder.path}{tag}" + (f": {own}" if own else ""))
-    return "\n".join(lines)
+        with suppress(StoreError):  # a damaged one is listed too
+            files.append(folder.read())
+            readable.append(folder)
+    facts = dict(zip((folder.path for folder in readable), run_differences(files), strict=True))
+    lines = [f"{name!r} {verb} {len(found)} runs, give more of one: TASK/MODEL@TAG, or a path"]
+    for folder in found[:_MOST_LISTED]:
+        tag = f"@{folder.tag}" if folder.tag else ""
+        own = ", ".join(filter(None, (tag, facts.get(folder.path, "no readable run.json"))))
+        lines.append(f"  {folder.path}{': ' * bool(own)}{own}")
+    more = len(found) - _MOST_LISTED
+    return "\n".join(lines) + (f"\n  and {more} more" if more > 0 else "")
 
 
 def run_facts(file: RunFile) -> dict[str, str]:

@@ -147,6 +147,44 @@ def test_files_hold_all_answers_and_none_of_them_does_harm(
     assert "choice        missing, unparsed: " in said
 
 
+@pytest.fixture
+def asked(toy: Toy) -> Toy:
+    """Choices in two orders, answered by the one that is shown first."""
+    path = toy.home / "tasks/samples/quiz.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for row in rows:
+        row["choices"] = [
+            f"{text} And so the story of this item goes on." for text in row["choices"]
+        ]
+        row["gold"] += " And so the story of this item goes on."
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    assert toy.main("run", "--task", "quiz", "--model", "first") == 0
+    return toy
+
+
+def test_choices_are_numbered_as_they_were_shown(
+    asked: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = shown(asked, capsys, "--variant", "order0", "--where", "wrong", "--limit", "1")
+
+    lines = {line[:16].strip(): line[16:] for line in wrong.splitlines()}
+    assert lines["first"] == f"1: {lines['choice 1']}"
+    assert "choice 1, right" not in lines
+
+
+def test_an_item_whose_answer_depends_on_the_order_shows_all_orders(
+    asked: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = shown(asked, capsys, "--where", "flip", "--limit", "1")
+
+    labels = [line[:16].strip() for line in said.splitlines()]
+    assert {"choice", "choice, right", "order0", "order1"} <= set(labels)
+    assert "choice 1" not in labels
+    assert {line.split()[1] for line in said.splitlines() if line.startswith("  gold")} == {
+        *("right", "wrong")
+    }
+
+
 def test_judges_that_cannot_disagree_are_named(
     judged: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:

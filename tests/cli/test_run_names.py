@@ -55,7 +55,15 @@ def test_an_ambiguous_name_lists_the_candidates_and_what_differs(
         [(True, False), (False, True)],
         [(False, True), (True, False)],
     )
-    assert sum(", @pilot: " in line for line in lines) == 1
+    assert sum(": @pilot, limit 2" in line for line in lines) == 1
+
+
+def test_a_damaged_run_is_among_the_candidates(named: Toy) -> None:
+    damaged = named.runs()[-1] / "run.json"
+    damaged.write_text("{", "utf-8")
+
+    with pytest.raises(StoreError, match=r"'toy/oracle' means 2 runs(.|\n)*no readable run\.json"):
+        find_run(named.results, "toy/oracle")
 
 
 def test_two_runs_of_one_tag_are_told_apart_by_their_models(toy: Toy) -> None:
