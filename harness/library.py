@@ -77,6 +77,11 @@ class EvaluatedRun:
         return self._file.model.name
 
     @property
+    def tag(self) -> str | None:
+        """The name that was given to this run; None without one."""
+        return self._folder.tag
+
+    @property
     def judges(self) -> tuple[str, ...]:
         """The judges that have read this run."""
         return tuple(entry.name for entry in self._file.judges)
@@ -103,6 +108,15 @@ class EvaluatedRun:
         """One row an answer and judge; `value` is None where the verdict is missing (`reason`)."""
         rows = [row for record in self._folder.read_rows() for row in self._rows_of(record)]
         return ResultTable(SAMPLE_COLUMNS, tuple(rows))
+
+    @property
+    def items(self) -> ResultTable:
+        """One row an answer, with the columns of items.csv: `value_J` is judge J's, NaN if missing.
+
+        `item` has the texts of the item, `expected` the right answers, `missing` says why there is
+        no answer, `reason_J` why there is no value.
+        """
+        return _items_table([self])
 
     def judge(
         self,
@@ -185,6 +199,11 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
         rows = (row for run in self._runs for row in run.samples.rows)
         return ResultTable(SAMPLE_COLUMNS, tuple(rows))
 
+    @property
+    def items(self) -> ResultTable:
+        """One row an answer, of all runs; None in the columns of judges that have not read it."""
+        return _items_table(self._runs)
+
 
 def tasks(workspace: "Workspace | None" = None) -> list[str]:
     """The names of all tasks."""
@@ -212,13 +231,15 @@ def evaluate(
     judge_model: str | None = None,
     allow_self_judge: bool = False,
     budget_usd: float | None = None,
+    tag: str | None = None,
     workspace: "Workspace | None" = None,
 ) -> EvaluatedRun:
     """Answer a task with a model, have judges read the answers, and score them.
 
     Models and judges are names, or Python objects (`FunctionModel`, a subclass of `Judge`).
     Without judges, those of the task read. Finished calls are stored below `results/` and never
-    asked again: call it again to resume. `limit` takes a seeded subset of the samples.
+    asked again: call it again to resume. `limit` takes a seeded subset of the samples; `tag` names
+    the run, which commands then take as `@TAG`.
     """
     from harness.pipeline.execute import run_each
     from harness.pipeline.resolve import RunOptions, resolve
@@ -237,19 +258,29 @@ def evaluate(
     )
     opened = _opened(workspace)
     [result] = run_each([resolve(opened.with_budget(budget_usd), options)])
+    if tag is not None:
+        result.folder.write_tag(tag)
     return EvaluatedRun(opened, result.folder)
 
 
 def load_runs(
-    results: str | Path = "results", workspace: "Workspace | None" = None
+    results: str | Path = "results",
+    workspace: "Workspace | None" = None,
+    *,
+    name: str | None = None,
 ) -> EvaluatedRuns:
-    """The stored runs below a results folder; one run where `results` is a run's folder."""
-    from harness.storage.runs import RunFolder, run_folders
+    """The stored runs below a results folder; one run where `results` is a run's folder.
+
+    With `name` the one run that commands know by it: TASK/MODEL, @TAG, the start of a digest.
+    """
+    from harness.storage.find_runs import find_run, run_folders
+    from harness.storage.runs import RunFolder
 
     path = Path(results)
     folders = [RunFolder(path)] if (path / "run.json").is_file() else run_folders(path)
     if not path.is_dir():
         raise SpecError(f"results folder {path}: no such folder; evaluate something first")
+    folders = folders if name is None else [find_run(path, name)]
     opened = _opened(workspace)
     spaces = [replace(opened, results=folder.results(opened.results)) for folder in folders]
     return EvaluatedRuns([*map(EvaluatedRun, spaces, folders)])
@@ -277,7 +308,7 @@ def agreement(
     from harness.data.ratings import read_ratings
     from harness.judges.asking import Orders
     from harness.stats.agreement import Scale
-    from harness.storage.runs import run_folders, stored_runs
+    from harness.storage.find_runs import run_folders, stored_runs
 
     if orders not in get_args(Orders):
         raise SpecError(f"orders {orders!r}: give one of {', '.join(get_args(Orders))}")
@@ -317,6 +348,17 @@ def _opened(workspace: "Workspace | None") -> "Workspace":
     from harness.workspace import Workspace
 
     return workspace or Workspace.open()
+
+
+def _items_table(runs: "Sequence[EvaluatedRun]") -> ResultTable:
+    from harness.pipeline.items import item_cells, item_columns
+
+    entries = {entry.name: entry for run in runs for entry in run._file.judges}
+    judges = tuple(entries.values())
+    rows = (
+        item_cells(run._file, record, judges) for run in runs for record in run._folder.read_rows()
+    )
+    return ResultTable(item_columns(judges), tuple(rows))
 
 
 def _score_table(rows: "Iterable[ScoreRow]") -> ResultTable:

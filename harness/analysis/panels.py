@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.analysis.pairings import describe_differences
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
@@ -347,8 +348,8 @@ def _fullest(runs: Iterable[StoredRun]) -> list[StoredRun]:
         other = best.setdefault(run.file.model.name, run)
         if other.file.model.identity != run.file.model.identity:
             raise StoreError(
-                f"two versions of model {run.file.model.name} ran ({other.file.digest[:12]}, "
-                f"{run.file.digest[:12]}), and ratings name the model alone; move one run away"
+                f"two versions of model {run.file.model.name} ran, and ratings name the model alone"
+                f"{describe_differences(other.file, run.file)}; move one run away"
             )
         if len(run.rows) > len(other.rows):
             best[run.file.model.name] = run

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Entry] = {
     "build": Entry("make:build", "Let a model make new samples from samples."),
     "leaderboard": Entry("compare:leaderboard", "Rank the models of all runs."),
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
+    "items": Entry("items:items", "Show answers with their verdicts, side by side."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
@@ -58,6 +59,11 @@ COMMANDS: Mapping[str, Entry] = {
     "impscore ablate": Entry("impscore:ablate", "Compare the forms and settings of the scorer."),
     "impscore lint": Entry("impscore:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
+    "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
+    "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
+    "export every-eval-ever": Entry(
+        "exports:export_every_eval_ever", "Write a run for Every Eval Ever."
+    ),
     "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
 }
@@ -65,7 +71,7 @@ GROUPS: Mapping[str, Entry] = {
     "check": Entry("", "Try a judge, model, reader or scorer of your own."),
     "data": Entry("", "List, download and check released data sets."),
     "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
-    "export": Entry("", "Write rating sheets for people."),
+    "export": Entry("", "Write rating sheets, and runs for other programs."),
     "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
     "ratings": Entry("", "Convert ratings by people from other formats."),
 }

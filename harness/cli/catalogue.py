@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +21,7 @@ from harness.specs.data import OverlaySpec
 from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.files import write_whole
-from harness.storage.runs import RunFolder, find_run, run_folders
+from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
     from harness.analysis.verify import VerifiedCell
@@ -58,7 +57,9 @@ def list_names(
 ) -> int:
     """List the names that commands take: tasks, models, judges and more."""
     if what == "runs":
-        return _list_runs(where.results, is_json=is_json)
+        from harness.cli.runs import list_runs  # here: `list` has no use for numpy
+
+        return list_runs(where.results, is_json=is_json)
     if what is not None and what not in SECTIONS:
         raise SpecError(f"list {what!r}: give one of {', '.join([*SECTIONS, 'runs'])}")
     registry = options.registry(where.home)
@@ -88,30 +89,6 @@ def _about(registry: Registry, section: Section, name: str) -> str:
     ends = values.get("ends", "")
     end = f" Its provider shuts it down on {ends}." if ends else ""
     return f"{kind:12} {about}{end}{NOT_HERE.get(kind, '')}"
-
-
-def _list_runs(results: Path, *, is_json: bool) -> int:
-    if not results.is_dir():
-        raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
-    found = run_folders(results)
-    if is_json:
-        echo_json([str(folder.path) for folder in found])
-        return ExitCode.DONE
-    for folder in found:
-        echo(f"{folder.path}  {_state(folder)}")
-    if not found:
-        log(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    return ExitCode.DONE
-
-
-def _state(folder: RunFolder) -> str:
-    try:
-        missing = folder.read().missing
-    except StoreError:
-        return "changed or damaged; repeat the run to rebuild it"
-    day = datetime.fromtimestamp((folder.path / "run.json").stat().st_mtime).astimezone()
-    count = "" if missing is None else f"  missing {sum(gap.count for gap in missing)}"
-    return f"{day:%Y-%m-%d %H:%M}{count}"
 
 
 def show(

@@ -39,7 +39,8 @@ from harness.implicitness.open import overlap_line
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, write_whole
-from harness.storage.runs import StoredRun, find_run, run_folders
+from harness.storage.find_runs import find_run, run_folders
+from harness.storage.runs import StoredRun
 
 INTENTION, KNOW = "intention_and_response", "know_versus_act"
 VALUES = {
@@ -195,7 +196,7 @@ def _put_sensitivities(found: Sequence[scores.PairSensitivity]) -> None:
 class Sides:
     """The two runs that are compared, and whose verdicts."""
 
-    first: str = argument("A", "Run folder, or the first characters of a run's digest.")
+    first: str = argument("A", options.A_RUN)
     second: str | None = argument(
         "B",
         "Second run, with the same samples; its task may differ. Default: compare parts of A.",

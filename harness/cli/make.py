@@ -27,7 +27,8 @@ from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
-from harness.storage.runs import StoredRun, find_run
+from harness.storage.find_runs import find_run
+from harness.storage.runs import StoredRun
 from harness.text.edits import is_wordnet_installed
 
 MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"

@@ -31,7 +31,8 @@ from harness.errors import DataError, SpecError
 from harness.judges.asking import Orders
 from harness.storage.cells import long_cells, records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
-from harness.storage.runs import RunFile, find_run, run_folders, stored_runs
+from harness.storage.find_runs import find_run, run_folders, stored_runs
+from harness.storage.runs import RunFile
 
 Level = Literal["nominal", "ordinal", "interval"]
 

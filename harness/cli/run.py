@@ -1,5 +1,6 @@
 """The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, one_of, option
 from harness.cli.output import echo, echo_json, echo_table, log
-from harness.storage.runs import find_run
+from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
-    from harness.pipeline import resolve
+    from harness.pipeline import execute, resolve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class JudgeOptions:
     is_self_judge_allowed: bool = option(
         "Let a model judge its own answers.", False, flags="--allow-self-judge"
     )
+    tag: str | None = options.TAG
     is_dry: bool = option(
         "Print the planned calls and prices; make none.", False, flags="--dry-run"
     )
@@ -95,13 +97,18 @@ def run(
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve
 
+    options.checked_tag(asking.tag)
     space = where.workspace(calling)
     for task in () if choice.judge else options.names(choice.task, "--task"):
         judges = ", ".join(space.registry.load("tasks", task).judges)
         log(f"judges of task {task}: {judges} (choose others with --judge)")
     plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:
-        return put_runs(execute.run_each(plans), is_json=is_json, is_all=calling.retry == "all")
+        return put_runs(
+            _tagged(execute.run_each(plans), asking.tag),
+            is_json=is_json,
+            is_all=calling.retry == "all",
+        )
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
     return put_dry_runs(calls, is_json=is_json, terms=space.terms)
 
@@ -125,12 +132,14 @@ def judge(
     from harness.pipeline import execute, preview, resolve
     from harness.pipeline.setup import JudgeModelOptions
 
+    options.checked_tag(asking.tag)
     folder = find_run(where.results, run)
     space = where.workspace(calling, folder.results(where.results))
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
     if not asking.is_dry:
-        return put_runs([execute.judge(plan)], is_json=is_json, is_all=calling.retry == "all")
+        done = _tagged([execute.judge(plan)], asking.tag)
+        return put_runs(done, is_json=is_json, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
     return put_dry_runs(calls, is_json=is_json, terms=space.terms)
 
@@ -185,6 +194,7 @@ class ImportChoice:
         None,
         flags="--map",
     )
+    tag: str | None = options.TAG
 
 
 def import_files(
@@ -202,7 +212,9 @@ def import_files(
     space = where.workspace(options.OFFLINE)
     files = tuple(choice.files)
     wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
+    options.checked_tag(choice.tag)
     found = importer.import_answers(space, wanted)
+    [_] = _tagged([found.done], choice.tag)
     for note in found.notes:
         log(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
     for path in found.replaced:
@@ -226,6 +238,14 @@ def import_files(
     if found.ratings is not None:
         echo(f"ratings {found.ratings}")
     return code
+
+
+def _tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[execute.RunResult]":
+    """The runs as they end, each named by the tag."""
+    for done in runs:
+        if tag is not None:
+            done.folder.write_tag(tag)
+        yield done
 
 
 def _title(plan: "resolve.RunPlan | resolve.JudgePlan") -> str:

@@ -164,6 +164,8 @@ def _stored(
         and _is_within(run.cells, found)
         and run.judges <= set(job.task.judges)
     ]
+    if folder.tag is None and (tags := [run.folder.tag for run in earlier if run.folder.tag]):
+        folder.write_tag(tags[-1])
     for old in gone:  # other files in its folder stay
         RunFolder(old).remove()
     return done, found, tuple(gone)

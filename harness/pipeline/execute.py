@@ -15,6 +15,7 @@ from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.models.client.cached import CachedClient
 from harness.parts import Failure, Reason
+from harness.pipeline.items import items_text
 from harness.pipeline.plan import Plan, check_templates, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
 from harness.pipeline.records import (
@@ -31,6 +32,7 @@ from harness.pipeline.score import score_rows
 from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
 from harness.pipeline.walk import cases_of, questions, rebuild, sample_record, walk
 from harness.specs.tasks import TaskSpec
+from harness.storage.files import write_whole
 from harness.storage.runs import (
     NAMES,
     SCORES,
@@ -236,6 +238,7 @@ def _write(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord]) ->
     if SCORES in folder.changed():  # the other files are told of where they are read
         _log.warning("%s: changed since it was written; computed anew", folder.scores)
     folder.write(file, records, scores)
+    write_whole(folder.items, items_text(file, records).encode("utf-8", "replace"))
     missing, truncated = count_missing(records), count_truncated(records)
     return RunResult(folder, file, scores, missing, truncated, again=file.redrawn - before)
 

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from harness.core import Run, Sample, Score
-from harness.errors import StoreError, did_you_mean
+from harness.errors import StoreError
 from harness.parts import ChoiceScore, Message, Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import csv_text, decode_json, long_cells
@@ -297,12 +297,42 @@ class RunFolder:
         """Where the scores of this run lie."""
         return self.path / "scores.csv"
 
+    @property
+    def items(self) -> Path:
+        """Where the flat table of the answers of this run lies."""
+        return self.path / "items.csv"
+
     def results(self, given: Path) -> Path:
         """The results folder this run lies below, by its place; the given one where that fits."""
         path = self.path.resolve()
         is_below = given.resolve() in path.parents
         is_placed = len(path.parents) > 3 and path.parents[2].name == "runs"
         return path.parents[3] if is_placed and not is_below else given
+
+    @property
+    def place(self) -> str:
+        """The task and the model, as a name has them: TASK/MODEL."""
+        return "/".join(self.path.parts[-3:-1])
+
+    @property
+    def written(self) -> float:
+        """When run.json was written, in seconds since 1970; 0 where there is none."""
+        path = self.path / "run.json"
+        return path.stat().st_mtime if path.is_file() else 0.0
+
+    @property
+    def tag(self) -> str | None:
+        """The name that somebody gave this run; no digest depends on it. None without one."""
+        path = self.path / "tag"
+        return path.read_text("utf-8", "replace").strip() or None if path.is_file() else None
+
+    def write_tag(self, tag: str) -> None:
+        """Give this run a name in place of any that it has."""
+        write_whole(self.path / "tag", f"{tag}\n".encode())
+
+    def is_called(self, tail: str) -> bool:
+        """Whether a tag or the beginning of a digest is this run's; an empty one is any run's."""
+        return tail == self.tag or self.path.name.startswith(tail)
 
     def read(self) -> RunFile:
         """What was run."""
@@ -383,7 +413,7 @@ class RunFolder:
 
     def remove(self) -> None:
         """Remove the files of this run, and the folder where it has no others."""
-        for name in (*NAMES, SUMS):
+        for name in (*NAMES, SUMS, self.items.name, "tag"):
             (self.path / name).unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()
@@ -407,26 +437,6 @@ def _sum(path: Path) -> str:
         return sha256(_bytes(path)).hexdigest()
     except StoreError:
         return "none"
-
-
-def find_run(results: Path, name: str) -> RunFolder:
-    """The run folder that a path, or a unique prefix of a run's digest, means."""
-    if (Path(name) / "run.json").is_file():
-        return RunFolder(Path(name))
-    below = results.glob("runs/*/*/*")
-    found = sorted(p for p in below if p.name.startswith(name) or name.startswith(p.name))
-    if len(found) == 1:
-        return RunFolder(found[0])
-    if found:
-        raise StoreError(
-            f"{name!r} begins {len(found)} runs, give more of one: {', '.join(map(str, found))}"
-        )
-    raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
-
-
-def run_folders(results: Path) -> list[RunFolder]:
-    """Every run folder below a results folder, in the order of their paths."""
-    return [RunFolder(path.parent) for path in sorted(results.glob("runs/*/*/*/run.json"))]
 
 
 def _bytes(path: Path) -> bytes:
@@ -475,16 +485,3 @@ class StoredRun:
     def by_group(self) -> bool:
         """Whether the samples' groups are the systems, which the run's model judges."""
         return self.file.task.unit.system == "group"
-
-
-def stored_runs(folders: Iterable[RunFolder], task: str) -> list[StoredRun]:
-    """The runs of a task, in the order of their folders; StoreError without any."""
-    files = [(folder, folder.read()) for folder in folders]
-    runs = [StoredRun(file, folder.read_rows()) for folder, file in files if file.run.task == task]
-    if not runs:
-        known = sorted({file.run.task for _, file in files})
-        raise StoreError(
-            f"no run of task {task!r}{did_you_mean(task, known)}; "
-            "`harness run` makes one, or see --results"
-        )
-    return runs
