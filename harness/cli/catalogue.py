@@ -35,6 +35,7 @@ SECTIONS: dict[str, Section] = {
     "imports": "configs/imports",
     "scorers": "configs/scorers",
     "tables": "configs/tables",
+    "layouts": "configs/layouts",
     "perturbations": "configs/perturbations",
 }
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
@@ -142,8 +143,8 @@ def show(
 def schema(
     kind: str = argument(
         "KIND",
-        "task, model, judge, scorer, recipe, table, perturbation, build, import, data, golden, "
-        "overlay or prices.",
+        "task, model, judge, scorer, recipe, table, layout, perturbation, build, import, data, "
+        "golden, overlay or prices.",
     ),
     out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:
