@@ -4,24 +4,19 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from msgspec import structs
+from typing import TYPE_CHECKING, get_args
 
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.cli.output import echo, echo_json, echo_table
 from harness.errors import SpecError
 from harness.registry import Registry
-from harness.specs.layouts import CellSpec, LayoutSpec, RunsLayout
+from harness.specs.layouts import LayoutSpec, Shown
 from harness.storage.files import refuse_source, write_whole
 from harness.storage.runs import find_run, run_folders
 
 if TYPE_CHECKING:
     from harness.analysis.tables.pivot import PaperTable
-
-ROWS, COLUMNS = "model", "judge"
-"""The axes of a table that no layout describes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +31,10 @@ class TableChoice:
     )
     rows: str | None = option(
         "What rows are of, comma-separated: model, task, variant, level, decoding, group, judge, "
-        f"metric. Default: {ROWS}.",
+        "metric. Default: model.",
         None,
     )
-    columns: str | None = option(f"What columns are of. Default: {COLUMNS}.", None)
+    columns: str | None = option("What columns are of. Default: judge.", None)
     groups: str | None = option("Make a table for each value of these. Default: none.", None)
     where: list[str] | None = option(
         "Keep some values, by patterns: variant=base,cot*. May be repeated.", None
@@ -56,7 +51,8 @@ class TableChoice:
 
     def layout(self, found: LayoutSpec | None) -> LayoutSpec:
         """The layout of a name, or the plain one, as the options change it."""
-        base = found or RunsLayout(about="Scores", rows=(ROWS,), columns=(COLUMNS,))
+        from harness.analysis.tables.build import adapted
+
         axes = {
             name: options.names(given, f"--{name}")
             for name in ("rows", "columns", "groups")
@@ -65,15 +61,8 @@ class TableChoice:
         cell: dict[str, object] = {} if self.digits is None else {"digits": self.digits}
         if self.cell is not None:
             shown = options.names(self.cell, "--cell")
-            known = ("value", "interval", "sd", "n", "rank")
-            cell["shows"] = tuple(options.one_of("--cell", one, *known) for one in shown)
-        where = {**base.where, **dict(map(_condition, self.where or ()))}
-        try:
-            style: CellSpec = structs.replace(base.cell, **cell)
-            made: LayoutSpec = structs.replace(base, **axes, where=where, cell=style)
-        except ValueError as error:
-            raise SpecError(f"--rows, --columns, --groups, --cell: {error}") from error
-        return made
+            cell["shows"] = tuple(options.one_of("--cell", one, *get_args(Shown)) for one in shown)
+        return adapted(found, axes, dict(map(_condition, self.where or ())), cell)
 
 
 def table(
@@ -112,7 +101,8 @@ def table(
     if choice.out is None:
         _put(tables)
         return ExitCode.DONE
-    refuse_source(choice.out, *files)
+    for path in (*files, *([choice.ratings] if choice.ratings else [])):
+        refuse_source(choice.out, path)
     write_whole(choice.out, FORMS[choice.out.suffix](tables).encode())
     echo(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
     return ExitCode.DONE

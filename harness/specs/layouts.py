@@ -10,7 +10,7 @@ Shown = Literal["value", "interval", "sd", "n", "rank"]
 Names = tuple[str, ...]
 
 
-class CellSpec(Spec, frozen=True, kw_only=True):
+class CellStyle(Spec, frozen=True, kw_only=True):
     """How a number is printed.
 
     `shows` lists what a cell has: value, interval (95 %), sd (of numbers that are
@@ -39,7 +39,7 @@ class TableLayout(Spec, frozen=True, kw_only=True):
     groups: Names = ()
     where: dict[str, Names] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    cell: CellSpec = CellSpec()
+    cell: CellStyle = CellStyle()
     note: str = ""
 
     @property

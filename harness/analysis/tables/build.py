@@ -1,6 +1,6 @@
 """A layout and what it is made of to tables: stored runs, ratings by people, files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import structs
 
 from harness.analysis.leaderboard import BoardRow, collect
-from harness.analysis.tables import sources
 from harness.analysis.standings import CONTROL
+from harness.analysis.tables import sources
 from harness.analysis.tables.facts import Fact, run_facts
 from harness.analysis.tables.pivot import PaperTable, paper_tables
 from harness.analysis.tables.ranking import ranks_of
@@ -18,6 +18,7 @@ from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError
 from harness.specs.layouts import (
     AgreementLayout,
+    CellStyle,
     CodersLayout,
     CountsLayout,
     FilesLayout,
@@ -44,6 +45,32 @@ class TableInput:
     data: Path | None = None
 
 
+PLAIN: Final = RunsLayout(about="Scores", rows=("model",), columns=("judge",))
+"""The layout of a table that no other describes: models by judges."""
+Axes = Mapping[str, tuple[str, ...]]
+
+
+def adapted(
+    layout: LayoutSpec | None,
+    axes: Axes | None = None,
+    where: Axes | None = None,
+    cell: Mapping[str, object] | None = None,
+) -> LayoutSpec:
+    """A layout with other rows, columns, groups, conditions or cells; without one, the plain one.
+
+    Raises SpecError where these do not fit together.
+    """
+    base = layout or PLAIN
+    try:
+        style: CellStyle = structs.replace(base.cell, **(cell or {}))
+        conditions = {**base.where, **(where or {})}
+        made: LayoutSpec = structs.replace(base, **(axes or {}), where=conditions, cell=style)
+        made.__post_init__()  # `replace` does not check
+    except ValueError as error:
+        raise SpecError(f"rows, columns, groups and cell of the table: {error}") from error
+    return made
+
+
 def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
     """The tables of a layout. Raises HarnessError where what it needs is not there."""
     if isinstance(layout, RunsLayout):
@@ -57,7 +84,10 @@ def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
         layout = structs.replace(layout, note=note)
     match layout:
         case CountsLayout():
-            return paper_tables(sources.count_facts(layout, files), layout)
+            facts = sources.count_facts(layout, files)
+            # What rows were kept by is no part of what was counted.
+            where = {name: kept for name, kept in layout.where.items() if name in layout.axes}
+            return paper_tables(facts, structs.replace(layout, where=where))
         case CodersLayout():
             return paper_tables(sources.coder_facts(layout, files), layout)
         case ValuesLayout():

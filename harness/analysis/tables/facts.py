@@ -26,7 +26,7 @@ RECIPE: Final[Mapping[str, tuple[str, ...]]] = {
     "prompts": ("task", "variant", "level"),
     "repeats": (),
     "seed": (),
-    "judge version": ("judge",),
+    "judge version": ("task", "judge"),
     "program": (),
 }
 """The rest of a recipe, each part with the names that it may differ with in one table."""

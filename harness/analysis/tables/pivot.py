@@ -13,9 +13,9 @@ from typing import Final
 
 from harness.analysis.leaderboard import BoardRow
 from harness.analysis.standings import RankedTable
-from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Fact, chosen
+from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Fact, chosen, matches
 from harness.pipeline.score import ALL
-from harness.specs.layouts import CellSpec, TableLayout
+from harness.specs.layouts import CellStyle, TableLayout
 
 MOST_NAMED = 6
 """So many cells are named in one note; the rest are counted."""
@@ -64,7 +64,7 @@ class PaperTable:
     rows: tuple[LayoutRow, ...]
     notes: tuple[str, ...]
     signatures: tuple[str, ...]
-    style: CellSpec
+    style: CellStyle
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class PaperTable:
         return tuple(" / ".join(levels) for levels in self.columns)
 
 
-def number(value: float, style: CellSpec) -> str:
+def number(value: float, style: CellStyle) -> str:
     """A number as a table's style prints it; a whole one without digits where it has none."""
     return f"{value * 100 if style.percent else value:,.{style.digits}f}"
 
@@ -94,12 +94,27 @@ def paper_tables(
     found: dict[_Key, list[Fact]] = {}
     for fact in kept:
         found.setdefault(_key(fact, groups), []).append(fact)
+    beside = [*single, *_of_models(extra, [*kept, *single], layout)]
     made = []
     for key in _ordered(found, groups, layout):
         named = dict(zip(groups, key, strict=True))
-        own = [*found[key], *(fact for fact in (*single, *extra) if _fits(fact, named))]
+        own = [*found[key], *(fact for fact in beside if _fits(fact, named))]
         made.append(_Pivot(layout, own, named, ranks).table())
     return made
+
+
+def _of_models(extra: Sequence[Fact], facts: Sequence[Fact], layout: TableLayout) -> list[Fact]:
+    """Further facts of models that the table has, and statistics of their tasks and judges."""
+    tasks = {fact.dims.get("task") for fact in facts}
+    models = {(fact.dims.get("task"), fact.dims.get("model")) for fact in facts}
+    asked = {name: layout.where.get(name, ("*",)) for name in ("task", "variant", "level", "judge")}
+    return [
+        fact
+        for fact in extra
+        if fact.dims["task"] in tasks
+        and (fact.block > 1 or (fact.dims["task"], fact.dims["model"]) in models)
+        and all(matches(fact.dims.get(name, kept[0]), kept) for name, kept in asked.items())
+    ]
 
 
 def _without_single(
@@ -135,28 +150,30 @@ def _fits(fact: Fact, named: Mapping[str, str]) -> bool:
 
 
 def _groups(facts: Sequence[Fact], layout: TableLayout) -> tuple[str, ...]:
-    """The names that part the tables: the layout's, and those that keep numbers apart."""
+    """The names that part the tables: the layout's, and those that keep numbers apart.
+
+    No two numbers share a cell, and those of one column share all of their recipe but what the
+    layout's names explain.
+    """
     groups = list(layout.groups)
     for name in (*VISIBLE, *RECIPE, "signature"):
-        if name not in (*layout.axes, "level") and _share_a_cell(facts, layout, groups, name):
+        cell = (*layout.rows, *layout.columns, *groups)
+        if name not in (*layout.axes, "level") and _is_mixed(facts, cell, name):
             groups.append(name)
-    axes = {*layout.axes, *groups}
-    for name, tied in RECIPE.items():
-        if name not in axes and not axes & {*tied} and len({f.dims.get(name) for f in facts}) > 1:
+    for name, explaining in RECIPE.items():
+        column = (*layout.columns, *groups, *({*explaining} & {*layout.rows}))
+        if name not in column and _is_mixed(facts, column, name):
             groups.append(name)
     return tuple(groups)
 
 
-def _share_a_cell(
-    facts: Sequence[Fact], layout: TableLayout, groups: Sequence[str], name: str
-) -> bool:
-    """Whether facts of one cell differ in a name."""
+def _is_mixed(facts: Sequence[Fact], names: Sequence[str], name: str) -> bool:
+    """Whether facts that share some names differ in another."""
     found: dict[_Key, str | None] = {}
-    for fact in facts:
-        place = _key(fact, (*layout.rows, *layout.columns, *groups))
-        if found.setdefault(place, fact.dims.get(name)) != fact.dims.get(name):
-            return True
-    return False
+    return any(
+        found.setdefault(_key(fact, names), fact.dims.get(name)) != fact.dims.get(name)
+        for fact in facts
+    )
 
 
 def _ordered(keys: Iterable[_Key], names: Sequence[str], layout: TableLayout) -> list[_Key]:

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable, number
-from harness.specs.layouts import CellSpec
+from harness.specs.layouts import CellStyle
 from harness.storage.cells import csv_text
 from harness.text.cleanup import without_controls
 
@@ -40,7 +40,7 @@ _LATEX: Final[Mapping[str, str]] = {
 }
 
 
-def cell_text(cell: LayoutCell, style: CellSpec) -> str:
+def cell_text(cell: LayoutCell, style: CellStyle) -> str:
     """What a cell shows; a dash where there is no value."""
     if cell.value is None:
         return "-"
@@ -92,7 +92,7 @@ def _csv_head(table: PaperTable) -> list[str]:
     return [*table.head, *(f"{name}{end}" for name in _headings(table) for end in ends)]
 
 
-def _csv_cells(row: LayoutRow, style: CellSpec) -> list[object]:
+def _csv_cells(row: LayoutRow, style: CellStyle) -> list[object]:
     parts: Mapping[str, Callable[[LayoutCell], tuple[object, ...]]] = {
         "interval": lambda cell: (cell.low, cell.high),
         "sd": lambda cell: (cell.sd,),
@@ -129,7 +129,7 @@ def _md_cell(cell: LayoutCell, table: PaperTable) -> str:
 
 def _md(text: str) -> str:
     clean = " ".join(without_controls(text).split())
-    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", clean).replace("&", "&amp;")
+    return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", escape(clean, quote=False))
 
 
 def to_html(tables: Sequence[PaperTable]) -> str:
