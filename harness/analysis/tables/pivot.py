@@ -73,8 +73,9 @@ class PaperTable:
 
 
 def number(value: float, style: CellStyle) -> str:
-    """A number as a table's style prints it; a whole one without digits where it has none."""
-    return f"{value * 100 if style.percent else value:,.{style.digits}f}"
+    """A number as a table's style prints it, never as a negative zero."""
+    shown = round(value * 100 if style.percent else value, style.digits) + 0.0
+    return f"{shown:,.{style.digits}f}"
 
 
 def paper_tables(
@@ -208,7 +209,10 @@ class _Pivot:
         """The table."""
         layout = self.layout
         at = {(_key(f, layout.rows), _key(f, layout.columns)): f for f in self.facts}
-        blocks = {_key(fact, layout.rows): fact.block for fact in self.facts}
+        blocks: dict[_Key, int] = {}
+        for fact in self.facts:
+            row = _key(fact, layout.rows)
+            blocks[row] = max(fact.block, blocks.get(row, 0))
         rows = _ordered(blocks, layout.rows, layout)
         rows.sort(key=lambda key: blocks[key])
         columns = self._columns()

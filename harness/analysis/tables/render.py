@@ -138,7 +138,7 @@ def to_html(tables: Sequence[PaperTable]) -> str:
 
 
 def _html(table: PaperTable) -> str:
-    body, block = [], 0
+    body, block = [], _first_block(table)
     for row in table.rows:
         rule = ' style="border-top:1px solid"' if row.block != block else ""
         block = row.block
@@ -153,6 +153,11 @@ def _html(table: PaperTable) -> str:
         f"<thead>{''.join(_html_heads(table))}</thead>\n<tbody>{chr(10).join(body)}</tbody></table>"
         f"<figcaption>{notes}{folded}</figcaption></figure>"
     )
+
+
+def _first_block(table: PaperTable) -> int:
+    """The block whose first row has no rule of its own above it."""
+    return table.rows[0].block if table.rows else 0
 
 
 def _html_heads(table: PaperTable) -> Iterable[str]:
@@ -187,7 +192,7 @@ def to_latex(tables: Sequence[PaperTable]) -> str:
 
 
 def _latex(table: PaperTable) -> str:
-    lines, block = [], 0
+    lines, block = [], _first_block(table)
     for row in table.rows:
         lines += [r"\midrule"] if row.block != block else []
         block = row.block
