@@ -82,12 +82,13 @@ class FilesLayout(TableLayout, frozen=True, kw_only=True):
     """A table that is made of files.
 
     `source` is a folder in the data folder, `files` the files in it, each after the name of its
-    split; `--data FILE` reads other files. `dims` has, for a name in `rows`, `columns` or
-    `where`, the columns it is read from; without it, the column of that name. `defaults` has the
-    value of an empty or absent cell, by column.
+    split; `--data FILE` reads other files, and `needs` says which. `dims` has, for a name in
+    `rows`, `columns` or `where`, the columns it is read from; without it, the column of that name.
+    `defaults` has the value of an empty or absent cell, by column.
     """
 
     source: str = ""
+    needs: str = ""
     files: dict[str, str] = field(default_factory=dict)
     dims: dict[str, Names] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)

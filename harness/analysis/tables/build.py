@@ -135,7 +135,8 @@ def _files(layout: FilesLayout, given: TableInput) -> tuple[dict[str, Path], lis
     if given.files:
         return {path.name.partition(".")[0]: path for path in given.files}, []
     if not layout.files:
-        raise SpecError("this table is made of a file; name it with --data FILE")
+        needs = layout.needs or "a table (CSV, TSV, JSON lines or Parquet)"
+        raise SpecError(f"this table is made of a file; name it with --data FILE: {needs}")
     folder = (given.data or Path()) / layout.source
     paths = {split: folder / name for split, name in layout.files.items()}
     there = {split: path for split, path in paths.items() if path.is_file()}

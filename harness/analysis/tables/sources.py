@@ -216,7 +216,7 @@ def _mean(dims: Mapping[str, str], values: Sequence[float]) -> Fact:
         return Fact(dims, None, reason="the file's cell is empty")
     mean = fmean(values)
     if len(values) == 1:
-        return Fact(dims, mean, n=1)
+        return Fact(dims, mean)
     return Fact(dims, mean, n=len(values), sd=stdev(values))
 
 
