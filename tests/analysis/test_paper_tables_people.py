@@ -1,8 +1,10 @@
 """Tables with people's ratings: their means beside judges, and statistics of agreement."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from support.rated_runs import ANN, BOB, FAR, MODELS, NEAR, ratings, runs
 
 from harness.analysis.tables.build import TableInput, build
@@ -10,7 +12,7 @@ from harness.analysis.tables.render import screen_cells
 from harness.data.ratings import ratings_text
 from harness.errors import SpecError
 from harness.pipeline.score import score_rows
-from harness.specs.layouts import AgreementLayout, RunsLayout
+from harness.specs.layouts import AgreementLayout, CellStyle, RunsLayout
 from harness.storage.runs import RunFolder
 
 BESIDE = RunsLayout(
@@ -24,9 +26,10 @@ BESIDE = RunsLayout(
 )
 
 
-def given(folder: Path, *, is_rated: bool = True) -> TableInput:
+def given(folder: Path, *, is_rated: bool = True, kind: str = "scripted") -> TableInput:
     folders = []
-    for run in runs(near=NEAR, far=FAR):
+    for made in runs(near=NEAR, far=FAR):
+        run = replace(made, file=replace(made.file, model=replace(made.file.model, kind=kind)))
         place = RunFolder(folder / "runs" / "toy" / run.file.model.name / run.file.model.name)
         place.write(run.file, run.rows, score_rows(run.file, run.rows))
         folders.append(place)
@@ -49,6 +52,17 @@ def test_people_are_a_column_and_their_agreement_rows_below(tmp_path: Path) -> N
     assert "0.000" in screen_cells(table)[1][3]
     assert rows["spearman_system_p"][1] == pytest.approx(1 / 3)
     assert [row.block for row in table.rows] == [1, 1, 1, 2, 2]
+
+
+def test_people_and_judges_rank_the_models_that_are_no_controls(tmp_path: Path) -> None:
+    style = CellStyle(shows=("value", "rank"))
+
+    [table] = build(structs.replace(BESIDE, cell=style), given(tmp_path, kind="vllm"))
+    ranks = {row.names[0]: [cell.rank for cell in row.cells] for row in table.rows[:3]}
+    assert ranks == {"ant": [2, 2, 1], "bee": [3, 3, 2], "cat": [1, 1, 2]}
+    assert any("ranked by its mean alone" in note for note in table.notes)
+    [table] = build(structs.replace(BESIDE, cell=style), given(tmp_path))
+    assert {cell.rank for row in table.rows for cell in row.cells} == {None}
 
 
 def test_without_ratings_the_column_says_what_to_give(tmp_path: Path) -> None:

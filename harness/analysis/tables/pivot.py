@@ -23,6 +23,7 @@ NO_NUMBER: Final = "no run or row has it"
 Ranks = Callable[[Sequence[BoardRow]], RankedTable | None]
 """The scores of one column to their ranks and groups; None where they cannot be ranked."""
 _Key = tuple[str, ...]
+_Cells = dict[tuple[_Key, _Key], "LayoutCell"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,10 @@ class _Pivot:
         columns = self._columns()
         boards = self._boards(at, rows, columns)
         cells = {(r, c): _cell(at.get((r, c)), boards.get((r, c))) for r in rows for c in columns}
+        models = [row for row in rows if not blocks[row]]
+        for column in columns if "model" in layout.rows else ():
+            beside = [row for row in models if (f := at.get((row, column))) and f.row is None]
+            cells |= _ranked_by_value({(row, column): cells[row, column] for row in beside})
         title = "; ".join([layout.about.rstrip("."), *map(self._said, self.named.items())])
         scores = [fact.row for fact in self.facts if fact.row is not None]
         return PaperTable(
@@ -283,6 +288,8 @@ class _Pivot:
         if "interval" in shows and any(cell.low is not None for cell in cells.values()):
             notes.append("In brackets: 95% intervals.")
         notes += _rank_notes(cells.values(), [board for board, _ in boards], shows)
+        if "rank" in shows and any(f.row is None and f.n and not f.block for f in self.facts):
+            notes.append("What people say is ranked by its mean alone.")
         chances = sorted({f.row.chance for f in self.facts if f.row and f.row.chance is not None})
         if chances:
             style = self.layout.cell
@@ -332,6 +339,15 @@ def _cell(fact: Fact | None, found: tuple[RankedTable, BoardRow] | None) -> Layo
             rank, is_best = own.rank, own.group == 1 < last
     reason = "" if fact.value is not None else fact.reason or NO_NUMBER
     return LayoutCell(fact.value, fact.low, fact.high, fact.n, fact.sd, rank, is_best, reason)
+
+
+def _ranked_by_value(column: Mapping[tuple[_Key, _Key], LayoutCell]) -> _Cells:
+    """The cells of a column of people's means with their ranks: no test is done of these."""
+    values = {at: cell.value for at, cell in column.items() if cell.value is not None}
+    return {
+        at: replace(column[at], rank=1 + sum(other > own for other in values.values()))
+        for at, own in values.items()
+    }
 
 
 def _range(counts: Sequence[int]) -> str:
