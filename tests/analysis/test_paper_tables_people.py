@@ -52,6 +52,8 @@ def test_people_are_a_column_and_their_agreement_rows_below(tmp_path: Path) -> N
     assert "0.000" in screen_cells(table)[1][3]
     assert rows["spearman_system_p"][1] == pytest.approx(1 / 3)
     assert [row.block for row in table.rows] == [1, 1, 1, 2, 2]
+    assert "n = 4." in table.notes
+    assert any("a statistic of judges (spearman_system" in note for note in table.notes)
 
 
 def test_people_and_judges_rank_the_models_that_are_no_controls(tmp_path: Path) -> None:
@@ -83,6 +85,7 @@ def test_statistics_of_agreement_are_a_table_by_judge(tmp_path: Path) -> None:
     [table] = build(layout, given(tmp_path))
     assert [row.names for row in table.rows] == [("far",), ("near",)]
     assert table.headings == ("pearson_dataset", "kendall_document")
+    assert "4 documents, 3 systems, 2 raters; mean over raters" in table.notes[-1]
     assert all(-1 <= (cell.value or 0) <= 1 for row in table.rows for cell in row.cells)
     with pytest.raises(SpecError, match="--ratings"):
         build(layout, given(tmp_path, is_rated=False))

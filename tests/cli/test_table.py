@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from support.run_tables import run_on_disk
 from harness.cli import main
 from harness.library import load_runs, table
 from harness.registry import Registry
+from harness.workspace import Workspace
 
 SHIPPED = Registry.open(Path(__file__).parents[2])
 OWN = """
@@ -130,3 +132,23 @@ def test_the_library_makes_the_same_table(results: Path) -> None:
     assert head == ["model", "near"]
     several = table(rows=["model"], columns=["group"], results=results).to_pandas()
     assert set(several["table"]) == {"Scores; judge far", "Scores; judge near"}
+
+
+DATA = os.environ.get("HARNESS_DATA", ".")
+
+
+@pytest.mark.skipif(not Path(DATA, "ishate").is_dir(), reason="needs HARNESS_DATA")
+def test_tables_of_released_data_have_the_published_numbers() -> None:
+    space = Workspace.open(data=DATA)
+
+    made = table("ishate-4a", workspace=space).to_pandas().set_index("aug method")
+    # ISHate, Table 4a: made rows by method, implicit and subtle; and ALL.
+    assert made.loc["aav"].tolist() == [7032, 3136]
+    assert made.loc["total"].tolist() == [23957, 10685]
+    rounds = table("ishate-agreement", workspace=space).to_pandas()
+    # Section 4.2: kappa of both layers, kappa and alpha of both together, in three rounds.
+    published = [[0.459, 0.179, 0.291, 0.532], [0.635, 0.422, 0.510, 0.735]]
+    published += [[0.793, 0.730, 0.734, 0.757]]
+    names = ["implicit / kappa", "subtle / kappa", "combined / kappa"]
+    shown = rounds[[*names, "combined / alpha (ordinal)"]].round(3)
+    assert shown.to_numpy().tolist() == published

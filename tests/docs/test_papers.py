@@ -65,6 +65,8 @@ def words(command: str) -> tuple[list[str], str]:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the commands name."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     pairs = [
         {"topic": one.group, "implicit": one.implicit, "explicit": one.explicit}
         for one in invented(graded=False)

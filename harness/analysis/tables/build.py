@@ -77,7 +77,8 @@ def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
         return _of_runs(layout, given)
     if isinstance(layout, AgreementLayout):
         people = _people(given, has_statistics=True)
-        return paper_tables(people.facts(), layout)
+        note = " ".join(filter(None, (layout.note, *people.notes())))
+        return paper_tables(people.facts(), structs.replace(layout, note=note))
     files, absent = _files(layout, given)
     if absent:
         note = f"{layout.note} Not at hand: {', '.join(absent)}.".strip()

@@ -218,7 +218,11 @@ class _Pivot:
         rows.sort(key=lambda key: blocks[key])
         columns = self._columns()
         boards = self._boards(at, rows, columns)
-        cells = {(r, c): _cell(at.get((r, c)), boards.get((r, c))) for r in rows for c in columns}
+        cells = {
+            (r, c): _cell(at.get((r, c)), boards.get((r, c)), is_statistic=blocks[r] > 1)
+            for r in rows
+            for c in columns
+        }
         models = [row for row in rows if not blocks[row]]
         for column in columns if "model" in layout.rows else ():
             beside = [row for row in models if (f := at.get((row, column))) and f.row is None]
@@ -282,7 +286,7 @@ class _Pivot:
         boards: Sequence[tuple[RankedTable, BoardRow]],
     ) -> list[str]:
         shows, notes = self.layout.cell.shows, []
-        counts = sorted({cell.n for cell in cells.values() if cell.n is not None})
+        counts = sorted({f.n for f in self.facts if f.n is not None and f.block < 2})
         if counts and "n" not in shows:
             notes.append(f"n = {counts[0]:,}." if len(counts) == 1 else _range(counts))
         if "interval" in shows and any(cell.low is not None for cell in cells.values()):
@@ -327,9 +331,11 @@ class _Pivot:
         return [f"{what}: {'; '.join(parts)}{more}."] if found else []
 
 
-def _cell(fact: Fact | None, found: tuple[RankedTable, BoardRow] | None) -> LayoutCell:
+def _cell(
+    fact: Fact | None, found: tuple[RankedTable, BoardRow] | None, *, is_statistic: bool
+) -> LayoutCell:
     if fact is None:
-        return LayoutCell(None, reason=NO_NUMBER)
+        return LayoutCell(None, reason="a statistic of judges" if is_statistic else NO_NUMBER)
     rank, is_best = None, False
     if found is not None:
         board, row = found

@@ -277,6 +277,15 @@ class People:
         names = dict.fromkeys(row.statistic for rows in self.rows for row in rows)
         return [fact for name in names for fact in self._facts(name)]
 
+    def notes(self) -> list[str]:
+        """What was rated, by how many, and how it was averaged: a line a panel."""
+        return [
+            f"Task {panel.task}, variant {panel.variant}: {len(set(panel.of_rows))} documents, "
+            f"{len(panel.systems)} systems, {len(panel.raters)} raters; {rows[0].averaging}."
+            for panel, own in zip(self.panels, self.rows, strict=True)
+            if (rows := [row for row in own if row.averaging])
+        ]
+
     def _facts(self, name: str) -> Iterator[Fact]:
         for row in (row for rows in self.rows for row in rows):
             if row.statistic == name.removesuffix(_P) and row.judge:
