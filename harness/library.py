@@ -4,7 +4,7 @@ The same engine as the command line: same files, same ledger, same numbers. Resu
 objects whose `to_pandas()` gives a frame. `import harness as ph` exports what is public here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +16,9 @@ from harness.errors import SpecError, StoreError, did_you_mean
 if TYPE_CHECKING:
     import pandas
 
+    from harness.analysis.tables.pivot import PaperTable
     from harness.judges.asking import Orders
+    from harness.specs.layouts import LayoutSpec
     from harness.stats.agreement import Scale
     from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow
     from harness.workspace import Workspace
@@ -51,6 +53,55 @@ class ResultTable:
         note = f"<p>{len(self)} rows in all</p>" if len(self) > MOST_SHOWN else ""
         html: str = frame.head(MOST_SHOWN).to_html(escape=True, index=False, na_rep="")
         return html + note
+
+
+class ResultTables:
+    """Tables as a paper prints them, made by `table`: as text in four forms, and as a frame."""
+
+    def __init__(self, tables: "Sequence[PaperTable]") -> None:
+        """Keep the tables; they hold numbers, names and notes, each as its own field."""
+        self.tables = tuple(tables)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The values in full precision, NaN where missing; of several tables one below another."""
+        import pandas
+
+        frames = [
+            pandas.DataFrame(
+                [[*row.names, *(cell.value for cell in row.cells)] for row in one.rows],
+                columns=[*one.head, *(name or "value" for name in one.headings)],
+            )
+            for one in self.tables
+        ]
+        if len(frames) == 1:
+            return frames[0]
+        for one, frame in zip(self.tables, frames, strict=True):
+            frame.insert(0, "table", one.title)
+        return pandas.concat(frames, ignore_index=True)
+
+    def to_latex(self) -> str:
+        """LaTeX for a paper that uses the package booktabs."""
+        return self._text(".tex")
+
+    def to_markdown(self) -> str:
+        """Markdown, with the signatures folded away."""
+        return self._text(".md")
+
+    def to_html(self) -> str:
+        """A piece of HTML, all texts escaped."""
+        return self._text(".html")
+
+    def to_csv(self) -> str:
+        """CSV in full precision; missing values are empty."""
+        return self._text(".csv")
+
+    def _text(self, form: str) -> str:
+        from harness.analysis.tables.build import FORMS
+
+        return FORMS[form](self.tables)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
 
 class EvaluatedRun:
@@ -193,6 +244,22 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
         chosen = (row for row in found if task in (None, row.task))
         return ResultTable(BOARD_COLUMNS, tuple(tuple(board_cells(row)) for row in chosen))
 
+    def table(
+        self,
+        layout: "str | LayoutSpec" = "",
+        *,
+        rows: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        where: Mapping[str, Sequence[str]] | None = None,
+        ratings: str | Path | None = None,
+    ) -> ResultTables:
+        """A table of these runs; the arguments are those of `table`."""
+        folders = [run._folder for run in self._runs]
+        axes = {"rows": rows, "columns": columns, "groups": groups}
+        space = self._runs[0]._workspace if self._runs else None
+        return _table(layout, axes, where, given=(folders, ratings, ()), workspace=space)
+
     @property
     def samples(self) -> ResultTable:
         """One row an answer and judge, of all runs."""
@@ -284,6 +351,52 @@ def load_runs(
     opened = _opened(workspace)
     spaces = [replace(opened, results=folder.results(opened.results)) for folder in folders]
     return EvaluatedRuns([*map(EvaluatedRun, spaces, folders)])
+
+
+def table(
+    layout: "str | LayoutSpec" = "",
+    *,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    where: Mapping[str, Sequence[str]] | None = None,
+    results: str | Path = "results",
+    ratings: str | Path | None = None,
+    files: Sequence[str | Path] = (),
+    workspace: "Workspace | None" = None,
+) -> ResultTables:
+    """A table of stored runs, of people's ratings or of data, as `harness table` makes it.
+
+    `layout` is a name in configs/layouts/, the path of a YAML file, or a spec; without it, models
+    by judges. `rows`, `columns` and `groups` replace the layout's, `where` keeps some values of a
+    name, by patterns. `files` are read in place of those that the layout names.
+    """
+    from harness.storage.find_runs import run_folders
+
+    axes = {"rows": rows, "columns": columns, "groups": groups}
+    given = (run_folders(Path(results)), ratings, files)
+    return _table(layout, axes, where, given=given, workspace=workspace)
+
+
+def _table(
+    layout: "str | LayoutSpec",
+    axes: "Mapping[str, Sequence[str]]",
+    where: "Mapping[str, Sequence[str]] | None",
+    *,
+    given: "tuple[Sequence[RunFolder], str | Path | None, Sequence[str | Path]]",
+    workspace: "Workspace | None",
+) -> ResultTables:
+    from harness.analysis.tables.build import TableInput, adapted, build
+
+    opened, (folders, ratings, files) = _opened(workspace), given
+    if isinstance(layout, str):
+        layout = adapted(opened.registry.load("configs/layouts", layout) if layout else None)
+    chosen = {name: tuple(names) for name, names in axes.items() if names}
+    kept = {name: tuple(patterns) for name, patterns in (where or {}).items()}
+    data = opened.data or opened.registry.cache / "data"
+    people = None if ratings is None else Path(ratings)
+    source = TableInput(folders, people, tuple(map(Path, files)), data)
+    return ResultTables(build(adapted(layout, chosen, kept), source))
 
 
 def agreement(

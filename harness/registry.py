@@ -20,6 +20,7 @@ from harness.specs import plugins
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
 from harness.specs.implicitness import PythonScorerSpec, RecipeSpec, ScorerSpec
 from harness.specs.judges import JudgeSpec
+from harness.specs.layouts import LayoutSpec
 from harness.specs.models import (
     Backend,
     HostedSpec,
@@ -50,6 +51,7 @@ Section = Literal[
     "configs/golden",
     "configs/imports",
     "configs/judges",
+    "configs/layouts",
     "configs/models",
     "configs/perturbations",
     "configs/recipes",
@@ -64,6 +66,7 @@ SPECS: Mapping[Section, Any] = {
     "configs/golden": GoldenSpec,
     "configs/imports": MapSpec,
     "configs/judges": JudgeSpec,
+    "configs/layouts": LayoutSpec,
     "configs/models": ModelSpec,
     "configs/perturbations": PerturbationSpec,
     "configs/recipes": RecipeSpec,
@@ -71,7 +74,9 @@ SPECS: Mapping[Section, Any] = {
     "configs/sheets": SheetSpec,
     "configs/tables": TableSpec,
 }
-BY_PATH: frozenset[Section] = frozenset({"configs/imports", "configs/recipes", "configs/tables"})
+BY_PATH: frozenset[Section] = frozenset(
+    {"configs/imports", "configs/layouts", "configs/recipes", "configs/tables"}
+)
 """Sections whose files may also be named by a path; what runs code is named by its home alone."""
 MODELS = {
     "anthropic": "harness.models.anthropic.model:AnthropicModel",
@@ -185,6 +190,8 @@ class Registry:
     def load(self, section: Literal["configs/imports"], name: str) -> MapSpec: ...
     @overload
     def load(self, section: Literal["configs/judges"], name: str) -> JudgeSpec: ...
+    @overload
+    def load(self, section: Literal["configs/layouts"], name: str) -> LayoutSpec: ...
     @overload
     def load(
         self, section: Literal["configs/models"], name: str, backend: Backend | None = None

@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, Entry] = {
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
     "items": Entry("items:items", "Show answers with their verdicts, side by side."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
+    "table": Entry("table:table", "Make the tables of a paper from runs, ratings or data."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),

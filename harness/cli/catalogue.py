@@ -36,6 +36,7 @@ SECTIONS: dict[str, Section] = {
     "scorers": "configs/scorers",
     "sheets": "configs/sheets",
     "tables": "configs/tables",
+    "layouts": "configs/layouts",
     "perturbations": "configs/perturbations",
 }
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
@@ -132,8 +133,8 @@ def _without_keys(text: str, registry: Registry) -> str:
 def schema(
     kind: str = argument(
         "KIND",
-        "task, model, judge, scorer, recipe, sheet, table, perturbation, build, import, data, "
-        "golden, overlay or prices.",
+        "task, model, judge, scorer, recipe, sheet, table, layout, perturbation, build, import, "
+        "data, golden, overlay or prices.",
     ),
     out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:

@@ -11,6 +11,7 @@ from harness.errors import SpecError, did_you_mean
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
 from harness.specs.implicitness import RecipeSpec, ScorerSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
+from harness.specs.layouts import LayoutSpec
 from harness.specs.models import ModelSpec, OpenAISpec, PricesSpec
 from harness.specs.schema import Spec, load_spec, read_yaml
 from harness.specs.sheets import SheetSpec
@@ -26,6 +27,7 @@ KINDS: Mapping[str, Any] = {
     "configs/builds": BuildSpec,
     "configs/golden": GoldenSpec,
     "configs/imports": MapSpec,
+    "configs/layouts": LayoutSpec,
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
     "configs/sheets": SheetSpec,
