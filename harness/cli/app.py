@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Entry] = {
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
+    "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
     "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +14,7 @@ from typing import Annotated
 import typer
 
 from harness.analysis import profile as profiles
-from harness.analysis.plots import ablation_picture
+from harness.analysis.figures.texts import ablation_chart, grid_points, margins, profile_chart
 from harness.cli import options, output
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
 from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
@@ -25,7 +26,17 @@ from harness.implicitness.losses import embed
 from harness.implicitness.open import MEASURES, CachedScorer
 from harness.implicitness.pairs import TrainingPair, read_pairs, split
 from harness.implicitness.scorer import Flag, Scored, Scorer, overlap_message, save_head
-from harness.implicitness.train import COLUMNS, AblationRow, Data, Origin, make_head, run_trials
+from harness.implicitness.train import (
+    COLUMNS,
+    GRID_COLUMNS,
+    AblationRow,
+    Data,
+    Origin,
+    grid_trials,
+    make_head,
+    run_trials,
+    trials,
+)
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
 from harness.storage import tables
@@ -334,8 +345,9 @@ def profile(
     )
     name, row = "stdin" if file == STDIN else Path(file).name, found.rows[0]
     files = {out / "profile.csv": records_csv(profiles.ProfileRow, found.rows)}
-    files[out / "profile.svg"] = profiles.picture(found, title=name)
-    output.put_rows(found.rows, files, lambda: _put_profile(name, found.rows), is_json=is_json)
+    chart, rows = profile_chart(found, title=name), found.rows
+    show = partial(_put_profile, name, rows)
+    output.put_rows(rows, files, show, is_json=is_json, chart=chart)
     reasons = {
         "absent": row.missing_absent,
         "not a text": row.missing_not_text,
@@ -417,12 +429,17 @@ def train(
 def ablate(
     choice: HeadChoice,
     runs: int = option("Trainings of each form and setting, each with another seed.", 3, min=1),
+    is_grid: bool = option(
+        "Train every combination of both margins and alpha instead, 120 of them.",
+        False,
+        flags="--grid",
+    ),
     is_json: AsJson = False,
 ) -> int:
     """Train all twelve forms of the metric, and all settings that the paper tried.
 
     Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
-    origin), and ablation.svg.
+    origin), and ablation.svg; or grid.csv and grid.svg with --grid, and prints the best point.
     """
     registry, known, spec = choice.opened()
     if not spec.split[2]:
@@ -431,17 +448,27 @@ def ablate(
     encoder, progress = registry.encoder(spec.encoder), ProgressLine("done")
     embedded = embed(samples, encoder, progress)
     parts = split(samples, seed=spec.seed, shares=spec.split)
-    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress)]
+    planned = grid_trials(spec.settings) if is_grid else trials(spec.settings)
+    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress, planned=planned)]
     origin = Origin.of(choice.file.name, samples, recipe=(known, spec), encoder=encoder)
-    table, plot = choice.out / "ablation.csv", choice.out / "ablation.svg"
-    write_whole(table, delimited(COLUMNS, [row.cells(origin) for row in rows], separator=","))
-    write_whole(plot, ablation_picture(rows).encode())
+    tested, graded = len(parts.test), sum(bool(pair.levels) for pair in parts.test)
+    if is_grid:
+        table, columns, chart = "grid.csv", GRID_COLUMNS, margins(grid_points(rows, tested))
+        cells = [row.grid_cells(origin, tested) for row in rows]
+    else:
+        table, columns = "ablation.csv", COLUMNS
+        chart = ablation_chart(rows, pairs=tested, graded=graded)
+        cells = [row.cells(origin) for row in rows]
+    write_whole(choice.out / table, delimited(columns, cells, separator=","))
+    drawn = output.draw_beside(choice.out / table, chart)
     if is_json:
         echo_json({"origin": origin, "trainings": rows})
         return ExitCode.DONE
-    graded = sum(bool(pair.levels) for pair in parts.test)
-    _put_means(rows, f"on {len(parts.test)} test pairs, {graded} of them with levels")
-    echo(f"wrote {len(rows)} trainings to {table}, a plot to {plot}")
+    if is_grid:
+        echo("\n".join(chart.notes))
+    else:
+        _put_means(rows, f"on {tested} test pairs, {graded} of them with levels")
+    echo(f"wrote {len(rows)} trainings to {choice.out / table}{drawn}")
     return ExitCode.DONE
 
 

@@ -1,0 +1,468 @@
+"""Charts to pictures: PDF, SVG and PNG by matplotlib, the same bytes for the same numbers.
+
+Heights follow from the contents: title, panels, legend and notes have their own strips, so that
+none covers another. Nothing here writes a file or computes a number.
+"""
+
+import io
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil, isfinite, sqrt
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import numpy as np
+
+from harness.analysis.figures import style
+from harness.analysis.figures.chart import Chart, Columns, Plot, Series, checked
+from harness.analysis.figures.style import LOOKS, Look
+from harness.errors import SpecError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Ending = Literal[".pdf", ".svg", ".png"]
+ENDINGS: Final[tuple[Ending, ...]] = (".pdf", ".svg", ".png")
+_METADATA: Final[Mapping[Ending, dict[str, None]]] = {
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".png": {"Software": None},
+}
+NARROWEST, LEAST_WIDTH, MOST_PLOTS = 4.8, 6.0, 36
+_CM: Final = 1 / 2.54
+_DPI: Final = 200
+
+
+def lacking() -> str:
+    """What to install before anything can be drawn; empty where nothing is lacking."""
+    try:
+        import matplotlib  # noqa: F401 - only whether it is there
+    except ImportError:
+        return (
+            "no figure is drawn: matplotlib is not installed; "
+            'run: pip install "pragmatics-harness[plots]"'
+        )
+    return ""
+
+
+def pictures(
+    chart: Chart, endings: Iterable[Ending], *, width_cm: float = style.WIDTH
+) -> dict[Ending, bytes]:
+    """The file of a chart for each ending; SpecError without matplotlib."""
+    if why := lacking():
+        raise SpecError(why)
+    with _styled():
+        drawn = figure(chart, width_cm=width_cm)
+        return {ending: _saved(drawn, ending) for ending in endings}
+
+
+def svg(chart: Chart) -> str:
+    """A chart as SVG."""
+    return pictures(chart, [".svg"])[".svg"].decode("utf-8")
+
+
+@contextmanager
+def _styled() -> Iterator[None]:
+    """Our settings alone, whatever the user's own file of settings says."""
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", style.SETTINGS]), warnings.catch_warnings():
+        # A letter that the font lacks is drawn as a box; the data beside the figure has it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def _saved(figure: "Figure", ending: Ending) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format=ending[1:], dpi=_DPI, metadata=cast("Any", _METADATA[ending]))
+    return out.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class _Strips:
+    """The text above and below the panels, and how high each strip and row is."""
+
+    title: list[str]
+    legend: list[list[str]]
+    notes: list[str]
+    columns: int
+    rows: tuple[float, ...]
+
+    @property
+    def top(self) -> float:
+        return style.LINE_CM * len(self.title) + 0.3
+
+    @property
+    def bottom(self) -> float:
+        lines = len(self.legend) + 0.85 * len(self.notes)
+        return style.LINE_CM * lines + (0.4 if lines else 0.1)
+
+    @property
+    def height(self) -> float:
+        return self.top + sum(self.rows) + self.bottom
+
+
+def figure(chart: Chart, *, width_cm: float = style.WIDTH) -> "Figure":
+    """The figure of a chart; the style must be in force. SpecError for more than can be read."""
+    from matplotlib.figure import Figure
+
+    if not width_cm >= LEAST_WIDTH:
+        raise SpecError(f"a width of {width_cm:g} cm: give {LEAST_WIDTH:g} or more")
+    chart = checked(chart)
+    if len(chart.plots) > MOST_PLOTS:
+        raise SpecError(
+            f"{len(chart.plots)} panels are more than can be read (at most {MOST_PLOTS}); choose "
+            "some runs, tasks, variants or judges"
+        )
+    looks = _looks(chart)
+    strips = _strips(chart, looks, width_cm)
+    drawn = Figure(figsize=(width_cm * _CM, strips.height * _CM))
+    inner = (
+        *(0.0, strips.bottom / strips.height, 1.0),
+        (strips.height - strips.top - strips.bottom) / strips.height,
+    )
+    drawn.set_layout_engine("constrained", rect=inner, h_pad=0.06, w_pad=0.06)
+    grid = drawn.add_gridspec(len(strips.rows), strips.columns, height_ratios=strips.rows)
+    room = width_cm / strips.columns
+    for at, plot in enumerate(chart.plots):
+        _panel(drawn, grid[divmod(at, strips.columns)], plot, looks, room)
+    _write_strips(drawn, chart, looks, strips)
+    return drawn
+
+
+def _looks(chart: Chart) -> dict[str, Look]:
+    labels = chart.labels
+    has_own = len(labels) <= len(LOOKS)
+    return {label: LOOKS[at if has_own else 0] for at, label in enumerate(labels)}
+
+
+def _strips(chart: Chart, looks: Mapping[str, Look], width: float) -> _Strips:
+    count = max(len(chart.plots), 1)
+    most = 1 if any(_is_wide(plot, width) for plot in chart.plots) else int(width // NARROWEST)
+    columns = ceil(count / ceil(count / max(1, min(count, most))))
+    heights = [_height(plot, width / columns) for plot in chart.plots] or [2.0]
+    rows = [max(heights[at : at + columns]) for at in range(0, len(heights), columns)]
+    room = width - 0.6
+    notes = [line for note in chart.notes for line in style.wrapped(note, room, style.SMALL)]
+    names = _legend_names(chart, looks)
+    # 1.1 cm for the mark of each name and the space to the next.
+    widest = max([style.width_cm(style.shown(name), style.SMALL) + 1.1 for name in names] or [1.0])
+    across = max(1, min(len(names) or 1, int(room // widest)))
+    legend = [names[at : at + across] for at in range(0, len(names), across)]
+    return _Strips(
+        style.wrapped(chart.title, room, style.TITLE), legend, notes, columns, tuple(rows)
+    )
+
+
+def _legend_names(chart: Chart, looks: Mapping[str, Look]) -> list[str]:
+    """Nothing, where one series is all there is, or panels are named for their series."""
+    is_split = len(looks) > len(LOOKS)
+    has_form = any(part.form != "cells" for plot in chart.plots for part in plot.series)
+    is_plain = len(looks) < 2 or is_split or not has_form
+    lines = {plot.line[1] for plot in chart.plots if plot.line is not None}
+    return [*([] if is_plain else looks), *sorted(lines)]
+
+
+def _is_wide(plot: Plot, width: float) -> bool:
+    """Whether a panel needs the whole width: a matrix of many columns or of long names."""
+    names = max([len(name) for name in plot.y_names] or [0])
+    return len(plot.x_names) * 0.62 + names * 0.12 + 2 > width / 2 and _has(plot, "cells")
+
+
+def _has(plot: Plot, form: str) -> bool:
+    return any(part.form == form for part in plot.series)
+
+
+def _height(plot: Plot, room: float) -> float:
+    """How high a panel is, with its title and axes."""
+    text = style.LINE_CM * (len(_title(plot, room)) + 2) + _tick_height(plot, room)
+    if _has(plot, "forest"):
+        return text + 0.45 * len(plot.y_names) + 0.5
+    if _has(plot, "cells"):
+        return text + max(0.55 * len(plot.y_names), 2.0)
+    if plot.is_square:
+        return text + min(room - 1.4, 8.0)
+    return text + min(max(3.4, 0.36 * room), 5.5) + (1.0 if plot.columns else 0.0)
+
+
+def _title(plot: Plot, room: float) -> list[str]:
+    lines = style.wrapped(plot.title, room - 0.9, style.TEXT)
+    return [*lines, *style.wrapped(plot.note, room - 0.9, style.TEXT, most=2)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ticks:
+    """The labels of named places, and how far they are turned."""
+
+    labels: tuple[str, ...]
+    angle: int
+
+
+def _ticks(plot: Plot, room: float) -> _Ticks:
+    names = plot.x_names
+    beside = [min(style.width_cm(style.shown(y), style.SMALL), 0.38 * room) for y in plot.y_names]
+    each = (room - 1.7 - max(beside or [0.0])) / max(len(names), 1)
+    lines = [style.wrapped(name, each - 0.08, style.SMALL) for name in names]
+    is_whole = all(
+        "".join(own).replace(" ", "") == style.shown(name).replace(" ", "")
+        and len(own) <= 1 + len(style.breaks(style.shown(name)))
+        for own, name in zip(lines, names, strict=True)
+    )
+    if is_whole:
+        return _Ticks(tuple("\n".join(own) for own in lines), 0)
+    return _Ticks(
+        tuple(style.cut(name, 3.2, style.SMALL) for name in names), 90 if each < 0.5 else 45
+    )
+
+
+def _tick_height(plot: Plot, room: float) -> float:
+    if not plot.x_names:
+        return 0.0
+    found = _ticks(plot, room)
+    if found.angle == 0:
+        return 0.3 * (max(label.count("\n") for label in found.labels))
+    longest = max(style.width_cm(label, style.SMALL) for label in found.labels)
+    return longest * (1.0 if found.angle == 90 else sqrt(0.5))
+
+
+def _panel(
+    drawn: "Figure",
+    spec: Any,  # noqa: ANN401 - a part of the grid
+    plot: Plot,
+    looks: Mapping[str, Look],
+    room: float,
+) -> None:
+    if plot.columns is None:
+        axes = below = drawn.add_subplot(spec)
+    else:
+        inner = spec.subgridspec(2, 1, height_ratios=(4, 1), hspace=0.04)
+        axes = drawn.add_subplot(inner[0])
+        below = drawn.add_subplot(inner[1], sharex=axes)
+        axes.tick_params(labelbottom=False, length=0)
+        _count(below, plot.columns)
+    axes.set_title("\n".join(_title(plot, room)), loc="left")
+    if not any(len(part.y) for part in plot.series):
+        axes.text(0.5, 0.5, "too few texts to draw", transform=axes.transAxes, ha="center")
+    for part in plot.series:
+        _DRAWN[part.form](axes, part, looks[part.label], plot)
+    _axes(axes, below, plot, room)
+
+
+def _axes(axes: "Axes", below: "Axes", plot: Plot, room: float) -> None:
+    below.set_xlabel("\n".join(style.wrapped(plot.x_label, room - 1.7, most=2)))
+    axes.set_ylabel("\n".join(style.wrapped(plot.y_label, 4.5, most=2)))
+    if plot.x_names:
+        found = _ticks(plot, room)
+        turned: dict[str, Any] = (
+            {"ha": "right", "rotation_mode": "anchor"} if found.angle == 45 else {}
+        )
+        below.set_xticks(
+            range(1, len(plot.x_names) + 1), found.labels, rotation=found.angle, **turned
+        )
+        axes.set_xlim(0.4, len(plot.x_names) + 0.6)
+    if plot.y_names:
+        names = [style.cut(name, 0.38 * room, style.SMALL) for name in plot.y_names]
+        axes.set_yticks(range(1, len(names) + 1), names)
+        axes.set_ylim(len(names) + 0.6, 0.4)
+    if plot.x_range:
+        axes.set_xlim(*plot.x_range)
+    if plot.y_range:
+        axes.set_ylim(*plot.y_range)
+    if plot.is_square:
+        axes.set_aspect("equal", adjustable="box")
+    if plot.has_diagonal:
+        axes.plot([0, 1], [0, 1], color="#777777", linewidth=0.8, linestyle=":", zorder=0.5)
+    if plot.line is not None:
+        draw = axes.axvline if _has(plot, "forest") else axes.axhline
+        draw(plot.line[0], color="#555555", linewidth=0.8, linestyle=(0, (2, 2)), zorder=0.8)
+    if not _has(plot, "cells"):
+        axes.grid(axis="x" if _has(plot, "forest") else "y", color=style.PALE, linewidth=0.5)
+
+
+def _count(axes: "Axes", columns: Columns) -> None:
+    """Columns with their numbers: how many texts each bin has."""
+    x, to = np.array(columns.x), np.array(columns.to)
+    axes.bar(x, columns.n, width=to - x, align="edge", color="#bbbbbb", edgecolor="white")
+    for start, end, n in zip(columns.x, columns.to, columns.n, strict=True):
+        axes.text((start + end) / 2, n, str(n), ha="center", va="bottom", fontsize=6, clip_on=False)
+    axes.set_ylim(0, max([*columns.n, 1]) * 1.9)
+    axes.set_yticks([])
+    axes.set_ylabel("texts", fontsize=style.SMALL)
+    axes.spines["left"].set_visible(False)
+
+
+def _finite(*sides: Sequence[float]) -> list[list[float]]:
+    """Sides of equal length, without the places where any of them is no number."""
+    rows = [row for row in zip(*sides, strict=True) if all(map(isfinite, row))]
+    return [list(side) for side in zip(*rows, strict=True)] if rows else [[] for _ in sides]
+
+
+def _points(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
+    if part.is_bubbles:
+        x, y, z = _finite(part.x, part.y, part.z)
+        areas = [min(8 + 9 * (size - 1), 220) for size in z]
+        axes.scatter(
+            x, y, s=areas, color=look.colour, alpha=0.5, edgecolor=style.INK, linewidth=0.4
+        )
+        return
+    x, y = _finite(part.x, part.y)
+    if len(part.low):
+        ends_x, ends_y, low, high = _finite(part.x, part.y, part.low, part.high)
+        spread = np.abs(np.array([low, high]) - np.array(ends_y))
+        axes.errorbar(
+            ends_x, ends_y, yerr=spread, fmt="none", ecolor=look.colour, elinewidth=1.0, capsize=2
+        )
+    size = 4.0 if len(x) < 200 else 2.2
+    marks: dict[str, Any] = {
+        "markeredgecolor": style.INK,
+        "markeredgewidth": 0.4,
+        "alpha": 1.0 if size > 3 else 0.7,
+    }
+    axes.plot(x, y, look.marker, color=look.colour, markersize=size, **marks)
+
+
+def _curve(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
+    x, y = _finite(part.x, part.y)
+    is_thin, has_marks = part.form == "dashed", len(x) <= 12 and part.form == "line"
+    if len(part.low) and has_marks:
+        _points(axes, part, look, plot)
+    elif len(part.low):
+        ends, low, high = _finite(part.x, part.low, part.high)
+        axes.fill_between(ends, low, high, color=look.colour, alpha=0.15, linewidth=0)
+    marks: dict[str, Any] = {"markeredgecolor": style.INK, "markeredgewidth": 0.4}
+    marks["marker"] = look.marker if has_marks else ""
+    dash, width = (":", 1.0) if is_thin else (look.dash, 1.4)
+    axes.plot(x, y, color=look.colour, linestyle=dash, linewidth=width, **marks)
+
+
+def _bars(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
+    x, to, y = _finite(part.x, part.to, part.y)
+    widths = [end - start for start, end in zip(x, to, strict=True)]
+    axes.bar(x, y, width=widths, align="edge", **_filled(look))
+    if len(part.low):
+        starts, ends, tops, low, high = _finite(part.x, part.to, part.y, part.low, part.high)
+        spread = np.abs(np.array([low, high]) - np.array(tops))
+        middle = [(start + end) / 2 for start, end in zip(starts, ends, strict=True)]
+        axes.errorbar(middle, tops, yerr=spread, fmt="none", ecolor=style.INK, elinewidth=0.8)
+
+
+def _violin(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
+    (values,) = _finite(part.y)
+    place = part.x[0]
+    if len(set(values)) > 1:
+        drawn: Any = axes.violinplot([values], [place], widths=0.8, showextrema=False)
+        body = drawn["bodies"][0]
+        body.set(facecolor=look.colour, edgecolor=style.INK, alpha=0.45, linewidth=0.6)
+        body.set_hatch(look.hatch)
+    box: dict[str, Any] = {"color": style.INK, "linewidth": 0.8}
+    axes.boxplot(
+        values, positions=[place], widths=0.14, showfliers=False, manage_ticks=False,
+        boxprops=box, whiskerprops=box, capprops=box, medianprops={**box, "linewidth": 1.6},
+    )  # fmt: skip
+    axes.plot([place], [np.mean(values)], look.marker, color="white", markeredgecolor=style.INK)
+
+
+def _forest(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
+    x, y = _finite(part.x, part.y)
+    values, low, high, places = _finite(part.x, part.low, part.high, part.y)
+    spread = np.abs(np.array([low, high]) - np.array(values))
+    axes.errorbar(
+        values, places, xerr=spread, fmt="none", ecolor=style.INK, elinewidth=1, capsize=2
+    )
+    axes.plot(x, y, look.marker, color=look.colour, markeredgecolor=style.INK, markeredgewidth=0.4)
+
+
+def _cells(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
+    shape = (len(plot.y_names), len(plot.x_names))
+    table, text = np.full(shape, np.nan), dict[tuple[int, int], str]()
+    for at, (x, y, z) in enumerate(zip(part.x, part.y, part.z, strict=True)):
+        if all(map(isfinite, (x, y, z))):
+            place = round(y) - 1, round(x) - 1
+            table[place] = z
+            text[place] = part.names[at] if part.names else _short(z)
+    low, high = plot.z_range if plot.z_range else (np.nanmin(table), np.nanmax(table))
+    extent = (0.5, shape[1] + 0.5, shape[0] + 0.5, 0.5)
+    shades: dict[str, Any] = {
+        "cmap": "cividis",
+        "vmin": low,
+        "vmax": high if high > low else low + 1,
+    }
+    axes.imshow(table, aspect="auto", extent=extent, **shades)
+    for (row, column), label in text.items():
+        is_dark = (table[row, column] - low) / (high - low) < 0.55
+        ink, weight = "white" if is_dark else "black", "normal"
+        if plot.best == (column + 1, row + 1):
+            axes.plot(
+                [column + 1], [row + 1], "s", color="none", markeredgecolor=ink, markersize=17
+            )
+            weight = "bold"
+        axes.text(
+            column + 1, row + 1, label, ha="center", va="center", color=ink, weight=weight,
+            fontsize=6.5,
+        )  # fmt: skip
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _short(value: float) -> str:
+    """A number in a cell: a whole one as it is, else two decimals without a leading zero."""
+    if value == round(value) and abs(value) >= 2:
+        return str(round(value))
+    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+
+
+def _filled(look: Look) -> dict[str, Any]:
+    return {"facecolor": look.colour, "edgecolor": style.INK, "hatch": look.hatch, "linewidth": 0.5}
+
+
+_DRAWN: Final[Mapping[str, Callable[["Axes", Series, Look, Plot], None]]] = {
+    **{"points": _points, "line": _curve, "dashed": _curve, "bars": _bars},
+    **{"violin": _violin, "forest": _forest, "cells": _cells},
+}
+
+
+def _write_strips(
+    drawn: "Figure", chart: Chart, looks: Mapping[str, Look], strips: _Strips
+) -> None:
+    """The title above, and the legend and the notes below the panels."""
+    height, left = strips.height, 0.3 / (drawn.get_figwidth() / _CM)
+    for at, line in enumerate(strips.title):
+        y = 1 - (0.15 + style.LINE_CM * at) / height
+        drawn.text(left, y, line, va="top", size=style.TITLE, weight="bold")
+    for at, line in enumerate(reversed(strips.notes)):
+        y = (0.1 + 0.85 * style.LINE_CM * at) / height
+        drawn.text(left, y, line, va="bottom", size=style.SMALL, color="#444444")
+    names = [name for row in strips.legend for name in row]
+    if not names:
+        return
+    handles = [_handle(chart, name, looks.get(name)) for name in names]
+    bottom = (0.08 + 0.85 * style.LINE_CM * len(strips.notes)) / height
+    room = drawn.get_figwidth() / _CM - 1.7
+    legend = drawn.legend(
+        handles, [style.cut(name, room, style.SMALL) for name in names], frameon=False,
+        loc="lower center", bbox_to_anchor=(0.5, bottom), ncols=len(strips.legend[0]),
+        borderpad=0.1, labelspacing=0.55, handlelength=2.4, columnspacing=1.4,
+    )  # fmt: skip
+    legend.set_in_layout(False)
+
+
+def _handle(chart: Chart, name: str, look: Look | None) -> Any:  # noqa: ANN401 - an artist
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if look is None:
+        return Line2D([], [], color="#555555", linewidth=0.8, linestyle=(0, (2, 2)))
+    parts = [part for plot in chart.plots for part in plot.series if part.label == name]
+    forms = {part.form for part in parts}
+    if forms & {"bars", "violin"}:
+        return Patch(**_filled(look))
+    marks: dict[str, Any] = {
+        "markeredgecolor": style.INK,
+        "markeredgewidth": 0.4,
+        "marker": look.marker,
+    }
+    return Line2D(
+        [], [], color=look.colour, linestyle=look.dash if "line" in forms else "", **marks
+    )
