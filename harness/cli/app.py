@@ -53,9 +53,11 @@ COMMANDS: Mapping[str, Entry] = {
     "impscore score": Entry("impscore:score", "Score the implicitness of texts."),
     "impscore pairs": Entry("impscore:pairs", "Measure the distance of two texts in meaning."),
     "impscore eval": Entry("impscore:evaluate", "Evaluate a scorer on human data."),
-    "impscore train": Entry("impscore:train", "Train a scorer on sentence pairs."),
-    "impscore ablate": Entry("impscore:ablate", "Compare the forms and settings of the scorer."),
-    "impscore lint": Entry("impscore:lint", "Look for surface cues in sentence pairs."),
+    "impscore train": Entry("impscore_training:train", "Train a scorer on sentence pairs."),
+    "impscore ablate": Entry(
+        "impscore_training:ablate", "Compare forms and settings of the scorer."
+    ),
+    "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
     "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis.figures.chart import Chart, chart_csv
-from harness.analysis.figures.comparisons import Choice, Layout, comparison
+from harness.analysis.figures.comparisons import Layout, ScoreFilter, comparison
 from harness.analysis.figures.drawing import ENDINGS, Ending, pictures
 from harness.analysis.figures.named import FIGURES, Inputs, figure_named
 from harness.cli import options
@@ -58,10 +58,10 @@ class Selection:
     label: str | None = option("Column of labels of files; each label is a series.", None)
     seed: options.Seed = 0
 
-    def choice(self, metric: str) -> Choice:
+    def choice(self, metric: str) -> ScoreFilter:
         """Which scores are drawn."""
         judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
-        return Choice(judges, variants, options.names(self.task, "--task"), metric)
+        return ScoreFilter(judges, variants, options.names(self.task, "--task"), metric)
 
 
 def plot(

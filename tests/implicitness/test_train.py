@@ -10,7 +10,8 @@ from support.impscore_heads import telling_scorer
 from support.packages import needs
 from support.training_pairs import invented
 
-from harness.analysis.plots import ABLATION_METRICS, HEIGHT, ablation_picture
+from harness.analysis.figures.chart import Chart, Series
+from harness.analysis.figures.texts import ABLATION_METRICS, ablation_chart, grid_points, margins
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import embed, examples

@@ -51,7 +51,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ScoreFilter:
     """Which scores are drawn: those of some judges, variants and groups, of one metric.
 
     Without names all; without a metric the headline's, such as accuracy.
@@ -214,12 +214,12 @@ def _recipe(rows: Rows, layout: Layout) -> str:
     return "; ".join([*shared, "95% intervals"])
 
 
-def understanding(rows: Rows, choice: Choice) -> Chart:
+def understanding(rows: Rows, choice: ScoreFilter) -> Chart:
     """Intent resolution, figure 2: what models pick out and what they reply, by phenomenon."""
-    spoken = Choice(choice.judges, choice.variants or ("base",), (RESOLUTION,)).of(
+    spoken = ScoreFilter(choice.judges, choice.variants or ("base",), (RESOLUTION,)).of(
         rows, by_group=True
     )
-    picked = Choice((), (), (DETECTION,)).of(rows, by_group=True)
+    picked = ScoreFilter((), (), (DETECTION,)).of(rows, by_group=True)
     averaged = {row.score.variant for row in picked if not row.score.variant.startswith("order")}
     picked = [row for row in picked if not averaged or row.score.variant in averaged]
     both = [*spoken, *picked]
@@ -233,15 +233,15 @@ def understanding(rows: Rows, choice: Choice) -> Chart:
     return comparison(kept, Layout("group", "model", "task"), title)
 
 
-def levels(rows: Rows, choice: Choice) -> Chart:
+def levels(rows: Rows, choice: ScoreFilter) -> Chart:
     """Intent resolution, figure 3: accuracy by what the prompt reveals, a line a model."""
-    chosen = Choice(choice.judges, choice.variants, (RESOLUTION,), choice.metric)
+    chosen = ScoreFilter(choice.judges, choice.variants, (RESOLUTION,), choice.metric)
     kept = sorted(chosen.of(rows, by_group=False), key=lambda row: row.score.variant)
     panel = "judge" if len(_values(kept, "judge")) > 1 else ""
     return comparison(kept, Layout("variant", panel, "model"), "Accuracy by level of the prompt")
 
 
-def intentions(folders: Iterable[RunFolder], rows: Rows, choice: Choice) -> Chart:
+def intentions(folders: Iterable[RunFolder], rows: Rows, choice: ScoreFilter) -> Chart:
     """Intent resolution, figure 4: the intention spelled out and the reply, over models and levels.
 
     A panel for each pair of a judge of intentions and a judge of replies.
@@ -249,7 +249,7 @@ def intentions(folders: Iterable[RunFolder], rows: Rows, choice: Choice) -> Char
     judges: dict[str, JudgeEntry] = {}
     for folder in folders:
         judges |= {entry.name: entry for entry in folder.read().judges}
-    kept = Choice((), choice.variants, choice.tasks).of(rows, by_group=False)
+    kept = ScoreFilter((), choice.variants, choice.tasks).of(rows, by_group=False)
     wanted = [name for name in judges if not choice.judges or name in choice.judges]
     steps = [name for name in judges if judges[name].step]
     replies = [name for name in wanted if not judges[name].step and ":" not in name]
@@ -283,7 +283,7 @@ def _related(rows: Rows, of: str, to: str) -> Plot:
     return Plot("", *label, tuple(series), ends, ends, note=note, is_square=True, has_diagonal=True)
 
 
-def forest(rows: Rows, choice: Choice) -> Chart:
+def forest(rows: Rows, choice: ScoreFilter) -> Chart:
     """A leaderboard with its intervals: a panel a board, its models from best to worst."""
     boards: dict[str, list[BoardRow]] = {}
     for row in choice.of(rows, by_group=False):
@@ -311,7 +311,7 @@ def forest(rows: Rows, choice: Choice) -> Chart:
                 "",
                 (series,),
                 x_range=_range(board),
-                y_names=tuple(f"{row.model} (n {row.score.n})" for row in ordered),
+                y_names=tuple(f"{row.model} (n={row.score.n})" for row in ordered),
                 line=_chance(board),
             )
         )

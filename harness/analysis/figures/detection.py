@@ -50,7 +50,7 @@ def _rate_plot(rows: Sequence[CurveRow], rate: str, with_curves: bool, has_more:
     ends = (min(places, default=0.0), max(places, default=2.0))
     own = [row for row in drawn if row.rate == rate]
     return Plot(
-        f"{NAMES[rate]}, {rows[0].data}" if has_more else NAMES[rate],
+        f"{NAMES[rate]}, data {rows[0].data.partition('+')[0]}" if has_more else NAMES[rate],
         "implicitness",
         "share flagged",
         tuple(_of_rate(own, names(rows))),
@@ -115,7 +115,7 @@ class _Held:
     def with_more(self, what: str) -> "_Held":
         """The same, its label with its data or its digest."""
         file = self.run.file
-        more = file.data.label if what == "data" else file.digest[:6]
+        more = f"data {file.data.label.partition('+')[0]}" if what == "data" else file.digest[:6]
         return replace(self, label=f"{self.label} ({more})")
 
 
@@ -201,7 +201,7 @@ def _confusion(title: str, cells: Counter[tuple[str, str]]) -> Plot:
         n=[round(totals[labels[y]]) for _, y in places],
         names=[f"{count:g}" if count == round(count) else f"{count:.1f}" for count in counts],
     )
-    rows = tuple(f"{label} (n {totals[label]:g})" for label in labels)
+    rows = tuple(f"{label} (n={totals[label]:g})" for label in labels)
     given, true = "given label", "true label"
     return Plot(
         title, given, true, (series,), z_range=(0.0, 1.0), x_names=tuple(labels), y_names=rows

@@ -159,8 +159,9 @@ def _strips(chart: Chart, looks: Mapping[str, Look], width: float) -> _Strips:
 def _legend_names(chart: Chart, looks: Mapping[str, Look]) -> list[str]:
     """Nothing, where one series is all there is, or panels are named for their series."""
     is_split = len(looks) > len(LOOKS)
-    has_form = any(part.form != "cells" for plot in chart.plots for part in plot.series)
-    is_plain = len(looks) < 2 or is_split or not has_form
+    # A violin has its name below it, and a cell those of its row and column.
+    forms = {part.form for plot in chart.plots for part in plot.series}
+    is_plain = len(looks) < 2 or is_split or forms <= {"cells", "violin"}
     lines = {plot.line[1] for plot in chart.plots if plot.line is not None}
     return [*([] if is_plain else looks), *sorted(lines)]
 
@@ -253,6 +254,7 @@ def _panel(
 def _axes(axes: "Axes", below: "Axes", plot: Plot, room: float) -> None:
     below.set_xlabel("\n".join(style.wrapped(plot.x_label, room - 1.7, most=2)))
     axes.set_ylabel("\n".join(style.wrapped(plot.y_label, 4.5, most=2)))
+    edge = 0.5 if _has(plot, "cells") else 0.4
     if plot.x_names:
         found = _ticks(plot, room)
         turned: dict[str, Any] = (
@@ -261,17 +263,17 @@ def _axes(axes: "Axes", below: "Axes", plot: Plot, room: float) -> None:
         below.set_xticks(
             range(1, len(plot.x_names) + 1), found.labels, rotation=found.angle, **turned
         )
-        axes.set_xlim(0.4, len(plot.x_names) + 0.6)
+        axes.set_xlim(edge, len(plot.x_names) + 1 - edge)
     if plot.y_names:
         names = [style.cut(name, 0.38 * room, style.SMALL) for name in plot.y_names]
         axes.set_yticks(range(1, len(names) + 1), names)
-        axes.set_ylim(len(names) + 0.6, 0.4)
+        axes.set_ylim(len(names) + 1 - edge, edge)
     if plot.x_range:
         axes.set_xlim(*plot.x_range)
     if plot.y_range:
         axes.set_ylim(*plot.y_range)
     if plot.is_square:
-        axes.set_aspect("equal", adjustable="box")
+        axes.set_aspect("equal", adjustable="box" if plot.x_range else "datalim")
     if plot.has_diagonal:
         axes.plot([0, 1], [0, 1], color="#777777", linewidth=0.8, linestyle=":", zorder=0.5)
     if plot.line is not None:
@@ -303,6 +305,7 @@ def _points(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
     if part.is_bubbles:
         x, y, z = _finite(part.x, part.y, part.z)
         areas = [min(8 + 9 * (size - 1), 220) for size in z]
+        axes.margins(0.08)
         axes.scatter(
             x, y, s=areas, color=look.colour, alpha=0.5, edgecolor=style.INK, linewidth=0.4
         )
@@ -314,7 +317,8 @@ def _points(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
         axes.errorbar(
             ends_x, ends_y, yerr=spread, fmt="none", ecolor=look.colour, elinewidth=1.0, capsize=2
         )
-    size = 4.0 if len(x) < 200 else 2.2
+    total = sum(len(one.y) for one in plot.series if one.form == "points")
+    size = 4.0 if total < 200 else 2.6
     marks: dict[str, Any] = {
         "markeredgecolor": style.INK,
         "markeredgewidth": 0.4,
@@ -345,7 +349,9 @@ def _bars(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
         starts, ends, tops, low, high = _finite(part.x, part.to, part.y, part.low, part.high)
         spread = np.abs(np.array([low, high]) - np.array(tops))
         middle = [(start + end) / 2 for start, end in zip(starts, ends, strict=True)]
-        axes.errorbar(middle, tops, yerr=spread, fmt="none", ecolor=style.INK, elinewidth=0.8)
+        axes.errorbar(
+            middle, tops, yerr=spread, fmt="none", ecolor=style.INK, elinewidth=1.0, capsize=2
+        )
 
 
 def _violin(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
@@ -395,7 +401,7 @@ def _cells(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
         ink, weight = "white" if is_dark else "black", "normal"
         if plot.best == (column + 1, row + 1):
             axes.plot(
-                [column + 1], [row + 1], "s", color="none", markeredgecolor=ink, markersize=17
+                [column + 1], [row + 1], "s", color="none", markeredgecolor=ink, markersize=14
             )
             weight = "bold"
         axes.text(
@@ -414,7 +420,11 @@ def _short(value: float) -> str:
 
 
 def _filled(look: Look) -> dict[str, Any]:
-    return {"facecolor": look.colour, "edgecolor": style.INK, "hatch": look.hatch, "linewidth": 0.5}
+    """Pale enough that the ends of an interval are seen on it."""
+    from matplotlib.colors import to_rgba
+
+    pale = to_rgba(look.colour, 0.65)
+    return {"facecolor": pale, "edgecolor": style.INK, "hatch": look.hatch, "linewidth": 0.5}
 
 
 _DRAWN: Final[Mapping[str, Callable[["Axes", Series, Look, Plot], None]]] = {

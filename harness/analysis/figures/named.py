@@ -11,7 +11,7 @@ from typing import Final, Literal
 from harness.analysis.curves import curve_rows, together
 from harness.analysis.figures import comparisons, detection, people, texts
 from harness.analysis.figures.chart import Chart
-from harness.analysis.figures.comparisons import Choice
+from harness.analysis.figures.comparisons import ScoreFilter
 from harness.analysis.leaderboard import BoardRow, collect
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.analysis.profile import Profile, Sampling, profile
@@ -37,7 +37,7 @@ class Inputs:
 
     given: tuple[str, ...]
     results: Path
-    choice: Choice
+    choice: ScoreFilter
     scorer: Callable[[], Scorer]
     progress: Progress
     ratings: Path | None = None

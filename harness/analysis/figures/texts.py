@@ -4,6 +4,7 @@ The metric is 0 for a literal sentence; distances are of pragmatic features. Not
 anything but what it is asked to draw.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
@@ -13,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.figures.chart import Chart, Form, Plot, Series
+from harness.analysis.figures.chart import FEWEST, Chart, Form, Plot, Series
 from harness.analysis.profile import ALL, BINS, WIDTH, Profile
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair, with_negatives
@@ -90,7 +91,7 @@ def _violins(
         for at, (name, values) in enumerate(groups.items(), 1)
         if len(values)
     )
-    names = tuple(f"{name} (n {len(values)})" for name, values in groups.items())
+    names = tuple(f"{name} (n={len(values)})" for name, values in groups.items())
     return Plot(title, "", label, series, x_names=names, note=note)
 
 
@@ -123,7 +124,7 @@ def _shares(
         shares = [count / total if total else nan for count in own]
         form: Form = "bars" if row.label == ALL else "line"
         places, ends = (low, high) if form == "bars" else (middle, [])
-        label, n = f"{row.label} (n {row.n})", [total] * len(own)
+        label, n = f"{row.label} (n={row.n})", [total] * len(own)
         series.append(Series(label, form, places, shares, to=ends, n=n))
     return tuple(series)
 
@@ -142,7 +143,7 @@ def datasets_mean(profile: Profile) -> Chart:
         high=[mean + sd for mean, sd in zip(means, spread, strict=True)],
         n=[row.n for row in rows],
     )
-    names = tuple(f"{row.label} (n {row.n})" for row in rows)
+    names = tuple(f"{row.label} (n={row.n})" for row in rows)
     plot = Plot("", "implicitness, mean and standard deviation", "", (series,), y_names=names)
     return Chart("Implicitness of data sets", (plot,), _by(profile))
 
@@ -161,7 +162,7 @@ def datasets_distribution(profile: Profile) -> Chart:
     edges = np.linspace(0, BINS * WIDTH, BINS + 1)
     plots = tuple(
         Plot(
-            f"{row.label} (n {row.n})",
+            f"{row.label} (n={row.n})",
             "implicitness",
             "share of texts",
             (
@@ -230,10 +231,11 @@ def _maps(title: str, spaces: Mapping[str, Numbers], held: TextGroups, by: str, 
     for name, vectors in spaces.items():
         places = tsne(vectors, seed)
         series = []
-        for label in dict.fromkeys(held.labels):
+        # The rarest on top.
+        for label, _ in Counter(held.labels).most_common():
             own = [at for at, other in enumerate(held.labels) if other == label]
             x, y = places[own, 0].tolist(), places[own, 1].tolist()
-            series.append(Series(f"{label} (n {len(own)})", "points", x, y))
+            series.append(Series(f"{label} (n={len(own)})", "points", x, y))
         plots.append(Plot(name, "t-SNE 1", "t-SNE 2", tuple(series), is_square=True))
     notes = (f"t-SNE of {len(held.texts)} texts by {by}; distances between groups mean little",)
     return Chart(title, tuple(plots), notes)
@@ -314,10 +316,10 @@ def margins(points: Sequence[GridPoint], metric: str = "implicitness") -> Chart:
         )
     runs = max(map(len, held.values()))
     said = ", ".join(
-        f"{symbol} {value:g}"
+        f"{symbol} = {value:g}"
         for symbol, value in zip(("alpha", "gamma 1", "gamma 2"), best, strict=True)
     )
-    notes = (f"best: {said}, {means[best]:.3f}; means of {runs} trainings, {pairs} test pairs",)
+    notes = (f"best: {said}: {means[best]:.3f}; trainings a cell: {runs}; test pairs: {pairs}",)
     return Chart(f"Accuracy of {metric} by both margins", tuple(plots), notes)
 
 
@@ -328,7 +330,8 @@ def ablation_chart(rows: Sequence[AblationRow], *, pairs: int, graded: int) -> C
     tested, `graded` of them with levels, which tau is of.
     """
     counts = {"implicitness": pairs, "pragmatics": pairs, "tau": graded}
-    values = [getattr(row.figures, name) for row in rows for name in ABLATION_METRICS]
+    drawn = [name for name in ABLATION_METRICS if counts[name] >= FEWEST]
+    values = [getattr(row.figures, name) for row in rows for name in drawn]
     known = [value for value in values if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
     room = 0.05 * (high - low) or 0.05
