@@ -88,8 +88,8 @@ class Plot:
 
     @property
     def labels(self) -> list[str]:
-        """The names of its series, each once."""
-        return list(dict.fromkeys(part.label for part in self.series))
+        """The names of its series, each once; cells are named by their row and column."""
+        return list(dict.fromkeys(part.label for part in self.series if part.form != "cells"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from math import nan
 from typing import Final
 
 from harness.analysis.figures.chart import Chart, Plot, Series
-from harness.analysis.leaderboard import BoardRow, headlines
+from harness.analysis.leaderboard import HEADLINE_METRICS, BoardRow
 from harness.errors import SpecError, StoreError
 from harness.pipeline.score import ALL
 from harness.stats.correlation import pearson
@@ -70,11 +70,8 @@ class ScoreFilter:
             for row in rows
             if (row.score.group != ALL) == by_group
             and all(not names or PROPERTIES[key](row) in names for key, names in wanted.items())
-            and row.score.metric == (self.metric or row.score.metric)
+            and row.score.metric in ((self.metric,) if self.metric else HEADLINE_METRICS)
         ]
-        if not self.metric:
-            heads = {(one.signature, one.score.metric) for one in headlines(rows)}
-            kept = [row for row in kept if (row.signature, row.score.metric) in heads]
         return _over_decodings(kept)
 
 

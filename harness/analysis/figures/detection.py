@@ -33,8 +33,16 @@ def curve_chart(rows: Sequence[CurveRow], *, with_curves: bool = True) -> Chart:
     data set has its own panels.
     """
     sets = list(dict.fromkeys(row.data for row in rows))
+    sources = {row.data: row.source for row in rows}
+    is_told = len(set(sources.values())) == len(sets)
+    texts = {data: sources[data] if is_told else f"data {data.partition('+')[0]}" for data in sets}
     plots = [
-        _rate_plot([row for row in rows if row.data == data], rate, with_curves, len(sets) > 1)
+        _rate_plot(
+            [row for row in rows if row.data == data],
+            rate,
+            f"{NAMES[rate]}, {texts[data]}" if len(sets) > 1 else NAMES[rate],
+            with_curves=with_curves,
+        )
         for data in sets
         for rate in choice_scores.RATES
     ]
@@ -44,13 +52,13 @@ def curve_chart(rows: Sequence[CurveRow], *, with_curves: bool = True) -> Chart:
     return Chart(f"{rows[0].task}: share flagged, by implicitness", tuple(plots), (by, notes))
 
 
-def _rate_plot(rows: Sequence[CurveRow], rate: str, with_curves: bool, has_more: bool) -> Plot:
+def _rate_plot(rows: Sequence[CurveRow], rate: str, title: str, *, with_curves: bool) -> Plot:
     drawn = [row for row in rows if with_curves or row.shape == PUBLISHED]
     places = [v for row in drawn for v in (row.at, row.to) if v is not None]
     ends = (min(places, default=0.0), max(places, default=2.0))
     own = [row for row in drawn if row.rate == rate]
     return Plot(
-        f"{NAMES[rate]}, data {rows[0].data.partition('+')[0]}" if has_more else NAMES[rate],
+        title,
         "implicitness",
         "share flagged",
         tuple(_of_rate(own, names(rows))),
@@ -125,7 +133,8 @@ def _held(runs: Sequence[StoredRun], judge: str, variants: Sequence[str]) -> lis
         entry = _entry(run, judge)
         if entry is None:
             continue
-        for variant in run.file.run.variants:
+        known = list(dict.fromkeys(row.variant for row in run.rows))
+        for variant in known:
             rows = [
                 (row, row.verdicts[entry.name])
                 for row in run.rows
@@ -133,7 +142,7 @@ def _held(runs: Sequence[StoredRun], judge: str, variants: Sequence[str]) -> lis
             ]
             if rows and (not variants or variant in variants):
                 name = run.file.model.name
-                name = name if len(run.file.run.variants) == 1 else f"{name}, {variant}"
+                name = name if len(known) == 1 else f"{name}, {variant}"
                 found.append(_Held(name, tuple(rows), run))
     if not found:
         raise StoreError(f"nothing to draw: no run was read by judge {judge}; see --judge")

@@ -53,7 +53,7 @@ def pictures(
     """The file of a chart for each ending; SpecError without matplotlib."""
     if why := lacking():
         raise SpecError(why)
-    with _styled():
+    with styled():
         drawn = figure(chart, width_cm=width_cm)
         return {ending: _saved(drawn, ending) for ending in endings}
 
@@ -64,7 +64,7 @@ def svg(chart: Chart) -> str:
 
 
 @contextmanager
-def _styled() -> Iterator[None]:
+def styled() -> Iterator[None]:
     """Our settings alone, whatever the user's own file of settings says."""
     import matplotlib.style
 
@@ -81,14 +81,27 @@ def _saved(figure: "Figure", ending: Ending) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class _Room:
+    """How wide a panel is with what stands beside it, and its axes alone, in cm."""
+
+    whole: float
+    axes: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Strips:
-    """The text above and below the panels, and how high each strip and row is."""
+    """The text above and below the panels, and how high each strip and row is.
+
+    `bodies` are the heights of the rows without the text around their axes.
+    """
 
     title: list[str]
     legend: list[list[str]]
     notes: list[str]
     columns: int
     rows: tuple[float, ...]
+    bodies: tuple[float, ...]
+    room: "_Room"
 
     @property
     def top(self) -> float:
@@ -124,12 +137,24 @@ def figure(chart: Chart, *, width_cm: float = style.WIDTH) -> "Figure":
         (strips.height - strips.top - strips.bottom) / strips.height,
     )
     drawn.set_layout_engine("constrained", rect=inner, h_pad=0.06, w_pad=0.06)
-    grid = drawn.add_gridspec(len(strips.rows), strips.columns, height_ratios=strips.rows)
-    room = width_cm / strips.columns
+    grid = drawn.add_gridspec(len(strips.rows), strips.columns, height_ratios=strips.bodies)
     for at, plot in enumerate(chart.plots):
-        _panel(drawn, grid[divmod(at, strips.columns)], plot, looks, room)
+        _panel(drawn, grid[divmod(at, strips.columns)], plot, looks, strips.room)
     _write_strips(drawn, chart, looks, strips)
+    _settle(drawn)
     return drawn
+
+
+def _settle(drawn: "Figure") -> None:
+    """Lay the panels out once and for all.
+
+    The solver's last digits differ from one time to the next; these are rounded away.
+    """
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine("none")
+    for axes in drawn.axes:
+        place = axes.get_position(original=True)
+        axes.set_position(tuple(round(value, 4) for value in place.bounds))
 
 
 def _looks(chart: Chart) -> dict[str, Look]:
@@ -142,8 +167,11 @@ def _strips(chart: Chart, looks: Mapping[str, Look], width: float) -> _Strips:
     count = max(len(chart.plots), 1)
     most = 1 if any(_is_wide(plot, width) for plot in chart.plots) else int(width // NARROWEST)
     columns = ceil(count / ceil(count / max(1, min(count, most))))
-    heights = [_height(plot, width / columns) for plot in chart.plots] or [2.0]
-    rows = [max(heights[at : at + columns]) for at in range(0, len(heights), columns)]
+    beside = max([_beside(plot, width / columns) for plot in chart.plots] or [0.0])
+    inner = _Room(width / columns, width / columns - 1.7 - beside)
+    heights = [_height(plot, inner) for plot in chart.plots] or [(0.5, 1.5)]
+    parts = [heights[at : at + columns] for at in range(0, len(heights), columns)]
+    rows = [max(text for text, _ in row) + max(body for _, body in row) for row in parts]
     room = width - 0.6
     notes = [line for note in chart.notes for line in style.wrapped(note, room, style.SMALL)]
     names = _legend_names(chart, looks)
@@ -151,9 +179,16 @@ def _strips(chart: Chart, looks: Mapping[str, Look], width: float) -> _Strips:
     widest = max([style.width_cm(style.shown(name), style.SMALL) + 1.1 for name in names] or [1.0])
     across = max(1, min(len(names) or 1, int(room // widest)))
     legend = [names[at : at + across] for at in range(0, len(names), across)]
-    return _Strips(
-        style.wrapped(chart.title, room, style.TITLE), legend, notes, columns, tuple(rows)
-    )
+    # Bold letters are wider than those that are measured.
+    title = style.wrapped(chart.title, room / 1.15, style.TITLE)
+    bodies = tuple(max(body for _, body in row) for row in parts)
+    return _Strips(title, legend, notes, columns, tuple(rows), bodies, inner)
+
+
+def _beside(plot: Plot, room: float) -> float:
+    """How wide the names of rows are."""
+    names = [style.width_cm(style.shown(name), style.SMALL) for name in plot.y_names]
+    return min(max(names or [0.0]), 0.38 * room)
 
 
 def _legend_names(chart: Chart, looks: Mapping[str, Look]) -> list[str]:
@@ -176,21 +211,23 @@ def _has(plot: Plot, form: str) -> bool:
     return any(part.form == form for part in plot.series)
 
 
-def _height(plot: Plot, room: float) -> float:
-    """How high a panel is, with its title and axes."""
+def _height(plot: Plot, room: _Room) -> tuple[float, float]:
+    """How high the text of a panel is, and how high its axes are."""
     text = style.LINE_CM * (len(_title(plot, room)) + 2) + _tick_height(plot, room)
     if _has(plot, "forest"):
-        return text + 0.45 * len(plot.y_names) + 0.5
+        return text, 0.45 * len(plot.y_names) + 0.5
     if _has(plot, "cells"):
-        return text + max(0.55 * len(plot.y_names), 2.0)
+        return text, max(0.55 * len(plot.y_names), 2.0)
     if plot.is_square:
-        return text + min(room - 1.4, 8.0)
-    return text + min(max(3.4, 0.36 * room), 5.5) + (1.0 if plot.columns else 0.0)
+        return text, min(max(room.axes, 3.0), 8.0)
+    body = min(max(3.4, 0.36 * room.whole), 5.5)
+    # Two axes one above the other have their text within their part of the grid.
+    return (0.0, text + body + 1.0) if plot.columns else (text, body)
 
 
-def _title(plot: Plot, room: float) -> list[str]:
-    lines = style.wrapped(plot.title, room - 0.9, style.TEXT)
-    return [*lines, *style.wrapped(plot.note, room - 0.9, style.TEXT, most=2)]
+def _title(plot: Plot, room: _Room) -> list[str]:
+    lines = style.wrapped(plot.title, room.axes + 0.2, style.TEXT)
+    return [*lines, *style.wrapped(plot.note, room.axes + 0.2, style.TEXT, most=2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +238,9 @@ class _Ticks:
     angle: int
 
 
-def _ticks(plot: Plot, room: float) -> _Ticks:
+def _ticks(plot: Plot, room: _Room) -> _Ticks:
     names = plot.x_names
-    beside = [min(style.width_cm(style.shown(y), style.SMALL), 0.38 * room) for y in plot.y_names]
-    each = (room - 1.7 - max(beside or [0.0])) / max(len(names), 1)
+    each = room.axes / max(len(names), 1)
     lines = [style.wrapped(name, each - 0.08, style.SMALL) for name in names]
     is_whole = all(
         "".join(own).replace(" ", "") == style.shown(name).replace(" ", "")
@@ -218,7 +254,7 @@ def _ticks(plot: Plot, room: float) -> _Ticks:
     )
 
 
-def _tick_height(plot: Plot, room: float) -> float:
+def _tick_height(plot: Plot, room: _Room) -> float:
     if not plot.x_names:
         return 0.0
     found = _ticks(plot, room)
@@ -233,7 +269,7 @@ def _panel(
     spec: Any,  # noqa: ANN401 - a part of the grid
     plot: Plot,
     looks: Mapping[str, Look],
-    room: float,
+    room: _Room,
 ) -> None:
     if plot.columns is None:
         axes = below = drawn.add_subplot(spec)
@@ -251,8 +287,8 @@ def _panel(
     _axes(axes, below, plot, room)
 
 
-def _axes(axes: "Axes", below: "Axes", plot: Plot, room: float) -> None:
-    below.set_xlabel("\n".join(style.wrapped(plot.x_label, room - 1.7, most=2)))
+def _axes(axes: "Axes", below: "Axes", plot: Plot, room: _Room) -> None:
+    below.set_xlabel("\n".join(style.wrapped(plot.x_label, room.axes, most=2)))
     axes.set_ylabel("\n".join(style.wrapped(plot.y_label, 4.5, most=2)))
     edge = 0.5 if _has(plot, "cells") else 0.4
     if plot.x_names:
@@ -265,7 +301,7 @@ def _axes(axes: "Axes", below: "Axes", plot: Plot, room: float) -> None:
         )
         axes.set_xlim(edge, len(plot.x_names) + 1 - edge)
     if plot.y_names:
-        names = [style.cut(name, 0.38 * room, style.SMALL) for name in plot.y_names]
+        names = [style.cut(name, 0.38 * room.whole, style.SMALL) for name in plot.y_names]
         axes.set_yticks(range(1, len(names) + 1), names)
         axes.set_ylim(len(names) + 1 - edge, edge)
     if plot.x_range:
@@ -305,7 +341,7 @@ def _points(axes: "Axes", part: Series, look: Look, plot: Plot) -> None:
     if part.is_bubbles:
         x, y, z = _finite(part.x, part.y, part.z)
         areas = [min(8 + 9 * (size - 1), 220) for size in z]
-        axes.margins(0.08)
+        axes.margins(0.1)
         axes.scatter(
             x, y, s=areas, color=look.colour, alpha=0.5, edgecolor=style.INK, linewidth=0.4
         )

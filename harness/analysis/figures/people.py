@@ -90,9 +90,9 @@ def rater_agreement(panel: Panel) -> Chart:
 def judge_agreement(runs: Sequence[StoredRun], judges: Sequence[str] = ()) -> Chart:
     """A matrix of the judges of some runs, over the verdicts that any two of them share."""
     values: dict[str, dict[tuple[str, ...], float]] = {}
-    read = ((run.file.digest, row) for run in runs for row in run.rows)
-    for digest, row in read:
-        key = (digest, row.sample.id, row.variant, row.decoding)
+    read = ((run.file, row) for run in runs for row in run.rows)
+    for file, row in read:
+        key = (file.digest, file.model.name, row.sample.id, row.variant, row.decoding)
         for name, verdict in row.verdicts.items():
             if verdict.value is not None and (not judges or name in judges):
                 values.setdefault(name, {})[key] = verdict.value
