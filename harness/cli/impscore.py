@@ -160,7 +160,8 @@ def _write_features(out: Path, texts: Sequence[object], scorer: Scorer) -> None:
     kind = tables.format_by_name(out.name)
     if kind not in (FileFormat.CSV, FileFormat.PARQUET):
         raise SpecError(f"--features {out}: give a name that ends in .csv or .parquet")
-    reads = [(at, read) for at, read in enumerate(map(text_of, texts), 1) if isinstance(read, str)]
+    numbered = enumerate(map(text_of, texts), 1)
+    reads = [(at, read) for at, read in numbered if not isinstance(read, Flag)]
     if not reads:
         raise DataError("--features: the file has no text that can be scored")
     embedded = embedded_texts((text for _, text in reads), scorer.encoder, ProgressLine("encoded"))
