@@ -23,7 +23,7 @@ WITHIN_MODELS = (
 HEAVY = {
     *("anthropic", "torch", "transformers", "openai", "tokenizers", "safetensors", "pandas"),
     *("scipy", "pooch", "pyarrow", "sentence_transformers", "sklearn", "bert_score", "peft"),
-    *("llm2vec", "vllm", "inspect_ai", "openpyxl"),
+    *("llm2vec", "vllm", "inspect_ai", "matplotlib", "openpyxl"),
 }
 LONGEST_MODULE, MOST_MODULES, MOST_ON_TOP, MOST_LINES = 500, 20, 9, 40_000
 LONGEST_FUNCTION, MEDIAN_FUNCTION, MOST_PARAMETERS, DEEPEST = 45, 10, 6, 3

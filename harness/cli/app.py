@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Entry] = {
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
     "table": Entry("table:table", "Make the tables of a paper from runs, ratings or data."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
+    "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
     "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),
@@ -56,9 +57,11 @@ COMMANDS: Mapping[str, Entry] = {
     "impscore score": Entry("impscore:score", "Score the implicitness of texts."),
     "impscore pairs": Entry("impscore:pairs", "Measure the distance of two texts in meaning."),
     "impscore eval": Entry("impscore:evaluate", "Evaluate a scorer on human data."),
-    "impscore train": Entry("impscore:train", "Train a scorer on sentence pairs."),
-    "impscore ablate": Entry("impscore:ablate", "Compare the forms and settings of the scorer."),
-    "impscore lint": Entry("impscore:lint", "Look for surface cues in sentence pairs."),
+    "impscore train": Entry("impscore_training:train", "Train a scorer on sentence pairs."),
+    "impscore ablate": Entry(
+        "impscore_training:ablate", "Compare forms and settings of the scorer."
+    ),
+    "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
     "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),

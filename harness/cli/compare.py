@@ -8,6 +8,7 @@ from harness.analysis import curves
 from harness.analysis import leaderboard as scores
 from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
 from harness.analysis.curves import names as curve_names
+from harness.analysis.figures.detection import curve_chart
 from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
 from harness.analysis.leaderboard import BoardRow
 from harness.analysis.pairings import PairingQuery, between, within
@@ -407,8 +408,8 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
         log(line)
     path = (choice.out or results / "curves") / curves.curve_name(rows)
     files = {path.with_name(f"{path.name}.csv"): records_csv(curves.CurveRow, rows)}
-    files[path.with_name(f"{path.name}.svg")] = curves.picture(rows)
-    put_rows(rows, files, lambda: _put_curves(rows), is_json=is_json)
+    chart = curve_chart(rows)
+    put_rows(rows, files, lambda: _put_curves(rows), is_json=is_json, chart=chart)
     return ExitCode.DONE
 
 

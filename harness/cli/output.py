@@ -15,12 +15,15 @@ from io import TextIOWrapper, UnsupportedOperation
 from operator import attrgetter
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
 from harness.storage.files import write_whole
 from harness.text.cleanup import TURNING, for_display
+
+if TYPE_CHECKING:
+    from harness.analysis.figures.chart import Chart
 
 HEADINGS = {"interval": "95% interval"}
 _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
@@ -117,17 +120,35 @@ def echo_json(value: object) -> None:
 
 
 def put_rows(
-    rows: Sized, files: Mapping[Path, str], show: Callable[[], object], *, is_json: bool
+    rows: Sized,
+    files: Mapping[Path, str],
+    show: Callable[[], object],
+    *,
+    is_json: bool,
+    chart: "Chart | None" = None,
 ) -> None:
-    """Write a result's files: a table, then plots; then print it as JSON or by `show`."""
+    """Write a result's table and the figure of a chart; then print it as JSON or by `show`."""
     for path, text in files.items():
         write_whole(path, text.encode())
+    table, *_ = files
+    drawn = "" if chart is None else draw_beside(table, chart)
     if is_json:
         echo_json(rows)
         return
     show()
-    table, *plots = files
-    echo(f"wrote {len(rows)} rows to {table}{''.join(f', a plot to {path}' for path in plots)}")
+    echo(f"wrote {len(rows)} rows to {table}{drawn}")
+
+
+def draw_beside(table: Path, chart: "Chart") -> str:
+    """Write the figure of a table beside it as SVG, and say so; or what to install first."""
+    from harness.analysis.figures.drawing import lacking, svg
+
+    if why := lacking():
+        log(why)
+        return ""
+    path = table.with_suffix(".svg")
+    write_whole(path, svg(chart).encode())
+    return f", a figure to {path}"
 
 
 def echo_records(

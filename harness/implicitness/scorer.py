@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from harness.errors import ModelError
 from harness.implicitness.formula import (
     PUBLISHED,
+    Features,
     Maps,
     Matrix,
     features,
@@ -122,6 +123,18 @@ class Head:
             for m in self._doubles()
         ]
         return np.asarray(np.mean(distances, axis=0))
+
+    def features(self, embeddings: Vectors) -> Features[Matrix]:
+        """The semantic and the pragmatic feature of n embeddings, each [n, members x k].
+
+        Those of several members stand side by side.
+        """
+        rows = self._checked(embeddings)
+        found = [features(rows, maps) for maps in self._doubles()]
+        return Features(
+            np.concatenate([one.semantic for one in found], axis=1),
+            np.concatenate([one.pragmatic for one in found], axis=1),
+        )
 
     def _checked(self, embeddings: Vectors) -> Numbers:
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:

@@ -369,7 +369,7 @@ def test_curve_writes_a_table_and_a_picture_of_all_runs(
     [picture] = (toy.results / "curves").glob("hate_speech-*.svg")
     said = {e.text for e in ElementTree.parse(picture).iter() if e.tag.endswith("text")}
     assert {"random", "constant-yes"} <= said
-    assert any("the line is logistic with its 95% band" in (text or "") for text in said)
+    assert any("lines are logistic with their 95% band" in (text or "") for text in said)
     rows = list(csv.DictReader(picture.with_suffix(".csv").read_text("utf-8").splitlines()))
     assert {"bin", "equal-mass bin", "logistic"} <= {row["shape"] for row in rows}
     assert "no logistic curve of tpr: constant" in capsys.readouterr().out
