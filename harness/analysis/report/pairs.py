@@ -1,0 +1,230 @@
+"""Runs to the tables of differences: the leader with each other model, and knowing with acting.
+
+Every statistic is a function of `analysis.compare`. The counts of a table name their items.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from harness.analysis.compare import DIFFERENCE, GIVEN_RIGHT, ComparisonRow, comparison_rows
+from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, within
+from harness.analysis.report.records import Cell, Column, Table, Value, Why
+from harness.analysis.report.tables import Numbers, best, members
+from harness.analysis.standings import RankedTable
+from harness.errors import HarnessError
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG
+from harness.stats.estimate import BootstrapSettings
+
+_MOST = 12
+"""So many models are compared with the leader."""
+_SETTINGS = BootstrapSettings(0, 1000)
+_COUNTS = ("both", "only_a", "only_b", "neither")
+_RIGHT = ((True, True), (True, False), (False, True), (False, False))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A pairing with the rows of its comparison, and the places of its two runs."""
+
+    pairing: Pairing
+    rows: tuple[ComparisonRow, ...]
+    runs: tuple[int, int]
+
+    @property
+    def overall(self) -> ComparisonRow | None:
+        """The difference over all samples; None of intentions, which have none."""
+        wanted = (r for r in self.rows if r.group == ALL and r.statistic == DIFFERENCE)
+        return next(wanted, None)
+
+
+def leader_and_others(numbers: Numbers, board: RankedTable) -> tuple[list[Compared], list[str]]:
+    """The leader of a board with each other ranked model; and which cannot be compared, and why."""
+    lines, pairs, notes = best(board), [], []
+    for other in lines[1 : _MOST + 1]:
+        row, runs = lines[0].row, (numbers.run_of(lines[0].row), numbers.run_of(other.row))
+        query = PairingQuery(row.score.judge, row.score.judge)
+        first, second = (numbers.made.stored[place] for place in runs)
+        try:
+            found = between(first, second, query).pairings
+        except HarnessError as error:
+            notes.append(f"{row.model} and {other.row.model} are not compared: {error}")
+            continue
+        label = row.score.decoding
+        pairs += [
+            (pairing, runs)
+            for pairing in found
+            if pairing.kind is Kind.RUNS
+            and (pairing.second.variant, pairing.decodings[0]) == (row.score.variant, label)
+        ]
+    return _compared(pairs), notes
+
+
+def _compared(pairs: Sequence[tuple[Pairing, tuple[int, int]]]) -> list[Compared]:
+    """Each pairing with its own rows; p is corrected for all of them together."""
+    rows = iter(comparison_rows([pairing for pairing, _ in pairs], _SETTINGS))
+    made = []
+    for pairing, runs in pairs:
+        groups = 1 + len({item.sample.group for item in pairing.items} - {ALL})
+        count = groups * (3 if pairing.kind is Kind.INTENTION else 1)
+        made.append(Compared(pairing, tuple(next(rows) for _ in range(count)), runs))
+    return made
+
+
+def know_and_act(numbers: Numbers) -> list[Compared]:
+    """What a model chooses rightly against what it writes; intentions against replies; gaps."""
+    stored, pairs = numbers.made.stored, []
+    for one, run in enumerate(stored):
+        try:
+            found = within(run, PairingQuery()).pairings
+        except HarnessError:  # it has neither gaps nor intentions
+            continue
+        pairs += [(pairing, (one, one)) for pairing in found]
+    for one, other in permutations(range(len(stored)), 2):
+        know, act = stored[one], stored[other]
+        is_pair = know.file.task.has_choices and not act.file.task.has_choices
+        shared = {r.sample.id for r in know.rows} & {r.sample.id for r in act.rows}
+        if not is_pair or know.file.model.name != act.file.model.name or not shared:
+            continue
+        try:
+            found = between(know, act, PairingQuery()).pairings
+        except HarnessError as error:
+            numbers.made.notes.append(str(error))
+            continue
+        pairs += [(p, (one, other)) for p in found if p.kind is Kind.CHOICE_AND_WORDS]
+    # Of several decodings, all together.
+    pooled = {_what(p) for p, _ in pairs if p.is_pooled}
+    return _compared([(p, runs) for p, runs in pairs if p.is_pooled or _what(p) not in pooled])
+
+
+def _what(pairing: Pairing) -> tuple[str, ...]:
+    sides = pairing.first, pairing.second
+    names = [(s.file.digest, s.variant, s.judge.name) for s in sides]
+    return (pairing.name, *names[0], *names[1])
+
+
+def difference_table(numbers: Numbers, found: Sequence[Compared], task: str, pick: str) -> Table:
+    """The leader less each other model, over all samples and by group."""
+    head = _head("A", "B", "A only right", "B only right")
+    lines = [
+        [one.pairing.first.file.model.name, one.pairing.second.file.model.name, *cells]
+        for one in found
+        for cells in _lines(numbers, one)
+    ]
+    about = "A less B on the items that both have. A count opens its items."
+    return Table(f"{task}, the leader and each other model: {pick}", head, lines, task, pick, about)
+
+
+def know_tables(numbers: Numbers, found: Sequence[Compared]) -> Iterator[Table]:
+    """A table a kind of comparison: what is known, what is done, and how many items are which."""
+    names = list(dict.fromkeys(one.pairing.name for one in found))
+    for name in names:
+        head = (Column("model"), *_head("knows (A)", "acts (B)", "knows only", "acts only"))
+        lines = [
+            [one.pairing.first.file.model.name, *_sides(one.pairing), *cells]
+            for one in found
+            if one.pairing.name == name
+            for cells in _lines(numbers, one)
+        ]
+        yield Table(name.replace("_", " "), head, lines, name.replace("_", " "), "", _about(name))
+
+
+def _about(name: str) -> str:
+    if name == Kind.CHOICE_AND_WORDS:
+        return (
+            "The same samples, answered by choices (A) and in words (B). A count opens its items."
+        )
+    if name == Kind.INTENTION:
+        return "The intention that a model spelled out (A) and its response (B), sample by sample."
+    return "Two variants of one run (A and B), sample by sample."
+
+
+def _head(first: str, second: str, only_a: str, only_b: str) -> tuple[Column, ...]:
+    texts = (Column(first), Column(second), Column("group"))
+    counts = ("n", "both right", only_a, only_b, "both wrong")
+    ends = (
+        Column("A less B", "number"),
+        Column("B right if A is", "number"),
+        Column("p (Holm)", "p"),
+    )
+    return (*texts, *(Column(name, "count") for name in counts), *ends)
+
+
+def _sides(pairing: Pairing) -> list[Value]:
+    return [
+        f"{side.file.run.task}, {side.variant}, by {side.judge.name}"
+        for side in (pairing.first, pairing.second)
+    ]
+
+
+def _lines(numbers: Numbers, one: Compared) -> Iterator[list[Value]]:
+    by_group: dict[str, dict[str, ComparisonRow]] = {}
+    for row in one.rows:
+        by_group.setdefault(row.group, {})[row.statistic] = row
+    for group, found in by_group.items():
+        row = found.get(DIFFERENCE) or next(iter(found.values()))
+        given = found.get(GIVEN_RIGHT)
+        why = _why(numbers, one, row)
+        difference = found.get(DIFFERENCE)
+        yield [
+            group,
+            Cell(row.n, why=why),
+            *_counts(numbers, one, row),
+            Cell(difference.value, difference.low, difference.high, why) if difference else None,
+            Cell(given.value, given.low, given.high, why) if given else _given(row),
+            row.p_holm,
+        ]
+
+
+def _given(row: ComparisonRow) -> float | None:
+    right = (row.both or 0) + (row.only_a or 0)
+    return (row.both or 0) / right if right else None
+
+
+def _why(numbers: Numbers, one: Compared, row: ComparisonRow, chosen: int = -1) -> int:
+    """What is behind a number of a pair: the recipes of both, and the items of both runs."""
+    text, pairing = numbers.made.texts, one.pairing
+    variants = [
+        *members(pairing.first.file.task, pairing.first.variant),
+        *members(pairing.second.file.task, pairing.second.variant),
+    ]
+    judges = {pairing.first.judge.name, pairing.second.judge.name}
+    missing = ((text.place("in A"), row.missing_a), (text.place("in B"), row.missing_b))
+    return numbers.behind(
+        Why(
+            recipe=text.place(row.signature_a),
+            other=text.place(row.signature_b),
+            n=row.n,
+            clusters=row.clusters,
+            missing=tuple(part for part in missing if part[1]),
+            runs=tuple(dict.fromkeys(one.runs)),
+            variants=text.places(list(dict.fromkeys(variants))),
+            judge=text.place(judges.pop()) if len(judges) == 1 else -1,
+            group=-1 if row.group == ALL else text.place(row.group),
+            chosen=chosen,
+        )
+    )
+
+
+def _counts(numbers: Numbers, one: Compared, row: ComparisonRow) -> Iterator[Value]:
+    """How many samples are right in both, in one alone, in neither; each names its samples."""
+    if row.both is None:
+        yield from [None] * len(_COUNTS)
+        return
+    for name, rights in zip(_COUNTS, _RIGHT, strict=True):
+        samples = [
+            place
+            for item in one.pairing.items
+            if row.group in (ALL, item.sample.group)
+            and {item.first, item.second} <= {0.0, 1.0}
+            and (item.first == 1, item.second == 1) == rights
+            for run in one.runs
+            if (place := numbers.made.sample(run, item.sample.id)) is not None
+        ]
+        why = _why(numbers, one, row, numbers.listed(samples))
+        yield Cell(getattr(row, name), why=why)
+
+
+def is_right_or_wrong(one: Compared) -> bool:
+    """Whether the verdicts of a pair are right or wrong, so that differences are in points."""
+    return one.pairing.first.judge.metric == RIGHT_OR_WRONG
