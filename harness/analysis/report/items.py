@@ -45,7 +45,7 @@ class Collected:
     curves: list[CurveRow] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
     by_sample: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    prompts: dict[tuple[tuple[int, int], ...], int] = field(default_factory=dict)
+    prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
     wanted: dict[Path, set[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -72,7 +72,8 @@ class Collected:
         """The place of a prompt, -1 where none is stored."""
         if not messages:
             return NONE
-        made = tuple((self.texts.place(m.role), self.texts.place(m.content)) for m in messages)
+        place = self.texts.place
+        made = tuple((place(m.role), *map(place, m.content.split("\n"))) for m in messages)
         return self.prompts.setdefault(made, len(self.prompts))
 
 

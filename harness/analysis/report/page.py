@@ -120,7 +120,7 @@ def _sections(numbers: Numbers, agreement: Sequence[AgreementRow]) -> list[Secti
     known = pairs.know_and_act(numbers)
     found = [
         Section("asked", "What was asked", lines=[*words.asked(made.stored)]),
-        Section("headline", "In words", lines=lines),
+        Section("headline", "The result in words", lines=lines),
         Section("alarms", "Alarms", lines=[*words.alarms(numbers, fitness)]),
         Section("leaderboard", "Leaderboard", tables=boards),
         Section("differences", "Differences", tables=differences),
@@ -154,7 +154,7 @@ def _headlines(numbers: Numbers) -> tuple[list[str], list[Table]]:
         if compared:
             task = board.rows[0].task
             made.append(pairs.difference_table(numbers, compared, task, pick))
-    return lines, made
+    return list(dict.fromkeys(lines)), made
 
 
 def _is_main(numbers: Numbers, board: RankedTable) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from harness.analysis.compare import DIFFERENCE, GIVEN_RIGHT, ComparisonRow, comparison_rows
-from harness.analysis.pairings import Kind, Pairing, PairingQuery, between, within
+from harness.analysis.pairings import Kind, PairedItem, Pairing, PairingQuery, between, within
 from harness.analysis.report.records import Cell, Column, Table, Value, Why
 from harness.analysis.report.tables import Numbers, best, members
 from harness.analysis.standings import RankedTable
@@ -19,8 +19,14 @@ from harness.stats.estimate import BootstrapSettings
 _MOST = 12
 """So many models are compared with the leader."""
 _SETTINGS = BootstrapSettings(0, 1000)
-_COUNTS = ("both", "only_a", "only_b", "neither")
-_RIGHT = ((True, True), (True, False), (False, True), (False, False))
+_COUNTS = {
+    "both": (True, True),
+    "only_a": (True, False),
+    "only_b": (False, True),
+    "neither": (False, False),
+    "ties": None,
+}
+"""The counts of a comparison, and whether A and B are right in them; None where one is neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,31 +123,36 @@ def difference_table(numbers: Numbers, found: Sequence[Compared], task: str, pic
 
 def know_tables(numbers: Numbers, found: Sequence[Compared]) -> Iterator[Table]:
     """A table a kind of comparison: what is known, what is done, and how many items are which."""
-    names = list(dict.fromkeys(one.pairing.name for one in found))
-    for name in names:
-        head = (Column("model"), *_head("knows (A)", "acts (B)", "knows only", "acts only"))
+    order = list(Kind)
+    for name in dict.fromkeys(
+        one.pairing.name for one in sorted(found, key=lambda one: order.index(one.pairing.kind))
+    ):
+        own = [one for one in found if one.pairing.name == name]
+        is_gap = own[0].pairing.kind is Kind.CONTRAST
+        known = ("knows (A)", "acts (B)", "knows only", "acts only")
+        head = _head(*(("A", "B", "A only right", "B only right") if is_gap else known))
         lines = [
             [one.pairing.first.file.model.name, *_sides(one.pairing), *cells]
-            for one in found
-            if one.pairing.name == name
+            for one in own
             for cells in _lines(numbers, one)
         ]
-        yield Table(name.replace("_", " "), head, lines, name.replace("_", " "), "", _about(name))
+        shown = name.replace("_", " ")
+        yield Table(shown, (Column("model"), *head), lines, shown, "", _about(own[0].pairing.kind))
 
 
-def _about(name: str) -> str:
-    if name == Kind.CHOICE_AND_WORDS:
+def _about(kind: Kind) -> str:
+    if kind is Kind.CHOICE_AND_WORDS:
         return (
             "The same samples, answered by choices (A) and in words (B). A count opens its items."
         )
-    if name == Kind.INTENTION:
+    if kind is Kind.INTENTION:
         return "The intention that a model spelled out (A) and its response (B), sample by sample."
     return "Two variants of one run (A and B), sample by sample."
 
 
 def _head(first: str, second: str, only_a: str, only_b: str) -> tuple[Column, ...]:
     texts = (Column(first), Column(second), Column("group"))
-    counts = ("n", "both right", only_a, only_b, "both wrong")
+    counts = ("n", "both right", only_a, only_b, "both wrong", "tie")
     ends = (
         Column("A less B", "number"),
         Column("B right if A is", "number"),
@@ -211,18 +222,25 @@ def _counts(numbers: Numbers, one: Compared, row: ComparisonRow) -> Iterator[Val
     if row.both is None:
         yield from [None] * len(_COUNTS)
         return
-    for name, rights in zip(_COUNTS, _RIGHT, strict=True):
+    for name, rights in _COUNTS.items():
         samples = [
             place
             for item in one.pairing.items
-            if row.group in (ALL, item.sample.group)
-            and {item.first, item.second} <= {0.0, 1.0}
-            and (item.first == 1, item.second == 1) == rights
+            if row.group in (ALL, item.sample.group) and _is_of(item, rights)
             for run in one.runs
             if (place := numbers.made.sample(run, item.sample.id)) is not None
         ]
         why = _why(numbers, one, row, numbers.listed(samples))
         yield Cell(getattr(row, name), why=why)
+
+
+def _is_of(item: PairedItem, rights: tuple[bool, bool] | None) -> bool:
+    if item.first is None or item.second is None:
+        return False
+    is_decided = {item.first, item.second} <= {0.0, 1.0}
+    if rights is None or not is_decided:
+        return rights is None and not is_decided
+    return (item.first == 1, item.second == 1) == rights
 
 
 def is_right_or_wrong(one: Compared) -> bool:

@@ -197,7 +197,8 @@ class PageItem(Struct, frozen=True, array_like=True):
 class PageData(Struct, frozen=True):
     """All that a page shows; `items` are lists of items, one a run.
 
-    `prompts` are lists of role and text. `calls` has the step and prompt of each judge's call,
+    `prompts` are lists of messages, each its role and its lines: many prompts share lines, and both
+    orders of a judge share nearly all. `calls` has the step and prompt of each judge's call,
     None where the ledger does not have it; `chosen` has lists of samples that numbers name.
     """
 
@@ -207,7 +208,7 @@ class PageData(Struct, frozen=True):
     runs: Sequence[PageRun]
     sections: Sequence[Section]
     samples: Sequence[PageSample]
-    prompts: Sequence[Sequence[tuple[int, int]]]
+    prompts: Sequence[Sequence[tuple[int, ...]]]
     calls: Sequence[tuple[int, int] | None]
     items: Sequence[Raw]
     whys: Sequence[Why]

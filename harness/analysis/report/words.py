@@ -52,7 +52,9 @@ def headline(board: RankedTable, compared: Sequence[Compared]) -> str:
     row, lines = board.rows[0], best(board)
     where = f"On {row.task} ({row.score.variant}, by {row.score.judge})"
     if not lines:
-        return f"{where} only controls have answered, or nothing could be read."
+        return (
+            f"On {row.task} no model is ranked: only controls have answered, or nothing was read."
+        )
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(board)}"
     facts = [_difference(one) for one in compared[:1]] or [

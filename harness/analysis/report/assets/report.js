@@ -296,7 +296,7 @@ function passes(item) {
 }
 function isMatch(item) {
   if (matches.has(item[ANSWER]) || matches.has(sampleOf(item)[1])) return true;
-  return item[STEPS].some((s) => matches.has(s[2]) || (s[1] >= 0 && data.prompts[s[1]].some(([, text]) => matches.has(text)))) || item[VERDICTS].some((v) => v[6].some(([, reply]) => matches.has(reply)));
+  return item[STEPS].some((s) => matches.has(s[2]) || (s[1] >= 0 && data.prompts[s[1]].some(([, ...lines]) => lines.some((line) => matches.has(line))))) || item[VERDICTS].some((v) => v[6].some(([, reply]) => matches.has(reply)));
 }
 function search(words) {
   // Each different text is looked at once.
@@ -384,7 +384,7 @@ function drawList() {
 function rowNodes(item, place) {
   const isHere = place === at, run = data.runs[item[RUN]], sample = sampleOf(item);
   const row = el("tr", { class: isHere ? "here" : null, "data-place": place },
-    el("td", {}, el("button", { type: "button", class: "open", "aria-expanded": String(isHere && isOpen), onclick: () => select(place, !(place === at && isOpen)) }, T(sample[1])), el("div", { class: "quiet inline" }, T(sample[2]))),
+    el("td", {}, el("button", { type: "button", class: "open", "aria-expanded": String(isHere && isOpen), onclick: () => select(place, !(place === at && isOpen)) }, T(sample[1])), el("div", { class: "quiet inline" }, T(sample[2])), el("div", { class: "brief small-text" }, said(sample))),
     el("td", {}, el("span", { class: "inline" }, run.label), one("task") ? null : el("div", { class: "quiet" }, run.task)),
     el("td", {}, el("span", { class: "inline" }, T(item[VARIANT])), el("div", { class: "quiet" }, T(item[DECODING]))),
     el("td", {}, el("div", { class: "brief" }, answerWords(item))),
@@ -415,7 +415,7 @@ function jump(item) { // open an item that the filters may leave out
 function detail(item) {
   const sample = sampleOf(item), steps = item[STEPS], run = data.runs[item[RUN]];
   const last = steps[steps.length - 1];
-  const before = steps.slice(0, -1).map((step, i) => el("div", { class: "step" }, el("h4", {}, `Step ${i + 1} of ${steps.length}: ${T(step[0])}`), el("div", { class: "two" }, promptNode(step[1]), answerNode(item, step))));
+  const before = steps.slice(0, -1).map((step, i) => el("div", { class: "step" }, el("h4", {}, `Step ${i + 1} of ${steps.length}: ${T(step[0])}`), el("div", { class: "two" }, promptNode(step[1]), el("div", {}, el("div", { class: "role" }, "answer"), answerNode(item, step)))));
   return el("article", { "aria-label": `${T(sample[1])}, ${run.label}` },
     el("p", { class: "quiet" }, `${run.task}, ${run.label}, ${T(item[VARIANT])}, ${T(item[DECODING])}${item[SERVED] >= 0 ? `, served by ${T(item[SERVED])}` : ""}. `, el("a", { href: `#items?${new URLSearchParams({ task: run.task, sample: T(sample[1]), open: items.indexOf(item) })}` }, "Link to this item")),
     stress(sample) ? el("p", {}, stress(sample)) : null,
@@ -428,7 +428,7 @@ function detail(item) {
 }
 function promptNode(place) {
   if (place < 0) return el("p", { class: "none" }, "The prompt is not stored here.");
-  return el("div", {}, data.prompts[place].map(([role, text]) => [el("div", { class: "role" }, T(role)), whole(T(text), `prompt, ${T(role)}`)]));
+  return el("div", {}, data.prompts[place].map(([role, ...lines]) => [el("div", { class: "role" }, T(role)), whole(lines.map(T).join("\n"), `prompt, ${T(role)}`)]));
 }
 function answerNode(item, step) {
   const parts = [];
@@ -457,6 +457,10 @@ function stress(sample) {
   if (own.emphasis === undefined || own.before === undefined) return null;
   return el("span", { class: "inline" }, own.speaker ? `${own.speaker}: ` : null, own.before, el("mark", { title: "stressed" }, el("em", {}, own.emphasis)), own.after);
 }
+function said(sample) { // what a reader knows the sample by
+  const own = fieldsOf(sample), text = own.utterance || own.text || own.scenario;
+  return stress(sample) || (text ? el("span", { class: "inline" }, short(text, 400)) : null);
+}
 function sampleNode(item) {
   const sample = sampleOf(item), hidden = stress(sample) ? ["before", "emphasis", "after"] : [];
   const fields = sample[4].filter(([name]) => !hidden.includes(T(name)));
@@ -484,12 +488,11 @@ function besides(item) {
     members.length > MOST_CARDS ? el("p", { class: "quiet" }, `${members.length - MOST_CARDS} more are in the list.`) : null));
 }
 function card(item, name, isThis, isPrompt) {
-  const sample = sampleOf(item), own = fieldsOf(sample), last = item[STEPS][item[STEPS].length - 1];
+  const sample = sampleOf(item), last = item[STEPS][item[STEPS].length - 1];
   const wanted = sample[5].filter(([n]) => ["implication", "true_intention"].includes(T(n)));
-  const said = stress(sample) || (own.utterance || own.text ? el("span", { class: "inline" }, short(own.utterance || own.text, 400)) : null);
   return el("div", { class: isThis ? "card this" : "card" },
     el("h4", {}, name, isThis ? " (this one)" : ""),
-    said ? el("p", {}, said) : null,
+    said(sample) ? el("p", {}, said(sample)) : null,
     wanted.map(([n, values]) => el("p", { class: "quiet" }, `${T(n).replaceAll("_", " ")}: ${short(T(values[0]), 400)}`)),
     isPrompt && last ? promptNode(last[1]) : null,
     el("div", { class: "role" }, "answer"), whole(short(answerWords(item), 1200), "answer"),
