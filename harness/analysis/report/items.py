@@ -19,8 +19,8 @@ from harness.analysis.report.records import (
     PageRun,
     PageSample,
     PageStep,
+    PageTexts,
     PageVerdict,
-    TextTable,
 )
 from harness.analysis.standings import CONTROL
 from harness.core import Sample
@@ -34,10 +34,10 @@ _SHORT = 8
 
 
 @dataclass
-class Collected:
+class PageParts:
     """The parts of a page that grow run by run."""
 
-    texts: TextTable = field(default_factory=TextTable)
+    texts: PageTexts = field(default_factory=PageTexts)
     runs: list[PageRun] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
     samples: list[PageSample] = field(default_factory=list)
@@ -77,9 +77,9 @@ class Collected:
         return self.prompts.setdefault(made, len(self.prompts))
 
 
-def collect_items(folders: Sequence[RunFolder], results: Path) -> Collected:
+def collect_items(folders: Sequence[RunFolder], results: Path) -> PageParts:
     """The items of some runs, and what their tables are made of."""
-    made = Collected()
+    made = PageParts()
     for place, folder in enumerate(folders):
         run = StoredRun.read(folder)
         made.folders[folder.path.name] = place
@@ -107,7 +107,7 @@ def _kept(detail: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in detail.items() if not name.startswith(OF_CHOICE)}
 
 
-def _labelled(made: Collected) -> Iterator[PageRun]:
+def _labelled(made: PageParts) -> Iterator[PageRun]:
     names = [(run.file.run.task, run.file.model.name) for run in made.stored]
     for run, name in zip(made.stored, names, strict=True):
         file = run.file
@@ -135,7 +135,7 @@ def _labelled(made: Collected) -> Iterator[PageRun]:
         )
 
 
-def _item(made: Collected, run: StoredRun, row: SampleRecord, calls: Path) -> PageItem:
+def _item(made: PageParts, run: StoredRun, row: SampleRecord, calls: Path) -> PageItem:
     text = made.texts.place
     verdicts = []
     for place, judge in enumerate(run.file.judges):
@@ -155,7 +155,7 @@ def _item(made: Collected, run: StoredRun, row: SampleRecord, calls: Path) -> Pa
     )
 
 
-def _step(made: Collected, step: StepRecord) -> PageStep:
+def _step(made: PageParts, step: StepRecord) -> PageStep:
     text = made.texts.place
     return PageStep(
         name=text(step.step),
@@ -168,7 +168,7 @@ def _step(made: Collected, step: StepRecord) -> PageStep:
     )
 
 
-def _verdict(made: Collected, judge: int, verdict: VerdictRecord) -> PageVerdict:
+def _verdict(made: PageParts, judge: int, verdict: VerdictRecord) -> PageVerdict:
     text = made.texts.place
     replies = (*verdict.replies, *[None] * (len(verdict.keys) - len(verdict.replies)))
     return PageVerdict(
@@ -185,7 +185,7 @@ def _verdict(made: Collected, judge: int, verdict: VerdictRecord) -> PageVerdict
     )
 
 
-def _sample(made: Collected, run: StoredRun, sample: Sample) -> int:
+def _sample(made: PageParts, run: StoredRun, sample: Sample) -> int:
     key = (run.file.run.task, run.file.data.label, sample.id)
     if (known := made.by_sample.get(key)) is not None:
         return known

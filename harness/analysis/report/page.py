@@ -19,9 +19,9 @@ from harness.analysis import leaderboard as scores
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.fitness import judge_fitness
 from harness.analysis.report import pairs, tables, words
-from harness.analysis.report.items import Collected, collect_items
-from harness.analysis.report.records import PageData, Section, Table
-from harness.analysis.report.tables import Numbers
+from harness.analysis.report.items import PageParts, collect_items
+from harness.analysis.report.records import PageData, PageSection, PageTable
+from harness.analysis.report.tables import PageNumbers
 from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
 from harness.errors import StoreError
 from harness.storage.runs import RunFolder
@@ -39,7 +39,7 @@ def page_data(
     rows = scores.collect(folders)
     verdicts = verdicts_of(folders, rows)
     made = collect_items(folders, results)
-    numbers = Numbers(made, rows, ranked_tables(rows, verdicts), verdicts)
+    numbers = PageNumbers(made, rows, ranked_tables(rows, verdicts), verdicts)
     sections = [*_sections(numbers, agreement)]
     calls = made.calls()
     return PageData(
@@ -106,28 +106,28 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _title(made: Collected) -> str:
+def _title(made: PageParts) -> str:
     tasks = list(dict.fromkeys(run.task for run in made.runs))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
     return f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
 
 
-def _sections(numbers: Numbers, agreement: Sequence[AgreementRow]) -> list[Section]:
+def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[PageSection]:
     made = numbers.made
     lines, differences = _headlines(numbers)
     fitness = judge_fitness(numbers.boards, numbers.verdicts)
     boards = [*tables.leaderboards(numbers)]
     known = pairs.know_and_act(numbers)
     found = [
-        Section("asked", "What was asked", lines=[*words.asked(made.stored)]),
-        Section("headline", "The result in words", lines=lines),
-        Section("alarms", "Alarms", lines=[*words.alarms(numbers, fitness)]),
-        Section("leaderboard", "Leaderboard", tables=boards),
-        Section("differences", "Differences", tables=differences),
-        Section("phenomena", "Phenomena", tables=[*tables.phenomena(numbers)]),
-        Section("levels", "Levels", tables=[*tables.levels(numbers)]),
-        Section("know", "Know and act", tables=[*pairs.know_tables(numbers, known)]),
-        Section(
+        PageSection("asked", "What was asked", lines=[*words.asked(made.stored)]),
+        PageSection("headline", "The result in words", lines=lines),
+        PageSection("alarms", "Alarms", lines=[*words.alarms(numbers, fitness)]),
+        PageSection("leaderboard", "Leaderboard", tables=boards),
+        PageSection("differences", "Differences", tables=differences),
+        PageSection("phenomena", "Phenomena", tables=[*tables.phenomena(numbers)]),
+        PageSection("levels", "Levels", tables=[*tables.levels(numbers)]),
+        PageSection("know", "Know and act", tables=[*pairs.know_tables(numbers, known)]),
+        PageSection(
             "curves",
             "Implicitness",
             "Hits and false alarms against implicitness: points are bins, lines are logistic "
@@ -135,14 +135,16 @@ def _sections(numbers: Numbers, agreement: Sequence[AgreementRow]) -> list[Secti
             tables=[*tables.bins(made.curves)],
             curves=[*tables.curve_series(made.curves)],
         ),
-        Section("agreement", "Agreement with people", tables=[*tables.agreement_tables(agreement)]),
-        Section("cost", "Cost", tables=[tables.costs(numbers)]),
+        PageSection(
+            "agreement", "Agreement with people", tables=[*tables.agreement_tables(agreement)]
+        ),
+        PageSection("cost", "Cost", tables=[tables.costs(numbers)]),
     ]
     always = ("alarms", "headline")
     return [one for one in found if one.lines or one.tables or one.curves or one.name in always]
 
 
-def _headlines(numbers: Numbers) -> tuple[list[str], list[Table]]:
+def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
     lines, made = [], []
     boards = tables.in_order(numbers)
@@ -157,7 +159,7 @@ def _headlines(numbers: Numbers) -> tuple[list[str], list[Table]]:
     return list(dict.fromkeys(lines)), made
 
 
-def _is_main(numbers: Numbers, board: RankedTable) -> bool:
+def _is_main(numbers: PageNumbers, board: RankedTable) -> bool:
     row = board.rows[0]
     is_swapped = row.score.judge.endswith(":swapped")
     return not is_swapped and row.score.variant == tables.main_variant(numbers.file_of(row))

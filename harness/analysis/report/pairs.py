@@ -4,16 +4,17 @@ Every statistic is a function of `analysis.compare`. The counts of a table name 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 from harness.analysis.compare import DIFFERENCE, GIVEN_RIGHT, ComparisonRow, comparison_rows
 from harness.analysis.pairings import Kind, PairedItem, Pairing, PairingQuery, between, within
-from harness.analysis.report.records import Cell, Column, Table, Value, Why
-from harness.analysis.report.tables import Numbers, best, members
+from harness.analysis.report.records import PageCell, PageColumn, PageTable, PageWhy, Value
+from harness.analysis.report.tables import PageNumbers, best, members
 from harness.analysis.standings import RankedTable
 from harness.errors import HarnessError
 from harness.pipeline.score import ALL, RIGHT_OR_WRONG
+from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 
 _MOST = 12
@@ -30,12 +31,17 @@ _COUNTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A pairing with the rows of its comparison, and the places of its two runs."""
+class ComparedRuns:
+    """A pairing with the rows of its comparison, and the places of its two runs.
+
+    `p` is that of the difference over all samples, corrected for all pairings that were made
+    with it, and not for groups; None where there is none.
+    """
 
     pairing: Pairing
     rows: tuple[ComparisonRow, ...]
     runs: tuple[int, int]
+    p: float | None = None
 
     @property
     def overall(self) -> ComparisonRow | None:
@@ -44,7 +50,9 @@ class Compared:
         return next(wanted, None)
 
 
-def leader_and_others(numbers: Numbers, board: RankedTable) -> tuple[list[Compared], list[str]]:
+def leader_and_others(
+    numbers: PageNumbers, board: RankedTable
+) -> tuple[list[ComparedRuns], list[str]]:
     """The leader of a board with each other ranked model; and which cannot be compared, and why."""
     lines, pairs, notes = best(board), [], []
     for other in lines[1 : _MOST + 1]:
@@ -66,18 +74,27 @@ def leader_and_others(numbers: Numbers, board: RankedTable) -> tuple[list[Compar
     return _compared(pairs), notes
 
 
-def _compared(pairs: Sequence[tuple[Pairing, tuple[int, int]]]) -> list[Compared]:
+def _compared(pairs: Sequence[tuple[Pairing, tuple[int, int]]]) -> list[ComparedRuns]:
     """Each pairing with its own rows; p is corrected for all of them together."""
     rows = iter(comparison_rows([pairing for pairing, _ in pairs], _SETTINGS))
     made = []
     for pairing, runs in pairs:
         groups = 1 + len({item.sample.group for item in pairing.items} - {ALL})
         count = groups * (3 if pairing.kind is Kind.INTENTION else 1)
-        made.append(Compared(pairing, tuple(next(rows) for _ in range(count)), runs))
-    return made
+        made.append(ComparedRuns(pairing, tuple(next(rows) for _ in range(count)), runs))
+    overall = [one.overall for one in made]
+    has_exact = all(row is not None and row.p_exact is not None for row in overall)
+    each = [_p(row, has_exact=has_exact) for row in overall]
+    return [replace(one, p=p) for one, p in zip(made, holm(each), strict=True)]
 
 
-def know_and_act(numbers: Numbers) -> list[Compared]:
+def _p(row: ComparisonRow | None, *, has_exact: bool) -> float | None:
+    if row is None:
+        return None
+    return row.p_exact if has_exact else row.p_permutation
+
+
+def know_and_act(numbers: PageNumbers) -> list[ComparedRuns]:
     """What a model chooses rightly against what it writes; intentions against replies; gaps."""
     stored, pairs = numbers.made.stored, []
     for one, run in enumerate(stored):
@@ -109,7 +126,9 @@ def _what(pairing: Pairing) -> tuple[str, ...]:
     return (pairing.name, *names[0], *names[1])
 
 
-def difference_table(numbers: Numbers, found: Sequence[Compared], task: str, pick: str) -> Table:
+def difference_table(
+    numbers: PageNumbers, found: Sequence[ComparedRuns], task: str, pick: str
+) -> PageTable:
     """The leader less each other model, over all samples and by group."""
     head = _head("A", "B", "A only right", "B only right")
     lines = [
@@ -118,10 +137,12 @@ def difference_table(numbers: Numbers, found: Sequence[Compared], task: str, pic
         for cells in _lines(numbers, one)
     ]
     about = "A less B on the items that both have. A count opens its items."
-    return Table(f"{task}, the leader and each other model: {pick}", head, lines, task, pick, about)
+    return PageTable(
+        f"{task}, the leader and each other model: {pick}", head, lines, task, pick, about
+    )
 
 
-def know_tables(numbers: Numbers, found: Sequence[Compared]) -> Iterator[Table]:
+def know_tables(numbers: PageNumbers, found: Sequence[ComparedRuns]) -> Iterator[PageTable]:
     """A table a kind of comparison: what is known, what is done, and how many items are which."""
     order = list(Kind)
     for name in dict.fromkeys(
@@ -137,7 +158,9 @@ def know_tables(numbers: Numbers, found: Sequence[Compared]) -> Iterator[Table]:
             for cells in _lines(numbers, one)
         ]
         shown = name.replace("_", " ")
-        yield Table(shown, (Column("model"), *head), lines, shown, "", _about(own[0].pairing.kind))
+        yield PageTable(
+            shown, (PageColumn("model"), *head), lines, shown, "", _about(own[0].pairing.kind)
+        )
 
 
 def _about(kind: Kind) -> str:
@@ -150,15 +173,15 @@ def _about(kind: Kind) -> str:
     return "Two variants of one run (A and B), sample by sample."
 
 
-def _head(first: str, second: str, only_a: str, only_b: str) -> tuple[Column, ...]:
-    texts = (Column(first), Column(second), Column("group"))
+def _head(first: str, second: str, only_a: str, only_b: str) -> tuple[PageColumn, ...]:
+    texts = (PageColumn(first), PageColumn(second), PageColumn("group"))
     counts = ("n", "both right", only_a, only_b, "both wrong", "tie")
     ends = (
-        Column("A less B", "number"),
-        Column("B right if A is", "number"),
-        Column("p (Holm)", "p"),
+        PageColumn("A less B", "number"),
+        PageColumn("B right if A is", "number"),
+        PageColumn("p (Holm)", "p"),
     )
-    return (*texts, *(Column(name, "count") for name in counts), *ends)
+    return (*texts, *(PageColumn(name, "count") for name in counts), *ends)
 
 
 def _sides(pairing: Pairing) -> list[Value]:
@@ -168,7 +191,7 @@ def _sides(pairing: Pairing) -> list[Value]:
     ]
 
 
-def _lines(numbers: Numbers, one: Compared) -> Iterator[list[Value]]:
+def _lines(numbers: PageNumbers, one: ComparedRuns) -> Iterator[list[Value]]:
     by_group: dict[str, dict[str, ComparisonRow]] = {}
     for row in one.rows:
         by_group.setdefault(row.group, {})[row.statistic] = row
@@ -179,10 +202,12 @@ def _lines(numbers: Numbers, one: Compared) -> Iterator[list[Value]]:
         difference = found.get(DIFFERENCE)
         yield [
             group,
-            Cell(row.n, why=why),
+            PageCell(row.n, why=why),
             *_counts(numbers, one, row),
-            Cell(difference.value, difference.low, difference.high, why) if difference else None,
-            Cell(given.value, given.low, given.high, why) if given else _given(row),
+            PageCell(difference.value, difference.low, difference.high, why)
+            if difference
+            else None,
+            PageCell(given.value, given.low, given.high, why) if given else _given(row),
             row.p_holm,
         ]
 
@@ -192,7 +217,7 @@ def _given(row: ComparisonRow) -> float | None:
     return (row.both or 0) / right if right else None
 
 
-def _why(numbers: Numbers, one: Compared, row: ComparisonRow, chosen: int = -1) -> int:
+def _why(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow, chosen: int = -1) -> int:
     """What is behind a number of a pair: the recipes of both, and the items of both runs."""
     text, pairing = numbers.made.texts, one.pairing
     variants = [
@@ -202,7 +227,7 @@ def _why(numbers: Numbers, one: Compared, row: ComparisonRow, chosen: int = -1) 
     judges = {pairing.first.judge.name, pairing.second.judge.name}
     missing = ((text.place("in A"), row.missing_a), (text.place("in B"), row.missing_b))
     return numbers.behind(
-        Why(
+        PageWhy(
             recipe=text.place(row.signature_a),
             other=text.place(row.signature_b),
             n=row.n,
@@ -217,7 +242,7 @@ def _why(numbers: Numbers, one: Compared, row: ComparisonRow, chosen: int = -1) 
     )
 
 
-def _counts(numbers: Numbers, one: Compared, row: ComparisonRow) -> Iterator[Value]:
+def _counts(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow) -> Iterator[Value]:
     """How many samples are right in both, in one alone, in neither; each names its samples."""
     if row.both is None:
         yield from [None] * len(_COUNTS)
@@ -231,7 +256,7 @@ def _counts(numbers: Numbers, one: Compared, row: ComparisonRow) -> Iterator[Val
             if (place := numbers.made.sample(run, item.sample.id)) is not None
         ]
         why = _why(numbers, one, row, numbers.listed(samples))
-        yield Cell(getattr(row, name), why=why)
+        yield PageCell(getattr(row, name), why=why)
 
 
 def _is_of(item: PairedItem, rights: tuple[bool, bool] | None) -> bool:
@@ -243,6 +268,6 @@ def _is_of(item: PairedItem, rights: tuple[bool, bool] | None) -> bool:
     return (item.first == 1, item.second == 1) == rights
 
 
-def is_right_or_wrong(one: Compared) -> bool:
+def is_right_or_wrong(one: ComparedRuns) -> bool:
     """Whether the verdicts of a pair are right or wrong, so that differences are in points."""
     return one.pairing.first.judge.metric == RIGHT_OR_WRONG

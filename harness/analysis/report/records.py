@@ -13,7 +13,7 @@ from harness.text.cleanup import repair_surrogates
 NONE = -1
 
 
-class TextTable:
+class PageTexts:
     """Different texts, each once, and their places."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-class Why(Struct, frozen=True):
+class PageWhy(Struct, frozen=True):
     """What stands behind a number: its recipe, counts, what is missing by reason, its items.
 
     `runs` and `variants` are empty, and `judge`, `decoding` and `group` -1, where the number is of
@@ -65,7 +65,7 @@ class Why(Struct, frozen=True):
     other: int = NONE
 
 
-class Cell(Struct, frozen=True, array_like=True):
+class PageCell(Struct, frozen=True, array_like=True):
     """A number with its interval and the place of what is behind it; None where it has none."""
 
     value: float | None
@@ -74,28 +74,28 @@ class Cell(Struct, frozen=True, array_like=True):
     why: int = NONE
 
 
-Value = Cell | str | float | int | None
+Value = PageCell | str | float | int | None
 
 
-class Column(Struct, frozen=True):
+class PageColumn(Struct, frozen=True):
     """A heading and the kind of its cells: text, number, count, usd or p."""
 
     name: str
     kind: str = "text"
 
 
-class Table(Struct, frozen=True):
+class PageTable(Struct, frozen=True):
     """A table of a section; of those with one `task` a reader picks one by its `pick`."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[PageColumn, ...]
     rows: Sequence[Sequence[Value]]
     task: str = ""
     pick: str = ""
     about: str = ""
 
 
-class CurveSeries(Struct, frozen=True):
+class PageCurve(Struct, frozen=True):
     """One curve or its bins: places, values and intervals; `to` is the end of each bin."""
 
     task: str
@@ -110,15 +110,15 @@ class CurveSeries(Struct, frozen=True):
     high: Sequence[float | None]
 
 
-class Section(Struct, frozen=True):
+class PageSection(Struct, frozen=True):
     """A part of the page above the items."""
 
     name: str
     title: str
     about: str = ""
     lines: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    curves: Sequence[CurveSeries] = ()
+    tables: Sequence[PageTable] = ()
+    curves: Sequence[PageCurve] = ()
 
 
 class PageJudge(Struct, frozen=True):
@@ -206,11 +206,11 @@ class PageData(Struct, frozen=True):
     version: str
     texts: Sequence[str]
     runs: Sequence[PageRun]
-    sections: Sequence[Section]
+    sections: Sequence[PageSection]
     samples: Sequence[PageSample]
     prompts: Sequence[Sequence[tuple[int, ...]]]
     calls: Sequence[tuple[int, int] | None]
     items: Sequence[Raw]
-    whys: Sequence[Why]
+    whys: Sequence[PageWhy]
     chosen: Sequence[Sequence[int]]
     notes: Sequence[str] = ()

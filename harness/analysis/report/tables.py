@@ -11,8 +11,16 @@ from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.curves import CurveRow
 from harness.analysis.leaderboard import BoardRow
-from harness.analysis.report.items import Collected
-from harness.analysis.report.records import NONE, Cell, Column, CurveSeries, Table, Value, Why
+from harness.analysis.report.items import PageParts
+from harness.analysis.report.records import (
+    NONE,
+    PageCell,
+    PageColumn,
+    PageCurve,
+    PageTable,
+    PageWhy,
+    Value,
+)
 from harness.analysis.standings import BoardVerdicts, RankedBy, RankedTable, Standing
 from harness.judges.custom import JudgeLabel
 from harness.pipeline.score import ALL, averages
@@ -38,14 +46,14 @@ _STATISTICS = {
 
 
 @dataclass
-class Numbers:
+class PageNumbers:
     """Rows and boards of the page's runs; what is behind each number is put down here."""
 
-    made: Collected
+    made: PageParts
     rows: Sequence[BoardRow]
     boards: Sequence[RankedTable]
     verdicts: Mapping[str, BoardVerdicts]
-    whys: list[Why] = field(default_factory=list)
+    whys: list[PageWhy] = field(default_factory=list)
     chosen: list[list[int]] = field(default_factory=list)
 
     def run_of(self, row: BoardRow) -> int:
@@ -56,7 +64,7 @@ class Numbers:
         """The run that a row is of."""
         return self.made.stored[self.run_of(row)]
 
-    def behind(self, why: Why) -> int:
+    def behind(self, why: PageWhy) -> int:
         """The place of what is behind a number."""
         self.whys.append(why)
         return len(self.whys) - 1
@@ -67,7 +75,7 @@ class Numbers:
         labels = {one.decoding for one in run.rows}
         missing = {reason: n for reason, n in score.missing.items() if n}
         return self.behind(
-            Why(
+            PageWhy(
                 recipe=text.place(row.signature),
                 n=score.n,
                 clusters=score.clusters,
@@ -80,9 +88,9 @@ class Numbers:
             )
         )
 
-    def cell(self, row: BoardRow) -> Cell:
+    def cell(self, row: BoardRow) -> PageCell:
         """A score with its interval."""
-        return Cell(row.score.value, row.score.low, row.score.high, self.why(row))
+        return PageCell(row.score.value, row.score.low, row.score.high, self.why(row))
 
     def listed(self, samples: Iterable[int]) -> int:
         """The place of a list of samples."""
@@ -103,7 +111,7 @@ def main_variant(run: StoredRun) -> str:
     return average if average and set(members(task, average)) <= set(own) else first
 
 
-def in_order(numbers: Numbers) -> list[RankedTable]:
+def in_order(numbers: PageNumbers) -> list[RankedTable]:
     """The boards task by task: main variants and the task's own judges first, swapped ones last."""
 
     def key(board: RankedTable) -> tuple[object, ...]:
@@ -135,7 +143,7 @@ def picks(boards: Sequence[RankedTable]) -> list[str]:
     ]
 
 
-def leaderboards(numbers: Numbers) -> Iterator[Table]:
+def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
     """A table a recipe: ranks and groups, values, chance, counts, what is missing, cost."""
     boards = in_order(numbers)
     for board, pick in zip(boards, picks(boards), strict=True):
@@ -146,13 +154,13 @@ def leaderboards(numbers: Numbers) -> Iterator[Table]:
         is_shared = any(line.shared not in (None, line.value) for line in board.lines)
         has_cost = any(row.cost_usd is not None for row in board.rows)
         columns = [
-            *(Column("rank", "count"), Column("group", "count"), Column("model")),
-            Column(RANKED[board.ranked_by], "number"),
-            *([Column("on shared items", "number")] if is_shared else []),
-            *([Column("TPR", "number"), Column("FPR", "number")] if has_rates else []),
-            *([Column("chance", "number")] if has_chance else []),
-            *(Column("n", "count"), Column("missing", "missing")),
-            *([Column("cost USD", "usd")] if has_cost else []),
+            *(PageColumn("rank", "count"), PageColumn("group", "count"), PageColumn("model")),
+            PageColumn(RANKED[board.ranked_by], "number"),
+            *([PageColumn("on shared items", "number")] if is_shared else []),
+            *([PageColumn("TPR", "number"), PageColumn("FPR", "number")] if has_rates else []),
+            *([PageColumn("chance", "number")] if has_chance else []),
+            *(PageColumn("n", "count"), PageColumn("missing", "missing")),
+            *([PageColumn("cost USD", "usd")] if has_cost else []),
         ]
         lines = []
         for line in board.lines:
@@ -161,17 +169,17 @@ def leaderboards(numbers: Numbers) -> Iterator[Table]:
             lines.append(
                 [
                     *(line.rank, line.group, model),
-                    Cell(line.value, line.low, line.high, why),
+                    PageCell(line.value, line.low, line.high, why),
                     *([line.shared] if is_shared else []),
                     *([*(line.rates or (None, None))] if has_rates else []),
                     *([row.chance] if has_chance else []),
-                    Cell(row.score.n, why=why),
-                    Cell(sum(row.score.missing.values()), why=why),
+                    PageCell(row.score.n, why=why),
+                    PageCell(sum(row.score.missing.values()), why=why),
                     *([row.cost_usd] if has_cost else []),
                 ]
             )
         title = f"{board.rows[0].task}: {pick}"
-        yield Table(title, tuple(columns), lines, board.rows[0].task, pick, _on_what(board))
+        yield PageTable(title, tuple(columns), lines, board.rows[0].task, pick, _on_what(board))
 
 
 def _on_what(board: RankedTable) -> str:
@@ -187,7 +195,7 @@ def _on_what(board: RankedTable) -> str:
     )
 
 
-def phenomena(numbers: Numbers) -> Iterator[Table]:
+def phenomena(numbers: PageNumbers) -> Iterator[PageTable]:
     """Models by the groups of samples, for each board that has groups."""
     found = {(row.signature, row.score.group, row.score.metric): row for row in numbers.rows}
     groups: dict[str, list[str]] = {}
@@ -209,10 +217,10 @@ def phenomena(numbers: Numbers) -> Iterator[Table]:
             ]
             for row in board.rows
         ]
-        columns = (Column("model"), *(Column(group, "number") for group in (ALL, *named)))
+        columns = (PageColumn("model"), *(PageColumn(group, "number") for group in (ALL, *named)))
         metric = board.rows[0].score.metric
         title = f"{board.rows[0].task}, {metric} by group: {pick}"
-        yield Table(title, columns, lines, board.rows[0].task, pick)
+        yield PageTable(title, columns, lines, board.rows[0].task, pick)
 
 
 def _key(row: BoardRow, group: str) -> tuple[str, str, str]:
@@ -225,7 +233,7 @@ def _has_headline(
     return any(_key(row, group) in found for row in board.rows)
 
 
-def levels(numbers: Numbers) -> Iterator[Table]:
+def levels(numbers: PageNumbers) -> Iterator[PageTable]:
     """Models by variants, for each task and judge that were asked under several."""
     grouped: dict[tuple[str, ...], list[RankedTable]] = {}
     for board in in_order(numbers):
@@ -238,18 +246,18 @@ def levels(numbers: Numbers) -> Iterator[Table]:
         variants = list(dict.fromkeys(board.rows[0].score.variant for board in boards))
         if len(variants) < 2:
             continue
-        cells: dict[str, dict[str, Cell]] = {}
+        cells: dict[str, dict[str, PageCell]] = {}
         for row in (row for board in boards for row in board.rows):
             cells.setdefault(row.model, {}).setdefault(row.score.variant, numbers.cell(row))
         lines = [[name, *(own.get(variant) for variant in variants)] for name, own in cells.items()]
-        columns = (Column("model"), *(Column(variant, "number") for variant in variants))
+        columns = (PageColumn("model"), *(PageColumn(variant, "number") for variant in variants))
         pick = f"by {judge}"
         pick = pick if names.count((task, judge)) == 1 else f"{pick} (data {data}, {limit})"
         metric = boards[0].rows[0].score.metric
-        yield Table(f"{task}, {metric} by variant: {pick}", columns, lines, task, pick)
+        yield PageTable(f"{task}, {metric} by variant: {pick}", columns, lines, task, pick)
 
 
-def curve_series(rows: Sequence[CurveRow]) -> Iterator[CurveSeries]:
+def curve_series(rows: Sequence[CurveRow]) -> Iterator[PageCurve]:
     """Published bins and logistic curves of both rates, of each signature."""
     by_task: dict[str, list[CurveRow]] = {}
     for row in rows:
@@ -261,7 +269,7 @@ def curve_series(rows: Sequence[CurveRow]) -> Iterator[CurveSeries]:
                 grouped.setdefault((row.signature, row.rate, row.shape), []).append(row)
         labels = curves.names(own)
         for (signature, rate, shape), points in grouped.items():
-            yield CurveSeries(
+            yield PageCurve(
                 task,
                 f"{points[0].variant}, by {points[0].judge}",
                 labels[signature],
@@ -275,7 +283,7 @@ def curve_series(rows: Sequence[CurveRow]) -> Iterator[CurveSeries]:
             )
 
 
-def bins(rows: Sequence[CurveRow]) -> Iterator[Table]:
+def bins(rows: Sequence[CurveRow]) -> Iterator[PageTable]:
     """The numbers behind the bins of the curves, a table a signature."""
     by_signature: dict[str, list[CurveRow]] = {}
     for row in rows:
@@ -283,19 +291,20 @@ def bins(rows: Sequence[CurveRow]) -> Iterator[Table]:
             by_signature.setdefault(row.signature, []).append(row)
     labels = curves.names(rows) if rows else {}
     columns = (
-        *(Column("rate"), Column("from", "number"), Column("to", "number")),
-        *(Column("value", "number"), Column("n", "count"), Column("clusters", "count")),
-        Column("note"),
+        *(PageColumn("rate"), PageColumn("from", "number"), PageColumn("to", "number")),
+        *(PageColumn("value", "number"), PageColumn("n", "count"), PageColumn("clusters", "count")),
+        PageColumn("note"),
     )
     for signature, own in by_signature.items():
         lines = [
-            [r.rate, r.at, r.to, Cell(r.value, r.low, r.high), r.n, r.clusters, r.note] for r in own
+            [r.rate, r.at, r.to, PageCell(r.value, r.low, r.high), r.n, r.clusters, r.note]
+            for r in own
         ]
         label = f"{labels[signature]}, {own[0].variant}, by {own[0].judge}"
-        yield Table(f"{own[0].task}, bins: {label}", columns, lines, own[0].task, label)
+        yield PageTable(f"{own[0].task}, bins: {label}", columns, lines, own[0].task, label)
 
 
-def agreement_tables(rows: Sequence[AgreementRow]) -> Iterator[Table]:
+def agreement_tables(rows: Sequence[AgreementRow]) -> Iterator[PageTable]:
     """Judges by the main statistics of their agreement with people, beside the raters' ceiling."""
     by_task: dict[str, dict[tuple[str, ...], dict[str, AgreementRow]]] = {}
     for row in rows:
@@ -304,9 +313,9 @@ def agreement_tables(rows: Sequence[AgreementRow]) -> Iterator[Table]:
             own.setdefault((row.variant, row.scale, row.judge, row.model), {})[row.statistic] = row
     for task, judges in by_task.items():
         columns = (
-            *map(Column, ("variant", "scale", "judge", "model")),
-            *(Column(name, "number") for name in _STATISTICS.values()),
-            *(Column("documents", "count"), Column("raters", "count")),
+            *map(PageColumn, ("variant", "scale", "judge", "model")),
+            *(PageColumn(name, "number") for name in _STATISTICS.values()),
+            *(PageColumn("documents", "count"), PageColumn("raters", "count")),
         )
         lines = []
         for names, found in judges.items():
@@ -317,16 +326,16 @@ def agreement_tables(rows: Sequence[AgreementRow]) -> Iterator[Table]:
             "The attainable r is the highest correlation that a judge without any error would have "
             "with these raters' means."
         )
-        yield Table(f"{task}: agreement with people", columns, lines, task, "", about)
+        yield PageTable(f"{task}: agreement with people", columns, lines, task, "", about)
 
 
 def _agreed(row: AgreementRow | None) -> Value:
     if row is None:
         return None
-    return row.reason if row.value is None else Cell(row.value, row.low, row.high)
+    return row.reason if row.value is None else PageCell(row.value, row.low, row.high)
 
 
-def costs(numbers: Numbers) -> Table:
+def costs(numbers: PageNumbers) -> PageTable:
     """Calls, tokens and dollars of each run, with the judges' share."""
     lines: list[list[Value]] = []
     for page, run in zip(numbers.made.runs, numbers.made.stored, strict=True):
@@ -348,8 +357,8 @@ def costs(numbers: Numbers) -> Table:
     kinds = {"calls": "count", "tokens in": "count", "tokens out": "count"}
     dollars = {"answers USD": "usd", "judges USD": "usd", "total USD": "usd"}
     named = {"task": "text", "run": "text", **kinds, **dollars, "note": "text"}
-    columns = tuple(Column(name, kind) for name, kind in named.items())
-    return Table("Cost of each run", columns, lines)
+    columns = tuple(PageColumn(name, kind) for name, kind in named.items())
+    return PageTable("Cost of each run", columns, lines)
 
 
 def _unknown(total: Cost) -> str:

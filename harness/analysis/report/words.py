@@ -1,11 +1,11 @@
-"""Numbers to sentences: what was asked, who is better by how much, and what to beware of."""
+"""PageNumbers to sentences: what was asked, who is better by how much, and what to beware of."""
 
 from collections.abc import Iterator, Sequence
 
 from harness.analysis.fitness import ControlFinding, JudgeFitness
 from harness.analysis.leaderboard import constant_alarms, headlines, place_alarms
-from harness.analysis.report.pairs import Compared, is_right_or_wrong
-from harness.analysis.report.tables import Numbers, best
+from harness.analysis.report.pairs import ComparedRuns, is_right_or_wrong
+from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
 from harness.storage.runs import StoredRun
 
@@ -47,7 +47,7 @@ def _listed(name: str, parts: Sequence[str]) -> str:
     return f"{name}: {', '.join(parts) or 'none'}."
 
 
-def headline(board: RankedTable, compared: Sequence[Compared]) -> str:
+def headline(board: RankedTable, compared: Sequence[ComparedRuns]) -> str:
     """Who leads a board, and by how much, in words."""
     row, lines = board.rows[0], best(board)
     where = f"On {row.task} ({row.score.variant}, by {row.score.judge})"
@@ -57,7 +57,7 @@ def headline(board: RankedTable, compared: Sequence[Compared]) -> str:
         )
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(board)}"
-    facts = [_difference(one) for one in compared[:1]] or [
+    facts = [_difference(one, len(compared)) for one in compared[:1]] or [
         f"{lines[0].row.model} has the highest value; no difference was computed"
     ]
     first = [line.row.model for line in lines if line.group == 1]
@@ -80,7 +80,7 @@ def _alone(board: RankedTable) -> str:
     return f"{said}: {side} chance, which is {chance:.3f}."
 
 
-def _difference(one: Compared) -> str:
+def _difference(one: ComparedRuns, tests: int) -> str:
     """One model against another: A is better than B by 4 to 11 points."""
     row = one.overall
     first, second = one.pairing.first.file.model.name, one.pairing.second.file.model.name
@@ -95,27 +95,26 @@ def _difference(one: Compared) -> str:
     else:
         ends = (row.low, row.high)
     said = f"{_amount(ends[0], one)} to {_amount(ends[1], one)} {_unit(one)}"
-    if row.p_holm is not None and row.p_holm >= _SURE:
-        return (
-            f"{first} seems better than {second} by {said}, which may be chance among "
-            f"{row.tests} comparisons (Holm p {row.p_holm:.2f})"
-        )
+    if one.p is None or one.p >= _SURE:
+        among = "" if tests < 2 else f" among {tests} comparisons"
+        p = "no test could be made" if one.p is None else f"p {one.p:.2f}"
+        return f"{first} seems better than {second} by {said}, which may be chance{among} ({p})"
     return f"{first} is better than {second} by {said}, on the {row.n} verdicts that both have"
 
 
-def _amount(value: float, one: Compared) -> str:
+def _amount(value: float, one: ComparedRuns) -> str:
     if not is_right_or_wrong(one):
         return f"{value:.2f}"
     points = f"{100 * value:.0f}" if abs(100 * value) >= 1 else f"{100 * value:.1f}"
     return "0" if points in ("-0", "-0.0", "0.0") else points
 
 
-def _unit(one: Compared) -> str:
+def _unit(one: ComparedRuns) -> str:
     metric = one.pairing.first.judge.metric
     return f"points of {metric}" if is_right_or_wrong(one) else f"of {metric}"
 
 
-def alarms(numbers: Numbers, fitness: Sequence[JudgeFitness]) -> Iterator[str]:
+def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[str]:
     """What makes a number untrustworthy: constant answers, unfit judges, missing answers."""
     for place in place_alarms(numbers.rows):
         row, facts = place.row, []
