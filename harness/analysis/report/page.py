@@ -146,17 +146,20 @@ def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[P
 
 def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
-    lines, made = [], []
+    lines, made, unranked = [], [], list[str]()
     boards = tables.in_order(numbers)
     for board, pick in zip(boards, tables.picks(boards), strict=True):
+        task = board.rows[0].task
         if not _is_main(numbers, board):
+            continue
+        if not board.ranked:
+            unranked.append(task)
             continue
         compared, notes = pairs.leader_and_others(numbers, board)
         lines += [words.headline(board, compared), *notes]
         if compared:
-            task = board.rows[0].task
             made.append(pairs.difference_table(numbers, compared, task, pick))
-    return list(dict.fromkeys(lines)), made
+    return [*lines, *words.unranked(unranked)], made
 
 
 def _is_main(numbers: PageNumbers, board: RankedTable) -> bool:

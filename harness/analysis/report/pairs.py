@@ -130,37 +130,41 @@ def difference_table(
     numbers: PageNumbers, found: Sequence[ComparedRuns], task: str, pick: str
 ) -> PageTable:
     """The leader less each other model, over all samples and by group."""
-    head = _head("A", "B", "A only right", "B only right")
+    head = (*map(PageColumn, ("A", "B", "group")), *_head("A only right", "B only right"))
     lines = [
-        [one.pairing.first.file.model.name, one.pairing.second.file.model.name, *cells]
-        for one in found
-        for cells in _lines(numbers, one)
+        [*_models(one), row.group, *_line(numbers, one, row)] for one in found for row in _rows(one)
     ]
     about = "A less B on the items that both have. A count opens its items."
-    return PageTable(
-        f"{task}, the leader and each other model: {pick}", head, lines, task, pick, about
-    )
+    title = f"{task}, the leader and each other model: {pick}"
+    return PageTable(title, head, lines, task, pick, about)
 
 
 def know_tables(numbers: PageNumbers, found: Sequence[ComparedRuns]) -> Iterator[PageTable]:
-    """A table a kind of comparison: what is known, what is done, and how many items are which."""
+    """What is known, what is done, and how many items are which: a table a kind and group."""
     order = list(Kind)
     for name in dict.fromkeys(
         one.pairing.name for one in sorted(found, key=lambda one: order.index(one.pairing.kind))
     ):
         own = [one for one in found if one.pairing.name == name]
-        is_gap = own[0].pairing.kind is Kind.CONTRAST
-        known = ("knows (A)", "acts (B)", "knows only", "acts only")
-        head = _head(*(("A", "B", "A only right", "B only right") if is_gap else known))
-        lines = [
-            [one.pairing.first.file.model.name, *_sides(one.pairing), *cells]
-            for one in own
-            for cells in _lines(numbers, one)
-        ]
-        shown = name.replace("_", " ")
-        yield PageTable(
-            shown, (PageColumn("model"), *head), lines, shown, "", _about(own[0].pairing.kind)
-        )
+        groups = {row.group for one in own for row in one.rows} - {ALL}
+        for group in (ALL, *sorted(groups)):
+            yield _know_table(numbers, own, group)
+
+
+def _know_table(numbers: PageNumbers, own: Sequence[ComparedRuns], group: str) -> PageTable:
+    kind, name = own[0].pairing.kind, own[0].pairing.name.replace("_", " ")
+    is_gap = kind is Kind.CONTRAST
+    sides = ("A", "B") if is_gap else ("knows (A)", "acts (B)")
+    only = ("A only right", "B only right") if is_gap else ("knows only", "acts only")
+    head = (*map(PageColumn, ("model", *sides)), *_head(*only))
+    lines = [
+        [_models(one)[0], *_sides(one.pairing), *_line(numbers, one, row)]
+        for one in own
+        for row in _rows(one)
+        if row.group == group
+    ]
+    pick = "all samples" if group == ALL else group
+    return PageTable(f"{name}: {pick}", head, lines, name, pick, _about(kind))
 
 
 def _about(kind: Kind) -> str:
@@ -173,15 +177,18 @@ def _about(kind: Kind) -> str:
     return "Two variants of one run (A and B), sample by sample."
 
 
-def _head(first: str, second: str, only_a: str, only_b: str) -> tuple[PageColumn, ...]:
-    texts = (PageColumn(first), PageColumn(second), PageColumn("group"))
+def _head(only_a: str, only_b: str) -> tuple[PageColumn, ...]:
     counts = ("n", "both right", only_a, only_b, "both wrong", "tie")
-    ends = (
-        PageColumn("A less B", "number"),
-        PageColumn("B right if A is", "number"),
-        PageColumn("p (Holm)", "p"),
+    shares = ("A less B", "B right if A is")
+    numbers = (
+        *(PageColumn(n, "count") for n in counts),
+        *(PageColumn(n, "number") for n in shares),
     )
-    return (*texts, *(PageColumn(name, "count") for name in counts), *ends)
+    return (*numbers, PageColumn("p (Holm)", "p"))
+
+
+def _models(one: ComparedRuns) -> list[str]:
+    return [side.file.model.name for side in (one.pairing.first, one.pairing.second)]
 
 
 def _sides(pairing: Pairing) -> list[Value]:
@@ -191,25 +198,27 @@ def _sides(pairing: Pairing) -> list[Value]:
     ]
 
 
-def _lines(numbers: PageNumbers, one: ComparedRuns) -> Iterator[list[Value]]:
-    by_group: dict[str, dict[str, ComparisonRow]] = {}
-    for row in one.rows:
-        by_group.setdefault(row.group, {})[row.statistic] = row
-    for group, found in by_group.items():
-        row = found.get(DIFFERENCE) or next(iter(found.values()))
-        given = found.get(GIVEN_RIGHT)
-        why = _why(numbers, one, row)
-        difference = found.get(DIFFERENCE)
-        yield [
-            group,
-            PageCell(row.n, why=why),
-            *_counts(numbers, one, row),
-            PageCell(difference.value, difference.low, difference.high, why)
-            if difference
-            else None,
-            PageCell(given.value, given.low, given.high, why) if given else _given(row),
-            row.p_holm,
-        ]
+def _rows(one: ComparedRuns) -> list[ComparisonRow]:
+    """A row a group: its difference; of intentions, how often the response is right with them."""
+    return [row for row in one.rows if row.statistic in (DIFFERENCE, GIVEN_RIGHT)]
+
+
+def _line(numbers: PageNumbers, one: ComparedRuns, row: ComparisonRow) -> list[Value]:
+    why = _why(numbers, one, row)
+    cell = PageCell(row.value, row.low, row.high, why)
+    is_difference = row.statistic == DIFFERENCE
+    return [
+        PageCell(row.n if is_difference else _read(row), why=why),
+        *_counts(numbers, one, row),
+        cell if is_difference else None,
+        _given(row) if is_difference else cell,
+        row.p_holm,
+    ]
+
+
+def _read(row: ComparisonRow) -> int:
+    counts = (row.both, row.only_a, row.only_b, row.neither, row.ties)
+    return sum(count or 0 for count in counts)
 
 
 def _given(row: ComparisonRow) -> float | None:

@@ -47,14 +47,17 @@ def _listed(name: str, parts: Sequence[str]) -> str:
     return f"{name}: {', '.join(parts) or 'none'}."
 
 
+def unranked(tasks: Sequence[str]) -> list[str]:
+    """The tasks on which no model is ranked, in one sentence; none where there are none."""
+    named = ", ".join(dict.fromkeys(tasks))
+    why = "only controls have answered, or nothing could be read"
+    return [f"No model is ranked on {named}: {why}."] if named else []
+
+
 def headline(board: RankedTable, compared: Sequence[ComparedRuns]) -> str:
-    """Who leads a board, and by how much, in words."""
+    """Who leads a board that ranks a model, and by how much, in words."""
     row, lines = board.rows[0], best(board)
     where = f"On {row.task} ({row.score.variant}, by {row.score.judge})"
-    if not lines:
-        return (
-            f"On {row.task} no model is ranked: only controls have answered, or nothing was read."
-        )
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(board)}"
     facts = [_difference(one, len(compared)) for one in compared[:1]] or [

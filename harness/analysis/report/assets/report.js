@@ -79,14 +79,15 @@ function openWhy(place, kind, name) {
   if (why.chosen >= 0) query.set("set", why.chosen);
   if (kind === "missing") query.set("verdict", "missing");
   const link = (words, extra) => { const own = new URLSearchParams(query); Object.entries(extra || {}).forEach(([k, v]) => own.set(k, v)); return el("a", { href: `#items?${own}`, onclick: () => box.close() }, words); };
-  box.replaceChildren(
+  box.replaceChildren();
+  fill(box, {}, [
     el("h2", { id: "why-title" }, name),
     el("p", {}, `${plural(why.n, "value")} of ${plural(why.clusters, "independent item")}; missing: ${missing}.`),
     el("p", {}, link(kind === "missing" ? "Show the missing items" : "Show the items"), " ", kind !== "missing" && why.missing.length && why.chosen < 0 ? link("Show the missing ones", { verdict: "missing" }) : null),
     el("h3", {}, why.other >= 0 ? "Recipe of A" : "Recipe"), recipe(T(why.recipe)),
     why.other >= 0 ? [el("h3", {}, "Recipe of B"), recipe(T(why.other))] : null,
     el("p", {}, el("button", { type: "button", onclick: () => copy(T(why.recipe), "Signature") }, "Copy the signature"), " ", el("button", { type: "button", onclick: () => box.close() }, "Close")),
-  );
+  ]);
   box.showModal();
 }
 
@@ -167,6 +168,7 @@ function byTask(parts) {
   for (const part of parts) grouped.set(part.task, [...(grouped.get(part.task) || []), part]);
   return grouped;
 }
+function named(line) { const mark = line.indexOf(":"); return [el("strong", {}, line.slice(0, mark)), line.slice(mark)]; }
 function sectionNode(section) {
   const drawn = [];
   for (const [task, parts] of byTask(section.curves)) {
@@ -182,7 +184,7 @@ function sectionNode(section) {
   return el("section", { id: section.name, "aria-labelledby": `${section.name}-title` },
     el("h2", { id: `${section.name}-title`, tabindex: "-1" }, section.title),
     section.about ? el("p", {}, section.about) : null,
-    section.lines.length ? el("ul", { class: "lines" }, section.lines.map((line) => el("li", {}, line))) : null,
+    section.lines.length ? el("ul", { class: "lines" }, section.lines.map((line) => el("li", {}, section.name === "asked" ? named(line) : line))) : null,
     empty ? el("p", {}, "None.") : null, drawn, tables);
 }
 
@@ -198,7 +200,7 @@ function plots(series) {
     el("ul", { class: "legend" }, labels.map((label) => el("li", {}, sv("svg", { viewBox: "0 0 24 12", "aria-hidden": "true" }, sv("line", { x1: 0, x2: 24, y1: 6, y2: 6, class: `${colour(label)} line` })), label))));
 }
 function plot(series, title, range, colour, labels) {
-  const W = 460, H = 290, L = 44, R = 10, top = 28, B = 40;
+  const W = 460, H = 290, L = 44, R = 20, top = 28, B = 40;
   const x = (v) => L + ((W - L - R) * (v - range[0])) / (range[1] - range[0] || 1), y = (v) => top + (H - top - B) * (1 - v);
   const marks = [];
   for (const v of [0, 0.25, 0.5, 0.75, 1]) marks.push(sv("line", { class: "axis", x1: L, x2: W - R, y1: y(v), y2: y(v) }), sv("text", { x: L - 6, y: y(v) + 4, "text-anchor": "end" }, String(v)));
@@ -392,9 +394,15 @@ function rowNodes(item, place) {
   return isHere && isOpen ? [row, el("tr", { class: "more" }, el("td", { class: "detail", colspan: 5 }, detail(item)))] : [row];
 }
 function answerWords(item) {
-  if (item[ANSWER] >= 0) return short(T(item[ANSWER]), 400);
+  if (item[ANSWER] >= 0) { const chosen = choiceOf(item); return short(T(item[ANSWER]), 400) + (chosen && chosen !== T(item[ANSWER]) ? ` (${short(chosen, 400)})` : ""); }
   const step = item[STEPS].find((s) => s[3] >= 0);
   return step ? `no answer: ${T(step[3])}` : "no answer";
+}
+function choiceOf(item) { // the choice that is likeliest, where there are probabilities
+  const choices = sampleOf(item)[6], verdict = item[VERDICTS].find((v) => v[5].length && v[5].length === choices.length);
+  if (!verdict) return null;
+  const best = Math.max(...verdict[5]), places = choices.filter((_, i) => verdict[5][i] === best);
+  return places.length === 1 ? T(places[0]) : null;
 }
 function select(place, open) {
   if (!found.length) return;
@@ -433,7 +441,7 @@ function promptNode(place) {
 function answerNode(item, step) {
   const parts = [];
   if (step[2] >= 0) parts.push(whole(T(step[2]), "answer"));
-  else if (step[6].length && item[ANSWER] >= 0 && step === item[STEPS][item[STEPS].length - 1]) parts.push(whole(T(item[ANSWER]), "answer"));
+  else if (step[6].length && item[ANSWER] >= 0 && step === item[STEPS][item[STEPS].length - 1]) parts.push(whole(answerWords(item), "answer"));
   if (step[3] >= 0) parts.push(el("p", {}, el("span", { class: "chip none" }, `missing: ${T(step[3])}`), " ", el("span", { class: "inline" }, short(T(step[4]), 2000))));
   if (step[5] === -1 ? false : T(step[5]) === "length") parts.push(el("p", { class: "quiet" }, "It was cut at the limit of tokens."));
   if (step[6].length) parts.push(el("p", { class: "quiet" }, `log-probabilities as shown: ${step[6].map((v, i) => `${i + 1}: ${v.toFixed(2)}`).join(", ")}`));
@@ -443,7 +451,7 @@ function judgeNode(item, verdict) {
   const judge = judgeOf(item, verdict), [kind, words] = finding(item, verdict), calls = verdict[6];
   const orders = calls.map(([place, reply]) => ({ call: data.calls[place], reply }));
   const replies = orders.map(({ call, reply }) => el("div", {}, el("div", { class: "role" }, call ? T(call[0]) : "a call of the judge"), reply >= 0 ? whole(T(reply), "reply of the judge") : el("p", { class: "none" }, "no reply")));
-  const facts = verdict[4].map(([name, value]) => [el("dt", {}, T(name).replaceAll("_", " ")), el("dd", {}, String(value))]);
+  const facts = verdict[4].map(([name, value]) => [el("dt", {}, T(name).replaceAll("_", " ")), el("dd", {}, String(Number(value.toPrecision(3))))]);
   return el("div", { class: "judge" },
     el("strong", { class: "inline" }, T(judge.name)), judge.asks ? el("span", { class: "quiet" }, ` asks ${judge.asks}`) : null,
     el("div", { class: "two" },
@@ -469,7 +477,7 @@ function sampleNode(item) {
     el("div", { class: "side" },
       el("div", {}, el("dl", {}, fields.map(([name, value]) => [el("dt", {}, T(name).replaceAll("_", " ")), el("dd", {}, T(value))]))),
       sample[5].length ? el("div", {}, el("dl", {}, sample[5].map(([name, values]) => [el("dt", {}, T(name).replaceAll("_", " ")), el("dd", {}, values.map((v) => el("div", { class: "inline" }, T(v))))]))) : null,
-      sample[6].length ? el("div", {}, el("h4", {}, "Choices"), el("ol", { class: "choices" }, sample[6].map((choice, i) => el("li", {}, T(choice), choice === sample[7] ? el("span", { class: "chip right" }, "the right one") : null, shares ? el("span", { class: "quiet" }, ` probability ${shares[5][i].toFixed(3)}`) : null)))) : null));
+      sample[6].length ? el("div", {}, el("h4", {}, "Choices"), el("ul", { class: "choices" }, sample[6].map((choice, i) => el("li", {}, T(choice), choice === sample[7] ? el("span", { class: "chip right" }, "the right one") : null, shares ? el("span", { class: "quiet" }, ` probability ${shares[5][i].toFixed(3)}`) : null)))) : null));
 }
 function besides(item) {
   const orders = average(item) === undefined ? [] : alike("variants", item).filter((o) => average(o) === average(item));
@@ -523,7 +531,7 @@ function drawGrid() {
   gridPage = Math.min(gridPage, Math.max(0, Math.ceil(list.length / PER_GRID) - 1));
   pager(["flip-pager"], list.length, PER_GRID, gridPage, (to) => { gridPage = to; drawGrid(); });
   const marks = { right: "\u2713 right", wrong: "\u2717 wrong" };
-  const body = list.slice(gridPage * PER_GRID, (gridPage + 1) * PER_GRID).map(([sample, row]) => el("tr", {}, el("th", { scope: "row" }, el("span", { class: "inline" }, T(data.samples[sample][1])), el("div", { class: "quiet" }, T(data.samples[sample][2]))), runs.map((run) => {
+  const body = list.slice(gridPage * PER_GRID, (gridPage + 1) * PER_GRID).map(([sample, row]) => el("tr", {}, el("th", { scope: "row" }, el("span", { class: "inline" }, T(data.samples[sample][1])), el("div", { class: "quiet" }, T(data.samples[sample][2])), el("div", { class: "brief small-text" }, said(data.samples[sample]))), runs.map((run) => {
     const item = row.get(run), verdict = verdictOf(item);
     if (!item) return el("td", {}, "\u2013");
     const [kind, words] = verdict ? finding(item, verdict) : ["none", "not judged"];
