@@ -148,7 +148,7 @@ def test_an_item_shows_its_chain_both_orders_and_its_minimal_pair(opened: Driver
 
     detail = texts(opened, "#list .detail")[0]
     assert detail.index("Step 1 of 2: thought") < detail.index("Step 2 of 2: response")
-    assert "What it was asked, in 2 orders" in detail
+    assert "What choice was asked, in 2 orders" in detail
     assert detail.count("Which is nearer?") == 2
     pair = texts(opened, "#list details[open] .card mark")
     assert len(pair) == 3

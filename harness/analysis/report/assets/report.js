@@ -432,7 +432,7 @@ function detail(item) {
       el("div", {}, el("h4", {}, steps.length > 1 ? `Step ${steps.length} of ${steps.length}: ${T(last[0])}, prompt` : "Prompt"), last ? promptNode(last[1]) : el("p", {}, "no step is stored")),
       el("div", {}, el("h4", {}, "Answer"), last ? answerNode(item, last) : null, item[ANSWER] >= 0 && last && last[2] >= 0 && T(last[2]) !== T(item[ANSWER]) ? [el("h4", {}, "As it is read"), whole(T(item[ANSWER]), "answer as it is read")] : null),
       el("div", {}, el("h4", {}, "Judges: reply and reading"), item[VERDICTS].map((v) => judgeNode(item, v)), item[VERDICTS].length ? null : el("p", {}, "No judge has read it."))),
-    sampleNode(item), besides(item));
+    item[VERDICTS].map((v) => askedNode(item, v)), sampleNode(item), besides(item));
 }
 function promptNode(place) {
   if (place < 0) return el("p", { class: "none" }, "The prompt is not stored here.");
@@ -456,9 +456,18 @@ function judgeNode(item, verdict) {
     el("strong", { class: "inline" }, T(judge.name)), judge.asks ? el("span", { class: "quiet" }, ` asks ${judge.asks}`) : null,
     el("div", { class: "two" },
       el("div", {}, calls.length ? replies : el("p", { class: "quiet" }, "It asks no model.")),
-      el("div", {}, el("div", { class: "role" }, "reading"), el("span", { class: `chip ${kind}` }, words), verdict[3] >= 0 ? el("p", { class: "inline" }, short(T(verdict[3]), 2000)) : null, facts.length ? el("dl", {}, facts) : null)),
-    calls.length ? el("details", {}, el("summary", {}, calls.length > 1 ? `What it was asked, in ${calls.length} orders` : "What it was asked"),
-      el("div", { class: "side" }, orders.map(({ call }) => el("div", {}, el("div", { class: "role" }, call ? T(call[0]) : ""), call ? promptNode(call[1]) : el("p", { class: "none" }, "The calls ledger is not here, so the judge's prompt is not shown."))))) : null);
+      el("div", {}, el("div", { class: "role" }, "reading"), el("span", { class: `chip ${kind}` }, words), verdict[3] >= 0 ? el("p", { class: "inline" }, short(T(verdict[3]), 2000)) : null, facts.length ? el("dl", {}, facts) : null)));
+}
+function askedNode(item, verdict) { // what a judge was asked: both orders beside each other, each with its reply
+  const judge = judgeOf(item, verdict), calls = verdict[6];
+  if (!calls.length) return null;
+  const words = calls.length > 1 ? `What ${T(judge.name)} was asked, in ${calls.length} orders` : `What ${T(judge.name)} was asked`;
+  return el("details", { class: "asked" }, el("summary", {}, words), el("div", { class: "side" }, calls.map(([place, reply]) => {
+    const call = data.calls[place];
+    return el("div", { class: "card" }, el("h4", {}, call ? T(call[0]) : "a call"),
+      call ? promptNode(call[1]) : el("p", { class: "none" }, "The calls ledger is not here, so the judge's prompt is not shown."),
+      el("div", { class: "role" }, "reply"), reply >= 0 ? whole(T(reply), "reply of the judge") : el("p", { class: "none" }, "no reply"));
+  })));
 }
 function stress(sample) {
   const own = fieldsOf(sample);
