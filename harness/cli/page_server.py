@@ -112,8 +112,9 @@ class PageServer(ThreadingHTTPServer):
         self.runs = runs
         try:
             super().__init__((LOOPBACK, port), PageRequestHandler)
-        except OSError as error:
-            raise StoreError(f"port {port}: {error.strerror}; name another with --port") from error
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or "no port has this number"
+            raise StoreError(f"port {port}: {why}; name another with --port") from error
 
     @property
     def url(self) -> str:

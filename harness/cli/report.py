@@ -77,7 +77,7 @@ def report(
 
 def view(
     choice: PageChoice,
-    port: int = option("Port on this machine; 0 takes a free one.", 0, min=0, max=65535),
+    port: int = option("Port on this machine; 0 takes a free one.", 0),
     results: Results = RESULTS,
 ) -> int:
     """Show the same page in a browser while runs go on, until it is interrupted.

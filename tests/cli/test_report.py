@@ -143,7 +143,9 @@ def test_a_damaged_run_is_refused_without_its_path(server: PageServer, tmp_path:
     assert str(tmp_path) not in body.decode()
 
 
-def test_a_port_that_is_taken_is_named(server: PageServer, tmp_path: Path) -> None:
-    arguments = ["view", "--port", str(server.server_port), "--results", str(tmp_path)]
-
-    assert main(arguments) == 2
+def test_a_port_that_cannot_be_had_is_named(
+    server: PageServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for port in (server.server_port, 70000):
+        assert main(["view", "--port", str(port), "--results", str(tmp_path)]) == 2
+        assert f"port {port}: " in capsys.readouterr().err
