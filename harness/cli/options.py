@@ -26,7 +26,7 @@ _BY_WORD = {
     "FILE": "key out output ratings",
     "FORMAT": "form layout",
     "MODE": "answers data_mode retry",
-    "N": "draws high limit low pairs runs seed",
+    "N": "draws high limit low pairs port runs seed",
     "USD": "budget",
     "LIST": "raters values",
 }
