@@ -43,6 +43,8 @@ COMMANDS: Mapping[str, Entry] = {
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
+    "report": Entry("report:report", "Write one HTML page of runs and their answers."),
+    "view": Entry("report:view", "Show that page in a browser while runs go on."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
     "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),
     "show": Entry("catalogue:show", "Show the YAML file of a name, or a stored run."),

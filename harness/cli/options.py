@@ -26,7 +26,7 @@ _BY_WORD = {
     "FILE": "key out output ratings",
     "FORMAT": "form layout",
     "MODE": "answers data_mode retry",
-    "N": "draws high limit low pairs per_answer per_file rows runs seed",
+    "N": "digits draws high limit low pairs per_answer per_file port rows runs seed",
     "USD": "budget",
     "LIST": "raters temperature values",
 }

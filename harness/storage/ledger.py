@@ -122,12 +122,16 @@ class Ledger:
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys."""
-        wanted, requests = set(keys), dict[str, Request]()
+        return dict(self.asked_each(keys))
+
+    def asked_each(self, keys: Collection[str]) -> Iterator[tuple[str, Request]]:
+        """The stored requests of these keys one by one, each once, in the order of the lines."""
+        wanted = set(keys)
         for at, line in self._lines():
             key = _decode(line, _Head, at).key
-            if key in wanted and key not in requests:
-                requests[key] = _decode(line, _Question, at).request
-        return requests
+            if key in wanted:
+                wanted.remove(key)
+                yield key, _decode(line, _Question, at).request
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
