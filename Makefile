@@ -24,6 +24,7 @@ $(VENV)/.dev: $(VENV)/.local
 # exit code 1 is "done with missing items": a random model may well answer nothing
 demo: $(VENV)/.local
 	@$(DEMO_RUN) --model oracle,literal,echo,tiny-random || [ $$? -eq 1 ]
+	@$(BIN)/python -m harness report --results $(DEMO)
 
 # one process a core; torch's own threads would only fight for them
 test: $(VENV)/.dev

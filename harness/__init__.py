@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Case",
     "EvaluatedRun",
@@ -18,6 +18,7 @@ __all__ = [
     "Reason",
     "Response",
     "ResultTable",
+    "ResultTables",
     "Sample",
     "Verdict",
     "Workspace",
@@ -27,6 +28,7 @@ __all__ = [
     "judges",
     "load_runs",
     "models",
+    "table",
     "tasks",
 ]
 _MODULES = {
@@ -34,7 +36,8 @@ _MODULES = {
     "harness.errors": ("HarnessError",),
     "harness.judges.custom": ("ComputedJudge",),
     "harness.library": (
-        *("EvaluatedRun", "ResultTable", "agreement", "evaluate", "load_runs", "tasks"),
+        *("EvaluatedRun", "ResultTable", "ResultTables", "agreement", "evaluate", "load_runs"),
+        *("table", "tasks"),
     ),
     "harness.models.function": ("FunctionModel",),
     "harness.parts": ("Reason",),
@@ -45,7 +48,16 @@ if TYPE_CHECKING:
     from harness.core import Case, Response, Sample, Verdict
     from harness.errors import HarnessError
     from harness.judges.custom import ComputedJudge as Judge
-    from harness.library import EvaluatedRun, ResultTable, agreement, evaluate, load_runs, tasks
+    from harness.library import (
+        EvaluatedRun,
+        ResultTable,
+        ResultTables,
+        agreement,
+        evaluate,
+        load_runs,
+        table,
+        tasks,
+    )
     from harness.models.function import FunctionModel
     from harness.parts import Reason
     from harness.workspace import Workspace

@@ -32,6 +32,12 @@ class BudgetReached(HarnessError):
     """The next call could exceed the command's budget; what is stored stays."""
 
 
+def of_model(name: str, error: object) -> str:
+    """An error's message behind `model NAME:`, which it may begin with already."""
+    message, head = str(error), f"model {name}"
+    return message if message.startswith((f"{head}:", f"{head} ")) else f"{head}: {message}"
+
+
 def did_you_mean(name: str, known: list[str], listing: str = "") -> str:
     """The end of an error message: up to three close names, else known ones; or how to list all."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)

@@ -4,7 +4,7 @@ The same engine as the command line: same files, same ledger, same numbers. Resu
 objects whose `to_pandas()` gives a frame. `import harness as ph` exports what is public here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +16,9 @@ from harness.errors import SpecError, StoreError, did_you_mean
 if TYPE_CHECKING:
     import pandas
 
+    from harness.analysis.tables.pivot import PaperTable
     from harness.judges.asking import Orders
+    from harness.specs.layouts import LayoutSpec
     from harness.stats.agreement import Scale
     from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow
     from harness.workspace import Workspace
@@ -53,6 +55,55 @@ class ResultTable:
         return html + note
 
 
+class ResultTables:
+    """Tables as a paper prints them, made by `table`: as text in four forms, and as a frame."""
+
+    def __init__(self, tables: "Sequence[PaperTable]") -> None:
+        """Keep the tables; they hold numbers, names and notes, each as its own field."""
+        self.tables = tuple(tables)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The values in full precision, NaN where missing; of several tables one below another."""
+        import pandas
+
+        frames = [
+            pandas.DataFrame(
+                [[*row.names, *(cell.value for cell in row.cells)] for row in one.rows],
+                columns=[*one.head, *(name or "value" for name in one.headings)],
+            )
+            for one in self.tables
+        ]
+        if len(frames) == 1:
+            return frames[0]
+        for one, frame in zip(self.tables, frames, strict=True):
+            frame.insert(0, "table", one.title)
+        return pandas.concat(frames, ignore_index=True)
+
+    def to_latex(self) -> str:
+        """LaTeX for a paper that uses the package booktabs."""
+        return self._text(".tex")
+
+    def to_markdown(self) -> str:
+        """Markdown, with the signatures folded away."""
+        return self._text(".md")
+
+    def to_html(self) -> str:
+        """A piece of HTML, all texts escaped."""
+        return self._text(".html")
+
+    def to_csv(self) -> str:
+        """CSV in full precision; missing values are empty."""
+        return self._text(".csv")
+
+    def _text(self, form: str) -> str:
+        from harness.analysis.tables.build import FORMS
+
+        return FORMS[form](self.tables)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
 class EvaluatedRun:
     """One run: its scores, its answers, and judges that may still read them."""
 
@@ -77,6 +128,11 @@ class EvaluatedRun:
         return self._file.model.name
 
     @property
+    def tag(self) -> str | None:
+        """The name that was given to this run; None without one."""
+        return self._folder.tag
+
+    @property
     def judges(self) -> tuple[str, ...]:
         """The judges that have read this run."""
         return tuple(entry.name for entry in self._file.judges)
@@ -96,15 +152,22 @@ class EvaluatedRun:
     @property
     def scores(self) -> ResultTable:
         """One row a score, with the columns of scores.csv."""
-        from harness.storage.runs import read_table
-
-        return _score_table(read_table(self._folder.scores))
+        return _score_table(self._folder.read_scores())
 
     @property
     def samples(self) -> ResultTable:
         """One row an answer and judge; `value` is None where the verdict is missing (`reason`)."""
         rows = [row for record in self._folder.read_rows() for row in self._rows_of(record)]
         return ResultTable(SAMPLE_COLUMNS, tuple(rows))
+
+    @property
+    def items(self) -> ResultTable:
+        """One row an answer, with the columns of items.csv: `value_J` is judge J's, NaN if missing.
+
+        `item` has the texts of the item, `expected` the right answers, `missing` says why there is
+        no answer, `reason_J` why there is no value.
+        """
+        return _items_table([self])
 
     def judge(
         self,
@@ -181,11 +244,32 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
         chosen = (row for row in found if task in (None, row.task))
         return ResultTable(BOARD_COLUMNS, tuple(tuple(board_cells(row)) for row in chosen))
 
+    def table(
+        self,
+        layout: "str | LayoutSpec" = "",
+        *,
+        rows: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        where: Mapping[str, Sequence[str]] | None = None,
+        ratings: str | Path | None = None,
+    ) -> ResultTables:
+        """A table of these runs; the arguments are those of `table`."""
+        folders = [run._folder for run in self._runs]
+        axes = {"rows": rows, "columns": columns, "groups": groups}
+        space = self._runs[0]._workspace if self._runs else None
+        return _table(layout, axes, where, given=(folders, ratings, ()), workspace=space)
+
     @property
     def samples(self) -> ResultTable:
         """One row an answer and judge, of all runs."""
         rows = (row for run in self._runs for row in run.samples.rows)
         return ResultTable(SAMPLE_COLUMNS, tuple(rows))
+
+    @property
+    def items(self) -> ResultTable:
+        """One row an answer, of all runs; None in the columns of judges that have not read it."""
+        return _items_table(self._runs)
 
 
 def tasks(workspace: "Workspace | None" = None) -> list[str]:
@@ -214,13 +298,15 @@ def evaluate(
     judge_model: str | None = None,
     allow_self_judge: bool = False,
     budget_usd: float | None = None,
+    tag: str | None = None,
     workspace: "Workspace | None" = None,
 ) -> EvaluatedRun:
     """Answer a task with a model, have judges read the answers, and score them.
 
     Models and judges are names, or Python objects (`FunctionModel`, a subclass of `Judge`).
     Without judges, those of the task read. Finished calls are stored below `results/` and never
-    asked again: call it again to resume. `limit` takes a seeded subset of the samples.
+    asked again: call it again to resume. `limit` takes a seeded subset of the samples; `tag` names
+    the run, which commands then take as `@TAG`.
     """
     from harness.pipeline.execute import run_each
     from harness.pipeline.resolve import RunOptions, resolve
@@ -239,22 +325,78 @@ def evaluate(
     )
     opened = _opened(workspace)
     [result] = run_each([resolve(opened.with_budget(budget_usd), options)])
+    if tag is not None:
+        result.folder.write_tag(tag)
     return EvaluatedRun(opened, result.folder)
 
 
 def load_runs(
-    results: str | Path = "results", workspace: "Workspace | None" = None
+    results: str | Path = "results",
+    workspace: "Workspace | None" = None,
+    *,
+    name: str | None = None,
 ) -> EvaluatedRuns:
-    """The stored runs below a results folder; one run where `results` is a run's folder."""
-    from harness.storage.runs import RunFolder, run_folders
+    """The stored runs below a results folder; one run where `results` is a run's folder.
+
+    With `name` the one run that commands know by it: TASK/MODEL, @TAG, the start of a digest.
+    """
+    from harness.storage.find_runs import find_run, run_folders
+    from harness.storage.runs import RunFolder
 
     path = Path(results)
     folders = [RunFolder(path)] if (path / "run.json").is_file() else run_folders(path)
     if not path.is_dir():
         raise SpecError(f"results folder {path}: no such folder; evaluate something first")
+    folders = folders if name is None else [find_run(path, name)]
     opened = _opened(workspace)
     spaces = [replace(opened, results=folder.results(opened.results)) for folder in folders]
     return EvaluatedRuns([*map(EvaluatedRun, spaces, folders)])
+
+
+def table(
+    layout: "str | LayoutSpec" = "",
+    *,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    where: Mapping[str, Sequence[str]] | None = None,
+    results: str | Path = "results",
+    ratings: str | Path | None = None,
+    files: Sequence[str | Path] = (),
+    workspace: "Workspace | None" = None,
+) -> ResultTables:
+    """A table of stored runs, of people's ratings or of data, as `harness table` makes it.
+
+    `layout` is a name in configs/layouts/, the path of a YAML file, or a spec; without it, models
+    by judges. `rows`, `columns` and `groups` replace the layout's, `where` keeps some values of a
+    name, by patterns. `files` are read in place of those that the layout names.
+    """
+    from harness.storage.find_runs import run_folders
+
+    axes = {"rows": rows, "columns": columns, "groups": groups}
+    given = (run_folders(Path(results)), ratings, files)
+    return _table(layout, axes, where, given=given, workspace=workspace)
+
+
+def _table(
+    layout: "str | LayoutSpec",
+    axes: "Mapping[str, Sequence[str]]",
+    where: "Mapping[str, Sequence[str]] | None",
+    *,
+    given: "tuple[Sequence[RunFolder], str | Path | None, Sequence[str | Path]]",
+    workspace: "Workspace | None",
+) -> ResultTables:
+    from harness.analysis.tables.build import TableInput, adapted, build
+
+    opened, (folders, ratings, files) = _opened(workspace), given
+    if isinstance(layout, str):
+        layout = adapted(opened.registry.load("configs/layouts", layout) if layout else None)
+    chosen = {name: tuple(names) for name, names in axes.items() if names}
+    kept = {name: tuple(patterns) for name, patterns in (where or {}).items()}
+    data = opened.data or opened.registry.cache / "data"
+    people = None if ratings is None else Path(ratings)
+    source = TableInput(folders, people, tuple(map(Path, files)), data)
+    return ResultTables(build(adapted(layout, chosen, kept), source))
 
 
 def agreement(
@@ -279,7 +421,7 @@ def agreement(
     from harness.data.ratings import read_ratings
     from harness.judges.asking import Orders
     from harness.stats.agreement import Scale
-    from harness.storage.runs import run_folders, stored_runs
+    from harness.storage.find_runs import run_folders, stored_runs
 
     if orders not in get_args(Orders):
         raise SpecError(f"orders {orders!r}: give one of {', '.join(get_args(Orders))}")
@@ -319,6 +461,17 @@ def _opened(workspace: "Workspace | None") -> "Workspace":
     from harness.workspace import Workspace
 
     return workspace or Workspace.open()
+
+
+def _items_table(runs: "Sequence[EvaluatedRun]") -> ResultTable:
+    from harness.pipeline.items import item_cells, item_columns
+
+    entries = {entry.name: entry for run in runs for entry in run._file.judges}
+    judges = tuple(entries.values())
+    rows = (
+        item_cells(run._file, record, judges) for run in runs for record in run._folder.read_rows()
+    )
+    return ResultTable(item_columns(judges), tuple(rows))
 
 
 def _score_table(rows: "Iterable[ScoreRow]") -> ResultTable:

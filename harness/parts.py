@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf, isfinite
-from typing import Literal
+from math import fsum, inf, isfinite
+from sys import float_info
+from typing import Literal, TypeVar
 
 from msgspec import UNSET, UnsetType, json
 
@@ -112,6 +113,16 @@ class Failure:
     message: str
 
 
+_Amount = TypeVar("_Amount", int, float)
+MOST = 10**15
+"""More tokens, or US dollars, than all calls of a results folder together."""
+
+
+def possible(amount: _Amount | None) -> _Amount | None:
+    """A number of tokens, or of US dollars; None for one below 0 or above MOST, and for NaN."""
+    return None if amount is None or not 0 <= amount <= MOST else amount
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The tokens a call was charged for, and their cost in US dollars; None where unknown.
@@ -119,7 +130,8 @@ class Usage:
     `reasoning_tokens` are part of `completion_tokens`. `unanswered` counts further calls for the
     same answer that timed out or were cut off, and may have been charged; it is absent, also from
     what is stored, where there were none or nobody counted them. `superseded` are stored calls
-    that this one replaces; absent where there are none.
+    that this one replaces; absent where there are none. A count or a cost that none can be, below
+    zero or absurdly large, becomes None: an earlier version may have stored one.
     """
 
     prompt_tokens: int | None = None
@@ -128,6 +140,10 @@ class Usage:
     reasoning_tokens: int | None = None
     unanswered: int | UnsetType = UNSET
     superseded: "tuple[Superseded, ...] | UnsetType" = UNSET
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "completion_tokens", "cost_usd", "reasoning_tokens"):
+            object.__setattr__(self, name, possible(getattr(self, name)))
 
     @property
     def with_superseded(self) -> "tuple[Usage, ...]":
@@ -146,6 +162,22 @@ class Superseded:
 
     usage: Usage
     reason: Reason | None = None
+
+
+MOST_NUMBERS = 100_000
+"""Of a vector."""
+
+
+def vector_fault(vector: Sequence[float]) -> str | None:
+    """Why no cosine can be taken of a vector; None where one can."""
+    if len(vector) > MOST_NUMBERS:
+        return f"more than {MOST_NUMBERS}"
+    if not any(vector):
+        return "empty or all zeros"
+    square = fsum(number * number for number in vector) if all(map(isfinite, vector)) else inf
+    if not isfinite(square):
+        return "not finite"
+    return None if square >= float_info.min else "too small to have a direction"
 
 
 UNKNOWN_USAGE = Usage()

@@ -20,6 +20,7 @@ from harness.specs import plugins
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
 from harness.specs.implicitness import PythonScorerSpec, RecipeSpec, ScorerSpec
 from harness.specs.judges import JudgeSpec
+from harness.specs.layouts import LayoutSpec
 from harness.specs.models import (
     Backend,
     HostedSpec,
@@ -32,6 +33,7 @@ from harness.specs.models import (
 )
 from harness.specs.plugins import Extension
 from harness.specs.schema import kinds_of, load_spec, read_yaml
+from harness.specs.sheets import SheetSpec
 from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
 from harness.text.prompts import Prompts
 
@@ -49,10 +51,12 @@ Section = Literal[
     "configs/golden",
     "configs/imports",
     "configs/judges",
+    "configs/layouts",
     "configs/models",
     "configs/perturbations",
     "configs/recipes",
     "configs/scorers",
+    "configs/sheets",
     "configs/tables",
 ]
 SPECS: Mapping[Section, Any] = {
@@ -62,13 +66,17 @@ SPECS: Mapping[Section, Any] = {
     "configs/golden": GoldenSpec,
     "configs/imports": MapSpec,
     "configs/judges": JudgeSpec,
+    "configs/layouts": LayoutSpec,
     "configs/models": ModelSpec,
     "configs/perturbations": PerturbationSpec,
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
+    "configs/sheets": SheetSpec,
     "configs/tables": TableSpec,
 }
-BY_PATH: frozenset[Section] = frozenset({"configs/imports", "configs/recipes", "configs/tables"})
+BY_PATH: frozenset[Section] = frozenset(
+    {"configs/imports", "configs/layouts", "configs/recipes", "configs/tables"}
+)
 """Sections whose files may also be named by a path; what runs code is named by its home alone."""
 MODELS = {
     "anthropic": "harness.models.anthropic.model:AnthropicModel",
@@ -141,7 +149,8 @@ class Registry:
         if self.prompt_pack is not None and not self.prompt_pack.is_dir():
             raise SpecError(f"--prompts {self.prompt_pack}: no such folder")
         packs = [self.prompt_pack] if self.prompt_pack else []
-        return Prompts([*packs, *(home / "prompts" for home in self.homes)])
+        folders = [*packs, *(home / "prompts" for home in self.homes)]
+        return Prompts(folders, shipped_home().resolve() / "prompts")
 
     def names(self, section: Section) -> list[str]:
         """List every name of a section, sorted."""
@@ -156,7 +165,13 @@ class Registry:
             return Path(name).expanduser()
         for home in self.homes:
             if name in {path.stem for path in (home / section).glob("*.yaml")}:
-                return home / section / f"{name}.yaml"
+                path = home / section / f"{name}.yaml"
+                if not name.isprintable() or name != name.strip() or "|" in name or ":" in name:
+                    raise SpecError(
+                        f"{path}: {name!r} is no name that a table or a signature can hold; rename "
+                        "the file: no line ends, control characters, bars or colons"
+                    )
+                return path
         kind, known = section.removeprefix("configs/"), self.names(section)
         searched = ", ".join(str(home / section) for home in self.homes)
         listing = "" if kind in ("golden", "recipes") else f"harness list {kind}"
@@ -176,6 +191,8 @@ class Registry:
     @overload
     def load(self, section: Literal["configs/judges"], name: str) -> JudgeSpec: ...
     @overload
+    def load(self, section: Literal["configs/layouts"], name: str) -> LayoutSpec: ...
+    @overload
     def load(
         self, section: Literal["configs/models"], name: str, backend: Backend | None = None
     ) -> ModelSpec: ...
@@ -185,6 +202,8 @@ class Registry:
     def load(self, section: Literal["configs/recipes"], name: str) -> RecipeSpec: ...
     @overload
     def load(self, section: Literal["configs/scorers"], name: str) -> ScorerSpec: ...
+    @overload
+    def load(self, section: Literal["configs/sheets"], name: str) -> SheetSpec: ...
     @overload
     def load(self, section: Literal["configs/tables"], name: str) -> TableSpec: ...
 

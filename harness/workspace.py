@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from harness.core import Model, Sample
 from harness.data.choices import derive
@@ -134,7 +134,8 @@ class Workspace:
             raise DataError(f"nothing to train on: give --data DIR, or fetch {table.source} first")
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
         self._compare(entry, files)
-        return labelled_table.read(files, table, spec.choices), entry
+        repeats = self._repeats(entry)
+        return labelled_table.read(files, table, spec.choices, repeats=repeats), entry
 
     def samples(self, spec: DataSpec) -> tuple[list[Sample], DataEntry]:
         """Read a task's samples, or the choice samples made of them; say where they came from."""
@@ -158,7 +159,8 @@ class Workspace:
         if not is_sample:
             self._compare(entry, files)
         if table and not is_sample:
-            samples = labelled_table.read(files, table, spec.choices)
+            repeats = self._repeats(entry)
+            samples = labelled_table.read(files, table, spec.choices, repeats=repeats)
         else:
             reader = "samples_jsonl" if is_sample else spec.reader
             samples = self.registry.read(reader, files, overlay)
@@ -167,6 +169,16 @@ class Workspace:
             samples = derive(samples, spec.derive)
             _check_ids(samples, files)
         return samples, entry
+
+    def language(self, spec: DataSpec) -> str | None:
+        """The language that a task's data is declared to be in, by its column map or its YAML."""
+        table = self.registry.load("configs/tables", spec.map) if spec.map else None
+        declared = (table.language if table else UNSET) or spec.language
+        return declared or None
+
+    def _repeats(self, entry: DataEntry) -> Path:
+        """Where the rows of some data are listed that repeat others."""
+        return self.results / "left_out" / f"{entry.source}-{entry.label}.csv"
 
     def measured(
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
@@ -290,7 +302,10 @@ def _entry(
     # A task that derives nothing and reads no table keeps the label it always had.
     extra: list[object] = [spec.derive] if spec.derive else []
     if table and not is_sample:
-        extra += [structs.replace(table, about="", files=(), train=()), spec.choices]
+        extra += [
+            structs.replace(table, about="", files=(), train=(), language=UNSET),
+            spec.choices,
+        ]
     version = digest((found, overlay, *extra))[:8]
     source = table.source if table else spec.source
     if is_sample:

@@ -22,7 +22,7 @@ from harness.analysis.pairings import (
 )
 from harness.errors import StoreError
 from harness.parts import digest
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG, chance_level
+from harness.pipeline.score import RIGHT_OR_WRONG, chance_level, named_groups
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import (
@@ -144,9 +144,9 @@ def comparison_rows(
 ) -> list[ComparisonRow]:
     """Every statistic of every pairing: over all samples, then by group."""
     blocks = [
-        _group(pairing, name)
+        _group(pairing, name, own)
         for pairing in pairings
-        for name in (ALL, *sorted({item.sample.group for item in pairing.items} - {ALL}))
+        for name, own in named_groups(item.sample.group for item in pairing.items).items()
     ]
     tests = sum(group.pairing.kind is not Kind.INTENTION for group in blocks)
     # So many draws that the smallest p is not above .05 after the correction for all tests.
@@ -170,8 +170,8 @@ def comparison_name(
     return f"{'-'.join(names)}.csv"
 
 
-def _group(pairing: Pairing, group: str) -> _Group:
-    items = tuple(item for item in pairing.items if group in (ALL, item.sample.group))
+def _group(pairing: Pairing, group: str, own: str | None) -> _Group:
+    items = tuple(item for item in pairing.items if own in (None, item.sample.group))
     read = tuple(
         (item.first, item.second, item.sample.cluster)
         for item in items
@@ -233,7 +233,7 @@ def _relations(group: _Group, settings: BootstrapSettings) -> Iterator[Compariso
     for name, given in ((GIVEN_RIGHT, True), (GIVEN_WRONG, False)):
         share = share_given((first, second), clusters, given=given)
         yield _filled(replace(blank, statistic=name), share)
-    result = phi(first, second, settings.resamples(clusters))
+    result = phi(first, second, clusters)
     yield _filled(replace(blank, statistic=PHI), result)
 
 

@@ -1,15 +1,14 @@
-"""Stored runs to hit and false alarm rates along implicitness: rows of a table, and a picture.
+"""Stored runs to hit and false alarm rates along implicitness: rows of a table.
 
 The bins are those of the scores, with those that hold too few texts; continuous curves, which no
 edge of a bin moves, go with them. Verdicts of one signature make one set of bins and curves.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.analysis.plots import Plot, Series, svg
 from harness.errors import StoreError
 from harness.implicitness.open import COLUMN
 from harness.parts import digest
@@ -25,7 +24,7 @@ from harness.storage.signature import short_labels
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"
 PLACES = 41
 TOO_FEW = "too few"
-_NAMES = {choice_scores.HITS: "TPR (hits)", choice_scores.FALSE_ALARMS: "FPR (false alarms)"}
+NAMES = {choice_scores.HITS: "TPR (hits)", choice_scores.FALSE_ALARMS: "FPR (false alarms)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def together(tables: Sequence[Sequence[CurveRow]]) -> list[CurveRow]:
         raise StoreError(
             f"these runs are of tasks {' and '.join(tasks)}; draw those of one task together"
         )
-    if len(scales := sorted({_scale(row) for row in rows})) > 1:
+    if len(scales := sorted({scale_of(row) for row in rows})) > 1:
         raise StoreError(
             f"these runs are measured by {' and '.join(scales)}, whose scales differ; draw those "
             "of one scale together, or run all of them again with one --scorer: no answer is "
@@ -104,7 +103,8 @@ def together(tables: Sequence[Sequence[CurveRow]]) -> list[CurveRow]:
     return rows
 
 
-def _scale(row: CurveRow) -> str:
+def scale_of(row: CurveRow) -> str:
+    """By what the implicitness of a row was measured, for messages and pictures."""
     texts, _, scorer = row.data.partition("+")
     return f"the column of data {texts}" if scorer == COLUMN else scorer
 
@@ -190,56 +190,3 @@ def curve_name(rows: Sequence[CurveRow]) -> str:
 def names(rows: Sequence[CurveRow]) -> dict[str, str]:
     """A short label for each signature, for tables and pictures: the model, and what differs."""
     return short_labels({row.signature: row.source for row in rows})
-
-
-def picture(rows: Sequence[CurveRow]) -> str:
-    """Hits and false alarms side by side: published bins as points, curves as lines, as SVG."""
-    labels = names(rows)
-    places = [v for row in rows for v in (row.at, row.to) if v is not None]
-    x_range = (min(places, default=0.0), max(places, default=2.0))
-    plots = [
-        Plot(
-            _NAMES[rate],
-            "implicitness",
-            "share flagged",
-            tuple(_series([row for row in rows if row.rate == rate], labels)),
-            x_range if x_range[0] < x_range[1] else (0.0, 2.0),
-            (0.0, 1.0),
-        )
-        for rate in choice_scores.RATES
-    ]
-    by = ", ".join(sorted({row.data for row in rows}))
-    if len({row.data for row in rows}) > 1:
-        by = f"measured by {_scale(rows[0])}"
-    forms = "points are bins, the line is logistic with its 95% band, dashes are isotonic"
-    return svg(plots, title=f"{rows[0].task}, {by}: {forms}")
-
-
-def _series(rows: Sequence[CurveRow], labels: Mapping[str, str]) -> Iterator[Series]:
-    by_shape: dict[tuple[str, str], list[CurveRow]] = {}
-    for row in rows:
-        if row.value is not None and row.shape != EQUAL_MASS:
-            by_shape.setdefault((row.signature, row.shape), []).append(row)
-    order = list(labels)
-    for (name, shape), members in by_shape.items():
-        form = {PUBLISHED: "points", "logistic": "line"}.get(shape, "dashed")
-        # Side by side within their bin, so that none hides another.
-        share = (order.index(name) + 1) / (len(order) + 1)
-        yield Series(
-            labels[name],
-            form,  # type: ignore[arg-type]  # one of the forms above
-            [_place(row, share) for row in members],
-            [_drawn(row.value) for row in members],
-            # One curve's band is enough; two would hide one another.
-            [] if form == "dashed" else [_drawn(row.low) for row in members],
-            [] if form == "dashed" else [_drawn(row.high) for row in members],
-        )
-
-
-def _place(row: CurveRow, share: float) -> float:
-    start = row.at or 0.0
-    return start if row.to is None else start + share * (row.to - start)
-
-
-def _drawn(value: float | None) -> float:
-    return float("nan") if value is None else value

@@ -4,18 +4,21 @@ A row of the leaderboard is a score with the run it is of and, where it is ranke
 (`analysis.standings`). Nothing here computes a score.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import comb, sqrt
 from typing import TypeVar
 
+from harness.errors import HarnessError, StoreError
 from harness.judges.custom import JudgeLabel
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, RECALL
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG, score_rows
 from harness.storage.cells import csv_text
-from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, cells_of, read_table
+from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, cells_of
 
+_log = logging.getLogger(__name__)
 HEADLINE_METRICS = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
 FEWEST_CLUSTERS = 10
 """With fewer independent items an interval says little, and nothing is said of a run or judge."""
@@ -85,10 +88,41 @@ def board_text(rows: Iterable[BoardRow]) -> str:
 
 
 def collect(folders: Iterable[RunFolder]) -> list[BoardRow]:
-    """Every row of every run, each score once, in a fixed order; nothing is ranked yet."""
+    """Every row of every run, each score once, in a fixed order; nothing is ranked yet.
+
+    What is not whole is left out.
+    """
+    return merged({folder: whole_scores(folder) for folder in folders})
+
+
+def whole_scores(folder: RunFolder) -> list[ScoreRow] | None:
+    """The scores of a run, computed anew where their table was changed since it was written.
+
+    None, after a warning, where the verdicts were changed as well.
+    """
+    changed = [folder.path / name for name in folder.changed() if name != SCORES]
+    try:
+        rows = folder.read_scores()
+    except StoreError as error:
+        fact = str(error).partition(";")[0]
+        try:
+            rows = score_rows(folder.read(), folder.read_rows())
+        except HarnessError as other:
+            _log.warning("%s; %s: the run is left out", fact, other)
+            return None
+        _log.warning("%s; its scores are computed anew", fact)
+    else:
+        for path in changed:
+            said = "changed since it was written; the scores stand as they were; repeat the run"
+            _log.warning("%s: %s", path, said)
+    return rows
+
+
+def merged(tables: Mapping[RunFolder, Sequence[ScoreRow] | None]) -> list[BoardRow]:
+    """The rows of several runs, each score once, in a fixed order."""
     best: dict[tuple[str, ...], BoardRow] = {}
-    for folder in (folder for folder in folders if folder.scores.is_file()):
-        for row in read_table(folder.scores):
+    for folder, rows in tables.items():
+        for row in rows or ():
             key = (row.signature, row.score.group, row.score.metric)
             if key not in best or row.score.n > best[key].score.n:
                 own = (row.task, row.model, row.score, row.chance, row.cost_usd, row.signature)

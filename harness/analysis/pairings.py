@@ -17,6 +17,7 @@ from harness.judges.custom import JudgeLabel
 from harness.pipeline import choice_scores
 from harness.pipeline.score import RIGHT_OR_WRONG, averages, headline_label, signature
 from harness.stats.estimate import mean
+from harness.storage.find_runs import run_differences
 from harness.storage.runs import JudgeEntry, ModelEntry, RunFile, StoredRun
 from harness.storage.signature import JudgeRecipe
 
@@ -148,6 +149,13 @@ def describe_run(file: RunFile) -> str:
     return f"run {file.digest[:12]} ({file.model.name} on {file.run.task})"
 
 
+def describe_differences(*files: RunFile) -> str:
+    """What tells some runs apart, each side in words; empty where nothing does."""
+    facts = zip(files, run_differences(files), strict=True)
+    named = [f"{describe_run(file)} has {own}" for file, own in facts if own]
+    return f" ({', while '.join(named)})" if named else ""
+
+
 def right_or_wrong_judges(run: StoredRun, name: str | None) -> list[JudgeEntry]:
     """The judges of a run that give right or wrong: the one named, or all that read responses."""
     judges = response_judges(run) if name is None else [judge_named(run, name)]
@@ -197,7 +205,8 @@ def judges_of_both(
     if not alike:
         read = [", ".join(entry.name for entry in run.file.judges) or "nobody" for run in runs]
         fact = notes[0] if notes else f"read by no judge alike: {read[0]}; {read[1]}"
-        raise SpecError(f"{fact}; have one judge read both: harness judge RUN --judge NAME")
+        unlike = describe_differences(runs[0].file, runs[1].file)
+        raise SpecError(f"{fact}; have one judge read both: harness judge RUN --judge NAME{unlike}")
     return alike, notes
 
 
@@ -352,7 +361,10 @@ def _of_one_task(
             f"{describe_run(run.file)} has {', '.join(own)}"
             for run, own in zip(runs, asked, strict=True)
         )
-        raise StoreError(f"no variant was answered in both runs in one way: {ways}; run one anew")
+        unlike = describe_differences(runs[0].file, runs[1].file)
+        raise StoreError(
+            f"no variant was answered in both runs in one way: {ways}; run one anew{unlike}"
+        )
     ours, others = (run.file.variants for run in runs)
     if differ := [name for name in ours if ours[name] != others.get(name, ours[name])]:
         notes.append(f"prompts or decoding differ between the runs: {', '.join(differ)}")
@@ -430,6 +442,7 @@ def _check_samples(
     if not common or not any(pairing.items for pairing in pairings):
         raise StoreError(
             f"no sample in common: {note}; run both tasks on the same data and --data-mode"
+            f"{describe_differences(runs[0].file, runs[1].file)}"
         )
     return sum(counts), [note] if any(counts) else []
 

@@ -1,31 +1,26 @@
-"""Runs to sheets that people rate, and runs with these ratings to panels.
+"""Runs with people's ratings of their answers to panels.
 
-A sheet, blind and shuffled, shows what a prompt may show and the answer: no model, no reference,
-no verdict. Only its key has the sample and model of each row. A panel has people and judges on the
-same cells: ratings are matched with the runs of their variant, and only runs of one recipe share a
-panel. The task sets what is a document and what a system; where the system is a sample's group,
-the model of each run rated the systems, and is a judge. Nothing here computes a statistic.
+A panel has people and judges on the same cells: ratings are matched with the runs of their
+variant, and only runs of one recipe share a panel. The task sets what is a document and what a
+system; where the system is a sample's group, the model of each run rated the systems, and is a
+judge. Nothing here computes a statistic.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from harness.analysis.pairings import describe_differences
 from harness.core import Sample
-from harness.data.ratings import Rating, Target, unguarded
+from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.judges.asking import Orders, is_consistent, value_of
 from harness.parts import digest
-from harness.pipeline.plan import subsample
 from harness.pipeline.score import headline_label
 from harness.stats.estimate import Floats, ratio, snapped
-from harness.storage.cells import csv_text
-from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun
+from harness.storage.runs import RunFile, SampleRecord, StoredRun
 from harness.storage.signature import JudgeRecipe, clean
-from harness.storage.tables import read_rows
 
 ALL_SYSTEMS = "all"
 Cell = tuple[str, str]
@@ -353,140 +348,9 @@ def _fullest(runs: Iterable[StoredRun]) -> list[StoredRun]:
         other = best.setdefault(run.file.model.name, run)
         if other.file.model.identity != run.file.model.identity:
             raise StoreError(
-                f"two versions of model {run.file.model.name} ran ({other.file.digest[:12]}, "
-                f"{run.file.digest[:12]}), and ratings name the model alone; move one run away"
+                f"two versions of model {run.file.model.name} ran, and ratings name the model alone"
+                f"{describe_differences(other.file, run.file)}; move one run away"
             )
         if len(run.rows) > len(other.rows):
             best[run.file.model.name] = run
     return [best[name] for name in sorted(best)]
-
-
-ROW, ANSWER, RATING = "row", "answer", "rating"
-KEY_COLUMNS = ("row", "task", "sample_id", "model", "variant", "decoding", "scale")
-
-
-@dataclass(frozen=True, slots=True)
-class SheetEntry:
-    """One row of a sheet: an opaque id, the texts shown, and the sample and model of the answer."""
-
-    id: str
-    fields: Mapping[str, str]
-    answer: str
-    task: str
-    sample_id: str
-    model: str
-    variant: str
-    decoding: str
-    scale: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """Rows in the order of rating, and how many responses had no answer to show."""
-
-    entries: tuple[SheetEntry, ...]
-    unanswered: int
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The columns of the fields shown, in alphabetical order."""
-        return tuple(sorted({name for entry in self.entries for name in entry.fields}))
-
-
-def draw_sheet(
-    folders: Sequence[RunFolder], *, variants: Sequence[str], seed: int, limit: int | None
-) -> Sheet:
-    """The answers of some runs of one task, shuffled; `limit` counts samples, not answers.
-
-    SpecError for runs of several tasks, without answers, or with two answers of one model to one
-    sample.
-    """
-    runs = [StoredRun.read(folder) for folder in folders]
-    if len(tasks := sorted({run.file.run.task for run in runs})) > 1:
-        raise SpecError(f"runs of tasks {', '.join(tasks)}: make a sheet for each task")
-    samples = {row.sample.id: row.sample for run in runs for row in run.rows}
-    kept = {sample.id for sample in subsample(tuple(samples.values()), limit, seed=seed)}
-    rows = [(run.file, row) for run in runs for row in _of_variants(run, set(variants))]
-    chosen = [(file, row) for file, row in rows if row.sample.id in kept]
-    entries = [
-        _entry(file, row, answer=row.answer, seed=seed)
-        for file, row in chosen
-        if row.answer is not None
-    ]
-    _check_ids(entries)
-    if not entries:
-        raise SpecError("these runs hold no answer to rate; choose other runs or variants")
-    ordered = sorted(entries, key=lambda entry: entry.id)
-    return Sheet(tuple(ordered), len(chosen) - len(entries))
-
-
-def shown(sheet: Sheet) -> list[dict[str, str]]:
-    """Each row as people see it: its id, the fields, the answer."""
-    return [
-        {ROW: e.id, **{column(n): e.fields.get(n, "") for n in sheet.fields}, ANSWER: e.answer}
-        for e in sheet.entries
-    ]
-
-
-def column(field: str) -> str:
-    """The column of a field; one with the name of another column gets an underscore."""
-    return f"{field}_" if field in (ROW, ANSWER, RATING) else field
-
-
-def sheet_text(sheet: Sheet) -> str:
-    """A sheet as CSV, formula-safe, with a blank column for the rating."""
-    head = (ROW, *map(column, sheet.fields), ANSWER, RATING)
-    return csv_text(head, ([*row.values(), None] for row in shown(sheet)))
-
-
-def key_text(sheet: Sheet) -> str:
-    """The key of a sheet as CSV: the sample, model, variant and scale of each row."""
-    names = ("id", *KEY_COLUMNS[1:])
-    lines = [tuple(getattr(entry, name) for name in names) for entry in sheet.entries]
-    return csv_text(KEY_COLUMNS, sorted(lines))
-
-
-def read_key(path: Path) -> dict[str, Target]:
-    """The target of each row of a sheet, from its key."""
-    rows = [
-        {name: unguarded(row.cells[name]) for name in KEY_COLUMNS}
-        for row in read_rows(path, KEY_COLUMNS)
-    ]
-    return {r["row"]: Target(r["task"], r["sample_id"], r["model"], r["scale"]) for r in rows}
-
-
-def _of_variants(run: StoredRun, wanted: set[str]) -> list[SampleRecord]:
-    if unknown := sorted(wanted - set(run.file.run.variants) - {"all"}):
-        raise SpecError(
-            f"run {run.file.digest[:12]} of {run.file.model.name} has no variant {unknown[0]!r}"
-            f"{did_you_mean(unknown[0], list(run.file.run.variants))}"
-        )
-    return [row for row in run.rows if not wanted or "all" in wanted or row.variant in wanted]
-
-
-def _entry(file: RunFile, row: SampleRecord, *, answer: str, seed: int) -> SheetEntry:
-    place = (file.run.task, row.sample.id, file.model.name, row.variant, row.decoding)
-    is_one_decoding = len(file.run.decodings) == 1
-    return SheetEntry(
-        # A letter first, or a spreadsheet takes some ids for numbers.
-        id=f"r{digest((seed, file.digest, place))[:15]}",
-        fields=row.sample.fields,
-        answer=answer,
-        task=file.run.task,
-        sample_id=row.sample.id,
-        model=file.model.name,
-        variant=row.variant,
-        decoding=row.decoding,
-        scale=row.variant if is_one_decoding else f"{row.variant}@{row.decoding}",
-    )
-
-
-def _check_ids(entries: Sequence[SheetEntry]) -> None:
-    """Refuse two answers of one model to the same question: a rating would be of both."""
-    counts = Counter((e.sample_id, e.model, e.variant, e.decoding) for e in entries)
-    for (sample, model, variant, decoding), count in counts.items():
-        if count > 1:
-            raise SpecError(
-                f"{count} of these runs hold an answer by {model} to sample {sample}, {variant}, "
-                f"{decoding}; give one run of each model"
-            )

@@ -1,4 +1,4 @@
-"""Texts to the distributions of their implicitness and pragmatic distance: rows, and a picture.
+"""Texts to the distributions of their implicitness and pragmatic distance.
 
 Every different text is encoded once, some at a time; only the vectors of drawn pairs are kept. A
 text that cannot be scored is counted by reason. Nothing here reads or writes a file.
@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.plots import Plot, Series, svg
 from harness.errors import DataError
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.models.encoders.encoders import Limited
@@ -31,7 +30,7 @@ QUANTILES: Final = {
 }
 MOST_LABELS: Final = 24
 NEVER: Final = (Flag.CUT, Flag.UNSCORED)  # flags that a missing value has not here
-_AT_ONCE, _DISTANCE_BINS, _TIE = 1024, 20, 1e-6
+_AT_ONCE, _TIE = 1024, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +92,12 @@ class ProfileRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """The rows, all texts first, then each label; and the distances of the pairs of each row."""
+    """The rows, all texts first, then each label; the distances of the pairs of each row, and
+    the implicitness of its texts."""
 
     rows: tuple[ProfileRow, ...]
     distances: tuple[Numbers, ...]
+    values: tuple[Numbers, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,37 +149,8 @@ def profile(
         groups.append(_group(name, own, sampling))
     measured = _measured(groups, scorer, progress)
     rows, distances = zip(*(_row(group, measured, sampling) for group in groups), strict=True)
-    return Profile(rows, distances)
-
-
-def picture(profile: Profile, *, title: str) -> str:
-    """The shares of texts by bin and of pairs by distance: bars for all, a line a label."""
-    top = max((float(own.max()) for own in profile.distances if len(own)), default=1.0) or 1.0
-    edges = np.linspace(0, top, _DISTANCE_BINS + 1)
-    counts = [np.histogram(own, edges)[0] for own in profile.distances]
-    rows = profile.rows
-    implicit = _series(rows, [row.bins for row in rows], np.linspace(0, BINS * WIDTH, BINS + 1))
-    apart = _series(rows, counts, edges)
-    plots = [
-        Plot("Implicitness", "implicitness", "share of texts", implicit, (0.0, BINS * WIDTH)),
-        Plot("Pragmatic distance", "distance", "share of pairs", apart, (0.0, top)),
-    ]
-    return svg(plots, title=f"{title}, by {rows[0].scorer}")
-
-
-def _series(
-    rows: Sequence[ProfileRow], counts: Sequence[Sequence[int] | Numbers], edges: Numbers
-) -> tuple[Series, ...]:
-    low, high = edges[:-1].tolist(), edges[1:].tolist()
-    middle = ((edges[:-1] + edges[1:]) / 2).tolist()
-    series = []
-    for row, own in zip(rows, counts, strict=True):
-        total = float(np.sum(own))
-        shares = [float(count) / total if total else float("nan") for count in own]
-        form = ("bars", low) if row.label == ALL else ("line", middle)
-        label = f"{row.label} ({row.n})"
-        series.append(Series(label, form[0], form[1], shares, to=high))  # type: ignore[arg-type]  # both are forms
-    return tuple(series)
+    values = (np.array([measured.values[text] for text in group.texts]) for group in groups)
+    return Profile(rows, distances, tuple(values))
 
 
 def _names(labels: Sequence[object] | None) -> list[str]:

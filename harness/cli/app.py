@@ -6,15 +6,17 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from io import StringIO
 from typing import Any, NamedTuple
 
 import typer
 
 from harness import __version__
 from harness.cli.options import ExitCode, expanded
-from harness.cli.output import LogLines, OncePerCommand, log
+from harness.cli.output import LogLines, OncePerCommand, log, prepare_streams, stream_fault
 from harness.errors import BudgetReached, HarnessError
 
+KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
 
 
@@ -35,9 +37,14 @@ COMMANDS: Mapping[str, Entry] = {
     "build": Entry("make:build", "Let a model make new samples from samples."),
     "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
+    "items": Entry("items:items", "Show answers with their verdicts, side by side."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
+    "table": Entry("table:table", "Make the tables of a paper from runs, ratings or data."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
+    "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
+    "report": Entry("report:report", "Write one HTML page of runs and their answers."),
+    "view": Entry("report:view", "Show that page in a browser while runs go on."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
     "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),
     "show": Entry("catalogue:show", "Show the YAML file of a name, or a stored run."),
@@ -52,10 +59,17 @@ COMMANDS: Mapping[str, Entry] = {
     "impscore score": Entry("impscore:score", "Score the implicitness of texts."),
     "impscore pairs": Entry("impscore:pairs", "Measure the distance of two texts in meaning."),
     "impscore eval": Entry("impscore:evaluate", "Evaluate a scorer on human data."),
-    "impscore train": Entry("impscore:train", "Train a scorer on sentence pairs."),
-    "impscore ablate": Entry("impscore:ablate", "Compare the forms and settings of the scorer."),
-    "impscore lint": Entry("impscore:lint", "Look for surface cues in sentence pairs."),
+    "impscore train": Entry("impscore_training:train", "Train a scorer on sentence pairs."),
+    "impscore ablate": Entry(
+        "impscore_training:ablate", "Compare forms and settings of the scorer."
+    ),
+    "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
+    "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
+    "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
+    "export every-eval-ever": Entry(
+        "exports:export_every_eval_ever", "Write a run for Every Eval Ever."
+    ),
     "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
 }
@@ -63,7 +77,7 @@ GROUPS: Mapping[str, Entry] = {
     "check": Entry("", "Try a judge, model, reader or scorer of your own."),
     "data": Entry("", "List, download and check released data sets."),
     "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
-    "export": Entry("", "Write rating sheets for people."),
+    "export": Entry("", "Write rating sheets, and runs for other programs."),
     "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
     "ratings": Entry("", "Convert ratings by people from other formats."),
 }
@@ -72,6 +86,7 @@ GROUPS: Mapping[str, Entry] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    prepare_streams()
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(OncePerCommand())
     handler.setFormatter(LogLines("%(levelname)s: %(message)s"))
@@ -79,7 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     app = _app(next((word for word in words if not word.startswith("-")), ""))
     command = _plain(typer.main.get_command(app))
-    return outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))
+    code = outcome(lambda: command(args=words, prog_name="harness", standalone_mode=False))
+    stream_fault(sys.stderr)
+    return code
 
 
 def outcome(command: Callable[[], object]) -> int:
@@ -103,9 +120,13 @@ def outcome(command: Callable[[], object]) -> int:
         return ExitCode.INTERRUPTED
     except Exception as error:  # the last boundary: a bug of ours is shown whole
         if hasattr(error, "exit_code") and hasattr(error, "show"):
-            error.show()
+            error.show(shown := StringIO())
+            log(shown.getvalue().removesuffix("\n"))
             return ExitCode.USER_MISTAKE
-        traceback.print_exc()
+        if isinstance(error, OSError) and (why := stream_fault(sys.stdout, is_tried=True)):
+            log(f"harness: the result cannot be written to stdout ({why}); {KEPT}")
+            return ExitCode.USER_MISTAKE
+        log(traceback.format_exc())
         log("harness: this is a bug of the harness, not your mistake; stored calls are safe")
         return ExitCode.OUR_BUG
     return code if isinstance(code, int) else ExitCode.DONE

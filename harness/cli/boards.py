@@ -5,12 +5,20 @@ the value, a letter for its group, and the interval; where a terminal is too nar
 interval stands below the value.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.analysis import leaderboard as scores
-from harness.analysis.fitness import judge_fitness
-from harness.analysis.leaderboard import BoardRow
+from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
+from harness.analysis.leaderboard import (
+    FEWEST_CLUSTERS,
+    BoardRow,
+    ConstantBaseline,
+    constant_alarms,
+    headlines,
+    place_alarms,
+)
 from harness.analysis.matrices import BoardMatrix, board_matrices, plain_tables, recipe_labels
 from harness.analysis.standings import (
     BoardVerdicts,
@@ -24,7 +32,6 @@ from harness.analysis.standings import (
     verdicts_of,
 )
 from harness.cli import options
-from harness.cli.alarms import log_alarms, log_unfit
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.cli.output import (
     Cell,
@@ -34,13 +41,17 @@ from harness.cli.output import (
     echo_json,
     echo_records,
     echo_table,
+    folded,
+    log,
     screen_width,
     usd,
 )
+from harness.core import Score
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.pipeline.score import ALL
 from harness.storage.files import write_whole
-from harness.storage.runs import RunFile, RunFolder, run_folders
+from harness.storage.find_runs import run_folders
+from harness.storage.runs import RunFile, RunFolder, ScoreRow
 
 RANKING = {RankedBy.MACRO_F1: "macro F1", RankedBy.INFORMEDNESS: "TPR-FPR"}
 GAP = 2  # between columns
@@ -92,7 +103,9 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     """
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    rows = scores.collect(folders)
+    tables = {folder: scores.whole_scores(folder) for folder in folders}
+    lacks, folders = None in tables.values(), [f for f in folders if tables[f] is not None]
+    rows = scores.merged(tables)
     verdicts = verdicts_of(folders, rows)
     rows = placed(rows, ranked_tables(rows, verdicts))
     table, total = results / "leaderboard.csv", len(rows)
@@ -101,7 +114,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     special = choice.of_metric(rows)
     if is_json:
         echo_json(special)
-        return ExitCode.DONE
+        return ExitCode.of(lacks)
     if choice.decoding is not None:
         verdicts = verdicts_of(folders, rows)
     shown = BoardScreen(choice, {folder.path.name: folder for folder in folders})
@@ -112,7 +125,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         shown.put(plain_tables(special, choice.metric, choice.in_group or ALL))
     log_alarms(rows)
     echo(f"wrote {total} rows to {table}")
-    return ExitCode.DONE
+    return ExitCode.of(lacks)
 
 
 def _chosen(
@@ -378,3 +391,89 @@ def _put_sensitivities(found: Sequence[scores.PairSensitivity]) -> None:
         title = f"sensitivity to emphasis, {judge} minus {judge}:swapped: {where}"
         columns = f"model, {judge}=value, {judge}:swapped=swapped, difference"
         echo_records(title, members, columns)
+
+
+CONSTANTS = {
+    ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",
+    ConstantBaseline.NEVER: "nearly no text is flagged, whatever its kind",
+    ConstantBaseline.ONE_LABEL: "nearly every text gets one label",
+    ConstantBaseline.ONE_KIND: "all texts are of one kind, and a constant answer is always right",
+    ConstantBaseline.BEATEN: "its accuracy is no better than that of the best constant answer",
+}
+
+
+def log_alarms(rows: Sequence[ScoreRow]) -> None:
+    """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
+    names = _run_names(rows)
+    for alarm in place_alarms(rows):
+        facts = []
+        if alarm.favourite is not None:
+            facts.append(f"{alarm.favourite:.0%} of its choices are at one position")
+        if alarm.alike is not None:
+            facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
+        log(
+            f"alarm: {names[alarm.row.signature]}: {' and '.join(facts)}; its accuracy depends "
+            "on where the right choices are placed, not on understanding"
+        )
+    for constant in constant_alarms(rows, headlines(rows)):
+        row, rates = constant.row, (constant.hits, constant.false_alarms, constant.auc)
+        named = zip(("TPR", "FPR", "AUC"), map(cell, rates), strict=True)
+        shown = "" if constant.label else ", ".join(" ".join(pair) for pair in named) + "; "
+        answer = f"constant answer {constant.label or ''}".strip()
+        log(
+            f"alarm: {names[row.signature]}: {CONSTANTS[constant.finding]} "
+            f"({shown}accuracy {cell(row.score.value)}, {answer} {cell(constant.constant)})"
+        )
+
+
+def _run_names(rows: Sequence[ScoreRow]) -> dict[str, str]:
+    runs: dict[str, tuple[str, str]] = {}
+    for row in rows:
+        data = row.parsed.fields["data"]
+        runs[row.signature] = (f"{row.model} on {row.task}, {row.score.variant}", data)
+    shared = Counter(name for name, _ in set(runs.values()))
+    return {
+        signature: f"{name}, {data}" if shared[name] > 1 else name
+        for signature, (name, data) in runs.items()
+    }
+
+
+def log_unfit(found: Iterable[JudgeFitness]) -> None:
+    """Warn of judges that are not fit: the first variant with its numbers, the others by name."""
+    alike: dict[tuple[str, str, ControlFinding], list[JudgeFitness]] = {}
+    for one in (one for one in found if one.finding is not ControlFinding.FIT):
+        key = (one.recipe.partition(":")[0], one.ceiling.judge, one.finding)
+        alike.setdefault(key, []).append(one)
+    for (task, judge, _), members in alike.items():
+        first, *rest = [one.ceiling.variant for one in members]
+        others = f"; likewise {folded(list(dict.fromkeys(rest)))}" if rest else ""
+        log(f"judge {judge} {_finding(members[0])}: {task}, {first}{others}")
+
+
+def _finding(found: JudgeFitness) -> str:
+    ceiling, floor = found.ceiling, found.floor
+    both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
+    gap = f"gap {cell(found.gap)}{'' if found.is_paired else ', unpaired'}"
+    match found.finding:
+        case ControlFinding.UNHEARD:
+            controls = (("oracle", ceiling), ("literal", floor))
+            lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
+            return f"has given no verdict that could be read: {lost}"
+        case ControlFinding.FEW:
+            samples = min(ceiling.clusters, floor.clusters)
+            return (
+                f"has read too few samples to know whether it is fit ({samples} of "
+                f"{FEWEST_CLUSTERS})"
+            )
+        case ControlFinding.UNSURE:
+            return f"may be fit or unfit here, these items cannot tell: {both}, {gap}"
+        case ControlFinding.UNFIT:
+            return f"is unfit here: it does not distinguish {both}, {gap}"
+        case ControlFinding.WEAK:
+            return f"is weak here: it distinguishes {both} by less than half of its scale, {gap}"
+        case ControlFinding.FIT:
+            return f"is fit here: it distinguishes {both}, {gap}"
+
+
+def _missing(score: Score) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"

@@ -1,9 +1,9 @@
 """The commands that show what there is: list, show, schema, tokens; data; and verify."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,10 +18,10 @@ from harness.errors import SpecError, StoreError, did_you_mean
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
 from harness.specs import plugins
 from harness.specs.data import OverlaySpec
-from harness.specs.models import PricesSpec
+from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.files import write_whole
-from harness.storage.runs import RunFolder, find_run, run_folders
+from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
     from harness.analysis.verify import VerifiedCell
@@ -34,7 +34,9 @@ SECTIONS: dict[str, Section] = {
     "builds": "configs/builds",
     "imports": "configs/imports",
     "scorers": "configs/scorers",
+    "sheets": "configs/sheets",
     "tables": "configs/tables",
+    "layouts": "configs/layouts",
     "perturbations": "configs/perturbations",
 }
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
@@ -56,7 +58,9 @@ def list_names(
 ) -> int:
     """List the names that commands take: tasks, models, judges and more."""
     if what == "runs":
-        return _list_runs(where.results, is_json=is_json)
+        from harness.cli.runs import list_runs  # here: `list` has no use for numpy
+
+        return list_runs(where.results, is_json=is_json)
     if what is not None and what not in SECTIONS:
         raise SpecError(f"list {what!r}: give one of {', '.join([*SECTIONS, 'runs'])}")
     registry = options.registry(where.home)
@@ -88,30 +92,6 @@ def _about(registry: Registry, section: Section, name: str) -> str:
     return f"{kind:12} {about}{end}{NOT_HERE.get(kind, '')}"
 
 
-def _list_runs(results: Path, *, is_json: bool) -> int:
-    if not results.is_dir():
-        raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
-    found = run_folders(results)
-    if is_json:
-        echo_json([str(folder.path) for folder in found])
-        return ExitCode.DONE
-    for folder in found:
-        echo(f"{folder.path}  {_state(folder)}")
-    if not found:
-        log(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    return ExitCode.DONE
-
-
-def _state(folder: RunFolder) -> str:
-    try:
-        missing = folder.read().missing
-    except StoreError:
-        return "damaged; repeat the run to rebuild it"
-    day = datetime.fromtimestamp((folder.path / "run.json").stat().st_mtime).astimezone()
-    count = "" if missing is None else f"  missing {sum(gap.count for gap in missing)}"
-    return f"{day:%Y-%m-%d %H:%M}{count}"
-
-
 def show(
     *,
     name: str = argument("NAME", "Name that `harness list` lists; or a run."),
@@ -122,7 +102,7 @@ def show(
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
     for path in files:
-        echo(f"# {path}\n{path.read_text('utf-8', 'replace')}")
+        echo(f"# {path}\n{_without_keys(path.read_text('utf-8', 'replace'), registry)}")
     if files:
         return ExitCode.DONE
     try:
@@ -139,11 +119,22 @@ def show(
     return ExitCode.DONE
 
 
+def _without_keys(text: str, registry: Registry) -> str:
+    """A YAML file without what some write as `key_env` in place of a variable's name: the key."""
+
+    def shown(found: re.Match[str]) -> str:
+        name = found[2]
+        is_shown = name in ("null", "~") or name in registry.environ or is_usual_variable(name)
+        return found[0] if is_shown else f"{found[1]}[not shown: the name of no variable]"
+
+    return re.sub(r"""(key_env['"]?\s*:\s*['"]?)([^\s'",}]+)""", shown, text)
+
+
 def schema(
     kind: str = argument(
         "KIND",
-        "task, model, judge, scorer, recipe, table, perturbation, build, import, data, golden, "
-        "overlay or prices.",
+        "task, model, judge, scorer, recipe, sheet, table, layout, perturbation, build, import, "
+        "data, golden, overlay or prices.",
     ),
     out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:
@@ -334,6 +325,8 @@ def _put_counts(cells: "Sequence[VerifiedCell]") -> None:
 
 
 def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
+    counts = Counter((cell.status, cell.reason) for cell in cells if cell.reason)
+    shared = {key: count for key, count in counts.items() if count > 1}
     echo_records(
         title,
         cells,
@@ -341,8 +334,14 @@ def _put_paper(title: str, cells: "Sequence[VerifiedCell]") -> None:
         published=lambda cell: _number(cell.published),
         recomputed=lambda cell: _number(cell.recomputed),
         difference=lambda cell: _number(cell.difference),
-        status=lambda cell: f"{cell.status} ({cell.reason})" if cell.reason else cell.status,
+        status=lambda cell: (
+            f"{cell.status} ({cell.reason})"
+            if counts[cell.status, cell.reason] == 1
+            else cell.status
+        ),
     )
+    for (status, reason), count in shared.items():
+        echo(f"{count} {status}: {reason}")
 
 
 def _number(value: float | None) -> str:

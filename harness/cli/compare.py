@@ -7,17 +7,20 @@ from pathlib import Path
 from harness.analysis import curves
 from harness.analysis.compare import ComparisonRow, comparison_name, comparison_rows
 from harness.analysis.curves import names as curve_names
+from harness.analysis.figures.detection import curve_chart
 from harness.analysis.findings import comparison_findings
 from harness.analysis.pairings import PairingQuery, between, within
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.output import cell, echo, echo_records, echo_table, log, p_value, put_rows
+from harness.cli.run_report import shown_decoding
 from harness.errors import StoreError
 from harness.implicitness.open import overlap_line
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file
-from harness.storage.runs import StoredRun, find_run
+from harness.storage.find_runs import find_run
+from harness.storage.runs import StoredRun
 
 INTENTION, KNOW = "intention_and_response", "know_versus_act"
 
@@ -26,7 +29,7 @@ INTENTION, KNOW = "intention_and_response", "know_versus_act"
 class Sides:
     """The two runs that are compared, and whose verdicts."""
 
-    first: str = argument("A", "Run folder, or the first characters of a run's digest.")
+    first: str = argument("A", options.A_RUN)
     second: str | None = argument(
         "B",
         "Second run, with the same samples; its task may differ. Default: compare parts of A.",
@@ -112,13 +115,14 @@ def _put_comparisons(rows: Sequence[ComparisonRow]) -> None:
 
 
 def _put_differences(title: str, rows: Sequence[ComparisonRow]) -> None:
-    first = "decoding=decoding_b" if _is_gap(rows[0]) else "variant=variant_b"
+    first = "decoding" if _is_gap(rows[0]) else "variant=variant_b"
     above = "A-B above chance=above_chance, its interval=above, its p=p_above, "
     echo_records(
         title,
         rows,
         f"{first}, group; both, A=only_a, B=only_b, no=neither, tie=ties, lost, A-B=value, "
         f"interval, p, {above if any(_is_above(row) for row in rows) else ''}flips, exact, Holm",
+        decoding=lambda row: _drawn(row)[1],
         lost=_lost,
         interval=_span,
         p=lambda row: p_value(row.p),
@@ -176,16 +180,22 @@ def _title(row: ComparisonRow) -> str:
         what = f"A {row.variant_a}, B {row.variant_b}"
         return f"{row.comparison}: {what}\n  {row.model_a} on {row.task_a}, by {row.judge_a}"
     if row.comparison == INTENTION:
-        what = f"{row.model_a} on {row.task_a}, {row.decoding_a}"
+        what = f"{row.model_a} on {row.task_a}, {_drawn(row)[0]}"
         sides = f"the intention, by {row.judge_a}", f"the response, by {row.judge_b}"
     else:
-        what = f"{row.decoding_b}"
+        what = _drawn(row)[1]
         asked = f", {row.variant_a}" if row.task_a != row.task_b else ""
         sides = (
-            f"{row.model_a} on {row.task_a}{asked} ({row.decoding_a}), by {row.judge_a}",
+            f"{row.model_a} on {row.task_a}{asked} ({_drawn(row)[0]}), by {row.judge_a}",
             f"{row.model_b} on {row.task_b}, by {row.judge_b}",
         )
     return f"{row.comparison}: {what}\n  A: {sides[0]}\n  B: {sides[1]}"
+
+
+def _drawn(row: ComparisonRow) -> tuple[str, str]:
+    sides = (row.decoding_a, row.signature_a), (row.decoding_b, row.signature_b)
+    first, second = (shown_decoding(*side) for side in sides)
+    return first, second
 
 
 def _is_gap(row: ComparisonRow) -> bool:
@@ -238,8 +248,8 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
         log(line)
     path = (choice.out or results / "curves") / curves.curve_name(rows)
     files = {path.with_name(f"{path.name}.csv"): records_csv(curves.CurveRow, rows)}
-    files[path.with_name(f"{path.name}.svg")] = curves.picture(rows)
-    put_rows(rows, files, lambda: _put_curves(rows), is_json=is_json)
+    chart = curve_chart(rows)
+    put_rows(rows, files, lambda: _put_curves(rows), is_json=is_json, chart=chart)
     return ExitCode.DONE
 
 

@@ -1,40 +1,43 @@
-"""The commands of the implicitness metric: score, pairs, eval, profile; train, ablate and lint."""
+"""The commands of the implicitness metric: score, pairs, eval and profile."""
 
 import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.analysis import profile as profiles
-from harness.analysis.plots import ablation_picture
+from harness.analysis.figures.texts import profile_chart
 from harness.cli import options, output
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
-from harness.cli.output import cell, echo, echo_json, echo_records, echo_table, log
-from harness.cli.progress import ProgressLine
+from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.evaluate import evaluate as evaluate_on
 from harness.implicitness.evaluate import read_items
-from harness.implicitness.lint import measures
-from harness.implicitness.losses import embed
 from harness.implicitness.open import MEASURES, CachedScorer
-from harness.implicitness.pairs import TrainingPair, read_pairs, split
-from harness.implicitness.scorer import Flag, Scored, Scorer, overlap_message, save_head
-from harness.implicitness.train import COLUMNS, AblationRow, Data, Origin, make_head, run_trials
-from harness.registry import Registry
-from harness.specs.implicitness import RecipeSpec
+from harness.implicitness.scorer import (
+    Flag,
+    Scored,
+    Scorer,
+    embedded_texts,
+    overlap_message,
+    text_of,
+)
 from harness.storage import tables
-from harness.storage.cells import delimited, records_csv
+from harness.storage.cells import csv_text, parquet_bytes, records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.tables import FileFormat, column_of
 
-RECIPE, STDIN = "impscore", "-"
+if TYPE_CHECKING:
+    from pyarrow import Table as ArrowTable
+
+STDIN = "-"
 File = Annotated[
     str,
     typer.Argument(
@@ -45,21 +48,6 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format", help="Format of FILE: csv, tsv, jsonl, parquet or lines. Default: by its name."
-    ),
-]
-PairsFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="Sentence pairs (JSON lines, CSV, Parquet): implicit, explicit, topic, intention, "
-        "levels; or pos_implicit, pos_explicit, neg_implicit, neg_explicit, source.",
-    ),
-]
-Group = Annotated[
-    str | None,
-    typer.Option(
-        help="Column: rows with the same value go into the same part of the split. Default: "
-        "topic, original or group."
     ),
 ]
 
@@ -136,6 +124,11 @@ def score(
     how: Measuring,
     column: str | None = option("Column of the texts. Default: text.", None),
     name: str = option("Name of the new column.", "implicitness", flags="--as"),
+    features: Path | None = option(
+        "File for the semantic and pragmatic feature of each text: .csv or .parquet.",
+        None,
+        metavar="FILE",
+    ),
     is_json: AsJson = False,
 ) -> int:
     """Score the implicitness of each text of a file, and write its rows with the scores.
@@ -151,10 +144,45 @@ def score(
     texts = column_of(target.table, column, where=source)
     registry = options.registry(how.home)
     scorer = registry.scorer(how.scorer)
+    if features is not None:
+        _write_features(features, texts, scorer)
     cached = CachedScorer(scorer, registry.cache / MEASURES, ProgressLine("encoded"))
     rows = [Scored(one.value, Flag(one.flag) if one.flag else None) for one in cached.score(texts)]
     overlap = scorer.overlap((text,) for text in texts)
     return _finish(target, rows, scorer, overlap, is_json=is_json)
+
+
+def _write_features(out: Path, texts: Sequence[object], scorer: Scorer) -> None:
+    """A row for each text that can be scored: its row from 1, then both features, number by number.
+
+    Those of the members of an ensemble stand one behind the other.
+    """
+    kind = tables.format_by_name(out.name)
+    if kind not in (FileFormat.CSV, FileFormat.PARQUET):
+        raise SpecError(f"--features {out}: give a name that ends in .csv or .parquet")
+    numbered = enumerate(map(text_of, texts), 1)
+    reads = [(at, read) for at, read in numbered if not isinstance(read, Flag)]
+    if not reads:
+        raise DataError("--features: the file has no text that can be scored")
+    embedded = embedded_texts((text for _, text in reads), scorer.encoder, ProgressLine("encoded"))
+    found = scorer.head.features(embedded.vectors)
+    places = [embedded.places[text] for _, text in reads]
+    sides = {"semantic": found.semantic[places], "pragmatic": found.pragmatic[places]}
+    table = {"row": [at for at, _ in reads]} | {
+        f"{side}_{place + 1}": column
+        for side, values in sides.items()
+        for place, column in enumerate(values.T.tolist())
+    }
+    rows = zip(*table.values(), strict=True)
+    is_csv = kind is FileFormat.CSV
+    write_whole(out, csv_text([*table], rows).encode() if is_csv else parquet_bytes(_arrow(table)))
+
+
+def _arrow(table: Mapping[str, Sequence[float]]) -> "ArrowTable":
+    import pyarrow
+
+    made: ArrowTable = pyarrow.table(dict(table))
+    return made
 
 
 def pairs(
@@ -335,8 +363,9 @@ def profile(
     )
     name, row = "stdin" if file == STDIN else Path(file).name, found.rows[0]
     files = {out / "profile.csv": records_csv(profiles.ProfileRow, found.rows)}
-    files[out / "profile.svg"] = profiles.picture(found, title=name)
-    output.put_rows(found.rows, files, lambda: _put_profile(name, found.rows), is_json=is_json)
+    chart, rows = profile_chart(found, title=name), found.rows
+    show = partial(_put_profile, name, rows)
+    output.put_rows(rows, files, show, is_json=is_json, chart=chart)
     reasons = {
         "absent": row.missing_absent,
         "not a text": row.missing_not_text,
@@ -369,109 +398,3 @@ def _put_profile(name: str, rows: Sequence[profiles.ProfileRow]) -> None:
         rows,
         "label, texts that differ=different, pairs, mean=distance_mean, sd=distance_sd",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadChoice:
-    """Which recipe is trained on which pairs, and where the files go."""
-
-    file: PairsFile
-    out: Path = option("Folder for the files.", flags="-o --out", metavar="FOLDER")
-    recipe: str = option("Recipe: a name in configs/recipes/, or the path of a YAML file.", RECIPE)
-    group: Group = None
-    home: Home = HOME
-
-    def opened(self) -> tuple[Registry, str, RecipeSpec]:
-        """The registry, and the recipe with its name."""
-        refuse_file(self.out)
-        registry = options.registry(self.home)
-        known = registry.file("configs/recipes", self.recipe).stem
-        return registry, known, registry.load("configs/recipes", self.recipe)
-
-
-def train(
-    choice: HeadChoice,
-    name: str | None = option("Name of the head. Default: the recipe's.", None),
-    is_json: AsJson = False,
-) -> int:
-    """Train a head of the metric on sentence pairs; write it and a card of origin and quality.
-
-    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once.
-    The same file, recipe and machine give the same bytes.
-    """
-    registry, known, spec = choice.opened()
-    name = options.plain_name(name or known, option="--name")
-    data = Data(choice.file.name, _training_pairs(choice.file, choice.group))
-    encoder = registry.encoder(spec.encoder)
-    head = make_head(name, data, spec, encoder=encoder, progress=ProgressLine("done"))
-    path = save_head(head, choice.out / head.name)
-    metrics = head.card.metrics if head.card is not None else {}
-    if is_json:
-        echo_json({"head": path, "digest": head.digest, "metrics": metrics})
-        return ExitCode.DONE
-    if metrics:
-        echo_table(head.name, ("metric", "value"), [*metrics.items()])
-    echo(f"{head.name}@{head.digest[:8]} in {path}")
-    return ExitCode.DONE
-
-
-def ablate(
-    choice: HeadChoice,
-    runs: int = option("Trainings of each form and setting, each with another seed.", 3, min=1),
-    is_json: AsJson = False,
-) -> int:
-    """Train all twelve forms of the metric, and all settings that the paper tried.
-
-    Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
-    origin), and ablation.svg.
-    """
-    registry, known, spec = choice.opened()
-    if not spec.split[2]:
-        raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
-    samples = _training_pairs(choice.file, choice.group)
-    encoder, progress = registry.encoder(spec.encoder), ProgressLine("done")
-    embedded = embed(samples, encoder, progress)
-    parts = split(samples, seed=spec.seed, shares=spec.split)
-    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress)]
-    origin = Origin.of(choice.file.name, samples, recipe=(known, spec), encoder=encoder)
-    table, plot = choice.out / "ablation.csv", choice.out / "ablation.svg"
-    write_whole(table, delimited(COLUMNS, [row.cells(origin) for row in rows], separator=","))
-    write_whole(plot, ablation_picture(rows).encode())
-    if is_json:
-        echo_json({"origin": origin, "trainings": rows})
-        return ExitCode.DONE
-    graded = sum(bool(pair.levels) for pair in parts.test)
-    _put_means(rows, f"on {len(parts.test)} test pairs, {graded} of them with levels")
-    echo(f"wrote {len(rows)} trainings to {table}, a plot to {plot}")
-    return ExitCode.DONE
-
-
-def _put_means(rows: Sequence[AblationRow], where: str) -> None:
-    lines: list[tuple[output.Cell, ...]] = []
-    for (setting, value), members in groupby(rows, key=lambda row: (row.setting, row.value)):
-        runs = [row.figures for row in members]
-        columns = zip(*((f.implicitness, f.pragmatics, f.tau, f.rho) for f in runs), strict=True)
-        known = [[part for part in column if part is not None] for column in columns]
-        means = (fmean(column) if column else "" for column in known)
-        lines.append((setting, value, len(runs), *means))
-    head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
-    echo_table(f"Means over the runs, {where}", head, lines)
-
-
-def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
-    """Check whether surface cues distinguish the sides and levels of sentence pairs.
-
-    The pairs that come with the harness keep the same limits. Exit code 1: a limit is broken.
-    """
-    found = measures(_training_pairs(file, group))
-    if is_json:
-        echo_json(found)
-    else:
-        rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
-        echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
-    return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
-
-
-def _training_pairs(file: Path, group: str | None) -> list[TrainingPair]:
-    table, source = read_input(str(file), None, has_column=True)
-    return read_pairs(table, where=source, group=group)

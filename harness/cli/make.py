@@ -14,8 +14,8 @@ from harness.analysis.compare import FlipRate, flip_rows
 from harness.analysis.pairings import judge_named
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
-from harness.cli.output import echo, echo_json, echo_records, log, put_rows
-from harness.cli.progress import ProgressLine
+from harness.cli.output import ProgressLine, echo, echo_json, echo_records, log, put_rows
+from harness.cli.run_report import shown_decoding
 from harness.core import Model, Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
@@ -27,7 +27,8 @@ from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
-from harness.storage.runs import StoredRun, find_run
+from harness.storage.find_runs import find_run
+from harness.storage.runs import StoredRun
 from harness.text.edits import is_wordnet_installed
 
 MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
@@ -282,7 +283,8 @@ def report(
 def _put_flips(rows: Sequence[FlipRate]) -> None:
     tables: dict[str, list[FlipRate]] = {}
     for row in rows:
-        title = f"{row.model} on {row.task}, {row.variant} ({row.decoding}), by {row.judge}"
+        drawn = shown_decoding(row.decoding, row.signature)
+        title = f"{row.model} on {row.task}, {row.variant} ({drawn}), by {row.judge}"
         tables.setdefault(title, []).append(row)
     for title, members in tables.items():
         echo_records(

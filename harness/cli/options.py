@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 import typer
 from typer.models import OptionInfo
 
-from harness.cli.output import log
-from harness.cli.progress import ProgressLine
+from harness.cli.output import ProgressLine, log
 from harness.errors import SpecError
 
 if TYPE_CHECKING:
@@ -27,9 +26,9 @@ _BY_WORD = {
     "FILE": "key out output ratings",
     "FORMAT": "form layout",
     "MODE": "answers data_mode retry",
-    "N": "draws high limit low pairs runs seed",
+    "N": "digits draws high limit low pairs per_answer per_file port rows runs seed",
     "USD": "budget",
-    "LIST": "raters values",
+    "LIST": "raters temperature values",
 }
 PLACEHOLDERS = {option: word for word, names in _BY_WORD.items() for option in names.split()}
 """What help calls the value of an option, by its parameter."""
@@ -134,14 +133,9 @@ Limit = Annotated[
 BackendName = Annotated[
     str | None, typer.Option(help="Program that runs a local model: transformers, vllm or server.")
 ]
-RunName = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="Run folder, or the first characters of a run's digest."),
-]
-RunNames = Annotated[
-    list[str],
-    typer.Argument(metavar="RUN", help="Run folders, or the first characters of their digests."),
-]
+A_RUN = "Run: a folder, the beginning of a digest, TASK/MODEL, @TAG, TASK/MODEL@TAG or @last."
+RunName = Annotated[str, typer.Argument(metavar="RUN", help=A_RUN)]
+RunNames = Annotated[list[str], typer.Argument(metavar="RUN", help=A_RUN.replace("Run:", "Runs:"))]
 ScorerName = Annotated[
     str,
     typer.Option(
@@ -150,6 +144,7 @@ ScorerName = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+TAG = option("Name for the run, which commands then take as @NAME.", None)
 HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
 
 
@@ -288,6 +283,14 @@ def plain_name(name: str, *, option: str) -> str:
     if not re.fullmatch(r"\w[\w.+-]*", name):
         raise SpecError(f"{option} {name!r}: use only letters, digits, `_`, `-`, `.` and `+`")
     return name
+
+
+def checked_tag(tag: str | None) -> None:
+    """Raise SpecError for a tag that no command could take as the name of a run."""
+    if tag == "last":
+        raise SpecError("--tag last: @last is the run that was written last; give another name")
+    if tag is not None:
+        plain_name(tag, option="--tag")
 
 
 def one_of(option: str, value: str, *allowed: _T) -> _T:

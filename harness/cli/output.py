@@ -1,27 +1,37 @@
 """Results to stdout as tables or JSON; messages to stderr.
 
-Control characters are removed from texts of models and data before they reach a terminal. Only on
+What a terminal would obey is removed from all that is put on it, whoever wrote it. Only on
 a terminal are lines wrapped, tables split, and what needs attention coloured.
 """
 
+import json
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass
-from math import floor, log10
+from io import TextIOWrapper, UnsupportedOperation
+from math import ceil, floor, log10
 from operator import attrgetter
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 
+from harness.parts import possible
 from harness.storage.files import write_whole
-from harness.text.cleanup import without_controls
+from harness.text.cleanup import TURNING, for_display
+
+if TYPE_CHECKING:
+    from harness.analysis.figures.chart import Chart
+    from harness.models.client.cached import Stage
 
 HEADINGS = {"interval": "95% interval"}
+_ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
 ERASE = "\r\x1b[K"
 """Empties the line that the cursor is in: a line of progress may stand there."""
 _FEWEST_COLUMNS = 20
@@ -65,13 +75,49 @@ class LogLines(logging.Formatter):
         return _message(super().format(record))
 
 
+def prepare_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, as nothing; let all three show any text.
+
+    Else the next file that is opened would be taken for stdout, and receive what is printed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def stream_fault(stream: TextIO, *, is_tried: bool = False) -> str | None:
+    """Why a stream takes no more, as when a disk is full; None where it does.
+
+    With `is_tried` an empty line is written to it: without a buffer there is nothing to flush. What
+    it holds is dropped where it takes no more, so that the end of the program does not try again.
+    """
+    try:
+        stream.flush()
+        if is_tried:
+            os.write(stream.fileno(), b"\n")
+    except UnsupportedOperation:  # it is no file, and takes all
+        return None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return error.strerror or str(error)
+    return None
+
+
 def log(message: str) -> None:
-    """One message on stderr."""
-    print(_message(message), file=sys.stderr)
+    """One message on stderr; what cannot be told there ends no command."""
+    with suppress(OSError):
+        print(_message(message), file=sys.stderr)
 
 
 def _message(text: str) -> str:
-    width, clean = screen_width(sys.stderr), without_controls(text)
+    width, clean = screen_width(sys.stderr), for_display(text)
     if width is None:
         return clean
     label, mark, rest = wrapped(clean, width).partition(":")
@@ -83,7 +129,7 @@ def _message(text: str) -> str:
 
 def echo(text: str, *, is_prose: bool = False) -> None:
     """Result text, on stdout; prose is wrapped on a terminal, other text stands as it is."""
-    clean, width = without_controls(text), screen_width() if is_prose else None
+    clean, width = for_display(text), screen_width() if is_prose else None
     print(clean if width is None else wrapped(clean, width))
 
 
@@ -127,24 +173,49 @@ def attention(text: str, stream: TextIO | None = None) -> str:
 
 def echo_json(value: object) -> None:
     """Indented JSON on stdout, with every control character escaped."""
-    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    except UnicodeEncodeError:  # a folder's name that is no UTF-8
+        text = json.dumps(msgspec.to_builtins(value, enc_hook=str), indent=2)
     # JSON itself escapes those below a space; some terminals obey these as well.
-    clean = re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    clean = _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    try:
+        clean.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        clean = re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], clean)
     sys.stdout.write(clean + "\n")
 
 
 def put_rows(
-    rows: Sized, files: Mapping[Path, str], show: Callable[[], object], *, is_json: bool
+    rows: Sized,
+    files: Mapping[Path, str],
+    show: Callable[[], object],
+    *,
+    is_json: bool,
+    chart: "Chart | None" = None,
 ) -> None:
-    """Write a result's files: a table, then plots; then print it as JSON or by `show`."""
+    """Write a result's table and the figure of a chart; then print it as JSON or by `show`."""
     for path, text in files.items():
         write_whole(path, text.encode())
+    table, *_ = files
+    drawn = "" if chart is None else draw_beside(table, chart)
     if is_json:
         echo_json(rows)
         return
     show()
-    table, *plots = files
-    echo(f"wrote {len(rows)} rows to {table}{''.join(f', a plot to {path}' for path in plots)}")
+    echo(f"wrote {len(rows)} rows to {table}{drawn}")
+
+
+def draw_beside(table: Path, chart: "Chart") -> str:
+    """Write the figure of a table beside it as SVG, and say so; or what to install first."""
+    from harness.analysis.figures.drawing import lacking, svg
+
+    if why := lacking():
+        log(why)
+        return ""
+    path = table.with_suffix(".svg")
+    write_whole(path, svg(chart).encode())
+    return f", a figure to {path}"
 
 
 def echo_records(
@@ -179,7 +250,7 @@ def echo_table(
     columns = list(zip(*(line for line in lines if line is not None), strict=True))
     widths = [max(map(_cells, column)) for column in columns]
     room = screen_width()
-    print(without_controls(title) if room is None else wrapped(without_controls(title), room))
+    print(for_display(title) if room is None else wrapped(for_display(title), room))
     for block in [[*range(len(widths))]] if room is None else blocks(widths, room, keys):
         for line, flagged in zip(lines, flags, strict=True):
             if line is None:
@@ -193,7 +264,7 @@ def echo_table(
 
 
 def _flat(value: Cell) -> str:
-    return without_controls(cell(value)).replace("\n", " ")
+    return for_display(cell(value)).replace("\n", " ")
 
 
 def _cells(text: str) -> int:
@@ -241,6 +312,7 @@ def p_value(value: float | None) -> str:
 
 def usd(value: float | None) -> str:
     """US dollars: four decimals, more where these would leave less than two digits."""
+    value = possible(value)
     if not value:
         return "-" if value is None else "0"
     places = 4 if value >= 0.001 else 1 - floor(log10(value))
@@ -250,3 +322,82 @@ def usd(value: float | None) -> str:
 def folded(names: Sequence[str]) -> str:
     """Names in a sentence: the first and the last of four or more, with their number."""
     return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]} ({len(names)})"
+
+
+_T = TypeVar("_T")
+EVERY_S, LIVE_EVERY_S = 10.0, 0.1
+
+
+class ProgressLine:
+    """Shows the progress of a stage; a live line is erased when its stage ends."""
+
+    def __init__(self, verb: str = "stored") -> None:
+        """Nothing is shown before the first call; `verb` follows counts: `2 of 3 stored`."""
+        self._verb = verb
+        self._shown = self._began = 0.0
+        self._stage, self._run, self._first = "", "", 0
+        self._spent: dict[str, float] = {}
+        self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def each(self, names: Sequence[str], runs: Iterable[_T]) -> Iterator[_T]:
+        """The runs of some names as they end; meanwhile a live line says which one it is of."""
+        ended = iter(runs)
+        for place, name in enumerate(names, 1):
+            self._run = f"[{place}/{len(names)} {name}] "
+            yield next(ended)
+
+    def __call__(
+        self,
+        stage: "Stage | str",
+        done: int,
+        total: int,
+        failed: int = 0,
+        spent_usd: float | None = None,
+    ) -> None:
+        """Show that `done` of the `total` calls or texts of a stage are done, `failed` of them.
+
+        `spent_usd` is what the calls of this stage have cost so far.
+        """
+        now, name = time.monotonic(), f"{self._run}{stage}"
+        if name != self._stage:
+            self._began, self._first = now, done
+        elif done < total and now - self._shown < (LIVE_EVERY_S if self._is_live else EVERY_S):
+            return
+        self._stage, self._shown = name, now
+        self._spent[name] = spent_usd or 0.0
+        lost = f", {failed} failed" if failed else ""
+        if not self._is_live:
+            line = f"{stage}: {done - failed} of {total} {self._verb}{lost}"
+            with suppress(OSError):
+                print(_one_line(line), file=sys.stderr, flush=True)
+            return
+        line = f"{self._live(stage, done, total)}{lost}" if done < total else ""
+        room = (screen_width(sys.stderr) or 80) - 1
+        with suppress(OSError):
+            print(f"{ERASE}{_one_line(line)[:room]}", end="", file=sys.stderr, flush=True)
+
+    def _live(self, stage: "Stage | str", done: int, total: int) -> str:
+        words = stage if isinstance(stage, str) else stage.short
+        facts = [f"{self._run}{words} {done}/{total}"]
+        if done > self._first:
+            rate = (done - self._first) / max(self._shown - self._began, 1e-9)
+            facts.append(f"{rate:.0f}/s" if rate >= 1 else f"{60 * rate:.0f}/min")
+            facts.append(f"{duration((total - done) / rate)} left")
+        if spent := sum(self._spent.values()):
+            facts.append(f"{spent:.2f} USD")
+        return "  ".join(facts)
+
+
+def _one_line(text: str) -> str:
+    return for_display(text).replace("\n", " ")
+
+
+def duration(seconds: float) -> str:
+    """A time to wait in its two largest units: 55 s, 3 min 20 s, 2 h 5 min."""
+    whole = ceil(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes < 10 and rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -2,12 +2,13 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, get_args
 
-from harness.analysis import panels
+from harness.analysis import sheets
 from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
 from harness.analysis.findings import (
     PEOPLE,
@@ -17,8 +18,9 @@ from harness.analysis.findings import (
     raters_finding,
 )
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
+from harness.analysis.sheets import Packet, Sheet, SheetForm, SheetQuery
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
+from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.cli.output import (
     Cell,
     cell,
@@ -33,6 +35,8 @@ from harness.cli.output import (
 from harness.data.ratings import (
     Conversion,
     Rating,
+    SheetKey,
+    checked,
     config_text,
     from_label_studio,
     from_wide,
@@ -42,9 +46,10 @@ from harness.data.ratings import (
 )
 from harness.errors import DataError, SpecError
 from harness.judges.asking import Orders
-from harness.storage.cells import records_csv
+from harness.storage.cells import long_cells, records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
-from harness.storage.runs import find_run, run_folders, stored_runs
+from harness.storage.find_runs import find_run, run_folders, stored_runs
+from harness.storage.runs import RunFile
 
 MAIN = {
     "pearson_dataset": "r",
@@ -123,54 +128,143 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
 
 @dataclass(frozen=True, kw_only=True)
 class SheetChoice:
-    """What people will rate, and in which form."""
+    """What people will rate, who they are, and in which form they get it."""
 
     runs: options.RunNames
     form: str = option("Form of the sheet: labelstudio or csv.", flags="--format")
-    variant: str | None = option("Variants, comma-separated. Default: all.", None)
-    seed: options.Seed = 0
+    variant: str | None = option(
+        "Variants, comma-separated, or all. Default: the task's first that every run has.", None
+    )
+    temperature: str | None = option(
+        "Temperatures, comma-separated, or all. Default: the first of the runs.", None
+    )
+    rows: int | None = option(
+        "Rows, of the first samples in an order that the seed draws.", None, min=1
+    )
     limit: options.Limit = None
-    low: int = option("Lowest rating (labelstudio).", 0)
-    high: int = option("Highest rating (labelstudio).", 5)
+    raters: str | None = option("Names of the raters: ann,bob. Each gets a file.", None)
+    per_answer: int | None = option("Raters of each answer. Default: all.", None, min=1)
+    per_file: int | None = option("Rows of each file. Default: all.", None, min=1)
+    seed: options.Seed = 0
+    low: int | None = option(
+        "Lowest rating (labelstudio), where the task has no sheet in configs/sheets/. Default: 0.",
+        None,
+    )
+    high: int | None = option("Highest rating, likewise. Default: 5.", None)
     out: Path | None = option("File to write. Default: in RESULTS/sheets/.", None, flags="-o --out")
 
+    def query(self) -> SheetQuery:
+        """Which answers are shown."""
+        temperatures = options.names(self.temperature, "--temperature")
+        decodings = tuple("all" if one == "all" else _decoding(one) for one in temperatures)
+        variants = options.names(self.variant)
+        return SheetQuery(variants, decodings, self.seed, self.limit, self.rows)
 
-def export_ratings(choice: SheetChoice, results: Results = RESULTS) -> int:
-    """Write a blind rating sheet in random order, and its key in a second file."""
-    form, low, high = choice.form, choice.low, choice.high
-    ending = {"labelstudio": "json", "csv": "csv"}.get(form)
-    if ending is None or not low < high <= low + 100:
-        raise SpecError(
-            f"--format {form!r} --low {low} --high {high}: give labelstudio or csv, and a scale "
-            "of at most 101 whole numbers"
-        )
-    folders = [find_run(results, name) for name in dict.fromkeys(choice.runs)]
-    variants = options.names(choice.variant)
-    sheet = panels.draw_sheet(folders, variants=variants, seed=choice.seed, limit=choice.limit)
-    name = f"{sheet.entries[0].task}-s{choice.seed}.{ending}"
-    path = choice.out or results / "sheets" / name
+    def packets(self, sheet: Sheet) -> list[Packet]:
+        """The files that the sheet becomes."""
+        raters = options.names(self.raters, "--raters")
+        for name in raters:
+            options.plain_name(name, option="--raters")
+        if taken := sorted({*sheets.OWN_COLUMNS, *sheet.fields} & set(raters)):
+            raise SpecError(f"--raters: {taken[0]!r} is a column of the sheet; use another name")
+        if self.per_answer is not None and self.per_answer > len(raters):
+            raise SpecError(
+                f"--per-answer {self.per_answer}: there are {len(raters)} raters; name as many "
+                "with --raters"
+            )
+        size, each = self.per_file, self.per_answer
+        return sheets.packets(sheet, raters=raters, each=each, size=size, seed=self.seed)
+
+    def marks(self, form: SheetForm | None) -> dict[str, str]:
+        """What raters may choose, and what it means: by the task's sheet, else by whole numbers."""
+        has_own = self.low is not None or self.high is not None
+        if form and has_own:
+            raise SpecError(
+                f"--low and --high: {form.place} has a scale of its own "
+                f"({', '.join(form.marks)}); leave them out, or change that file"
+            )
+        if form:
+            return {mark.text: mark.means for mark in form.spec.scale}
+        low, high = self.low or 0, 5 if self.high is None else self.high
+        if not low < high <= low + 100:
+            raise SpecError(f"--low {low} --high {high}: give a scale of at most 101 whole numbers")
+        return {str(value): "" for value in range(low, high + 1)}
+
+
+def export_ratings(choice: SheetChoice, results: Results = RESULTS, home: Home = HOME) -> int:
+    """Write blind rating sheets in random order, and their key in a file of its own."""
+    ending = {"labelstudio": "json", "csv": "csv"}.get(choice.form)
+    if ending is None:
+        raise SpecError(f"--format {choice.form!r}: give labelstudio or csv")
+    runs = sheets.read_runs(find_run(results, name) for name in dict.fromkeys(choice.runs))
+    form = _sheet_form(runs[0].file, home)
+    marks = choice.marks(form)
+    sheet = sheets.draw_sheet(runs, choice.query(), form)
+    path = choice.out or results / "sheets" / f"{runs[0].file.run.task}-s{choice.seed}.{ending}"
     key = path.with_name(f"{path.stem}.key.csv")
-    write_new(key, panels.key_text(sheet).encode())
-    if form == "csv":
-        write_new(path, panels.sheet_text(sheet).encode())
-    else:
-        names = [panels.column(name) for name in sheet.fields]
+    files = {
+        path.with_name(f"{path.stem}{p.ending}{path.suffix}"): p for p in choice.packets(sheet)
+    }
+    write_new(key, sheets.key_text(sheet).encode())
+    for file, packet in files.items():
+        is_csv = choice.form == "csv"
+        text = sheets.sheet_text(sheet, packet).encode() if is_csv else b""
+        write_new(file, text or tasks_text(sheets.shown(sheet, packet.entries)))
+        echo(f"wrote {len(packet.entries)} rows to {file}")
+    _write_guides(path, sheet, form, marks if choice.form == "labelstudio" else {})
+    _tell_of_sheet(sheet, key)
+    return ExitCode.of(sheet.unanswered)
+
+
+def _sheet_form(file: RunFile, home: Path) -> SheetForm | None:
+    """The task's form in configs/sheets/, or that of the task it was made of; None without one."""
+    registry = options.registry(home)
+    known = registry.names("configs/sheets")
+    names = [one for one in (file.run.task, file.task.made_of) if one in known]
+    if not names or names[0] is None:
+        log(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
+        return None
+    place = registry.file("configs/sheets", names[0])
+    return SheetForm(registry.load("configs/sheets", names[0]), str(place), registry.prompts)
+
+
+def _write_guides(path: Path, sheet: Sheet, form: SheetForm | None, marks: dict[str, str]) -> None:
+    """What raters read first, and the labelling config where there are marks to choose."""
+    if form:
+        guide = path.with_name(f"{path.stem}.guide.txt")
+        write_new(guide, form.guide().encode())
+        echo(f"what raters read first is in {guide}")
+    if marks:
         config = path.with_name(f"{path.stem}.config.xml")
-        write_new(path, tasks_text(panels.shown(sheet)))
-        write_new(config, config_text(names, answer=panels.ANSWER, low=low, high=high).encode())
+        names = [sheets.column(name) for name in sheet.fields]
+        write_new(config, config_text(names, answer=sheets.ANSWER, marks=marks).encode())
         echo(f"labelling config in {config}")
-    echo(f"wrote {len(sheet.entries)} rows to {path}")
-    log(f"{key} names the model of each row: do not show it to the raters")
+
+
+def _tell_of_sheet(sheet: Sheet, key: Path) -> None:
+    rows, answers = len(sheet.entries), sheet.answers
+    equal = f"; {answers} answers, equal ones in one row" if answers > rows else ""
+    log(
+        f"variant {', '.join(sheet.variants)}, {', '.join(sheet.decodings)}{equal} (others: "
+        "--variant, --temperature)"
+    )
+    log(f"{key} names the models of each row: do not show it to the raters")
     if sheet.unanswered:
         log(f"{sheet.unanswered} responses have no answer and are left out")
-    return ExitCode.of(sheet.unanswered)
+
+
+def _decoding(text: str) -> str:
+    try:
+        return f"T{float(text.removeprefix('T')):g}"
+    except ValueError:
+        raise SpecError(f"--temperature {text!r}: give numbers such as 0.3, or all") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertChoice:
-    """Which ratings are converted, and what the file does not say of them."""
+    """Which ratings are converted, and what the files do not say of them."""
 
-    file: Path = argument("FILE", "Ratings in another form.")
+    files: list[Path] = argument("FILE", "Rated sheets, or ratings in another form: CSV or XLSX.")
     form: str = option(
         "Form of FILE: labelstudio or wide (a column for each rater).", flags="--format"
     )
@@ -189,7 +283,7 @@ class ConvertChoice:
         return Conversion(
             task=self.task,
             scale=self.scale,
-            keys=panels.read_key(self.key) if self.key else {},
+            key=sheets.read_key(self.key) if self.key else SheetKey(),
             raters={left: right or left for left, right in _pairs(self.raters)},
             words={left: _number(left, right) for left, right in _pairs(self.values)},
             control=self.control,
@@ -197,17 +291,21 @@ class ConvertChoice:
 
 
 def import_ratings(choice: ConvertChoice) -> int:
-    """Convert ratings to long form; with --key, those of a blind sheet."""
-    file, out = choice.file, choice.out
+    """Convert ratings to long form; with --key, those of a blind sheet.
+
+    Several files are those of several raters, or parts of a sheet.
+    """
     form = options.one_of("--format", choice.form, "labelstudio", "wide")
-    refuse_source(out, file)
+    for file in choice.files:
+        refuse_source(choice.out, file)
     conversion = choice.conversion()
-    is_wide = form == "wide"
-    ratings = from_wide(file, conversion) if is_wide else from_label_studio(file, conversion)
-    write_whole(out, ratings_text(ratings).encode())
+    read = from_wide if form == "wide" else from_label_studio
+    ratings = checked([one for file in choice.files for one in read(file, conversion)])
+    write_whole(choice.out, ratings_text(ratings).encode())
     blank = sum(rating.value is None for rating in ratings)
-    echo(f"wrote {len(ratings)} ratings to {out}, {blank} of them blank")
-    echo(f"raters: {', '.join(sorted({rating.rater for rating in ratings}))}")
+    counts = Counter(rating.rater for rating in ratings)
+    echo(f"wrote {len(ratings)} ratings to {choice.out}, {blank} of them blank")
+    echo(f"raters: {', '.join(f'{name} ({count})' for name, count in sorted(counts.items()))}")
     return ExitCode.DONE
 
 
@@ -227,7 +325,7 @@ def _rows_of_others(table: Path, tasks: set[str]) -> str:
         return ""
     # A table of an earlier version has fewer columns: those it lacks stay empty.
     names = [field.name for field in fields(AgreementRow)]
-    with table.open(encoding="utf-8", newline="") as file:
+    with table.open(encoding="utf-8", newline="") as file, long_cells(table.stat().st_size):
         rows = [row for row in csv.DictReader(file) if row["task"] not in tasks]
     kept = io.StringIO()
     writer = csv.DictWriter(kept, names, extrasaction="ignore", lineterminator="\n")

@@ -1,17 +1,17 @@
 """The commands run, judge, read, import: options become RunOptions, the pipeline does the rest."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
-from harness.cli.output import echo, echo_json, echo_table, log
-from harness.cli.progress import ProgressLine
-from harness.storage.runs import find_run
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
+from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
-    from harness.pipeline import resolve
+    from harness.pipeline import execute, resolve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,7 @@ class JudgeOptions:
     is_self_judge_allowed: bool = option(
         "Let a model judge its own answers.", False, flags="--allow-self-judge"
     )
+    tag: str | None = options.TAG
     is_dry: bool = option(
         "Print the planned calls and prices; make none.", False, flags="--dry-run"
     )
@@ -96,6 +97,7 @@ def run(
     from harness.cli.run_report import put_dry_runs, put_runs
     from harness.pipeline import execute, preview, resolve
 
+    options.checked_tag(asking.tag)
     line = ProgressLine()
     space = where.workspace(calling, progress=line)
     for task in () if choice.judge else options.names(choice.task, "--task"):
@@ -104,7 +106,7 @@ def run(
     plans = [resolve.resolve(space, one) for one in choice.resolved(asking, where.table)]
     if not asking.is_dry:
         runs = line.each([plan.client.model.name for plan in plans], execute.run_each(plans))
-        return put_runs(runs, shown, is_all=calling.retry == "all")
+        return put_runs(_tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
 
@@ -128,12 +130,14 @@ def judge(
     from harness.pipeline import execute, preview, resolve
     from harness.pipeline.setup import JudgeModelOptions
 
+    options.checked_tag(asking.tag)
     folder = find_run(where.results, run)
     space = where.workspace(calling, folder.results(where.results))
     how = JudgeModelOptions(asking.judge_model, asking.is_self_judge_allowed)
     plan = resolve.resolve_stored(space, folder, options.names(judge, "--judge"), asking=how)
     if not asking.is_dry:
-        return put_runs([execute.judge(plan)], shown, is_all=calling.retry == "all")
+        done = _tagged([execute.judge(plan)], asking.tag)
+        return put_runs(done, shown, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
 
@@ -188,6 +192,7 @@ class ImportChoice:
         None,
         flags="--map",
     )
+    tag: str | None = options.TAG
 
 
 def import_files(
@@ -205,7 +210,9 @@ def import_files(
     space = where.workspace(options.OFFLINE)
     files = tuple(choice.files)
     wanted = importer.ImportOptions(files, choice.task, choice.model, choice.column_map)
+    options.checked_tag(choice.tag)
     found = importer.import_answers(space, wanted)
+    [_] = _tagged([found.done], choice.tag)
     for note in found.notes:
         log(f"{note.path}: {note.rows} row{'s' * (note.rows != 1)} {note.what}")
     for path in found.replaced:
@@ -229,6 +236,14 @@ def import_files(
     if found.ratings is not None:
         echo(f"ratings {found.ratings}")
     return code
+
+
+def _tagged(runs: "Iterable[execute.RunResult]", tag: str | None) -> "Iterator[execute.RunResult]":
+    """The runs as they end, each named by the tag."""
+    for done in runs:
+        if tag is not None:
+            done.folder.write_tag(tag)
+        yield done
 
 
 def _title(plan: "resolve.RunPlan | resolve.JudgePlan") -> str:

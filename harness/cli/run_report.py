@@ -5,8 +5,7 @@ from math import fsum
 from typing import TypeVar
 
 from harness.analysis.leaderboard import headlines
-from harness.cli.alarms import log_alarms
-from harness.cli.boards import put_joint_boards
+from harness.cli.boards import log_alarms, put_joint_boards
 from harness.cli.options import ExitCode, Shown
 from harness.cli.output import (
     Cell,
@@ -34,18 +33,32 @@ from harness.pipeline.choice_scores import (
 )
 from harness.pipeline.execute import RunResult
 from harness.pipeline.preview import CallSummary
+from harness.specs.models import LabellingSpec
+from harness.specs.schema import kinds_of
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
+from harness.storage.signature import Signature
 
 _T = TypeVar("_T")
 UNKNOWN = "unknown"
 IMPORTED = "replay"
 """The kind of a model whose answers other people stored: it is never asked."""
+CLASSIFIERS, LABEL = frozenset(kinds_of(LabellingSpec)), "label"
+"""The kinds of models that choose a label for a text, and what tables on screen call that."""
 CHOSEN, LABELLED = "chosen_", "prob_label_"
 RATES = ("precision_", "recall_", "f1_")
 MISSED, MACRO = "missed_", "macro_f1"
 RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
 """What the leaderboard ranks by where it is not the headline, and accuracy without orders."""
 RATE_HEAD = ("95% interval", "n", "effective n")
+
+
+def shown_decoding(decoding: str, signature: str) -> str:
+    """How the answers of a signature were drawn, for the screen.
+
+    A classifier neither draws nor scores tokens. What is stored has the label of the other models
+    of its task, with which it is ranked.
+    """
+    return LABEL if Signature.parse(signature).kind in CLASSIFIERS else decoding
 
 
 def put_runs(runs: Iterable[RunResult], shown: Shown, *, is_all: bool = False) -> int:
@@ -107,13 +120,15 @@ def _put_headlines(done: RunResult) -> None:
     heads = headlines(done.scores)
     title, alike = f"{done.file.run.task}, {done.file.model.name}", ""
     if len({(row.score.metric, row.score.decoding) for row in heads}) == 1:
-        title += f": {heads[0].score.metric}, {heads[0].score.decoding}"
+        drawn = shown_decoding(heads[0].score.decoding, heads[0].signature)
+        title += f": {heads[0].score.metric}, {drawn}"
     else:
-        alike = " score.metric, score.decoding,"
+        alike = " score.metric, decoding,"
     echo_records(
         title,
         heads,
         f"score.variant, score.judge;{alike} score.value, interval, chance, score.n, missing",
+        decoding=lambda row: shown_decoding(row.score.decoding, row.signature),
         interval=lambda row: (row.score.low, row.score.high),
         missing=missing,
     )
@@ -158,7 +173,8 @@ def _put_groups(heads: Sequence[ScoreRow], rows: Sequence[ScoreRow]) -> None:
     }
     if groups := sorted({group for members in found.values() for group in members}):
         first = heads[0].score
-        title = f"{first.judge}, {first.metric} by group, {first.decoding}"
+        drawn = shown_decoding(first.decoding, heads[0].signature)
+        title = f"{first.judge}, {first.metric} by group, {drawn}"
         lines = [(h.score.variant, *map(found[h.signature].get, groups)) for h in heads]
         echo_table(title, ("variant", *groups), lines)
 
@@ -283,16 +299,27 @@ def gap_lines(file: RunFile, *, has_remedy: bool) -> Iterator[str]:
 
     With `has_remedy` a line ends in what to do.
     """
+    alike: dict[tuple[object, ...], list[MissingCount]] = {}
     for gap in file.missing or ():
-        line = f"no answer to judge: {gap.count} {gap.reason}"
-        if gap.judge:
-            what = "reply" if gap.is_reply else "answer"
-            verdicts = "verdict" if gap.count == 1 else "verdicts"
-            line = f"judge {gap.judge}: {gap.count} {verdicts} missing, {what} {gap.reason}"
+        # Judges that ask one model lack the same for the same reasons.
+        key = (bool(gap.judge), gap.is_reply, gap.reason, gap.count, gap.said)
+        alike.setdefault(key if gap.said else (*key, gap.judge), []).append(gap)
+    for gaps in alike.values():
+        gap = gaps[0]
         remedy = _remedy(gap, file) if has_remedy else ""
-        yield f"{line}; {remedy}" if remedy else line
+        yield f"{_gap_line(gaps)}; {remedy}" if remedy else _gap_line(gaps)
         for error in gap.said:
             yield f"  {error.count} of {gap.count}: {error.message}"
+
+
+def _gap_line(gaps: Sequence[MissingCount]) -> str:
+    gap, judges = gaps[0], ", ".join(gap.judge for gap in gaps)
+    if not gap.judge:
+        return f"no answer to judge: {gap.count} {gap.reason}"
+    what = "reply" if gap.is_reply else "answer"
+    verdicts = "verdict" if gap.count == 1 else "verdicts"
+    subject, each = ("judge", "") if len(gaps) == 1 else ("judges", " each")
+    return f"{subject} {judges}: {gap.count} {verdicts} missing{each}, {what} {gap.reason}"
 
 
 def _remedy(gap: MissingCount, file: RunFile) -> str:

@@ -15,10 +15,15 @@ from xml.sax.saxutils import quoteattr
 import msgspec
 
 from harness.errors import DataError
-from harness.storage.cells import csv_text
-from harness.storage.tables import TableRow, read_rows, read_text
+from harness.storage.cells import csv_text, decode_json
+from harness.storage.spreadsheets import read_spreadsheet
+from harness.storage.tables import TableRow, read_text
 
+RATING, RATER = "rating", "rater"
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
+
+SMALLEST, LARGEST = 1e-9, 1e9
+"""The size of a rating that is not 0: squares of others overflow, or vanish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +57,41 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class SheetKey:
+    """The answers in each row of a blind sheet, and the marks of its scale, which may be unknown.
+
+    A mark is what raters write, such as yes or 4, and the number that it counts as.
+    """
+
+    targets: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
+    marks: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Conversion:
     """How ratings in another form are read.
 
-    `task` and `scale` are for rows without them; `keys` has the answer of each row of a blind
-    sheet; `raters` maps columns to raters' names (empty: every column without another meaning);
-    `words` maps words to numbers; `control` picks one question of several in Label Studio.
+    `task` and `scale` are for rows without them; `key` is that of a blind sheet, whose marks bound
+    the ratings; `raters` maps columns to raters' names (empty: every column without another
+    meaning); `words` maps words to numbers; `control` picks one question of several in Label
+    Studio.
     """
 
     task: str = ""
     scale: str = ""
-    keys: Mapping[str, Target] = field(default_factory=dict)
+    key: SheetKey = field(default_factory=SheetKey)
     raters: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, float] = field(default_factory=dict)
     control: str = ""
 
 
 def read_ratings(path: Path) -> list[Rating]:
-    """The ratings of a long-form CSV file."""
-    ratings = []
-    for row in read_rows(path, COLUMNS):
+    """The ratings of a file in long form: CSV, or XLSX."""
+    ratings, found = [], read_spreadsheet(path, COLUMNS)
+    for row in found.rows:
         cells = {name: unguarded(row.cells[name]).strip() for name in COLUMNS}
-        value = number(cells.pop("value"), words={}, place=row.place)
+        text = _with_point(cells.pop("value"), found.has_decimal_commas)
+        value = number(text, place=row.place)
         ratings.append(Rating(**cells, value=value, place=row.place))
     return checked(ratings)
 
@@ -104,50 +122,79 @@ def ratings_text(ratings: Iterable[Rating]) -> str:
 def from_wide(path: Path, how: Conversion) -> list[Rating]:
     """The ratings of a table with a row for each answer and a column for each rater.
 
-    Columns sample_id, model, task and scale name the answer; in a blind sheet the column `row`
-    does, and raters are right of the column `answer`.
+    Columns sample_id, model, task and scale name the answer. In a blind sheet the column `row`
+    does, and raters are right of the column `answer`; one still called `rating` is of whom the
+    column `rater` names, or the file.
     """
-    rows = read_rows(path, ["row"] if how.keys else ["sample_id"])
-    columns = _rater_columns(rows[0], how)
+    found = read_spreadsheet(path, ["row"] if how.key.targets else ["sample_id"])
+    columns = _rater_columns(found.rows[0], how) if found.rows else {}
     ratings = []
-    for row in rows:
+    for row in found.rows:
         cells = {name: unguarded(cell).strip() for name, cell in row.cells.items()}
         for name, rater in columns.items():
             place = f"{row.place}, column {name!r}"
-            value = number(cells[name], words=how.words, place=place)
-            ratings.append(_target(cells, how=how, place=place).rated(rater, value, place))
+            text = _with_point(cells[name], found.has_decimal_commas)
+            value = number(text, place=place, words=how.words, marks=how.key.marks)
+            by = cells.get(RATER, "") if name == RATING and RATER in cells else rater
+            targets = _targets(cells, how=how, place=place)
+            ratings += [target.rated(by, value, place) for target in targets]
     return checked(ratings)
 
 
-def number(text: str, *, words: Mapping[str, float], place: str) -> float | None:
-    """The number in a cell, or the number of the word in it; None for a blank cell."""
-    text = text.strip()
-    if not text:
+def number(
+    text: str,
+    *,
+    place: str,
+    words: Mapping[str, float] | None = None,
+    marks: Mapping[str, float] | None = None,
+) -> float | None:
+    """The number in a cell, or of the word or mark in it; None for a blank cell.
+
+    With marks, a number lies between the lowest and the highest.
+    """
+    if not (text := text.strip()):
         return None
+    known = {word.casefold(): value for word, value in (marks or {}).items()}
     try:
-        value = words[text] if text in words else float(text)
+        if words and text in words:
+            return words[text]
+        value = known[text.casefold()] if text.casefold() in known else float(text)
     except ValueError:
         value = float("nan")
-    if not isfinite(value):
+    if marks and not min(marks.values()) <= value <= max(marks.values()):
         raise DataError(
-            f"{place}: rating {text!r} is not a number; correct it, leave it blank if it is "
-            "missing, or say what it stands for (--values 'yes=1,no=0')"
+            f"{place}: rating {text!r} is none of {', '.join(marks)}; correct it, or leave it "
+            "blank if it is missing"
+        )
+    is_rating = isfinite(value) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)
+    if not is_rating:
+        why = f"is not a number (0, or of {SMALLEST:g} to {LARGEST:g})"
+        raise DataError(
+            f"{place}: rating {text[:40]!r} {why}; correct it, leave it blank if "
+            "it is missing, or say what it stands for (--values 'yes=1,no=0')"
         )
     return value
 
 
-def _target(cells: Mapping[str, str], *, how: Conversion, place: str, control: str = "") -> Target:
-    """The answer that a row or task names; that of a blind sheet is in the key of the sheet."""
-    if how.keys:
-        if (row := cells.get("row", "")) not in how.keys:
+def _with_point(text: str, has_decimal_commas: bool) -> str:
+    return re.sub(r"\A\s*(-?\d+),(\d+)\s*\Z", r"\1.\2", text) if has_decimal_commas else text
+
+
+def _targets(
+    cells: Mapping[str, str], *, how: Conversion, place: str, control: str = ""
+) -> tuple[Target, ...]:
+    """The answers that a row or task names; those of a blind sheet are in the key of the sheet."""
+    if known := how.key.targets:
+        if (row := cells.get("row", "")) not in known:
             raise DataError(f"{place}: row {row!r} is not in the key; give the key of this sheet")
-        return replace(how.keys[row], scale=how.scale or how.keys[row].scale)
-    return Target(
+        return tuple(replace(one, scale=how.scale or one.scale) for one in known[row])
+    one = Target(
         task=cells.get("task") or how.task,
         sample_id=cells.get("sample_id", ""),
         model=cells.get("model", ""),
         scale=how.scale or cells.get("scale") or control,
     )
+    return (one,)
 
 
 def unguarded(cell: str) -> str:
@@ -163,13 +210,14 @@ def _rater_columns(row: TableRow, how: Conversion) -> Mapping[str, str]:
         )
     if how.raters:
         return how.raters
-    if how.keys and "answer" in columns:
+    if how.key.targets and "answer" in columns:
         columns = columns[columns.index("answer") + 1 :]
-    named = ("row", "task", "sample_id", "model", "scale")
+    named = ("row", "task", "sample_id", "model", "scale", RATER)
     raters = [name for name in columns if name not in named]
     if not raters:
         raise DataError(f"{row.path}: no column of a rater; add one, or name it with --raters")
-    return {name: name for name in raters}
+    by_file = {RATING: row.path.stem} if how.key.targets else {}
+    return {name: by_file.get(name, name) for name in raters}
 
 
 _KINDS = ("rating", "number", "choices")
@@ -196,7 +244,7 @@ class _Task(msgspec.Struct):
 def from_label_studio(path: Path, how: Conversion) -> list[Rating]:
     """The ratings of an export in Label Studio's JSON format; skipped tasks are left out."""
     try:
-        tasks = msgspec.json.decode(read_text(path), type=list[_Task])
+        tasks = decode_json(read_text(path), list[_Task])
     except msgspec.DecodeError as error:
         raise DataError(
             f"{path}: not an export of Label Studio in its JSON format: {error}; choose JSON, not "
@@ -218,15 +266,23 @@ def tasks_text(rows: Sequence[Mapping[str, str]]) -> bytes:
     return text + b"\n"
 
 
-def config_text(fields: Sequence[str], *, answer: str, low: int, high: int) -> str:
-    """The labelling config: the fields, the answer, and one choice for each whole number."""
+def config_text(fields: Sequence[str], *, answer: str, marks: Mapping[str, str]) -> str:
+    """The labelling config: the fields, the answer, and a choice for each mark, with its meaning.
+
+    A meaning may be empty.
+    """
     shown = [*fields, answer]
     parts = [
         f"  <Header value={quoteattr(name)}/>\n"
         f'  <Text name="text{place}" value={quoteattr("$" + name)}/>\n'
         for place, name in enumerate(shown, 1)
     ]
-    choices = "".join(f'    <Choice value="{value}"/>\n' for value in range(low, high + 1))
+    parts += [
+        f'  <Header size="6" value={quoteattr(f"{mark}: {meaning}")}/>\n'
+        for mark, meaning in marks.items()
+        if meaning
+    ]
+    choices = "".join(f"    <Choice value={quoteattr(mark)}/>\n" for mark in marks)
     rated = f'  <Choices name="rating" toName="text{len(shown)}" choice="single" required="true">\n'
     return f"<View>\n{''.join(parts)}{rated}{choices}  </Choices>\n</View>\n"
 
@@ -239,8 +295,9 @@ def _ratings(place: str, task: _Task, how: Conversion) -> Iterator[Rating]:
         rater = _rater(annotation.completed_by, place)
         for result in annotation.result:
             if result.type in _KINDS and how.control in ("", result.from_name):
-                target = _target(cells, how=how, place=place, control=result.from_name)
-                yield target.rated(rater, _value(result, how=how, place=place), place)
+                value = _value(result, how=how, place=place)
+                rated = _targets(cells, how=how, place=place, control=result.from_name)
+                yield from (target.rated(rater, value, place) for target in rated)
 
 
 def _rater(completed_by: object, place: str) -> str:
@@ -259,4 +316,4 @@ def _value(result: _Result, *, how: Conversion, place: str) -> float | None:
         return None
     if isinstance(value, bool | list | dict):
         raise DataError(f"{place}: {result.type} {value!r} is not one rating; have one chosen")
-    return number(str(value), words=how.words, place=place)
+    return number(str(value), place=place, words=how.words, marks=how.key.marks)

@@ -42,6 +42,7 @@ from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.classification import PUBLISHED_EDGES
+from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.runs import DataEntry
 from harness.storage.tables import detect_format, read_table
@@ -171,7 +172,7 @@ class CachedScorer:
         known: dict[str, Scored] = {}
         for line in lines:
             with suppress(msgspec.MsgspecError, ValueError):
-                score = msgspec.json.decode(line, type=_Line)
+                score = decode_json(line, _Line)
                 known[score.key] = Scored(score.value, score.flag)
         return known
 

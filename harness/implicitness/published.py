@@ -26,6 +26,7 @@ from harness.models.local.checkpoints import explain, folder_of
 from harness.parts import digest
 from harness.specs.implicitness import Direction, Distance, Form, PublishedSpec
 from harness.specs.models import SentenceTransformerSpec
+from harness.storage.cells import decode_json
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -327,7 +328,7 @@ def _arguments(folder: Path) -> _Arguments:
     arguments: dict[str, object] = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            content = msgspec.json.decode(path.read_bytes())
+            content = decode_json(path.read_bytes())
         except msgspec.DecodeError as error:
             raise ModelError(f"{path}: not JSON ({error}); copy it again") from error
         inner = content.get("args", content) if isinstance(content, dict) else {}

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from harness.errors import ModelError
 from harness.implicitness.formula import (
     PUBLISHED,
+    Features,
     Maps,
     Matrix,
     features,
@@ -35,6 +36,7 @@ from harness.parts import digest
 from harness.specs.implicitness import Direction, Form
 from harness.specs.models import LocalEncoderSpec
 from harness.specs.schema import Spec, load_spec
+from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.text.dedup import HASH_LENGTH, fingerprint
 
@@ -122,6 +124,18 @@ class Head:
         ]
         return np.asarray(np.mean(distances, axis=0))
 
+    def features(self, embeddings: Vectors) -> Features[Matrix]:
+        """The semantic and the pragmatic feature of n embeddings, each [n, members x k].
+
+        Those of several members stand side by side.
+        """
+        rows = self._checked(embeddings)
+        found = [features(rows, maps) for maps in self._doubles()]
+        return Features(
+            np.concatenate([one.semantic for one in found], axis=1),
+            np.concatenate([one.pragmatic for one in found], axis=1),
+        )
+
     def _checked(self, embeddings: Vectors) -> Numbers:
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
             raise ModelError(
@@ -190,7 +204,7 @@ def load_head(path: Path) -> Head:
 
     weights, described = _files(path)
     try:
-        content = msgspec.json.decode(_read(described))
+        content = decode_json(_read(described))
     except msgspec.DecodeError as error:
         raise ModelError(f"{described}: not JSON ({error}); copy it again") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -9,6 +9,7 @@ files.
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from math import log
 from statistics import fmean, stdev
 from typing import Final, Literal
@@ -219,7 +220,7 @@ def cross_validated(
     return metrics
 
 
-Setting = Literal["form", "margin", "pragmatic_margin", "pragmatic_weight"]
+Setting = Literal["form", "margin", "pragmatic_margin", "pragmatic_weight", "grid"]
 SWEPT: Final[dict[Setting, tuple[float, ...]]] = {
     "margin": (0.1, 0.3, 0.5, 0.7, 1.0, 1.5),
     "pragmatic_margin": (0.5, 0.7, 1.0, 1.5, 2.0),
@@ -259,6 +260,9 @@ class Origin:
         )
 
 
+GRID_COLUMNS: Final = (*SWEPT, *COLUMNS[2:], "test_pairs")
+
+
 @dataclass(frozen=True, slots=True)
 class AblationRow:
     """The metrics of one training on the test pairs."""
@@ -269,6 +273,15 @@ class AblationRow:
     epoch: int
     figures: HeadMetrics
 
+    @property
+    def point(self) -> tuple[float, ...]:
+        """The settings of a trial of the grid, in the order of SWEPT."""
+        return tuple(map(float, self.value.split()))
+
+    def grid_cells(self, origin: Origin, test_pairs: int) -> tuple[object, ...]:
+        """The row of a table with GRID_COLUMNS."""
+        return (*self.point, *self.cells(origin)[2:], test_pairs)
+
     def cells(self, origin: Origin) -> tuple[object, ...]:
         """The row of a table with COLUMNS; None where there was nothing to measure."""
         found = self.figures
@@ -277,13 +290,16 @@ class AblationRow:
         return (str(self.setting), self.value, self.seed, self.epoch, *metrics, *made_of)
 
 
-def trials(settings: SettingsSpec) -> list[tuple[Setting, str, SettingsSpec]]:
+Trial = tuple[Setting, str, SettingsSpec]
+
+
+def trials(settings: SettingsSpec) -> list[Trial]:
     """List the twelve forms, then each value of each swept setting, the rest as in `settings`.
 
     A trial has the form's name or the setting's number, and all settings.
     """
     grid = {f"{form.direction} {form.implicitness} {form.pragmatic}": form for form in FORMS}
-    forms: list[tuple[Setting, str, SettingsSpec]] = [
+    forms: list[Trial] = [
         ("form", name, structs.replace(settings, **asdict(form))) for name, form in grid.items()
     ]
     return forms + [
@@ -293,14 +309,35 @@ def trials(settings: SettingsSpec) -> list[tuple[Setting, str, SettingsSpec]]:
     ]
 
 
+def grid_trials(settings: SettingsSpec) -> list[Trial]:
+    """List every combination of the values of the swept settings: both margins, at each weight.
+
+    A trial has the three numbers as its value, in the order of SWEPT.
+    """
+    return [
+        (
+            "grid",
+            " ".join(f"{value:g}" for value in values),
+            structs.replace(settings, **dict(zip(SWEPT, values, strict=True))),
+        )
+        for values in product(*SWEPT.values())
+    ]
+
+
 def run_trials(
-    parts: Split, embedded: Embedded, recipe: RecipeSpec, *, runs: int, progress: Progress
+    parts: Split,
+    embedded: Embedded,
+    recipe: RecipeSpec,
+    *,
+    runs: int,
+    progress: Progress,
+    planned: Sequence[Trial] = (),
 ) -> Iterator[AblationRow]:
-    """Train and measure each trial, once for each of `runs` seeds.
+    """Train and measure each trial, once for each of `runs` seeds: those of `trials` by default.
 
     Trials of equal settings are trained once.
     """
-    planned = trials(recipe.settings)
+    planned = planned or trials(recipe.settings)
     known: dict[tuple[SettingsSpec, int], tuple[int, HeadMetrics]] = {}
     for done, (setting, value, settings) in enumerate(planned):
         for seed in range(recipe.seed, recipe.seed + runs):

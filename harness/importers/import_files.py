@@ -4,9 +4,11 @@ The content of a file shows its format, or a column map describes it. Samples wi
 count as missing. Files that come one by one make the same run as all at once.
 """
 
+import logging
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -15,8 +17,9 @@ from typing import Any
 
 import msgspec
 
+from harness.data.map_drafts import import_map
 from harness.data.ratings import Rating, ratings_text
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, SpecError, StoreError
 from harness.importers import run as replay_run
 from harness.importers.formats.inspect_log import ZIPPED
 from harness.importers.record import FileNote, SampleLookup, StoredAnswer
@@ -27,10 +30,11 @@ from harness.pipeline.resolve import resolve_stored
 from harness.specs import plugins
 from harness.specs.data import MapSpec
 from harness.specs.tasks import TaskSpec
+from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
-from harness.storage.runs import RunFolder
-from harness.storage.tables import read_text
+from harness.storage.runs import RUN, RunFolder, StoredRun
+from harness.storage.tables import FileFormat, format_by_name, read_table, read_text
 from harness.workspace import Workspace
 
 # A layout is a module with LOOKS_FOR, recognises(text) and read(path, text, lookup, spec). Those of
@@ -45,6 +49,7 @@ LOGS = {
     "inspect": "harness.importers.formats.inspect_log",
 }
 COLUMN_MAP = "harness.importers.formats.column_map"
+_log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -110,7 +115,7 @@ def import_answers(space: Workspace, options: ImportOptions) -> Imported:
     task = space.registry.load("tasks", options.task)
     spec = space.registry.load("configs/imports", options.map) if options.map else None
     layouts = _layouts(task, options.task, spec)
-    sources = [_source(path, layouts) for path in options.files]
+    sources = [_source(path, layouts, partial(_fields, space, task)) for path in options.files]
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
     prompts = space.registry.prompts
     lookup = SampleLookup(options.task, task, samples=samples, prompts=prompts, data=data.mode)
@@ -146,9 +151,9 @@ def _stored(
     found = _joined(new, earlier)
     file, records = replay_run.file_of(job, found), replay_run.records(ledger, job, found)
     folder = RunFolder(space.results / "runs" / job.name / job.model / file.digest[:16])
-    if (folder.path / "run.json").is_file():  # judges that have read it before keep their verdicts
-        file = replace(file, judges=folder.read().judges)
-        pairs = zip(records, folder.read_rows(), strict=True)
+    if before := _whole(folder):  # judges that have read it before keep their verdicts
+        file = replace(file, judges=before.file.judges)
+        pairs = zip(records, before.rows, strict=True)
         records = [replace(row, verdicts=old.verdicts) for row, old in pairs]
     folder.write(file, records)
     done = judge(resolve_stored(space, folder, job.task.judges))
@@ -159,11 +164,10 @@ def _stored(
         and _is_within(run.cells, found)
         and run.judges <= set(job.task.judges)
     ]
+    if folder.tag is None and (tags := [run.folder.tag for run in earlier if run.folder.tag]):
+        folder.write_tag(tags[-1])
     for old in gone:  # other files in its folder stay
-        for name in ("samples.jsonl", "scores.csv", "run.json"):
-            (old / name).unlink(missing_ok=True)
-        if not any(old.iterdir()):
-            old.rmdir()
+        RunFolder(old).remove()
     return done, found, tuple(gone)
 
 
@@ -186,7 +190,9 @@ def _layout(name: str, *, task: str) -> ModuleType:
     return module
 
 
-def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, Any]:
+def _source(
+    path: Path, layouts: Mapping[str, ModuleType], fields: Callable[[], Sequence[str]]
+) -> tuple[Path, str, Any]:
     if path.is_dir():
         raise DataError(f"{path}: a folder; name the files in it")
     with path.open("rb") if path.is_file() else BytesIO() as file:
@@ -199,15 +205,35 @@ def _source(path: Path, layouts: Mapping[str, ModuleType]) -> tuple[Path, str, A
     known = "; ".join(f"{name}: {layout.LOOKS_FOR}" for name, layout in layouts.items())
     raise DataError(
         f"{path}: {_why_unknown(text)}; layouts known: {known}; for others, say with --map which "
-        "column is what"
+        f"column is what{_draft(path, text, fields)}"
     )
+
+
+def _fields(space: Workspace, task: TaskSpec) -> list[str]:
+    """The fields of a task's samples."""
+    path = space.registry.resource(task.data.sample)
+    samples = space.registry.read("samples_jsonl", [path], None)
+    return sorted({name for sample in samples[:1] for name in sample.fields})
+
+
+def _draft(path: Path, text: str, fields: Callable[[], Sequence[str]]) -> str:
+    """A map to fill in, where the file is a table."""
+    kind = format_by_name(path.name)
+    if kind not in (FileFormat.CSV, FileFormat.JSONL):
+        return ""
+    try:
+        columns = [name for name in read_table(str(path), text.encode(), kind).columns if name]
+    except DataError:
+        return ""
+    draft = import_map(path, columns, fields=fields(), is_csv=kind is FileFormat.CSV)
+    return f"; a map to fill in, for --map FILE.yaml:\n\n{draft}\n"
 
 
 def _why_unknown(text: str) -> str:
     if not text.lstrip().startswith(("[", "{")):
         return "of no layout known here"
     try:
-        content = msgspec.json.decode(text)
+        content = decode_json(text)
     except msgspec.DecodeError as error:
         return f"not JSON ({error})"
     return "of no layout known here" if content else "nothing in it"
@@ -256,7 +282,10 @@ class _EarlierRun:
 def _earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[_EarlierRun]:
     runs, task = [], job.task
     for path in sorted((results / "runs" / job.name / job.model).glob("*/run.json")):
-        file = (folder := RunFolder(path.parent)).read()
+        folder = RunFolder(path.parent)
+        if (whole := _whole(folder)) is None:
+            continue
+        file = whole.file
         here = (KIND, job.data.label, task.mode, task.decodings)
         there = (file.model.kind, file.data.label, file.task.mode, file.task.decodings)
         is_like = here == there and set(file.run.variants) <= set(task.variants)
@@ -264,6 +293,17 @@ def _earlier_runs(results: Path, job: ImportJob, ledger: Ledger) -> list[_Earlie
         if cells is not None:
             runs.append(_EarlierRun(folder, {entry.name for entry in file.judges}, cells))
     return runs
+
+
+def _whole(folder: RunFolder) -> StoredRun | None:
+    """The run of a folder; None where there is none, or, after a warning, where it is damaged."""
+    if not (folder.path / RUN).exists():
+        return None
+    try:
+        return StoredRun.read_all(folder)
+    except StoreError as error:
+        _log.warning("%s, as by importing its files again", error)
+        return None
 
 
 def _joined(new: Cells, earlier: Sequence[_EarlierRun]) -> Cells:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.data.choices import share_a_text
-from harness.errors import SpecError
+from harness.errors import SpecError, StoreError
 from harness.judges.custom import ComputedJudge, JudgeContext, served_by
 from harness.models.encoders.encoders import Encoder
 from harness.models.encoders.token_vectors import TokenEncoder, TokenVectors
@@ -25,6 +25,7 @@ from harness.models.vectors import rising_batches
 from harness.parts import Decoding, Failure, Message, Mode, Reason, digest
 from harness.specs.judges import BertScoreSpec, ContrastSpec, CosineSpec
 from harness.specs.models import HostedEncoderSpec
+from harness.text.cleanup import is_blank
 
 DECIMALS = 6  # of a difference: what lies below is float noise of an encoder, and counts as a tie
 VectorOf = Mapping[str, NDArray[np.float32]]
@@ -32,12 +33,12 @@ VectorOf = Mapping[str, NDArray[np.float32]]
 
 def answers_of(response: Response) -> tuple[str, ...]:
     """The texts of a response that are not blank."""
-    return tuple(text for text in response.texts or () if text.strip())
+    return tuple(text for text in response.texts or () if not is_blank(text))
 
 
 def reference_of(sample: Sample, name: str, *, judge: str) -> tuple[str, ...]:
     """The texts of one reference that are not blank; a sample without them is an error."""
-    texts = tuple(text for text in sample.references.get(name, ()) if text.strip())
+    texts = tuple(text for text in sample.references.get(name, ()) if not is_blank(text))
     if not texts:
         has = ", ".join(sorted(sample.references)) or "none"
         fact = "a blank" if name in sample.references else "no"
@@ -187,12 +188,14 @@ class CosineJudge(_VectorJudge):
 
     def _vectors(self, cases: Sequence[Case], texts: Sequence[_Texts]) -> VectorOf:
         if isinstance(self._encoder, Hosted):
-            return {
+            found = {
                 text: _unit(reply.vectors[0])
                 for case, part in zip(cases, texts, strict=True)
                 for text, reply in zip(part.wanted, case.replies, strict=True)
                 if reply.vectors
             }
+            _refuse_mixed(found, judge=self.name, model=self._encoder.model)
+            return found
         return _encoded(self._encoder, (text for part in texts for text in part.wanted))
 
     def _verdict(self, case: Case, texts: _Texts, vectors: VectorOf) -> Verdict:
@@ -220,6 +223,17 @@ def _lacks_vector(replies: Sequence[Response]) -> Failure | None:
         if not reply.vectors:
             return reply.failure or Failure(Reason.UNSUPPORTED, "the reply holds no vector")
     return None
+
+
+def _refuse_mixed(vectors: VectorOf, *, judge: str, model: str) -> None:
+    """Raise StoreError for vectors of more than one length: no cosine can be taken of two."""
+    lengths = sorted({len(vector) for vector in vectors.values()})
+    if len(lengths) > 1:
+        raise StoreError(
+            f"judge {judge}: {model} gave vectors of {' and of '.join(map(str, lengths))} numbers, "
+            "so that another model answers by its name than before; serve the earlier one again, "
+            "or give the judge's model a file of another name in configs/models, to ask all anew"
+        )
 
 
 def _unit(vector: Sequence[float]) -> NDArray[np.float32]:

@@ -4,6 +4,7 @@ Every stage is what is planned minus what is stored, so that repeating a run res
 workspace, no back end and no way of judging.
 """
 
+import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.models.client.cached import CachedClient, Stage
 from harness.parts import Failure, Reason
+from harness.pipeline.items import items_text
 from harness.pipeline.plan import Plan, check_templates, request
 from harness.pipeline.preview import charge_stored_calls, charge_stored_replies
 from harness.pipeline.records import (
@@ -27,9 +29,22 @@ from harness.pipeline.records import (
 )
 from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.score import score_rows
-from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges
+from harness.pipeline.setup import JudgeSetup, joined, smoke_test_judges, warn_left_out
 from harness.pipeline.walk import cases_of, questions, rebuild, sample_record, walk
-from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow, VerdictRecord
+from harness.specs.tasks import TaskSpec
+from harness.storage.files import write_whole
+from harness.storage.runs import (
+    NAMES,
+    SCORES,
+    RunFile,
+    RunFolder,
+    SampleRecord,
+    ScoreRow,
+    StoredRun,
+    VerdictRecord,
+)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +93,7 @@ def run_each(plans: Iterable[RunPlan]) -> Iterator[RunResult]:
     """
     left = deque(plans)
     for plan in left:
+        plan.folder.check()
         charge_stored_calls(plan.plan, plan.client, plan.judges)
     while left:
         # Taken off first: a plan may hold weights, which are freed when its run ends.
@@ -92,14 +108,40 @@ def _run(plan: RunPlan) -> RunResult:
     smoke_test_judges(plan.plan, plan.judges, plan.client)
     with plan.client as client:
         records = answer(plan.plan, client)
-    file = plan.file
-    if (plan.folder.path / "run.json").is_file():
-        earlier = plan.folder.read()
-        file = replace(file, redrawn=earlier.redrawn)
-        judged = with_earlier_verdicts(records, plan.folder.read_rows())
-        if judged is not None:
-            file, records = replace(file, judges=earlier.judges), judged
+    file, records = _with_earlier(plan, records)
     return _judge(JudgePlan(file, plan.folder, file.task, records, {}, plan.judges))
+
+
+def _with_earlier(plan: RunPlan, records: list[SampleRecord]) -> tuple[RunFile, list[SampleRecord]]:
+    """The run with the verdicts that other judges gave before; read anew where any was changed."""
+    if not any((plan.folder.path / name).exists() for name in NAMES):
+        return plan.file, records
+    try:
+        earlier = StoredRun.read_all(plan.folder)
+    except StoreError as error:
+        _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
+        return _again(plan, records)
+    file = replace(plan.file, redrawn=earlier.file.redrawn)
+    judged = with_earlier_verdicts(records, earlier.rows)
+    if judged is not None:
+        return replace(file, judges=earlier.file.judges), judged
+    named = {setup.entry.name for setup in plan.judges}
+    for entry in earlier.file.judges:
+        if entry.name not in named:
+            warn_left_out(entry.name, "they are of other answers than are stored now")
+    return file, records
+
+
+def _again(plan: RunPlan, records: list[SampleRecord]) -> tuple[RunFile, list[SampleRecord]]:
+    file = plan.file
+    for setup in plan.again:
+        try:
+            file, records = _with_judge(file, records, file.task, setup, {})
+        except HarnessError as error:
+            warn_left_out(setup.entry.name, error)
+        else:
+            _log.warning("judge %s: its verdicts are derived anew", setup.entry.name)
+    return file, records
 
 
 def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
@@ -126,6 +168,7 @@ def answer(plan: Plan, client: CachedClient) -> list[SampleRecord]:
 
 def judge(plan: JudgePlan) -> RunResult:
     """Have further judges read a stored run; the model under test is neither loaded nor called."""
+    plan.folder.check()
     charge_stored_replies(plan)
     return _judge(plan)
 
@@ -133,12 +176,22 @@ def judge(plan: JudgePlan) -> RunResult:
 def _judge(plan: JudgePlan) -> RunResult:
     file, records = plan.file, list(plan.records)
     for setup in plan.judges:
-        cases = cases_of(records, plan.task, step=setup.entry.step, responses=plan.responses)
-        with setup.client or nullcontext() as client:
-            verdicts = ask(list(cases.values()), setup.judge, client)
-        records = with_verdicts(records, setup.judge.name, dict(zip(cases, verdicts, strict=True)))
-        file = replace(file, judges=joined(file.judges, setup.entry))
+        file, records = _with_judge(file, records, plan.task, setup, plan.responses)
     return _write(plan.folder, file, records)
+
+
+def _with_judge(
+    file: RunFile,
+    records: list[SampleRecord],
+    task: TaskSpec,
+    setup: JudgeSetup,
+    responses: Mapping[str, Response],
+) -> tuple[RunFile, list[SampleRecord]]:
+    cases = cases_of(records, task, step=setup.entry.step, responses=responses)
+    with setup.client or nullcontext() as client:
+        verdicts = ask(list(cases.values()), setup.judge, client)
+    records = with_verdicts(records, setup.judge.name, dict(zip(cases, verdicts, strict=True)))
+    return replace(file, judges=joined(file.judges, setup.entry)), records
 
 
 def ask(cases: Sequence[Case], judge: Judge, client: CachedClient | None) -> list[VerdictRecord]:
@@ -183,7 +236,10 @@ def read(
 def _write(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord]) -> RunResult:
     scores = tuple(score_rows(file, records))
     before, file = file.redrawn, with_costs(file, records)
+    if SCORES in folder.changed():  # the other files are told of where they are read
+        _log.warning("%s: changed since it was written; computed anew", folder.scores)
     folder.write(file, records, scores)
+    write_whole(folder.items, items_text(file, records).encode("utf-8", "replace"))
     missing, truncated = count_missing(records), count_truncated(records)
     return RunResult(folder, file, scores, missing, truncated, again=file.redrawn - before)
 
@@ -197,6 +253,7 @@ def reread(plan: JudgePlan) -> RereadResult:
         name = setup.entry.name
         altered += [] if setup.judge.recipe == setup.entry.recipe else [f"judge {name}"]
         cases = cases_of(records, plan.task, step=setup.entry.step, responses=plan.responses)
+        cases = {place: c for place, c in cases.items() if name in plan.records[place].verdicts}
         stored = {place: plan.records[place].verdicts[name] for place in cases}
         asked = {place: questions(case, setup.judge) for place, case in cases.items()}
         stale[name] = sum(
@@ -210,6 +267,7 @@ def reread(plan: JudgePlan) -> RereadResult:
             if (stored[place].value, stored[place].reason) != (verdict.value, verdict.reason)
         ]
         records = with_verdicts(records, name, verdicts)
+    plan.folder.check_rows(records)
     if not altered:
         _write(plan.folder, replace(plan.file, version=__version__), records)
     return RereadResult(tuple(changes), stale, tuple(altered))

@@ -4,6 +4,7 @@ A call that several records share counts once, and so do earlier calls that it r
 unknown is never zero: a call's cost was stored with its response. Nothing here asks or judges.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from harness.text.cleanup import without_controls
 FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 """Reasons whose notes are a server's words or ours, not a model's."""
 MOST_ERRORS, LONGEST_ERROR = 3, 240
+_NAMES = re.compile(r"\b(?=[\w-]{8})[\w-]*\d[\w-]*|\b\d+\.\d+\b")
+"""What may differ between messages of one cause: ids of calls and samples, and seconds."""
 Calls = Mapping[str, Usage]
 """What calls were charged for, by their keys in the ledger."""
 
@@ -111,7 +114,14 @@ def missing_summary(records: Sequence[SampleRecord]) -> tuple[MissingCount, ...]
         notes.setdefault(item, Counter())[f"{line[:LONGEST_ERROR]}..." if is_long else line] += 1
     found = []
     for item, counted in sorted(notes.items()):
-        ordered = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_ERRORS]
+        alike: dict[str, list[str]] = {}
+        for note in counted:
+            alike.setdefault(_NAMES.sub("...", note), []).append(note)
+        shown = [
+            (same[0] if len(same) == 1 else cause, sum(counted[note] for note in same))
+            for cause, same in alike.items()
+        ]
+        ordered = sorted(shown, key=lambda pair: (-pair[1], pair[0]))[:MOST_ERRORS]
         errors = tuple(ErrorCount(note, count) for note, count in ordered if note)
         known = errors if item.reason in FAILED_CALLS else ()
         found.append(MissingCount(item.judge, item.is_reply, item.reason, counted.total(), known))

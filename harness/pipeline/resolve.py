@@ -39,13 +39,23 @@ from harness.pipeline.setup import (
     check_judges,
     resolved,
     set_up_judges,
+    setups_again,
     stored_setup,
+    warn_of_languages,
 )
 from harness.specs.judges import ContrastSpec
 from harness.specs.models import Backend, LocalSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
-from harness.storage.runs import DataEntry, ModelEntry, RunFile, RunFolder, SampleRecord
+from harness.storage.runs import (
+    NAMES,
+    DataEntry,
+    ModelEntry,
+    RunFile,
+    RunFolder,
+    SampleRecord,
+    StoredRun,
+)
 from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -76,13 +86,18 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run ready to be answered and judged; nothing has been asked yet."""
+    """A run ready to be answered and judged; nothing has been asked yet.
+
+    `again` are the judges that have read it before, where what they said was changed since: it is
+    derived anew, from stored replies alone.
+    """
 
     plan: Plan
     client: CachedClient
     judges: tuple[JudgeSetup, ...]
     file: RunFile
     folder: RunFolder
+    again: tuple[JudgeSetup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +136,8 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
     check_templates(plan)
     for variant, other in alike_elsewhere(plan):
         _log.warning("with these prompts variant %s is worded as %s, not run here", variant, other)
+    language = workspace.language(task.data)
+    warn_of_languages(workspace, task, judges, samples=chosen, declared=language)
     asking = JudgeModelOptions(options.judge_model, options.is_self_judge_allowed)
     setups = set_up_judges(workspace, judges, asking=asking, tested=model, samples=chosen)
     file = RunFile(
@@ -136,7 +153,21 @@ def resolve(workspace: Workspace, options: RunOptions) -> RunPlan:
         version=__version__,
     )
     path = workspace.results / "runs" / options.task / model.name / run.digest[:16]
-    return RunPlan(plan, workspace.desk(model), setups, file, RunFolder(path))
+    folder, named = RunFolder(path), {setup.entry.name for setup in setups}
+    others = [] if is_whole(folder) else folder.judges_before()
+    again = tuple(setups_again(workspace, (o for o in others if o.name not in named), chosen))
+    return RunPlan(plan, workspace.desk(model), setups, file, folder, again)
+
+
+def is_whole(folder: RunFolder) -> bool:
+    """Whether there is no run in a folder, or one that is as it was written."""
+    if not any((folder.path / name).exists() for name in NAMES):
+        return True
+    try:
+        StoredRun.read_all(folder)
+    except StoreError:
+        return False
+    return True
 
 
 def resolve_stored(
@@ -147,18 +178,24 @@ def resolve_stored(
     asking: JudgeModelOptions = OWN_MODELS,
 ) -> JudgePlan:
     """The plan of further judges of a stored run; the model under test is not loaded."""
-    file, records = folder.read(), folder.read_rows()
+    run = StoredRun.read_all(folder)
+    file, records = run.file, run.rows
     check_judges(workspace, judges, task=file.task, name=file.run.task)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
     responses = stored_responses(ledger, records, file.task)
-    samples = samples_of(records)
+    samples, language = samples_of(records), file.task.data.language or None
+    warn_of_languages(workspace, file.task, judges, samples=samples, declared=language)
     setups = set_up_judges(workspace, judges, asking=asking, tested=file.model, samples=samples)
     return JudgePlan(file, folder, file.task, records, responses, setups)
 
 
 def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
-    """The plan of reading a stored run anew, as its task and its judges read answers today."""
-    file, records = folder.read(), folder.read_rows()
+    """The plan of reading a stored run anew, as its task and its judges read answers today.
+
+    Its records need not be whole: reading anew mends verdicts, and refuses what else was changed.
+    """
+    run = StoredRun.read_all(folder, is_checked=False)
+    file, records = run.file, run.rows
     today = workspace.registry.load("tasks", file.run.task)
     task = structs.replace(file.task, postprocess=today.postprocess)
     ledger = Ledger(workspace.results / "calls" / file.model.name)
@@ -198,8 +235,11 @@ def _limited(
     workspace: Workspace, task: TaskSpec, samples: Sequence[Sample], options: RunOptions
 ) -> tuple[Sample, ...]:
     """The samples that --limit leaves: whole clusters where the task's own judges compare these."""
+    if options.limit is None:
+        return tuple(samples)
+    known = workspace.registry.names("configs/judges")
     names = [JudgeLabel.parse(name).name for name in task.judges]
-    specs = [workspace.registry.load("configs/judges", name) for name in names]
+    specs = [workspace.registry.load("configs/judges", name) for name in names if name in known]
     is_by_cluster = any(isinstance(spec, ContrastSpec) for spec in specs)
     return subsample(samples, options.limit, seed=options.seed, is_by_cluster=is_by_cluster)
 

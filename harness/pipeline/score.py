@@ -4,8 +4,9 @@ The value of a verdict is the judge's headline metric; every detail it gives is 
 Verdicts by different snapshots of a model never share a row.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, product
 
@@ -21,7 +22,8 @@ from harness.stats.estimate import mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, VerdictRecord
 from harness.storage.signature import JudgeRecipe, Signature
 
-ALL = "all"
+ALL, OF_DATA = "all", " (a group)"
+_LIKE_ALL = re.compile(rf"{ALL}(?:{re.escape(OF_DATA)})*")
 RIGHT_OR_WRONG = "accuracy"
 """The metric of judges whose verdict is 1, 0 or, for a tie, between."""
 OF_CHOICE = (gold.PLACE, *gold.LABELLED)
@@ -202,9 +204,9 @@ def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[Score
         labels = list(dict.fromkeys(reading.row.decoding for reading in members))
         sets = {label: [r for r in members if r.row.decoding == label] for label in labels}
         sets |= {headline_label(labels): members} if len(labels) > 1 else {}
-        groups = sorted({reading.row.sample.group for reading in members} - {ALL})
-        for (label, chosen), group in product(sets.items(), (ALL, *groups)):
-            part = [r for r in chosen if group in (ALL, r.row.sample.group)]
+        groups = named_groups(reading.row.sample.group for reading in members)
+        for (label, chosen), (group, own) in product(sets.items(), groups.items()):
+            part = [r for r in chosen if own in (None, r.row.sample.group)]
             # What is said of a kind of choice that none of the samples has, has no meaning.
             given = {name for reading in part for name in reading.verdict.detail}
             foreign = {name for name in details - given if name.startswith(OF_CHOICE)}
@@ -216,6 +218,16 @@ def blocks(readings: Sequence[JudgedResponse], task: TaskSpec) -> Iterator[Score
                 implicitness=task.implicitness,
                 classes=task.classes,
             )
+
+
+def named_groups(groups: Iterable[str]) -> dict[str, str | None]:
+    """The groups of some samples by their names in tables, after ALL, which is every one: None.
+
+    Beside others, a group that the data itself calls "all" is told apart from the total.
+    """
+    found = sorted(set(groups))
+    own = [] if found == [ALL] else found
+    return {ALL: None} | {f"{g}{OF_DATA}" if _LIKE_ALL.fullmatch(g) else g: g for g in own}
 
 
 def _mean(

@@ -8,13 +8,14 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import isfinite
 from pathlib import Path
 
 from msgspec import UNSET, UnsetType
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
-from harness.errors import ModelError, SpecError, StoreError, did_you_mean
+from harness.errors import HarnessError, ModelError, SpecError, StoreError, did_you_mean, of_model
 from harness.judges.custom import JudgeLabel, SourcedJudge, Swapped, partners
 from harness.models.client.cached import CachedClient, CallPolicy
 from harness.models.encoders.encoders import CachedEncoder, Encoder
@@ -35,6 +36,7 @@ from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import JudgeEntry, ModelEntry
 from harness.storage.signature import JudgeRecipe
+from harness.text.languages import mismatch
 from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -106,7 +108,7 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
         model.resolve()
     except ModelError as error:
         if not (workspace.is_offline and isinstance(spec, OpenAISpec) and spec.model == "auto"):
-            raise ModelError(f"model {model.name}: {error}") from error
+            raise ModelError(of_model(model.name, error)) from error
         known = sorted(workspace.desk(model).ledger.identities())
         if len(known) == 1:
             _log.warning("%s; taken for %s, whose answers are stored", error, known[0])
@@ -210,6 +212,39 @@ def set_up_judges(
     return tuple(setups)
 
 
+def warn_of_languages(
+    workspace: Workspace,
+    task: TaskSpec,
+    judges: Sequence[JudgeSource],
+    *,
+    samples: Sequence[Sample],
+    declared: str | None,
+) -> None:
+    """Warn, once each, of judges and a scorer that do not read the language of the samples."""
+    registry = workspace.registry
+    labels = [JudgeLabel.parse(judge) for judge in judges if isinstance(judge, str)]
+    specs: dict[str, object] = {
+        f"judge {label.name}": registry.load("configs/judges", label.name) for label in labels
+    }
+    scorer = task.implicitness.scorer if task.implicitness else ""
+    if scorer in registry.names("configs/scorers"):
+        specs[f"scorer {scorer}"] = registry.load("configs/scorers", scorer)
+    for name, spec in specs.items():
+        languages: tuple[str, ...] = getattr(spec, "languages", ())
+        texts = (text for sample in samples for text in sample.fields.values())
+        if (why := mismatch(languages, declared, texts)) is not None:
+            _warn_of_language(name, ", ".join(languages), why)
+
+
+@cache
+def _warn_of_language(name: str, languages: str, why: str) -> None:
+    _log.warning(
+        "%s reads %s, and the data is %s: its values may mean nothing there; choose one that reads "
+        "this language, or correct `languages` in its YAML or `language` in that of the data",
+        *(name, languages, why),
+    )
+
+
 def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Sequence[Sample]) -> JudgeSetup:
     """A judge that has read a run, as its YAML now has it, with the replies it was given then."""
     label = JudgeLabel.parse(entry.name)
@@ -220,6 +255,31 @@ def stored_setup(workspace: Workspace, entry: JudgeEntry, samples: Sequence[Samp
     ledger = Ledger(workspace.results / "calls" / entry.asks)
     policy = CallPolicy(is_offline=True)
     return JudgeSetup(judge, entry, CachedClient(model, ledger, workspace.progress, policy))
+
+
+def setups_again(
+    workspace: Workspace, entries: Iterable[JudgeEntry], samples: Sequence[Sample]
+) -> Iterator[JudgeSetup]:
+    """The judges of a run whose verdicts were changed, each with its stored replies alone.
+
+    One that cannot judge again is left out, with a warning.
+    """
+    for entry in entries:
+        try:
+            setup = stored_setup(workspace, entry, samples)
+        except HarnessError as error:
+            warn_left_out(entry.name, error)
+        else:
+            judge = setup.judge
+            yield replace(setup, entry=replace(entry, recipe=judge.recipe, metric=judge.metric))
+
+
+def warn_left_out(judge: str, error: HarnessError | str) -> None:
+    """Say that a judge's verdicts are no longer in a run, and why."""
+    _log.warning(
+        "judge %s: its verdicts are left out (%s); have it judge again with `harness judge`",
+        *(judge, error),
+    )
 
 
 def judge_name(judge: JudgeSource) -> str:

@@ -31,6 +31,7 @@ from harness.specs.tasks import (
     TaskSpec,
     WordNetSpec,
 )
+from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
 from harness.text.edits import edit_text, synonyms
 from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal
@@ -168,7 +169,7 @@ def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source
     if response.failure is not None:
         return replace(draft, reason=response.failure.reason, note=response.failure.message)
     said = response.texts[0] if response.texts else ""
-    if not said:
+    if is_blank(said):
         return replace(draft, reason=Reason.EMPTY, note=f"step {step.name}: the answer is blank")
     sources, references = {**draft.sources, step.name: source}, dict(draft.sample.references)
     if step.judges is None:

@@ -12,6 +12,7 @@ from harness.parts import Failure, Message, Reason
 from harness.pipeline.plan import PlannedResponse, decoding_label, options
 from harness.specs.tasks import StepSpec, TaskSpec
 from harness.storage.runs import SampleRecord, StepRecord
+from harness.text.cleanup import is_blank
 from harness.text.parsers import POSTPROCESSORS, answer_line, has_answer_line
 
 Call = tuple[Request, Response]
@@ -55,7 +56,9 @@ def _earlier_texts(calls: Sequence[Call], task: TaskSpec, variant: str) -> dict[
         for step, response in needed
         if response.texts
     }
-    is_missing = any(response.failure for _, response in needed) or "" in texts.values()
+    is_missing = any(response.failure for _, response in needed) or any(
+        map(is_blank, texts.values())
+    )
     return None if is_missing else texts
 
 
@@ -177,7 +180,7 @@ def _postprocessed(response: Response, cut: Callable[[str], str], *, place: str)
             reason = Reason.TRUNCATED if is_cut else Reason.UNPARSED
             note = f"{place}no line of the answer begins with Answer:"
             return Response.failed(response.key, reason, note)
-    if not any(texts):
+    if all(map(is_blank, texts)):
         return Response.failed(response.key, Reason.EMPTY, f"{place}the answer is blank")
     return replace(response, texts=texts)
 

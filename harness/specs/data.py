@@ -3,9 +3,9 @@
 from math import isfinite
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
-from harness.specs.schema import Spec
+from harness.specs.schema import LanguageCode, Spec
 
 PositiveInt = Annotated[int, Meta(ge=1)]
 
@@ -128,7 +128,8 @@ class TableSpec(Spec, frozen=True, kw_only=True):
     names they are kept under. `cluster` names what rows of one original share. Of columns in
     `optional` a file may lack some; any other that is named must be there. `rows: ratings`: each
     row is one rater's, and rows of equal text are one item, labelled by their mean or majority.
-    `duplicates: drop` keeps the first of texts with the same words.
+    `duplicates: drop` keeps the first of texts with the same words. `language` is that of the
+    texts, such as en.
     """
 
     about: str
@@ -149,6 +150,7 @@ class TableSpec(Spec, frozen=True, kw_only=True):
     rows: Literal["texts", "ratings"] = "texts"
     duplicates: Literal["drop", "keep"] = "drop"
     quotes: Literal["standard", "none"] = "standard"
+    language: LanguageCode | UnsetType = UNSET  # where it is unset, digests of maps lack it
 
     def __post_init__(self) -> None:
         if self.rows == "ratings" and self.duplicates == "keep":

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from harness.specs.models import LocalEncoderSpec, MiniLMSpec
-from harness.specs.schema import Spec
+from harness.specs.schema import ReadsLanguages, Spec
 
 
 class Direction(StrEnum):
@@ -112,7 +112,7 @@ class KeysSpec(Spec, frozen=True, kw_only=True):
     transfer_semantic: str | None = None
 
 
-class HeadSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="head"):
+class HeadSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="head"):
     """A head in our format: NAME.json and NAME.safetensors.
 
     `head` is a path, from this file's folder where it is not absolute, or the name of a head
@@ -124,7 +124,7 @@ class HeadSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="head"):
     encoder: LocalEncoderSpec | None = None
 
 
-class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="published"):
+class PublishedSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="published"):
     """Weights as the metric's authors publish them: a torch state dict and its configuration.
 
     `model` is a hub name or a folder, for the user to fill in where those weights are gated (null
@@ -147,7 +147,7 @@ class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="publ
     trained_on: str | None = None
 
 
-class PythonScorerSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+class PythonScorerSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="python"):
     """Your own scorer for tasks: a class in a Python file, or in an installed module.
 
     `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is

@@ -4,6 +4,7 @@
 override the request, and prices, budgets and signatures would describe one that was never sent.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -135,7 +136,7 @@ class PriceSpec(Spec, frozen=True, kw_only=True):
     input_usd: Usd | None = None
     output_usd: Usd | None = None
     batch_share: Annotated[float, Meta(gt=0, le=1)] | None = None
-    read: date | None = None
+    read: str | None = None
     source: str | None = None
 
     def __post_init__(self) -> None:
@@ -198,12 +199,31 @@ class VllmSpec(LocalSpec, frozen=True, kw_only=True, tag_field="kind", tag="vllm
     enforce_eager: bool = False
 
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_OWN_HEADERS = frozenset(
+    {
+        *("accept", "accept-encoding", "authorization", "connection", "content-encoding"),
+        *("content-length", "content-type", "cookie", "host", "transfer-encoding", "x-api-key"),
+    }
+)
+
+
+_USUAL = re.compile(r"[A-Z][A-Z0-9]{0,15}(?:_[A-Z0-9]{1,15})+|[A-Z]{1,6}")
+
+
+def is_usual_variable(name: str) -> bool:
+    """Whether a variable's name, as OPENAI_API_KEY, is one that nobody would take for a key."""
+    return bool(_USUAL.fullmatch(name))
+
+
 class ServerSpec(Spec, frozen=True, kw_only=True):
     """A model behind a server: its name there, timeouts and attempts.
 
     `base_url_env` names an environment variable that overrides `base_url`. `timeout_s` is for one
     attempt, `total_s` for all attempts of a request, both in seconds. `ends` is the day from which
-    its provider no longer answers, as `2027-01-14`.
+    its provider no longer answers, as `2027-01-14`. `headers_env` names further headers to send,
+    and the environment variable that holds the value of each; no other is sent.
     """
 
     model: str
@@ -214,6 +234,25 @@ class ServerSpec(Spec, frozen=True, kw_only=True):
     timeout_s: Annotated[float, Meta(gt=0)] = 120.0
     total_s: Annotated[float, Meta(gt=0)] = 900.0
     attempts: Annotated[int, Meta(ge=1)] = 6
+    headers_env: dict[str, str] = field(default_factory=dict)
+
+
+def check_variables(spec: "OpenAISpec | AnthropicSpec | ModerationSpec") -> None:
+    """Refuse what cannot be the name of an environment variable, without a word of it."""
+    named = {f"headers_env.{header}": name for header, name in spec.headers_env.items()}
+    named |= {"key_env": spec.key_env or "_"}
+    for place, name in named.items():
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(
+                f"`{place}` is no name of an environment variable; name there the variable that "
+                "holds the key, and never write the key itself into a file"
+            )
+    for header in spec.headers_env:
+        if not _HEADER.fullmatch(header) or header.lower() in _OWN_HEADERS:
+            raise ValueError(
+                f"`headers_env` has {header!r}, which is no header of yours to set; name others, "
+                "such as OpenAI-Organization, and the key's variable as key_env"
+            )
 
 
 class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="openai"):
@@ -243,6 +282,7 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
     choices: Literal["none", "echo", "top_logprobs"] = "top_logprobs"
 
     def __post_init__(self) -> None:
+        check_variables(self)
         check_body(self.extra_body, self.api)
         if self.api == "responses" and self.choices == "echo":
             raise ValueError("api: responses tells nothing of choices; leave out choices: echo")
@@ -272,6 +312,7 @@ class AnthropicSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag
     form: Literal["tool", "schema"] = "tool"
 
     def __post_init__(self) -> None:
+        check_variables(self)
         check_body(self.extra_body, "anthropic")
 
 
@@ -340,6 +381,9 @@ class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", ta
     key_env: str | None = "OPENAI_API_KEY"
     concurrency: Annotated[int, Meta(ge=1)] = 16
     timeout_s: Annotated[float, Meta(gt=0)] = 60.0
+
+    def __post_init__(self) -> None:
+        check_variables(self)
 
 
 class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):

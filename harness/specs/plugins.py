@@ -23,6 +23,7 @@ from msgspec import Struct, structs
 
 from harness.errors import HarnessError, SpecError, did_you_mean
 from harness.parts import digest
+from harness.specs.schema import ReadsLanguages
 
 Group = Literal["harness.models", "harness.judges", "harness.readers", "harness.importers"]
 _NOT_OWN = frozenset({"__dict__", "__weakref__", "__module__", "__doc__", "__annotations__"})
@@ -133,8 +134,10 @@ def spec_of(made_by: Extension, kind: str, *, where: str) -> type[Struct]:
 
 def spec_digest(spec: Struct) -> str:
     """Digest what a spec says, but for keys that change no answer and no verdict."""
-    content = structs.asdict(spec)
-    return digest({key: v for key, v in content.items() if key not in ("about", "entry")})
+    content, left_out = structs.asdict(spec), {"about", "entry"}
+    if isinstance(spec, ReadsLanguages):
+        left_out.add("languages")
+    return digest({key: v for key, v in content.items() if key not in left_out})
 
 
 def source_digest(item: object, *, is_strict: bool = True) -> str:

@@ -15,15 +15,30 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import yaml
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from harness.errors import SpecError, did_you_mean
 
 LONGEST_SHOWN = 60
+DEEPEST, MOST_VALUES = 100, 1_000_000
+"""How deep a YAML file may nest, and how many values it may hold, those of aliases each time."""
 
 
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A YAML file's content, checked."""
+
+
+LanguageCode = Annotated[str, Meta(pattern=r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]+)*$")]
+"""A language, such as en or pt-BR."""
+
+
+class ReadsLanguages(Spec, frozen=True, kw_only=True):
+    """`languages` are those that it reads, such as en; without them, any.
+
+    They change no verdict and no score: a run on texts in another language warns.
+    """
+
+    languages: tuple[LanguageCode, ...] = ()
 
 
 class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # the base depends on how PyYAML was built
@@ -44,13 +59,16 @@ class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoa
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping that a YAML file holds."""
+    """Return the mapping that a YAML file holds.
+
+    One that nests more than DEEPEST deep, or that aliases make larger than MOST_VALUES, is refused:
+    such a file has no end, or overflows what reads it.
+    """
+    text = _text(path)
     try:
-        content = yaml.load(path.read_text("utf-8"), Loader=_Loader)  # noqa: S506 - a safe loader
-    except FileNotFoundError:
-        raise SpecError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
+        if problem := _endless(text):
+            raise SpecError(f"{path}: {problem}; write it out")
+        content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date with a 13th month
         problem = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
         raise SpecError(f"{path}: not valid YAML: {problem}; correct it there") from error
@@ -61,17 +79,63 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
+def _text(path: Path) -> str:
+    try:
+        if path.exists() and not path.is_file():  # a pipe might never end
+            raise SpecError(f"{path}: not a plain file; give one that holds YAML")
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file") from None
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read ({error.strerror}); correct the path") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
+
+
+def _endless(text: str) -> str:
+    """What makes a YAML file endless, or too deep to be read; empty where nothing does."""
+    sizes: dict[str, int] = {}  # of what each anchor names, its own aliases counted
+    around: list[tuple[str | None, int]] = []
+    count = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        match event:
+            case yaml.AliasEvent(anchor=name):
+                if name in [anchor for anchor, _ in around]:
+                    return f"alias *{str(name)[:LONGEST_SHOWN]} stands within what it names"
+                count += sizes.get(str(name), 0)
+            case yaml.CollectionStartEvent(anchor=name):
+                around.append((name, count))
+                count += 1
+            case yaml.CollectionEndEvent():
+                name, before = around.pop()
+                sizes |= {name: count - before} if name else {}
+            case yaml.ScalarEvent(anchor=name):
+                count += 1
+                sizes |= {name: 1} if name else {}
+        if len(around) > DEEPEST or count > MOST_VALUES:
+            deep = f"nests more than {DEEPEST} deep"
+            return (
+                deep
+                if len(around) > DEEPEST
+                else f"its aliases make more than {MOST_VALUES} values"
+            )
+    return ""
+
+
 def load_spec(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa: ANN401 - kind may be a union, which no type variable binds
     """Return the spec of type `kind` (a Spec, or a union of them) that a mapping describes.
 
     A key may have its field's name or the name it is stored under. `where` is named in errors.
     """
-    with suppress(msgspec.ValidationError):  # most contents are right as they are
-        return msgspec.convert(content, kind)
     try:
-        return msgspec.convert(_stored(content, kind), kind)
-    except msgspec.ValidationError as error:
-        raise SpecError(f"{where}: {_explain(content, kind, '$')}") from error
+        with suppress(msgspec.ValidationError):  # most contents are right as they are
+            return msgspec.convert(content, kind)
+        try:
+            return msgspec.convert(_stored(content, kind), kind)
+        except msgspec.ValidationError as error:
+            raise SpecError(f"{where}: {_explain(content, kind, '$')}") from error
+    except RecursionError:
+        raise SpecError(f"{where}: nests more than {DEEPEST} deep; correct it") from None
 
 
 def kinds_of(spec: Any) -> dict[str, Any]:  # noqa: ANN401 - a spec or a union of specs

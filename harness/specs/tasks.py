@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from harness.parts import Mode
-from harness.specs.schema import Spec
+from harness.specs.schema import LanguageCode, Spec
 
 LABELLED = "labelled_table"
 
@@ -108,6 +108,7 @@ class DataSpec(Spec, frozen=True, kw_only=True):
     Without `files` and `map`, the sample set is the only data. `derive` makes choice samples from
     the data; only these are asked. `map` names the column map of a table of labelled texts, whose
     source and files replace these keys. `choices` maps each label of the table to its answer.
+    `language` is that of the texts, such as en, for judges and scorers that read some alone.
     """
 
     source: str
@@ -118,6 +119,7 @@ class DataSpec(Spec, frozen=True, kw_only=True):
     derive: PairsSpec | ReferenceChoiceSpec | None = None
     map: str | None = None
     choices: dict[str, str] = field(default_factory=dict)
+    language: LanguageCode | UnsetType = UNSET  # where it is unset, stored runs do not have it
 
     def __post_init__(self) -> None:
         if (self.reader == LABELLED) != (self.map is not None) or bool(self.map) != bool(

@@ -5,14 +5,21 @@ The two belong together: p is below .05 just where the 95 % interval leaves out 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum, sqrt
+from math import fsum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.stats.estimate import Bounds, Estimate, Floats, NoValue, Significance
-
-_ROUNDING = 1e-12
+from harness.stats.estimate import (
+    Bounds,
+    Estimate,
+    Floats,
+    NoValue,
+    Significance,
+    cluster_bounds,
+    standard_error,
+)
+from harness.stats.scales import student_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +48,10 @@ def clustered_mean(
 ) -> ClusteredMean:
     """The mean of items by Student's t, with one degree of freedom less than there are clusters.
 
-    The squared error is G/(G-1)/n^2 times the sum over the G clusters of the squared sum of their
-    items' departures from the mean (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640;
-    Cameron & Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference"). The test's
-    statistic is t, two-sided. No value, and "too few", without an item.
+    Error and interval are those of `cluster_bounds` (Miller 2024, "Adding Error Bars to Evals",
+    arXiv 2411.00640). The test's statistic is t, two-sided. No value, and "too few", without an
+    item.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"0 < level < 1, not {level!r}")
     rows: Floats = np.asarray(values, dtype=np.float64)
     names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     n, count = len(rows), len(names)
@@ -55,19 +59,14 @@ def clustered_mean(
         none = Estimate(None, n=0, reason=NoValue.TOO_FEW)
         return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=0)
     estimate = Estimate(value := fsum(rows) / n, n=n)
-    if count < 3:
-        return ClusteredMean.without_error(estimate, NoValue.TOO_FEW, clusters=count)
-    sums: Floats = np.zeros(count)
-    np.add.at(sums, places, rows - value)
-    error = sqrt(count / (count - 1) * float((sums**2).sum())) / n
-    if error <= _ROUNDING * max(1.0, float(np.abs(rows).max())):
-        return ClusteredMean.without_error(estimate, NoValue.CONSTANT, clusters=count)
-    from scipy.special import stdtr, stdtrit  # a tenth of the import that scipy.stats is
-
-    reach = float(stdtrit(count - 1, (1 + level) / 2)) * error
-    p = 2 * float(stdtr(count - 1, -abs(value) / error))
-    bounds = Bounds(value - reach, value + reach, n=count)
-    return ClusteredMean(estimate, bounds, Significance(value / error, p, n=count))
+    parts: Floats = np.zeros(count)
+    np.add.at(parts, places, (rows - value) / n)
+    found = cluster_bounds(estimate, parts, level=level)
+    if found.reason is not None:
+        return ClusteredMean.without_error(estimate, found.reason, clusters=count)
+    error = standard_error(parts)
+    test = Significance(value / error, student_p(value / error, count - 1), n=count)
+    return ClusteredMean(estimate, found, test)
 
 
 def detectable_difference(

@@ -7,7 +7,7 @@ fourfold table assume that items are independent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, inf, sqrt
 from typing import Literal
 
@@ -20,18 +20,16 @@ from harness.stats.estimate import (
     EstimateCI,
     Floats,
     NoValue,
-    Resamples,
     Significance,
-    bounds,
     complete,
     generator,
-    mean_ci,
     mean_interval,
     random_signs,
     ratio,
     snapped,
     table,
 )
+from harness.stats.jackknife import jackknife_bounds
 
 Statistic = Callable[[Floats, Floats], Estimate]
 Alternative = Literal["two-sided", "greater"]
@@ -384,19 +382,6 @@ def mcnemar_mid_p(table: Fourfold) -> Significance:
     return Significance(exact.statistic, p, n=exact.n)
 
 
-def mean_difference(first: ArrayLike, second: ArrayLike, resamples: Resamples) -> EstimateCI:
-    """The mean of the first less that of the second, over the same items, with its interval.
-
-    Student's t on the clustered standard error of the items' own differences (Miller 2024, arXiv
-    2411.00640). `n` counts items. None: "too few" without an item; no interval where all items
-    differ alike ("constant") or are of fewer than three clusters ("too few").
-    """
-    differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    if not (n := len(differences)):
-        return EstimateCI.missing(NoValue.TOO_FEW, n=0)
-    return mean_ci(differences, Estimate(float(differences.mean()), n=n), resamples)
-
-
 def share_given(
     readings: tuple[Sequence[bool], Sequence[bool]],
     clusters: Sequence[str],
@@ -416,21 +401,28 @@ def share_given(
     return EstimateCI(estimate, Bounds(found.low, found.high, found.clusters, found.reason))
 
 
-def phi(first: Sequence[bool], second: Sequence[bool], resamples: Resamples) -> EstimateCI:
+def phi(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) -> EstimateCI:
     """The phi coefficient: Pearson's r of two variables that are 0 or 1.
 
     (both x neither - only first x only second) over the root of the product of the four margins
     (Yule 1912, "On the Methods of Measuring Association between Two Attributes"), -1 to 1, its
-    interval from clusters drawn anew. None: "constant" where one of the two is always right or
-    always wrong, "too few" without an item.
+    interval the jackknife's over clusters. None: "constant" where one of the two is always right
+    or always wrong, "too few" without an item.
     """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     columns = np.column_stack([one * other, one, other, np.ones(len(one))])
-    value = float(_phis(columns.sum(axis=0)[None, :])[0])
+    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    sums = np.zeros((len(names), 4))
+    np.add.at(sums, places, columns)
+    total = sums.sum(axis=0, keepdims=True)
+    value = float(_phis(total)[0])
     if np.isnan(value):
         return EstimateCI.missing(NoValue.CONSTANT if len(one) else NoValue.TOO_FEW, n=len(one))
     estimate = Estimate(value, n=len(one))
-    return EstimateCI(estimate, bounds(estimate, _phis(resamples.sums(columns)), resamples))
+    ends = jackknife_bounds(estimate, _phis(total - sums), range_="any")
+    if ends.low is None or ends.high is None:
+        return EstimateCI(estimate, ends)
+    return EstimateCI(estimate, replace(ends, low=max(-1.0, ends.low), high=min(1.0, ends.high)))
 
 
 def sign_flip_test(

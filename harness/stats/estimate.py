@@ -368,7 +368,7 @@ def cluster_bounds(
         return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
     if np.abs(parts).max() * count <= _NOISE * max(1.0, abs(value)):
         return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
-    reach, error = student_t(count - 1, level=level), _error(parts)
+    reach, error = student_t(count - 1, level=level), standard_error(parts)
     if is_share:
         return Bounds(*wilson_ends(value, value * (1 - value) / error**2, reach), n=count)
     return Bounds(value - reach * error, value + reach * error, n=count)
@@ -396,11 +396,12 @@ def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
     plain = cluster_bounds(Estimate(share, count), parts, level=level)
     if plain.low is None or plain.high is None or 0 <= plain.low <= plain.high <= 1:
         return plain
-    effective = min(n, share * (1 - share) / _error(parts) ** 2)
+    effective = min(n, share * (1 - share) / standard_error(parts) ** 2)
     return Bounds(*wilson_ends(share, effective, student_t(count - 1, level=level)), n=count)
 
 
-def _error(parts: Floats) -> float:
+def standard_error(parts: Floats) -> float:
+    """The clustered standard error of a statistic whose `parts` are as in `cluster_bounds`."""
     count = len(parts)
     return sqrt(fsum((parts**2).tolist()) * count / (count - 1))
 

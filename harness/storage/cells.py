@@ -7,10 +7,13 @@ delimited text are formula-safe. Nothing here reads a file.
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from harness.errors import DataError
 from harness.text.cleanup import repair_surrogates
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
 
 Cells = Sequence[object]
+DEEPEST = 100
+_TOO_DEEP = f"it nests more than {DEEPEST} deep"
 REPLACED = "\ufffd"
 """The character that replaces one that could not be read."""
 
@@ -34,7 +39,10 @@ def delimited(names: Cells, rows: Sequence[Cells], *, separator: str, as_is: int
 
 def json_text(value: object) -> str:
     """A value as JSON: null for NaN and the infinities, `str(value)` for a date and the like."""
-    finite = _mapped(value, lambda x: None if isinstance(x, float) and not isfinite(x) else x)
+    # What was read may stand in an object of ours.
+    finite = _mapped(
+        value, lambda x: None if isinstance(x, float) and not isfinite(x) else x, depth=-DEEPEST
+    )
     return json.dumps(finite, ensure_ascii=False, allow_nan=False, default=str)
 
 
@@ -44,9 +52,27 @@ def filled(cell: object) -> object:
     return None if is_blank or (isinstance(cell, float) and isnan(cell)) else cell
 
 
-def repair_json(value: object) -> object:
-    """A JSON value with U+FFFD for each lone half of a character in its texts."""
+def read_json(text: str) -> Any:  # noqa: ANN401 - any JSON
+    """The value of a JSON text, with U+FFFD for each lone half of a character in its texts.
+
+    ValueError for what is no JSON, and for what nests more than DEEPEST deep.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
     return _mapped(value, lambda one: repair_surrogates(one) if isinstance(one, str) else one)
+
+
+def decode_json(data: bytes | str, kind: Any = Any) -> Any:  # noqa: ANN401 - a type, and its value
+    """The value of a JSON text as a type, by default any.
+
+    Raises msgspec.DecodeError also for what nests too deep.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except RecursionError:
+        raise msgspec.DecodeError(_TOO_DEEP) from None
 
 
 def cell_text(cell: object) -> str:
@@ -81,13 +107,15 @@ def arrow_column(name: str, cells: Cells, kind: str | None = None) -> Any:  # no
         ) from error
 
 
-def _mapped(value: object, change: Callable[[object], object]) -> object:
+def _mapped(value: object, change: Callable[[object], object], depth: int = 0) -> object:
     """A JSON value with each key, text, number, true, false and null in it changed."""
+    if depth > DEEPEST:
+        raise ValueError(_TOO_DEEP)
     match value:
         case list() | tuple():
-            return [_mapped(part, change) for part in value]
+            return [_mapped(part, change, depth + 1) for part in value]
         case dict():
-            return {change(key): _mapped(part, change) for key, part in value.items()}
+            return {change(key): _mapped(part, change, depth + 1) for key, part in value.items()}
         case _:
             return change(value)
 
@@ -104,6 +132,16 @@ def _cell(value: object) -> str:
             return json_text(value)
         case _:
             return str(value)
+
+
+@contextmanager
+def long_cells(size: int) -> Iterator[None]:
+    """Let csv read cells of `size` characters, which is a limit of the whole process."""
+    usual = csv.field_size_limit(max(csv.field_size_limit(), size))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(usual)
 
 
 _R = TypeVar("_R")

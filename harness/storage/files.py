@@ -1,6 +1,8 @@
 """Bytes to whole files: a reader sees the old file or the new one, never a part of one."""
 
 import os
+from collections.abc import Iterable
+from errno import EISDIR
 from pathlib import Path
 from secrets import token_hex
 
@@ -27,6 +29,34 @@ def write_whole(path: Path, data: bytes) -> None:
             f"{path}: cannot be written ({error.strerror}); free some space or choose another "
             "--results or -o, then repeat the command"
         ) from error
+
+
+def refuse_unwritable(folder: Path, names: Iterable[str]) -> None:
+    """Raise StoreError where files of these names cannot be written into a folder; makes neither.
+
+    For what is checked before it is paid for: the folder need not exist.
+    """
+    blocking = [folder / name for name in names if (folder / name).is_dir()]
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    probe = nearest / f".probe.{token_hex(4)}"
+    try:
+        if blocking:
+            raise IsADirectoryError(EISDIR, f"{blocking[0].name} is a folder")
+        # Rights do not tell: a disk may be read-only, or full.
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise StoreError(
+            f"{nearest}: runs cannot be written there ({error.strerror}); set right what lies "
+            "there, or choose another --results"
+        ) from error
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A file of a folder by its name; FileNotFoundError for what is none, or leads out of it."""
+    if not (folder / name).is_file() or folder.resolve() not in (folder / name).resolve().parents:
+        raise FileNotFoundError(f"{name!r} is no file in it")
+    return folder / name
 
 
 def write_new(path: Path, data: bytes) -> None:

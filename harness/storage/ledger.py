@@ -20,7 +20,8 @@ import msgspec
 
 from harness.core import Request, Response
 from harness.errors import StoreError
-from harness.parts import NO_REPLY, Superseded
+from harness.parts import NO_REPLY, Failure, Reason, Superseded, vector_fault
+from harness.storage.cells import decode_json
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         """Use the segments below `folder`; reading creates nothing."""
-        self._folder = folder
+        self._folder = self._segment = folder
         self._file: int | None = None
         self._size = 0
         self._lock = Lock()  # held while the file is synced or closed
@@ -71,12 +72,11 @@ class Ledger:
     def check(self) -> None:
         """Raise StoreError, before a call is paid for, where the folder is not writable.
 
-        Logs a warning where another process of this machine adds to it.
+        Logs a warning where another process of this machine adds to it. The segment is begun before
+        it looks for those of others: of two processes that begin at once, one sees the other.
         """
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            if not os.access(self._folder, os.W_OK):
-                raise PermissionError(0, "it is not writable")
+            self._begin()
         except OSError as error:
             raise self._refused(error) from error
         if pids := sorted({pid for path in _segments(self._folder) if (pid := _writer(path))}):
@@ -98,6 +98,9 @@ class Ledger:
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
+            if self._file is not None and not self._size:
+                with suppress(OSError):  # an empty segment is in nobody's way
+                    self._segment.unlink()
             self._file, self._size = None, 0
         if (error := self._sync_error) is not None:
             self._sync_error = None
@@ -113,18 +116,22 @@ class Ledger:
         for at, line in self._lines() if wanted else ():
             head = _decode(line, _Head, at)
             if head.key in wanted:
-                response = _decode(line, _Answer, at).response
+                response = _checked(_decode(line, _Answer, at).response)
                 found.setdefault(head.key, []).append(((head.time, at[0].name, at[1]), response))
         return {key: _valid_response(stored) for key, stored in found.items()}
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys."""
-        wanted, requests = set(keys), dict[str, Request]()
+        return dict(self.asked_each(keys))
+
+    def asked_each(self, keys: Collection[str]) -> Iterator[tuple[str, Request]]:
+        """The stored requests of these keys one by one, each once, in the order of the lines."""
+        wanted = set(keys)
         for at, line in self._lines():
             key = _decode(line, _Head, at).key
-            if key in wanted and key not in requests:
-                requests[key] = _decode(line, _Question, at).request
-        return requests
+            if key in wanted:
+                wanted.remove(key)
+                yield key, _decode(line, _Question, at).request
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
@@ -146,14 +153,10 @@ class Ledger:
         try:
             if self._sync_error is not None:
                 raise self._sync_error
-            if self._file is None:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-                self._file = os.open(self._folder / name, flags, 0o666)
+            file = self._begin()
             rest = line
             while rest:  # a write may be short
-                rest = rest[os.write(self._file, rest) :]
+                rest = rest[os.write(file, rest) :]
         except OSError as error:
             if self._file is not None:
                 with suppress(OSError):  # where even this fails, readers drop the torn line
@@ -163,6 +166,16 @@ class Ledger:
         if self._timer is None:
             self._timer = Timer(_SYNC_S, self._sync_on_time)
             self._timer.start()
+
+    def _begin(self) -> int:
+        """The file of this process's segment, which is made where there is none yet."""
+        if self._file is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            name = f"{time.time_ns():020d}-{socket.gethostname()}-{os.getpid()}.jsonl"
+            self._segment = self._folder / name
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+            self._file = os.open(self._segment, flags, 0o666)
+        return self._file
 
     def _sync_on_time(self) -> None:
         # Reset first: a call that is added while the disk works starts another timer.
@@ -196,7 +209,7 @@ def _encoded(record: CallRecord) -> bytes:
 
 def _valid_response(stored: list[_Stored]) -> Response:
     """The response to one key that counts; its usage lists the others as superseded."""
-    responses = [response for _, response in sorted(stored, key=lambda pair: pair[0])]
+    responses = _distinct(sorted(stored, key=lambda pair: pair[0]))
     if len(responses) == 1:
         return responses[0]
     answers = [one for one in responses if one.failure is None]
@@ -208,6 +221,24 @@ def _valid_response(stored: list[_Stored]) -> Response:
         if one is not valid
     )
     return replace(valid, usage=replace(valid.usage, superseded=others))
+
+
+def _checked(response: Response) -> Response:
+    """A stored response; a failure where it holds a vector that earlier versions took."""
+    fault = next(filter(None, map(vector_fault, response.vectors or ())), None)
+    if fault is None:
+        return response
+    failure = Failure(Reason.FAILED, f"the vector that was stored is {fault}")
+    return replace(response, vectors=None, failure=failure)
+
+
+def _distinct(stored: list[_Stored]) -> list[Response]:
+    """The responses without copies of a call, such as those of a segment under another name."""
+    found: list[tuple[float, Response]] = []
+    for (moment, _, _), response in stored:
+        if (moment, response) not in found:
+            found.append((moment, response))
+    return [response for _, response in found]
 
 
 def _writer(segment: Path) -> int | None:
@@ -252,9 +283,10 @@ def _unreadable(path: Path, error: OSError) -> StoreError:
 
 def _decode(line: bytes, kind: type[_T], at: _Place) -> _T:
     try:
-        return msgspec.json.decode(line, type=kind)
+        record: _T = decode_json(line, kind)
     except (msgspec.DecodeError, ValueError) as error:
         raise StoreError(
             f"{at[0]}:{at[1]}: damaged record ({error}); restore the file from a copy, or delete "
             "that line to have its call asked again"
         ) from error
+    return record

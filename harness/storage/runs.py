@@ -1,12 +1,16 @@
 """Run folders: run.json, samples.jsonl and scores.csv of one run, written whole or not at all.
 
 Everything here can be rebuilt from the calls ledger, and equal inputs give equal bytes: no
-clock, no host, no order of arrival.
+clock, no host, no order of arrival. A file that was changed since it was written is not believed.
 """
 
 import csv
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,14 +18,17 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from harness.core import Run, Sample, Score
-from harness.errors import StoreError, did_you_mean
-from harness.parts import ChoiceScore, Message, Reason, Usage
+from harness.errors import StoreError
+from harness.parts import ChoiceScore, Message, Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_text
-from harness.storage.files import write_whole
-from harness.storage.signature import Signature
+from harness.storage.cells import csv_text, decode_json, long_cells
+from harness.storage.files import refuse_unwritable, write_whole
+from harness.storage.signature import Signature, clean_signature
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+RUN, SAMPLES, SCORES, SUMS = "run.json", "samples.jsonl", "scores.csv", "SHA256SUMS"
+NAMES = (SAMPLES, RUN, SCORES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,10 @@ class Cost:
     cost_usd: float | None
     told: Usage
     unanswered: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "completion_tokens", "cost_usd"):
+            object.__setattr__(self, name, possible(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +240,17 @@ def table_text(rows: Iterable[ScoreRow]) -> str:
 
 def read_table(path: Path) -> list[ScoreRow]:
     """The rows of a table that `table_text` wrote."""
+    return _rows_of(_bytes(path), path)
+
+
+def _rows_of(data: bytes, path: Path) -> list[ScoreRow]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            table = csv.DictReader(file)
+        with long_cells(len(data)):
+            table = csv.DictReader(StringIO(data.decode(), newline=""))
             if absent := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
                 raise ValueError(f"no column {absent[0]!r}")
             return [_row(cells) for cells in table]
-    except (OSError, ValueError, TypeError, csv.Error) as error:
+    except (ValueError, TypeError, csv.Error) as error:
         raise _refused(f"{path}: not a table of scores ({error})") from error
 
 
@@ -258,7 +273,8 @@ def _row(cells: dict[str, str]) -> ScoreRow:
         missing={reason: int(cells[f"missing_{reason}"]) for reason in Reason},
     )
     chance, cost = _number(cells["chance"]), _number(cells["cost_usd"])
-    return ScoreRow(cells["task"], cells["model"], score, chance, cost, cells["signature"])
+    signature = clean_signature(cells["signature"])
+    return ScoreRow(cells["task"], cells["model"], score, chance, cost, signature)
 
 
 def _number(cell: str) -> float | None:
@@ -266,7 +282,11 @@ def _number(cell: str) -> float | None:
 
 
 class RunFolder:
-    """The three files of one run."""
+    """The three files of one run, and SHA256SUMS, with what each of them was when it was written.
+
+    Reading a file that was changed since raises StoreError. A folder of an earlier version has no
+    sums: its files are taken as they are, which a warning says.
+    """
 
     def __init__(self, path: Path) -> None:
         """Use the files in `path`, which need not exist yet."""
@@ -277,6 +297,11 @@ class RunFolder:
         """Where the scores of this run lie."""
         return self.path / "scores.csv"
 
+    @property
+    def items(self) -> Path:
+        """Where the flat table of the answers of this run lies."""
+        return self.path / "items.csv"
+
     def results(self, given: Path) -> Path:
         """The results folder this run lies below, by its place; the given one where that fits."""
         path = self.path.resolve()
@@ -284,50 +309,139 @@ class RunFolder:
         is_placed = len(path.parents) > 3 and path.parents[2].name == "runs"
         return path.parents[3] if is_placed and not is_below else given
 
+    @property
+    def place(self) -> str:
+        """The task and the model, as a name has them: TASK/MODEL."""
+        return "/".join(self.path.parts[-3:-1])
+
+    @property
+    def written(self) -> float:
+        """When run.json was written, in seconds since 1970; 0 where there is none."""
+        path = self.path / "run.json"
+        return path.stat().st_mtime if path.is_file() else 0.0
+
+    @property
+    def tag(self) -> str | None:
+        """The name that somebody gave this run; no digest depends on it. None without one."""
+        path = self.path / "tag"
+        return path.read_text("utf-8", "replace").strip() or None if path.is_file() else None
+
+    def write_tag(self, tag: str) -> None:
+        """Give this run a name in place of any that it has."""
+        write_whole(self.path / "tag", f"{tag}\n".encode())
+
+    def is_called(self, tail: str) -> bool:
+        """Whether a tag or the beginning of a digest is this run's; an empty one is any run's."""
+        return tail == self.tag or self.path.name.startswith(tail)
+
     def read(self) -> RunFile:
         """What was run."""
-        path = self.path / "run.json"
-        return _decode(_bytes(path), RunFile, where=str(path))
+        data = _bytes(path := self.path / RUN)
+        file = _decode(data, RunFile, where=str(path))
+        self._check_sum(RUN, data)
+        return file
 
-    def read_rows(self) -> list[SampleRecord]:
-        """What was asked, answered and judged, in the order of the plan."""
-        path = self.path / "samples.jsonl"
-        lines = _bytes(path).splitlines()
-        return [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in enumerate(lines, 1)]
+    def read_rows(self, *, is_checked: bool = True) -> list[SampleRecord]:
+        """What was asked, answered and judged, in the order of the plan.
+
+        Unless `is_checked`, it may have been changed since it was written: `check_rows` tells.
+        """
+        data = _bytes(path := self.path / SAMPLES)
+        lines = enumerate(data.splitlines(), 1)
+        rows = [_decode(line, SampleRecord, where=f"{path}:{n}") for n, line in lines]
+        if is_checked:
+            self._check_sum(SAMPLES, data)
+        return rows
+
+    def check_rows(self, rows: Sequence[SampleRecord]) -> None:
+        """Raise StoreError where the file was changed, and these rows are not what was written."""
+        if SAMPLES in self.changed():
+            self._check_sum(SAMPLES, _lines(rows))
+
+    def read_scores(self) -> list[ScoreRow]:
+        """The scores of every judge; none where no judge has read the run yet."""
+        if not self.scores.exists() and SCORES not in (self._sums() or ()):
+            return []
+        rows = _rows_of(data := _bytes(self.scores), self.scores)
+        self._check_sum(SCORES, data)
+        return rows
+
+    def changed(self) -> list[str]:
+        """The files that are not as they were written; none where that is not known."""
+        sums = self._sums() or {}
+        return [name for name, known in sums.items() if _sum(self.path / name) != known]
+
+    def judges_before(self) -> tuple[JudgeEntry, ...]:
+        """The judges that a run names which need not be whole; none where it cannot be read."""
+        try:
+            return _decode(_bytes(self.path / RUN), RunFile, where="").judges
+        except StoreError:
+            return ()
+
+    def _check_sum(self, name: str, data: bytes) -> None:
+        sums = self._sums()
+        if sums is None:
+            _say_unchecked(str(self.path.parent.parent.parent))
+        elif sums.get(name) != sha256(data).hexdigest():
+            fact = f"changed since it was written (see {SUMS} beside it)"
+            raise _refused(f"{self.path / name}: {fact}")
+
+    def _sums(self) -> dict[str, str] | None:
+        """The sha256 of each file as it was written; None in a folder of an earlier version."""
+        path = self.path / SUMS
+        if not path.exists():
+            return None
+        pairs = [line.split("  ") for line in _bytes(path).decode("utf-8", "replace").splitlines()]
+        sums = {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+        return sums if {RUN, SAMPLES} <= set(sums) <= {*NAMES} else dict.fromkeys(NAMES, "damaged")
+
+    def check(self) -> None:
+        """Raise StoreError, before a call is paid for, where the run cannot be written."""
+        refuse_unwritable(self.path, (*NAMES, SUMS))
 
     def write(
         self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
     ) -> None:
         """Replace run.json and samples.jsonl, and scores.csv where there are scores."""
-        lines = b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
-        write_whole(self.path / "samples.jsonl", lines)
         text = msgspec.json.format(msgspec.json.encode(run, order="deterministic"), indent=2)
-        write_whole(self.path / "run.json", text + b"\n")
-        if scores is not None:
-            write_whole(self.scores, table_text(scores).encode())
+        files = {SAMPLES: _lines(rows), RUN: text + b"\n"}
+        files |= {} if scores is None else {SCORES: table_text(scores).encode()}
+        for name, data in files.items():
+            write_whole(self.path / name, data)
+        sums = (f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
+        write_whole(self.path / SUMS, "".join(sums).encode())
+
+    def remove(self) -> None:
+        """Remove the files of this run, and the folder where it has no others."""
+        for name in (*NAMES, SUMS, self.items.name, "tag"):
+            (self.path / name).unlink(missing_ok=True)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
 
 
-def find_run(results: Path, name: str) -> RunFolder:
-    """The run folder that a path, or a unique prefix of a run's digest, means."""
-    if (Path(name) / "run.json").is_file():
-        return RunFolder(Path(name))
-    below = results.glob("runs/*/*/*")
-    found = sorted(p for p in below if p.name.startswith(name) or name.startswith(p.name))
-    if len(found) == 1:
-        return RunFolder(found[0])
-    if found:
-        raise StoreError(
-            f"{name!r} begins {len(found)} runs, give more of one: {', '.join(map(str, found))}"
-        )
-    raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+def _lines(rows: Iterable[SampleRecord]) -> bytes:
+    return b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
 
 
-def run_folders(results: Path) -> list[RunFolder]:
-    """Every run folder below a results folder, in the order of their paths."""
-    return [RunFolder(path.parent) for path in sorted(results.glob("runs/*/*/*/run.json"))]
+@cache
+def _say_unchecked(results: str) -> None:
+    _log.warning(
+        "%s: runs by an earlier version, which wrote no %s: what was changed in them since is not "
+        "noticed; repeat a run to have it checked",
+        *(results, SUMS),
+    )
+
+
+def _sum(path: Path) -> str:
+    try:
+        return sha256(_bytes(path)).hexdigest()
+    except StoreError:
+        return "none"
 
 
 def _bytes(path: Path) -> bytes:
+    if path.exists() and not path.is_file():  # a pipe might never end
+        raise _refused(f"{path}: not a plain file")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -336,9 +450,10 @@ def _bytes(path: Path) -> bytes:
 
 def _decode(data: bytes, kind: type[_T], *, where: str) -> _T:
     try:
-        return msgspec.json.decode(data, type=kind)
+        decoded: _T = decode_json(data, kind)
     except (msgspec.DecodeError, ValueError) as error:
         raise _refused(f"{where}: damaged ({error})") from error
+    return decoded
 
 
 def _refused(fact: str) -> StoreError:
@@ -357,20 +472,16 @@ class StoredRun:
         """The run of a folder."""
         return cls(folder.read(), folder.read_rows())
 
+    @classmethod
+    def read_all(cls, folder: RunFolder, *, is_checked: bool = True) -> "StoredRun":
+        """The run of a folder; StoreError where a response that was planned is not there."""
+        run = cls(folder.read(), folder.read_rows(is_checked=is_checked))
+        if len(run.rows) != run.file.planned:
+            fact = f"{len(run.rows)} of {run.file.planned} planned responses"
+            raise _refused(f"{folder.path / SAMPLES}: {fact}")
+        return run
+
     @property
     def by_group(self) -> bool:
         """Whether the samples' groups are the systems, which the run's model judges."""
         return self.file.task.unit.system == "group"
-
-
-def stored_runs(folders: Iterable[RunFolder], task: str) -> list[StoredRun]:
-    """The runs of a task, in the order of their folders; StoreError without any."""
-    files = [(folder, folder.read()) for folder in folders]
-    runs = [StoredRun(file, folder.read_rows()) for folder, file in files if file.run.task == task]
-    if not runs:
-        known = sorted({file.run.task for _, file in files})
-        raise StoreError(
-            f"no run of task {task!r}{did_you_mean(task, known)}; "
-            "`harness run` makes one, or see --results"
-        )
-    return runs

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from harness.errors import SpecError, StoreError
+from harness.text.cleanup import TURNING
+
+_UNFIT = re.compile(rf"[|\s\x00-\x1f\x7f-\x9f\ud800-\udfff{TURNING}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,16 @@ class Signature:
 
 
 def clean(field: str) -> str:
-    """A field that ends neither itself nor the line: a server may name a snapshot as it likes."""
-    return re.sub(r"[|\s]", "_", field)
+    """A field that ends neither itself nor the line, and that a terminal does not obey.
+
+    A server may name a snapshot as it likes.
+    """
+    return _UNFIT.sub("_", field)
+
+
+def clean_signature(text: str) -> str:
+    """A stored signature, of an earlier version as well, with each field clean."""
+    return "|".join(map(clean, text.split("|")))
 
 
 MODEL: Final = "model"

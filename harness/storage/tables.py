@@ -6,7 +6,6 @@ names the file, the line and the remedy. Nothing here knows what a column means.
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +21,7 @@ from harness.storage.cells import (
     filled,
     json_text,
     parquet_bytes,
-    repair_json,
+    read_json,
 )
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ TEXT: Final = "text"
 BOM: Final = "\ufeff"
 Quotes = Literal["standard", "none"]
 Value = Any  # a cell: None, a text, a number, true or false, or a list of these
-_Record = tuple[int, tuple[str, ...]]
-"""A record of delimited text, after the line it starts on."""
+Record = tuple[int, tuple[str, ...]]
+"""The cells of a row, after the line it starts on."""
 _USE_COMMAS: Final = "semicolons part its column names: save it with commas, or as .tsv"
 
 
@@ -121,6 +120,15 @@ class Table:
         return len(self.lines)
 
 
+class NoColumn(DataError):
+    """A table lacks a column; the error holds the table, for a message to say what it has."""
+
+    def __init__(self, message: str, table: Table) -> None:
+        """Say what is missing from which table."""
+        super().__init__(message)
+        self.table = table
+
+
 def format_by_name(name: str) -> FileFormat | None:
     """The format that the end of a file's name stands for; None for an unknown ending."""
     return next((ENDINGS[end] for end in ENDINGS if name.lower().endswith(end)), None)
@@ -159,14 +167,19 @@ def read_text(path: Path) -> str:
     return text
 
 
-def read_rows(path: Path, required: Sequence[str]) -> list[TableRow]:
+def read_rows(path: Path, required: Sequence[str], *, separator: str = ",") -> list[TableRow]:
     """The rows of a CSV file whose first line names its columns, `required` among them.
 
     A row may have more cells than there are names, as some released files have. Raises DataError
     for a row with fewer, a missing required column, or one that is named twice.
     """
-    text = read_text(path)
-    (_, header), *records = _records(str(path), text, FileFormat.CSV)
+    records = list(_records(str(path), read_text(path), FileFormat.CSV, separator=separator))
+    return checked_rows(path, records, required)
+
+
+def checked_rows(path: Path, records: Sequence[Record], required: Sequence[str]) -> list[TableRow]:
+    """The rows below the first record, which names the columns; errors as of `read_rows`."""
+    (_, header), *records = records or [(1, ())]
     named = [name for name in header if name]
     if missing := [name for name in required if name not in named]:
         hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
@@ -190,8 +203,8 @@ def json_objects(name: str, text: str) -> Iterator[tuple[int, str, dict[str, Any
             continue
         place = f"{name}:{number}"
         try:
-            value = repair_json(json.loads(line))
-        except (ValueError, RecursionError) as error:
+            value = read_json(line)
+        except ValueError as error:
             raise DataError(f"{place}: not JSON ({error}); give one JSON object a line") from error
         if not isinstance(value, dict):
             raise DataError(f"{place}: {type(value).__name__}, not an object; put it in braces")
@@ -204,7 +217,7 @@ def read_columns(
     """The rows of a file with the needed columns, and those of the optional ones that it has.
 
     With `quotes: none` a quotation mark is a character like any other, and a line end always ends
-    the row. Raises DataError for a missing or repeated column.
+    the row. Raises NoColumn for a missing column, and DataError for a repeated one.
     """
     file_format = format_by_name(path.name)
     if file_format is None or not is_table(path):
@@ -216,9 +229,10 @@ def read_columns(
     wanted = dict.fromkeys((*needed, *optional))
     if missing := [name for name in wanted if name not in (*table.columns, *optional)]:
         known = [name for name in table.columns if name]
-        raise DataError(
+        raise NoColumn(
             f"{path}: no column {missing[0]!r}{did_you_mean(missing[0], known)}; "
-            "correct its line in the column map"
+            "correct its line in the column map",
+            table,
         )
     if repeated := [name for name in wanted if table.columns.count(name) > 1]:
         raise DataError(f"{path}: column {repeated[0]!r} is named twice; rename one of the two")
@@ -346,12 +360,17 @@ def _decoded(name: str, data: bytes) -> str:
 
 
 def _records(
-    name: str, text: str, file_format: FileFormat, *, quotes: Quotes | None = None
-) -> Iterator[_Record]:
+    name: str,
+    text: str,
+    file_format: FileFormat,
+    *,
+    quotes: Quotes | None = None,
+    separator: str | None = None,
+) -> Iterator[Record]:
     usual = csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a global limit
     reader = csv.reader(
         io.StringIO(text, newline=""),
-        delimiter=file_format.separator,
+        delimiter=separator or file_format.separator,
         quoting=csv.QUOTE_NONE if quotes == "none" else csv.QUOTE_MINIMAL,
         strict=True,
     )
@@ -408,7 +427,7 @@ def _read_delimited(name: str, text: str, kind: FileFormat, *, quotes: Quotes | 
     return _text_table(kind, header, records[1:])
 
 
-def _text_table(kind: FileFormat, columns: tuple[str, ...], records: Sequence[_Record]) -> Table:
+def _text_table(kind: FileFormat, columns: tuple[str, ...], records: Sequence[Record]) -> Table:
     lines = [line for line, _ in records]
     return Table(kind, columns, lines, lambda index: [record[index] for _, record in records])
 
@@ -441,7 +460,8 @@ def _read_parquet(name: str, data: bytes) -> Table:
     try:
         table = parquet.read_table(pyarrow.BufferReader(data))
     except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{name}: not a Parquet file ({error}); copy it again") from error
+        said = " ".join(str(error).split())
+        raise DataError(f"{name}: not a Parquet file ({said}); copy it again") from error
     if not len(table):
         raise DataError(f"{name}: no rows; give a file with texts")
     columns, lines = tuple(table.column_names), range(1, len(table) + 1)

@@ -1,18 +1,37 @@
 """Answers as models write them to the answers alone: no lead-ins, wrapping or template residue.
 
 Removes only the very beginning, marks around the whole answer and special tokens, never a word
-inside it. A lead-in that nothing follows is the answer, and stays. Also makes any text safe to show
-(no control characters) and to store (no lone surrogates).
+inside it. A lead-in that nothing follows is the answer, and stays. Also makes any text safe to send
+(no control characters), to show (nothing that a terminal obeys) and to store (no lone surrogates).
 """
 
 import re
+from unicodedata import category
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+TURNING = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Within a character class: what turns the direction of the text around it."""
+_OBEYED = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")
 
 
 def without_controls(text: str) -> str:
     """The text without control characters; tabs and line feeds stay."""
     return _CONTROL.sub("", text)
+
+
+def for_display(text: str) -> str:
+    """The text without what a terminal obeys: control characters and turns of direction.
+
+    Models are sent the latter, which right-to-left scripts need.
+    """
+    return _OBEYED.sub("", text)
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text is visible: white space, controls and characters without a form."""
+    return all(
+        letter in _FORMLESS or category(letter) in _INVISIBLE for letter in text if letter != " "
+    )
 
 
 def repair_surrogates(text: str) -> str:
@@ -23,6 +42,12 @@ def repair_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+_INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+_FORMLESS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # joiners, fillers, a blank pattern
+    + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0000, 0xE01F0))))
+)
+"""Letters, marks and selectors that show nothing by themselves."""
 _ROLE = "(?:assistant|user|system|model)"
 # Special tokens of the chat templates in use; no real answer contains one.
 _RESIDUE = re.compile(
@@ -76,20 +101,48 @@ _WRAPS = (
 
 
 def without_lead_in(text: str) -> str:
-    """The answer without lead-ins, marks around it and special tokens of a chat template."""
-    before, text = None, text.strip()
-    while text != before:
-        before, text = text, _unwrapped(_RESIDUE.sub(" ", text).strip())
-        lead_in = _LEAD_IN.match(text)
-        text = text[lead_in.end() :] if lead_in else text
-    return text
+    """The answer without lead-ins, marks around it and special tokens of a chat template.
+
+    Its time grows with the length of the text alone, however many lead-ins there are.
+    """
+    text = _RESIDUE.sub(" ", text)  # a space for each: what is left holds none
+    before, span = None, _stripped(text, 0, len(text))
+    while span != before:
+        before, span = span, _unwrapped(text, *span)
+        lead_in = _LEAD_IN.match(text, *span)
+        span = (lead_in.end(), span[1]) if lead_in else span
+    return text[slice(*span)]
 
 
-def _unwrapped(text: str) -> str:
-    """The answer without one pair of marks around the whole of it; apostrophes are no marks."""
+_Span = tuple[int, int]
+
+
+def _unwrapped(text: str, start: int, end: int) -> _Span:
+    """The place of an answer without one pair of marks around it; apostrophes are no marks."""
     for opening, closing in _WRAPS:
-        inner = text[len(opening) : -len(closing)]
-        words = re.sub(r"(?<=\w)['\u2019](?=\w)", "", inner)
-        if f"{opening}{inner}{closing}" == text and inner.strip() and closing not in words:
-            return inner.strip()
-    return text
+        first, last = start + len(opening), end - len(closing)
+        is_wrapped = (
+            first < last
+            and text.startswith(opening, start)
+            and text.endswith(closing, start, end)
+            and not _is_within(text, closing, first, last)
+        )
+        if is_wrapped and (inner := _stripped(text, first, last)) != (last, last):
+            return inner
+    return start, end
+
+
+def _is_within(text: str, mark: str, start: int, end: int) -> bool:
+    """Whether a mark stands somewhere; an apostrophe between two letters is none."""
+    if mark in "'\u2019":
+        return re.compile(rf"(?<!\w){mark}|{mark}(?!\w)").search(text, start, end) is not None
+    return text.find(mark, start, end) >= 0
+
+
+def _stripped(text: str, start: int, end: int) -> _Span:
+    """The place of a part of a text without the white space around it."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end

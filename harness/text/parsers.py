@@ -12,7 +12,7 @@ from typing import Any
 from unicodedata import normalize
 
 from harness.parts import Reason
-from harness.text.cleanup import without_lead_in
+from harness.text.cleanup import is_blank, without_lead_in
 
 # An optional lead-in, an optional opening mark, then the number; "1.5", "12" and "1st" are others.
 _OPTION = re.compile(
@@ -25,17 +25,33 @@ _NUMBER = re.compile(r"(?<![0-9.,])([0-9]+)(?![0-9]|[.,][0-9])")
 
 # Ratings in free text: a number, perhaps "of" the highest; a colon, perhaps after the scale.
 _RATING = (
-    r"[\"'(\[]{0,2}([0-9]+)(?:\.0+)?(?: ?(?:/|out of) ?([0-9]+))?"
-    r"(?![^\W_]|[.,/][0-9]|\.? ?-? ?[0-9])"
+    r"[\"'(\[]{0,2}([0-9]+)(?:\.0+)?(?: ?(?:/|(?:out )?of) ?([0-9]+))?"
+    r"(?![^\W_]|[.,/][0-9]|\.?\s?-? ?[0-9])"
 )
-_COLON = r"(?: ?\([^()]{0,20}\))? ?[:=] ?"
-_MORE = re.compile(r"[)\]\"']* ?(?:or|to|and|-|\u2013|/) ?[0-9]", re.IGNORECASE)
+_COLON = r"(?: ?\([^()]{0,20}\))? ?[:=](?: ?|\n(?=[0-9]+\s*\Z))"
 _AFTER_LABEL = re.compile(_RATING)
-_LABEL = re.compile(rf"\b(?:rating|score){_COLON}", re.IGNORECASE)
+_LABEL = re.compile(rf"\b(?:rating|score){_COLON}\s?", re.IGNORECASE)
+_NO_NOT = r"(?!(?:[a-z]+ ){0,2}(?:not|no|never|but|isn't)\b)"
 _OPENING = re.compile(
-    rf"(?:- )?(?:(?:[0-9]+[.)] )?[a-z]+(?: [a-z]+){{0,2}}{_COLON})?{_RATING}", re.IGNORECASE
+    rf"(?:- )?(?:(?:[0-9]+[.)] )?{_NO_NOT}[a-z]+(?: [a-z]+){{0,2}}{_COLON})?{_RATING}",
+    re.IGNORECASE,
 )
-_CLOSING = re.compile(rf"[.!?\"'] [a-z]+{_COLON}{_RATING}\W*\Z", re.IGNORECASE)
+_CLOSING = re.compile(rf"[.!?\"']\s{_NO_NOT}[a-z]+{_COLON}{_RATING}\W*\Z", re.IGNORECASE)
+# What may follow a rating: an end, a mark, a reason; other words make a sentence of it.
+_ENDED = re.compile(
+    r"[)\]\"']{0,3}(?: (?:points?|stars?)\b)?"
+    r"(?:\s*\Z|\n|\s?[.,;:!?]+(?=\s|\Z|[)\]\"'])| ?[-\u2013\u2014(\[] ?(?![0-9])"
+    r"| (?:because|since|as)\b)"
+)
+_CAPITAL = re.compile(r" [A-Z]")
+_SCALE = re.compile(
+    r"[0-9]+ ?(?:-|\u2013|to) ?[0-9]+|(?:out of|/) ?[0-9]+|^[0-9]+[.)] (?=\w)",
+    re.MULTILINE,
+)
+_OTHER = re.compile(
+    r"(?<![0-9.,])([0-9]+(?:\.[0-9]+)?)(?![0-9]|[.,][0-9])"
+    r"[)\]\"']{0,3}\s?(?=[.,;:!?)\]\n\u2013\u2014/-]|\Z)"
+)
 
 # How replies open that decline to answer; the few tokens that a short limit leaves are enough.
 _REGRET = r"(?:(?:i'm|i am) (?:so |very )?sorry|sorry|i apologi[sz]e|my apologies)"
@@ -63,7 +79,7 @@ def option_number(text: str, count: int) -> int | Reason:
     A reply that also names another option later has not chosen: it is UNPARSED.
     """
     words = " ".join(text.split())  # long runs of spaces would be costly to match
-    if not words:
+    if is_blank(words):
         return Reason.EMPTY
     match, options = _OPTION.match(words), {str(number) for number in range(1, count + 1)}
     if match is None or match[1] not in options:
@@ -80,7 +96,7 @@ def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
     begins with the words of another, the longer one counts. A reply is UNPARSED where it also names
     another choice later, or opens with words that two choices share.
     """
-    if not text.strip():
+    if is_blank(text):
         return Reason.EMPTY
     plain = [_plain(choice) for choice in choices]
     words = _plain(text)
@@ -128,7 +144,7 @@ def rating(text: str, *, low: int, high: int) -> float | Reason:
     quote the rated text, so their scores must agree. A malformed object makes the whole reply
     UNPARSED, since what follows may be inside it. 4.0 is the whole number 4.
     """
-    if not text.strip():
+    if is_blank(text):
         return Reason.EMPTY
     try:
         objects = [one for one in _objects(text) if "score" in one]
@@ -172,20 +188,25 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
     """The rating that free text states: after its last "Rating:" or "Score:", or at its start.
 
     Without these labels the reply may also open or close with another one, as in "Coherence: 2".
-    A number does not count if it is not whole, not on the scale, next to another number or part
-    of a sentence.
+    A number does not count if it is not whole, not on the scale, next to another number, or part of
+    a sentence ("2 people agree"). A reply that also states another rating on the scale states none.
     """
-    words = " ".join(re.sub(r"[*_`]+", "", text).split())
-    if not words:
+    lines = (" ".join(line.split()) for line in re.sub(r"[*_`]+", "", text).splitlines())
+    words = "\n".join(filter(None, lines))
+    if is_blank(words):
         return Reason.EMPTY
     labels = list(_LABEL.finditer(words))
     if labels:
         match = _AFTER_LABEL.match(words, labels[-1].end())
     else:
         match = _OPENING.match(words) or _CLOSING.search(words)
-    if match is None or match[2] not in (None, str(high)) or _MORE.match(words, match.end()):
+    if match is None or match[2] not in (None, str(high)):
         return Reason.UNPARSED
-    return _whole_on_scale(match[1], low, high)
+    is_ended = _ENDED.match(words, match.end()) or (labels and _CAPITAL.match(words, match.end()))
+    found = _whole_on_scale(match[1], low, high)
+    others = _OTHER.findall(_SCALE.sub(" ", words[match.end() :]))
+    is_other = any(low <= float(other) <= high and float(other) != found for other in others)
+    return found if is_ended and not is_other else Reason.UNPARSED
 
 
 def first_digit(text: str) -> float | Reason:
@@ -196,7 +217,7 @@ def first_digit(text: str) -> float | Reason:
     is a year its first digit; the mention "1-3" is ignored. Only for their replies, since it takes
     digits out of prose.
     """
-    if not text.strip():
+    if is_blank(text):
         return Reason.EMPTY
     rest = text.lower().replace("\n", " ").replace("1-3", " ").rsplit("rating:", 1)[-1]
     if match := re.search("[0-9]", rest):

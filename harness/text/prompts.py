@@ -2,12 +2,15 @@
 
 Every word that reaches a model passes here. Folders are searched in order, so a user's pack
 overrides a shipped template of the same relative name. Slot values are data: one filter removes
-control characters and breaks delimiters, and they are never rendered again.
+control characters and breaks delimiters, and they are never rendered again. A file that is reached
+by a link is refused: a pack of somebody else's would have any file of this machine sent to a model.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from jinja2 import TemplateNotFound, meta
@@ -54,6 +57,47 @@ def _refuse_list(value: object) -> object:
     return value
 
 
+LONGEST = 1_000_000
+"""The most characters, or digits, that an operation of a template may make."""
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """A sandbox in which `*` and `**` make nothing that fills the memory."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(
+        self,
+        context: jinja2.runtime.Context,
+        operator: str,
+        left: Any,  # noqa: ANN401 - any value of a template
+        right: Any,  # noqa: ANN401 - as above
+    ) -> Any:  # noqa: ANN401 - as above
+        """Multiply, or raise to a power, two values of a size that fits."""
+        sizes = [len(one) if hasattr(one, "__len__") else abs(one) for one in (left, right)]
+        is_repeated = hasattr(left, "__len__") or hasattr(right, "__len__")
+        is_power = operator == "**" and isinstance(left, int) and sizes[1] > LONGEST // 1_000
+        if is_power or (is_repeated and sizes[0] * sizes[1] > LONGEST):
+            raise jinja2.TemplateRuntimeError(f"{operator} makes something too large")
+        return super().call_binop(context, operator, left, right)
+
+
+class _Loader(jinja2.FileSystemLoader):
+    """Reads a template only where `find` finds it, which refuses links."""
+
+    def __init__(self, folders: Sequence[Path], find: Callable[[str], Path | None]) -> None:
+        """Search these folders in this order."""
+        super().__init__([str(folder) for folder in folders])
+        self._find = find
+
+    def get_source(
+        self, environment: jinja2.Environment, template: str
+    ) -> tuple[str, str, Callable[[], bool]]:
+        """The text of a template, its file, and whether that is unchanged."""
+        self._find(template)
+        return super().get_source(environment, template)
+
+
 class Prompts:
     """Renders the templates of some folders; the first folder that has a name wins.
 
@@ -61,12 +105,13 @@ class Prompts:
     a file is not part of its text.
     """
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        """Search these folders in this order."""
+    def __init__(self, folders: Sequence[Path], shipped: Path | None = None) -> None:
+        """Search these folders in this order; `shipped` is the one that may hold links."""
         self._folders = tuple(folders)
+        self._shipped = shipped  # some installers lay out a package as links
         self._variables: dict[str, frozenset[str]] = {}
-        self._environment = ImmutableSandboxedEnvironment(
-            loader=jinja2.FileSystemLoader([str(folder) for folder in folders]),
+        self._environment = _Environment(
+            loader=_Loader(self._folders, self._find),
             undefined=jinja2.StrictUndefined,
             autoescape=False,
             trim_blocks=True,
@@ -84,24 +129,54 @@ class Prompts:
 
     def text(self, file: str, slots: Mapping[str, Slot]) -> str:
         """The text of one template file with its slots filled."""
-        try:
+        with self._refusing(file, f"; slots here: {', '.join(sorted(slots))}"):
             compiled = self._environment.get_template(file)
             return compiled.render({name: _as_data(value) for name, value in slots.items()})
+
+    @contextmanager
+    def _refusing(self, file: str, hint: str) -> Iterator[None]:
+        """Turn whatever fails in a template, or in what it includes, into an error that names it.
+
+        A template is a program of the user's: it may add a text to a number, or call itself.
+        """
+        try:
+            yield
+        except SpecError:
+            raise
         except TemplateNotFound as error:
             raise self._not_found(str(error.name or file)) from error
+        except jinja2.TemplateSyntaxError as error:
+            where = error.filename or self._find(file)
+            fact = f"{where}, line {error.lineno}: {error.message}"
+            raise SpecError(f"{fact}; correct the template") from error
+        except UnicodeDecodeError as error:
+            raise self._not_utf8(file, error) from error
         except jinja2.TemplateError as error:
             where = getattr(error, "filename", None) or self._find(file)
+            raise SpecError(f"{where}: {error.message}{hint}") from error
+        except RecursionError as error:
+            fact = "nests too deep, or includes or calls itself without end"
+            raise SpecError(f"{self._find(file)}: {fact}; make it shorter") from error
+        except Exception as error:  # whatever a template does is no bug of ours
+            fact = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise SpecError(f"{self._find(file)}: it failed ({fact}){hint}") from error
+
+    def fill(self, source: str, *, slots: Mapping[str, Slot], where: str) -> str:
+        """A template that stands in another file, as text; SpecError names `where` it stands."""
+        try:
+            compiled = self._environment.from_string(source)
+            return compiled.render({name: _as_data(value) for name, value in slots.items()})
+        except TemplateNotFound as error:
+            raise self._not_found(str(error.name)) from error
+        except jinja2.TemplateError as error:
             raise SpecError(
                 f"{where}: {error.message}; slots here: {', '.join(sorted(slots))}"
             ) from error
-        except UnicodeDecodeError as error:
-            raise self._not_utf8(file, error) from error
 
     def variables(self, template: str) -> frozenset[str]:
         """The slots that a template and all files it extends or includes use."""
         if template not in self._variables:
-            trees = [self._tree(file) for file in self._files(template)]
-            asked = (meta.find_undeclared_variables(tree) for tree in trees)
+            asked = [self._undeclared(file) for file in self._files(template)]
             self._variables[template] = frozenset().union(*asked)
         return self._variables[template]
 
@@ -131,23 +206,19 @@ class Prompts:
                 files += [name] if name not in files else []
         return files
 
+    def _undeclared(self, file: str) -> set[str]:
+        with self._refusing(file, "; correct it"):
+            return meta.find_undeclared_variables(self._tree(file))
+
     def _tree(self, file: str) -> jinja2.nodes.Template:
         source = self._source(file)
-        try:
+        with self._refusing(file, "; correct it"):
             self._environment.compile(source, raw=True)  # finds unknown filters, as parse does not
             return self._environment.parse(source)
-        except jinja2.TemplateSyntaxError as error:
-            raise SpecError(
-                f"{self._find(file)}, line {error.lineno}: {error.message}; correct the template"
-            ) from error
 
     def _source(self, file: str) -> str:
-        try:
+        with self._refusing(file, "; correct it"):
             return self._environment.loader.get_source(self._environment, file)[0]  # type: ignore[union-attr]  # always set above
-        except TemplateNotFound as error:
-            raise self._not_found(file) from error
-        except UnicodeDecodeError as error:
-            raise self._not_utf8(file, error) from error
 
     def place(self, template: str) -> str:
         """The file of a template's user message, as errors name it."""
@@ -179,4 +250,15 @@ class Prompts:
         return SpecError(f"{self._find(file)}: not UTF-8 at byte {error.start}; save it as UTF-8")
 
     def _find(self, file: str) -> Path | None:
-        return next((f / file for f in self._folders if (f / file).is_file()), None)
+        folder = next((f for f in self._folders if (f / file).is_file()), None)
+        if folder is None or folder == self._shipped:
+            return folder and folder / file
+        path = folder
+        for part in Path(file).parts:
+            path /= part
+            if path.is_symlink():
+                raise SpecError(
+                    f"{folder / file}: {path} is a link, which may lead to any file of this "
+                    "machine; put the text itself there"
+                )
+        return path

@@ -1,10 +1,9 @@
-"""Stored runs to the bins and curves of a table, and to a picture."""
+"""Stored runs to the bins and curves of a table, and to a chart."""
 
 import csv
 import io
 from collections.abc import Sequence
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,9 +15,9 @@ from harness.analysis.curves import (
     curve_name,
     curve_rows,
     names,
-    picture,
     together,
 )
+from harness.analysis.figures.detection import curve_chart
 from harness.errors import StoreError
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
@@ -118,10 +117,18 @@ def test_the_name_of_the_files_tells_what_is_in_them(found: list[CurveRow]) -> N
 def test_the_picture_has_both_rates_and_every_model(found: list[CurveRow]) -> None:
     other = by("other <model>", found)
 
-    root = ElementTree.fromstring(picture([*found, *other]))
+    chart = curve_chart([*found, *other])
 
-    said = {element.text for element in root.iter() if element.tag.endswith("text")}
-    assert {"TPR (hits)", "FPR (false alarms)", "small", "other <model>"} <= said
+    assert [plot.title for plot in chart.plots] == ["TPR (hits)", "FPR (false alarms)"]
+    assert chart.labels == ["small", "other <model>"]
+
+
+def test_columns_below_a_curve_count_the_texts_of_each_bin(found: list[CurveRow]) -> None:
+    plot = curve_chart(found).plots[0]
+
+    assert plot.columns is not None
+    assert list(plot.columns.x) == [n * 0.25 for n in range(8)]
+    assert sum(plot.columns.n) == sum(row.n for row in some(found, "tpr", "bin")) == 600
 
 
 # Several runs
@@ -170,8 +177,18 @@ def test_runs_that_differ_are_never_one_series(other: StoredRun, expected: list[
     assert list(names(rows).values()) == expected
     bins = [(row.signature, row.rate, row.shape, row.at) for row in rows]
     assert len(set(bins)) == len(bins)
-    legend = [e.text for e in ElementTree.fromstring(picture(rows)).iter() if e.text in expected]
-    assert legend == expected
+    chart = curve_chart(rows)
+    # Those of one data set share panels, others have panels of their own.
+    assert chart.labels == expected or len(chart.plots) == 4
+
+
+def test_panels_of_two_data_sets_are_named_for_them() -> None:
+    rows = laid(stored(FLAT), measured("e4b7", source="toxigen"))
+
+    titles = [plot.title for plot in curve_chart(rows).plots]
+
+    assert titles[:2] == ["TPR (hits), toy", "FPR (false alarms), toy"]
+    assert titles[2:] == ["TPR (hits), toxigen", "FPR (false alarms), toxigen"]
 
 
 def test_each_snapshot_that_answered_has_bins_of_its_own() -> None:
@@ -216,10 +233,10 @@ def test_two_tasks_are_refused() -> None:
 
 
 def test_points_of_one_bin_stand_side_by_side(found: list[CurveRow]) -> None:
-    root = ElementTree.fromstring(picture([*found, *by("other", found)]))
+    plot = curve_chart([*found, *by("other", found)]).plots[0]
 
-    dots = [part for part in root.iter() if part.tag.endswith("circle")]
-    assert len({part.get("cx") for part in dots}) == len(dots)
+    places = [x for part in plot.series if part.form == "points" for x in part.x]
+    assert len(set(places)) == len(places) == 16
 
 
 def test_a_run_without_an_answer_has_bins_without_values() -> None:

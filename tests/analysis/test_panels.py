@@ -22,7 +22,8 @@ from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatc
 from harness.core import Sample
 from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError, StoreError
-from harness.storage.runs import ModelEntry, StoredRun, stored_runs
+from harness.storage.find_runs import stored_runs
+from harness.storage.runs import ModelEntry, StoredRun
 
 BASE = AgreementQuery(variants=("base",))
 

@@ -203,7 +203,8 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
 ) -> None:
     variants = [f"cot{n}" for n in range(7, 1, -1)]
     for name in variants:
-        words = f"{name}: {{about: more, steps: [{{name: response, template: toy/base}}]}}"
+        toy.write(f"prompts/toy/{name}.user.j2", f"{{{{ story }}}} At {name}, what next?")
+        words = f"{name}: {{about: more, steps: [{{name: response, template: toy/{name}}}]}}"
         toy.edit("tasks/toy.yaml", "\nvariants:\n", f"\nvariants:\n  {words}\n")
     with StubServer(reply=lambda _: "yes 1") as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
@@ -211,6 +212,7 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
     [path] = toy.runs()
     for n, name in enumerate(TWELVE):
         copy = copytree(path, path.parents[1] / name / f"{n:016x}")
+        (copy / "SHA256SUMS").unlink()
         for file in copy.iterdir():
             file.write_text(file.read_text("utf-8").replace("alpha", name), "utf-8")
     rmtree(path)

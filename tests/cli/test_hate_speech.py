@@ -233,6 +233,36 @@ def test_a_changed_map_is_other_data(toy: Toy, scorer: str) -> None:
     assert [len(found) for found in signatures] == [1, 1, 2]
 
 
+def test_rows_that_repeat_a_text_are_listed_in_a_file_that_is_named(
+    toy: Toy, scorer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twice = [("text NUMBER 3", "1", "0"), ("Text number 7.", "3", "0")]
+    path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), [*RATED, *twice])
+
+    run(toy, scorer, "--data", str(path), "--map", "toxigen")
+
+    [listed] = toy.results.glob("left_out/toxigen-*.csv")
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"2 of 42 rows left out: a repeated text, listed in {listed}" in told
+    with listed.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    ids = {row.sample.fields["text"]: row.sample.id for row in RunFolder(toy.runs()[0]).read_rows()}
+    assert rows == [
+        {
+            "row": f"{path}:{line}",
+            "text": text,
+            "label": label,
+            "copy_of": f"{path}:{copy_of}",
+            "copy_of_id": ids[of],
+            "copy_of_label": first,
+        }
+        for line, text, label, copy_of, of, first in (
+            (42, "text NUMBER 3", "benign", 5, "Text number 3.", "hateful"),
+            (43, "Text number 7.", "hateful", 9, "Text number 7.", "hateful"),
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     ("task", "options", "told"),
     [
@@ -348,7 +378,7 @@ def test_curve_writes_a_table_and_a_picture_of_all_runs(
     [picture] = (toy.results / "curves").glob("hate_speech-*.svg")
     said = {e.text for e in ElementTree.parse(picture).iter() if e.tag.endswith("text")}
     assert {"random", "constant-yes"} <= said
-    assert any("the line is logistic with its 95% band" in (text or "") for text in said)
+    assert any("lines are logistic with their 95% band" in (text or "") for text in said)
     rows = list(csv.DictReader(picture.with_suffix(".csv").read_text("utf-8").splitlines()))
     assert {"bin", "equal-mass bin", "logistic"} <= {row["shape"] for row in rows}
     assert "no logistic curve of tpr: constant" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from support.packages import needs
@@ -77,10 +78,28 @@ def test_an_ablation_writes_a_table_and_a_picture(
     }
     assert {row["recipe"].partition("@")[0] for row in rows} == {"small"}
     assert len({(row["data"], row["encoder"]) for row in rows}) == 1
-    assert (home / "out" / "ablation.svg").read_text("utf-8").startswith("<svg")
+    ElementTree.fromstring((home / "out" / "ablation.svg").read_bytes())
     out = capsys.readouterr().out
     assert "p2s cosine euclidean" in out
     assert "on 4 test pairs, 2 of them with levels" in out
+
+
+@pytest.mark.slow
+def test_a_grid_writes_each_combination_and_is_drawn_again(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home / "pairs.jsonl", invented(16, 8))
+    assert call(home, "ablate", "--runs", "1", "--grid") == 0
+    assert "best: alpha = " in capsys.readouterr().out
+
+    with (home / "out" / "grid.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len({(r["margin"], r["pragmatic_margin"], r["pragmatic_weight"]) for r in rows}) == 120
+    grid, out = str(home / "out" / "grid.csv"), str(home / "again.svg")
+    assert main(["plot", "impscore-10", grid, "-o", out]) == 0
+    said = "".join(ElementTree.fromstring((home / "again.svg").read_bytes()).itertext())
+    assert "alpha 0.5" in said
+    assert "gamma 2" in said
 
 
 def test_figures_stand_beside_how_many_they_are_of(

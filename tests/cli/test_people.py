@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,7 @@ def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
     assert codes == [0, 0, 0]
     [row] = [row for row in table(ran) if row["statistic"] == "pearson_dataset"]
     assert float(row["value"]) == pytest.approx(1)
-    # Six stories at two temperatures are six documents, of four rated answers each.
-    assert (row["documents"], row["systems"], row["n"]) == ("6", "2", "24")
+    assert (row["documents"], row["systems"], row["n"]) == ("6", "2", "12")
 
 
 def test_a_sheet_that_was_worked_in_is_not_written_again(ran: Toy) -> None:
@@ -125,6 +125,7 @@ def test_a_judge_of_two_orders_is_read_by_one_of_them(
             line["verdicts"]["near"].update(split)
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / "samples.jsonl").write_text(text)
+        (folder / "SHA256SUMS").unlink()  # as in a folder of version 0.1
     shares = {}
     for orders in ("both", "first", "second"):
         assert agree(ran, "--orders", orders) == 0
@@ -156,8 +157,98 @@ def test_a_label_studio_project_goes_out_and_comes_back(ran: Toy) -> None:
     (ran.folder / "sheet.json").write_text(json.dumps(done), "utf-8")
 
     assert bring(ran, "sheet.json", "labelstudio") == 0
-    assert (ran.folder / "r.csv").read_text("utf-8").count(",1,3.0,base@T0") == 24
+    assert (ran.folder / "r.csv").read_text("utf-8").count(",1,3.0,base@T0") == 12
     assert (ran.folder / "sheet.config.xml").read_text("utf-8").count("<Choice ") == 5
+
+
+SHEET = """
+    about: What is said next.
+    item: "{{ story }} What is meant: {{ right }}"
+    question: Is it said?
+    shows: [right]
+    scale:
+      - {value: 1, word: "yes", means: it is said}
+      - {value: 0, word: "no", means: something else is said}
+"""
+
+
+def fill(path: Path, marks: Mapping[str, str]) -> str:
+    """Rate a file as a European spreadsheet saves it, by how answers begin; its last column."""
+    head, *rows = csv.reader(path.read_text("utf-8-sig").splitlines())
+    rated = [[*row[:-1], marks[row[-2].split()[0]]] for row in rows]
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([head, *rated])
+    return head[-1]
+
+
+def test_three_raters_rate_a_tasks_own_sheet_in_files_of_five_rows(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran.write("configs/sheets/toy.yaml", SHEET)
+    dealt = ["--raters", "ann,bob,cyd", "--per-answer", "2", "--per-file", "5"]
+    assert export(ran, "csv", "s.csv", *dealt, "--home", str(ran.home)) == 0
+    files = sorted(ran.folder.glob("s-*.csv"))
+    told = capsys.readouterr()
+    raters = [fill(path, {"yes": "yes", "never": "no"}) for path in files]
+
+    key = ["--key", str(ran.folder / "s.key.csv"), "-o", str(ran.folder / "r.csv")]
+    code = main(["ratings", "import", *map(str, files), "--format", "wide", *key])
+
+    assert (code, agree(ran)) == (0, 0)
+    assert raters == ["ann", "ann", "bob", "bob", "cyd", "cyd"]
+    assert "raters: ann (8), bob (8), cyd (8)" in capsys.readouterr().out
+    assert "it is said" in (ran.folder / "s.guide.txt").read_text("utf-8")
+    assert "variant base, T0 (others: --variant, --temperature)" in told.err
+    [row] = [row for row in table(ran) if row["statistic"] == "pearson_dataset"]
+    assert float(row["value"]) == pytest.approx(1)
+
+
+def test_answers_that_are_equal_at_two_temperatures_are_rated_once(
+    ran: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(ran, "csv", "s.csv", "--temperature", "0,0.5") == 0
+    rate(ran, "s.csv")
+
+    assert bring(ran, "s.csv", "wide") == 0
+
+    told = capsys.readouterr()
+    assert "wrote 12 rows" in told.out
+    assert "24 answers, equal ones in one row" in told.err
+    assert "wrote 24 ratings" in told.out
+    assert "raters: s (24)" in told.out
+
+
+def test_a_labelling_config_has_the_marks_of_the_tasks_own_sheet(ran: Toy) -> None:
+    ran.write("configs/sheets/toy.yaml", SHEET)
+
+    assert export(ran, "labelstudio", "s.json", "--home", str(ran.home)) == 0
+
+    config = (ran.folder / "s.config.xml").read_text("utf-8")
+    assert '<Choice value="yes"/>' in config
+    assert "no: something else is said" in config
+    assert json.loads((ran.folder / "s.json").read_text("utf-8"))[0]["data"]["question"] == (
+        "Is it said? (yes or no)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--low", "1"], "has a scale of its own (yes, no)"),
+        (["--per-answer", "2"], "there are 0 raters"),
+        (["--raters", "ann,item"], "'item' is a column of the sheet"),
+        (["--raters", "../ann"], "--raters '../ann'"),
+        (["--temperature", "hot"], "--temperature 'hot': give numbers"),
+        (["--temperature", "0.7"], "no answer drawn at T0.7; did you mean"),
+    ],
+)
+def test_what_a_sheet_cannot_be_is_said(
+    ran: Toy, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    ran.write("configs/sheets/toy.yaml", SHEET)
+
+    assert export(ran, "csv", "s.csv", "--home", str(ran.home), *more) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["csv", "labelstudio"])
@@ -172,7 +263,7 @@ def test_nothing_in_a_sheet_tells_the_model(ran: Toy, form: str) -> None:
 def test_the_output_names_averaging_skipped_and_ties(
     ran: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    export(ran, "csv", "sheet.csv")
+    export(ran, "csv", "sheet.csv", "--temperature", "all")
     rate(ran, "sheet.csv")
     bring(ran, "sheet.csv", "wide")
     capsys.readouterr()
@@ -197,11 +288,11 @@ def test_a_judge_has_a_sentence_and_a_line_and_the_raters_stand_once(
     agree(ran)
 
     said = capsys.readouterr().out
-    assert re.search(r"^near: r 1\.00.*, on 24 cells; rates 100% as a rater does", said, re.M)
+    assert re.search(r"^near: r 1\.00.*, on 12 cells; rates 100% as a rater does", said, re.M)
     assert "raters: no agreement is known: one rater" in said
     assert re.search(r"^judge +r +95% interval .*\nnear +1\.000 ", said, re.M)
     assert "kendall_document" not in said
-    assert said.count("mean over raters; each answer at T0+T0.5") == 1
+    assert said.count("mean over raters; each answer at T0 by itself") == 1
 
 
 def test_json_holds_the_rows_of_the_table(ran: Toy, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,13 @@ import pytest
 from support.terminal import on_terminal
 from support.toy import Toy
 
-from harness.cli.progress import ProgressLine, duration
+from harness.cli.output import ProgressLine, duration
 from harness.models.client.cached import Stage
 
 SHOWN = """
 import os
 import time
-from harness.cli.progress import ProgressLine
+from harness.cli.output import ProgressLine
 from harness.models.client.cached import Stage
 from harness.cli.output import log
 line = ProgressLine()

@@ -10,6 +10,7 @@ from support.sketches import HOSTILE
 from harness.data.ratings import (
     Conversion,
     Rating,
+    SheetKey,
     Target,
     config_text,
     from_label_studio,
@@ -81,7 +82,9 @@ def test_a_blind_row_is_restored_by_the_key(tmp_path: Path) -> None:
     path = export(tmp_path, result("rating", 5))
     path.write_text(path.read_text("utf-8").replace(json.dumps(DATA), '{"row": "r1"}'), "utf-8")
 
-    found = from_label_studio(path, Conversion(keys={"r1": Target("toy", "s9", "bee", "base")}))
+    found = from_label_studio(
+        path, Conversion(key=SheetKey({"r1": (Target("toy", "s9", "bee", "base"),)}))
+    )
 
     assert found == [Rating("toy", "s9", "bee", "7", 5.0, "base")]
 
@@ -122,7 +125,9 @@ def test_no_markup_is_left_in_tasks_and_every_text_comes_back(text: str) -> None
 
 @pytest.mark.parametrize("name", ["topic", 'a"b', "<x>", "a&b"])
 def test_the_config_is_xml_whatever_a_field_is_called(name: str) -> None:
-    root = ElementTree.fromstring(config_text([name], answer="answer", low=0, high=5))
+    root = ElementTree.fromstring(
+        config_text([name], answer="answer", marks=dict.fromkeys("012345", ""))
+    )
 
     assert [part.get("value") for part in root.iter("Text")] == [f"${name}", "$answer"]
     assert [part.get("value") for part in root.iter("Choice")] == list("012345")

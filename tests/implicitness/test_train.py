@@ -1,7 +1,6 @@
 """Heads from pairs and recipes: figures by hand, cards, ablations, and nothing tested on itself."""
 
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -10,7 +9,8 @@ from support.impscore_heads import telling_scorer
 from support.packages import needs
 from support.training_pairs import invented
 
-from harness.analysis.plots import ABLATION_METRICS, HEIGHT, ablation_picture
+from harness.analysis.figures.chart import Chart, checked
+from harness.analysis.figures.texts import ABLATION_METRICS, ablation_chart, grid_points, margins
 from harness.errors import DataError
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import embed, examples
@@ -24,6 +24,7 @@ from harness.implicitness.train import (
     HeadMetrics,
     Origin,
     Setting,
+    grid_trials,
     head_metrics,
     make_head,
     run_trials,
@@ -166,9 +167,17 @@ def test_an_ablation_has_a_row_a_training_and_a_picture() -> None:
     # The published form is among the twelve, and stands for its own value in each sweep.
     same = [row.figures for row in rows if row.value in ("p2s cosine euclidean", "0.5", "0.7")]
     assert len({repr(row) for row in same}) > 1
-    drawn = ablation_picture(rows)
-    assert all(f"({name})" in drawn for name in SWEPT)
-    assert drawn.count("<circle") == 2 * len(trials(QUICK)) * len(ABLATION_METRICS)
+    chart = ablation_chart(rows, pairs=20, graded=20)
+    assert all(
+        f"({name})" in plot.x_label for name, plot in zip(SWEPT, chart.plots[1:], strict=True)
+    )
+    assert dots(chart) == 2 * len(trials(QUICK)) * len(ABLATION_METRICS)
+
+
+def dots(chart: Chart) -> int:
+    """How many values stand alone as points."""
+    series = [part for plot in chart.plots for part in plot.series if part.form == "points"]
+    return sum(np.isfinite(part.y).sum() for part in series)
 
 
 def trial(setting: Setting, value: str, tau: float | None) -> AblationRow:
@@ -181,34 +190,51 @@ SWEEP = [trial(name, f"{value:g}", 0.5) for name, values in SWEPT.items() for va
 def test_the_forms_have_a_panel_of_their_own() -> None:
     forms = [trial("form", "p2s cosine euclidean", 0.4), trial("form", "third cosine cosine", 0.3)]
 
-    said = {e.text for e in ElementTree.fromstring(ablation_picture([*forms, *SWEEP])).iter()}
+    plot = ablation_chart([*forms, *SWEEP], pairs=20, graded=20).plots[0]
 
-    assert {"p2s", "third", "cos", "euc"} <= said
-    assert any((text or "").startswith("form: direction") for text in said)
+    assert plot.x_names == ("p2s cos euc", "third cos cos")
+    assert plot.x_label.startswith("form: direction")
 
 
 def test_a_tau_below_zero_stands_within_the_axes() -> None:
-    root = ElementTree.fromstring(
-        ablation_picture([trial("form", "p2s cosine cosine", -0.8), *SWEEP])
-    )
+    rows = [trial("form", "p2s cosine cosine", -0.8), *SWEEP]
 
-    heights = [float(e.get("cy") or 0) for e in root.iter() if e.tag.endswith("circle")]
-
-    assert 34 < min(heights) < max(heights) < HEIGHT - 46
+    assert (ablation_chart(rows, pairs=20, graded=20).plots[0].y_range or (0,))[0] < -0.8
 
 
 def test_a_figure_that_is_missing_is_not_drawn() -> None:
     missing = [replace(row, figures=HeadMetrics(0.9, None, None, None)) for row in SWEEP]
 
-    assert ablation_picture(missing).count("<circle") == len(SWEEP)
+    assert dots(ablation_chart(missing, pairs=20, graded=0)) == len(SWEEP)
 
 
-@pytest.mark.parametrize(("tau", "is_named"), [(0.5, True), (None, False)])
-def test_the_legend_names_what_is_drawn(tau: float | None, is_named: bool) -> None:
-    rows = [trial(row.setting, row.value, tau) for row in SWEEP]
-    rows.append(trial("form", "p2s cosine cosine", tau))
+def test_tau_of_few_graded_pairs_is_not_drawn() -> None:
+    chart = checked(ablation_chart(SWEEP, pairs=20, graded=9))
 
-    assert (">tau</text>" in ablation_picture(rows)) == is_named
+    assert chart.labels == ["implicitness", "pragmatics"]
+    assert "fewer than 10 texts not drawn" in chart.notes[-1]
+
+
+def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
+    found = grid_trials(QUICK)
+
+    assert len(found) == len({value for _, value, _ in found}) == 6 * 5 * 4
+    for _, value, settings in found:
+        assert [getattr(settings, name) for name in SWEPT] == [float(n) for n in value.split()]
+
+
+def test_the_best_point_of_a_grid_is_marked_and_told() -> None:
+    rows = [
+        AblationRow(
+            "grid", value, 0, 1, HeadMetrics(0.9 if value == "0.7 1 2" else 0.5, 0.4, None, None)
+        )
+        for _, value, _ in grid_trials(QUICK)
+    ]
+
+    chart = margins(grid_points(rows, 20))
+
+    assert [plot.best for plot in chart.plots] == [None, None, None, (3, 4)]
+    assert "alpha = 2, gamma 1 = 0.7, gamma 2 = 1: 0.900" in chart.notes[0]
 
 
 def test_a_row_of_an_ablation_says_what_it_was_made_of() -> None:

@@ -10,6 +10,8 @@ from harness.importers.import_files import LAYOUTS
 from harness.parts import Reason
 from harness.pipeline.records import MissingItem
 from harness.registry import Registry, shipped_home
+from harness.specs.data import MapSpec
+from harness.specs.schema import load_spec, read_yaml
 
 COHERENCE = "Coherence (1-3) Does it follow?"
 
@@ -147,6 +149,24 @@ def test_a_file_that_cannot_be_imported_says_why(desk: Desk, content: object, fa
 
     assert fact in str(caught.value)
     assert not desk.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("mine.csv", "conversation,said\nWho?,3\n"),
+        ("mine.jsonl", '{"conversation": 1, "said": 3}\n'),
+    ],
+)
+def test_a_table_without_a_map_gets_one_to_fill_in(desk: Desk, name: str, content: str) -> None:
+    with pytest.raises(DataError, match=r"with --map which column is what; a map to") as caught:
+        desk.take(desk.put(name, content))
+
+    draft = str(caught.value).partition("\n\n")[2]
+    assert 'conversation: "conversation", fact: "COLUMN", reply: "COLUMN"' in draft
+    assert '# columns: "conversation", "said"' in draft
+    spec = load_spec(read_yaml(desk.put("map.yaml", draft)), MapSpec, where="map.yaml")
+    assert spec.format == name.partition(".")[2]
 
 
 @pytest.mark.parametrize(

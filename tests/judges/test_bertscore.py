@@ -220,9 +220,15 @@ def test_a_missing_folder_is_named() -> None:
 
 
 def test_a_text_of_no_token_has_no_match() -> None:
-    [verdict] = judge().read([case("\u200b", references=["She asks."])])
+    [verdict] = judge().read([case("\ufffd", references=["She asks."])])
 
     assert (verdict.value, verdict.detail) == (0.0, {"precision": 0.0, "recall": 0.0})
+
+
+def test_an_answer_that_shows_nothing_is_empty() -> None:
+    [verdict] = judge().read([case("\u200b", references=["She asks."])])
+
+    assert (verdict.value, verdict.reason) == (None, Reason.EMPTY)
 
 
 @pytest.mark.parametrize(("over", "share"), [("mean", 0.5), ("max", 1.0)])

@@ -50,6 +50,24 @@ def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Pa
     assert found == {MissingItem("", False, Reason.FAILED): 1}
 
 
+def test_messages_that_differ_in_ids_and_times_alone_are_told_once(tmp_path: Path) -> None:
+    notes = [
+        f"500 after {n}.5 s (req_0a1b2c3d4e{n}); call 6f1c2d{n}0-aa-41 of batch" for n in (1, 2, 3)
+    ]
+    [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
+    lost = [
+        {"one": VerdictRecord(None, Reason.FAILED, note=note)}
+        for note in [*notes, notes[1], "503 after 1.5 s (req_0a1b2c3d4e1)"]
+    ]
+
+    [found] = records.missing_summary([replace(trial, verdicts=part) for part in lost])
+
+    assert [(error.message, error.count) for error in found.said] == [
+        ("500 after ... s (...); call ... of batch", 4),
+        ("503 after 1.5 s (req_0a1b2c3d4e1)", 1),
+    ]
+
+
 def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: Path) -> None:
     notes = ["no route", "no\nroute", "busy", "a" * 999, "b", "c"]
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")

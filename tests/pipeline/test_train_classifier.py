@@ -49,6 +49,16 @@ def test_what_was_trained_is_evaluated_like_any_model(toy: Talk, model: str) -> 
     assert float(told(toy)["all", "macro_f1"]) == 1.0
 
 
+def test_tables_on_screen_say_that_a_classifier_gives_labels_and_files_stay_comparable(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(toy)
+    evaluated(toy)
+
+    assert ": accuracy, label\n" in capsys.readouterr().out
+    assert [row.decoding for row in toy.run.read_rows()] == ["logprob"] * 12
+
+
 def test_a_logistic_regression_tells_probabilities_of_the_labels(toy: Talk) -> None:
     trained(toy, "grams-logistic")
 
@@ -168,7 +178,7 @@ def test_what_was_trained_for_a_task_answers_its_perturbed_texts(
 
     capsys.readouterr()
     assert main(["perturb", "report", str(toy.run.path), "--results", str(toy.results)]) == 0
-    assert "grams-svm on talk_perturbed, base (logprob), by gold" in capsys.readouterr().out
+    assert "grams-svm on talk_perturbed, base (label), by gold" in capsys.readouterr().out
     [table] = (toy.results / "flips").glob("*.csv")
     lines = table.read_text("utf-8").splitlines()
     flips = {row["perturbation"]: row for row in csv.DictReader(lines)}

@@ -21,8 +21,8 @@ KINDS = {
     **{
         f"configs/{folder}": folder.removesuffix("s")
         for folder in (
-            *("builds", "data", "golden", "imports", "judges", "models", "perturbations"),
-            *("recipes", "scorers", "tables"),
+            *("builds", "data", "golden", "imports", "judges", "layouts", "models"),
+            *("perturbations", "recipes", "scorers", "sheets", "tables"),
         )
     },
 }

@@ -11,8 +11,10 @@ from harness.errors import SpecError, did_you_mean
 from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
 from harness.specs.implicitness import RecipeSpec, ScorerSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
+from harness.specs.layouts import LayoutSpec
 from harness.specs.models import ModelSpec, OpenAISpec, PricesSpec
 from harness.specs.schema import Spec, load_spec, read_yaml
+from harness.specs.sheets import SheetSpec
 from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
 
 HOME = Path(__file__).parents[2]
@@ -25,8 +27,10 @@ KINDS: Mapping[str, Any] = {
     "configs/builds": BuildSpec,
     "configs/golden": GoldenSpec,
     "configs/imports": MapSpec,
+    "configs/layouts": LayoutSpec,
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
+    "configs/sheets": SheetSpec,
     "configs/perturbations": PerturbationSpec,
     "configs/tables": TableSpec,
     "configs": PricesSpec,
@@ -251,7 +255,10 @@ def test_a_wrong_judge_is_named_with_the_nearest_key(
         ("input_usd: -1, output_usd: 2, read: d, source: x", "`$.prices[b].input_usd`; it is -1"),
         ("input_usd: 1", "`$.prices[b]`"),
         ("inputusd: 1", "`$.prices[b]`; did you mean input_usd"),
-        ("input_usd: 1, output_usd: 2, source: x, read: May", "it is 'May'"),
+        (
+            "input_usd: 1, output_usd: 2, source: x, read: 2026-01-02",
+            "it is 2026-01-02: put it in quotes, '2026-01-02'",
+        ),
         ("input_usd: dear", "; it is 'dear'"),
         ("source: 3", "it is 3: put it in quotes, '3'"),
         ("input_usd: no", "; it is false"),
@@ -272,7 +279,7 @@ def test_a_key_of_another_kind_is_not_suggested() -> None:
         load_spec({"kind": "cosine", "orders": "both"}, JudgeSpec, where="j.yaml")
 
     assert "orders" in PreferenceSpec.__struct_fields__
-    assert "known: about, encoder, kind, options" in str(caught.value)
+    assert "known: about, encoder, kind, languages, options" in str(caught.value)
 
 
 def test_a_choice_that_may_be_null_lists_its_values() -> None:

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.each import each
-from support.rating_tables import drawn_rows
 
+from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import (
     Fourfold,
     fourfold,
     mcnemar_exact,
     mcnemar_mid_p,
-    mean_difference,
     phi,
     share_given,
     sign_flip_test,
@@ -104,24 +103,6 @@ def test_a_large_table_has_an_exact_p() -> None:
 # Differences
 
 
-def test_a_difference_is_that_of_the_two_shares() -> None:
-    found = mean_difference(bits("1110"), bits("0100"), resamples(alone(4)))
-
-    assert (found.estimate.value, found.estimate.n) == (0.5, 4)
-
-
-def test_a_difference_of_clustered_items_has_the_error_of_the_literature() -> None:
-    # Miller 2024 (arXiv 2411.00640): d .083333, error .083333, t 1.
-    first, second = bits("110111110010101111100000"), bits("100111010010100111100100")
-    clusters = [f"c{place // 4}" for place in range(24)]
-
-    found = mean_difference(first, second, resamples(clusters))
-
-    reach = stats.t.ppf(0.975, 5) / 12
-    assert found.estimate.value == pytest.approx(1 / 12)
-    assert (found.bounds.low, found.bounds.high) == pytest.approx((1 / 12 - reach, 1 / 12 + reach))
-
-
 def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> None:
     # Wald's interval of a paired difference: d +- 1.96 sqrt(b + c - (b - c)^2 / n) / n.
     table = Fourfold(60, 40, 20, 80)
@@ -130,7 +111,7 @@ def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> No
     n = table.both + table.discordant + table.neither
     error = (60 - 400 / n) ** 0.5 / n
 
-    found = mean_difference(first, second, resamples(alone(200))).bounds
+    found = clustered_mean(np.subtract(first, second, dtype=float), alone(200)).bounds
     assert (found.low, found.high) == pytest.approx(
         (0.1 - 1.96 * error, 0.1 + 1.96 * error), abs=4e-3
     )
@@ -138,9 +119,9 @@ def test_the_interval_of_a_difference_is_near_that_of_paired_proportions() -> No
 
 def test_items_of_one_cluster_are_drawn_together() -> None:
     first, second = bits("11110000" * 4), bits("00001111" * 4)
-    apart = mean_difference(first, second, resamples(alone(32))).bounds
-    together = mean_difference(
-        first, second, resamples([f"c{place // 4}" for place in range(32)])
+    apart = clustered_mean(np.subtract(first, second, dtype=float), alone(32)).bounds
+    together = clustered_mean(
+        np.subtract(first, second, dtype=float), [f"c{place // 4}" for place in range(32)]
     ).bounds
 
     assert apart.high is not None
@@ -160,7 +141,7 @@ def test_items_of_one_cluster_are_drawn_together() -> None:
 def test_a_difference_without_an_interval_says_why(
     first: str, second: str, value: float | None, reason: NoValue
 ) -> None:
-    found = mean_difference(bits(first), bits(second), resamples(alone(len(first))))
+    found = clustered_mean(np.subtract(bits(first), bits(second), dtype=float), alone(len(first)))
 
     assert found.estimate.value == value
     assert (found.bounds.low, found.bounds.reason) == (None, reason)
@@ -260,22 +241,22 @@ def test_a_share_of_nothing_is_missing_and_not_zero() -> None:
 def test_phi_is_pearsons_correlation_of_ones_and_zeros() -> None:
     first, second = bits("1101100110"), bits("1001110100")
 
-    found = phi(first, second, resamples(alone(10)))
+    found = phi(first, second, alone(10))
     assert found.estimate.value == pytest.approx(np.corrcoef(first, second)[0, 1])
     assert found.estimate.value == pytest.approx((10 * 4 - 6 * 5) / (6 * 4 * 5 * 5) ** 0.5)
 
 
-def test_the_interval_of_phi_is_that_of_draw_by_draw_correlations() -> None:
+def test_the_interval_of_phi_leaves_each_cluster_out_in_turn() -> None:
     drawn, clusters = np.random.default_rng(1), [f"c{place // 3}" for place in range(60)]
     first = drawn.random(60) < 0.5
     second = np.where(drawn.random(60) < 0.7, first, ~first)
-    found = phi(first.tolist(), second.tolist(), resamples(clusters, 400)).bounds
+    found = phi(first.tolist(), second.tolist(), clusters).bounds
 
-    each = [
-        np.corrcoef(first[rows], second[rows])[0, 1]
-        for rows in drawn_rows(resamples(clusters, 400))
-    ]
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(each, [0.025, 0.975])))
+    kept = [np.arange(60) // 3 != cluster for cluster in range(20)]
+    z = np.array([np.corrcoef(first[rows], second[rows])[0, 1] for rows in kept])
+    middle = np.corrcoef(first, second)[0, 1]
+    reach = stats.t.ppf(0.975, 19) * (19 / 20 * ((z - z.mean()) ** 2).sum()) ** 0.5
+    assert (found.low, found.high) == pytest.approx((middle - reach, middle + reach))
 
 
 @pytest.mark.parametrize(
@@ -285,14 +266,14 @@ def test_the_interval_of_phi_is_that_of_draw_by_draw_correlations() -> None:
 def test_phi_of_a_constant_reading_is_missing_and_not_zero(
     first: str, second: str, reason: NoValue
 ) -> None:
-    found = phi(bits(first), bits(second), resamples(alone(len(first))))
+    found = phi(bits(first), bits(second), alone(len(first)))
 
     assert (found.estimate.value, found.estimate.reason) == (None, reason)
     assert found.bounds.low is None
 
 
-def test_phi_has_no_interval_where_too_many_draws_are_constant() -> None:
-    found = phi(bits("11110"), bits("11110"), resamples(alone(5)))
+def test_phi_has_no_interval_where_one_cluster_decides_it() -> None:
+    found = phi(bits("11110"), bits("11110"), alone(5))
 
     assert found.estimate.value == pytest.approx(1)
     assert found.bounds.reason is NoValue.TOO_FEW

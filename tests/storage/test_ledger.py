@@ -500,3 +500,56 @@ def test_a_segment_that_lay_still_for_long_is_of_no_process_that_lives(
     Ledger(tmp_path).check()
 
     assert caplog.records == []
+
+
+def test_of_two_processes_that_begin_at_once_one_is_told_of_the_other(tmp_path: Path) -> None:
+    # Each has looked before either has stored a call.
+    code = "ledger.check()\nprint(flush=True)\ninput()\nledger.close()\n"
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", HEAD + code, str(tmp_path)],
+            env=BESIDE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        assert process.stdout is not None
+        process.stdout.readline()
+    told = [process.communicate(b"\n")[1].decode() for process in both]
+
+    pids = [process.pid for process in both]
+    assert any(f"process {pid} is adding to it" in said for said in told for pid in pids)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("copies", [["0-copy.jsonl"], ["9-copy.jsonl", "a b.jsonl", "0.jsonl"]])
+def test_a_segment_that_was_copied_under_other_names_counts_once(
+    tmp_path: Path, copies: list[str]
+) -> None:
+    asked = request()
+    calls = [
+        line(asked, replace(failure(asked), usage=Usage(7, 1)), time=1.5),
+        line(asked, replace(reply(asked), usage=Usage(10, 5)), time=2.5),
+    ]
+    (tmp_path / "5-own.jsonl").write_bytes(b"".join(calls))
+    once = Ledger(tmp_path).find([asked.key])
+    for number, name in enumerate(copies):
+        (tmp_path / name).write_bytes(b"".join(calls[: 1 + number % 2 or 2][::-1]))
+    (tmp_path / "7-whole.jsonl").write_bytes(b"".join(calls).replace(b'":', b'": '))
+
+    assert Ledger(tmp_path).find([asked.key]) == once
+    assert len(once[asked.key].usage.with_superseded) == 2
+
+
+def test_two_calls_at_one_moment_that_differ_count_twice(tmp_path: Path) -> None:
+    asked = request()
+    for name, tokens in (("1.jsonl", 3), ("2.jsonl", 4)):
+        answer = replace(reply(asked), usage=Usage(10, tokens))
+        (tmp_path / name).write_bytes(line(asked, answer, time=1.5))
+
+    found = Ledger(tmp_path).find([asked.key])[asked.key]
+
+    assert [usage.completion_tokens for usage in found.usage.with_superseded] == [3, 4]

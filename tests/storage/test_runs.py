@@ -11,7 +11,8 @@ from support.sketches import HOSTILE, lost, right, row, run_file
 from harness.errors import StoreError
 from harness.parts import Message, Reason
 from harness.storage.files import refuse_source, write_new, write_whole
-from harness.storage.runs import RunFolder, StepRecord, find_run, run_folders
+from harness.storage.find_runs import find_run, run_folders
+from harness.storage.runs import RunFolder, StepRecord
 
 DIGEST = "4f2a" + "0" * 12
 ROWS = [

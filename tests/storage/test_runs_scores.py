@@ -123,7 +123,6 @@ def test_a_table_that_was_read_is_written_in_the_same_bytes(tmp_path: Path) -> N
         (",0.5,0.25", ",half,0.25"),
         (",0.5,0.25", ",,0.25"),
         ("near,accuracy,0.5,0.25,0.75,4", "near"),
-        ("toy,", f'"{"x" * 200_000}",'),
     ],
 )
 def test_a_damaged_table_is_an_error_naming_the_file(
@@ -141,7 +140,7 @@ def test_what_is_no_table_at_all_is_an_error(tmp_path: Path, content: bytes | No
     path = tmp_path / "scores.csv"
     path.mkdir() if content is None else path.write_bytes(content)
 
-    with pytest.raises(StoreError, match="not a table of scores"):
+    with pytest.raises(StoreError, match=r"not a (table of scores|plain file)"):
         read_table(path)
 
 

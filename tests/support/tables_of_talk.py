@@ -11,7 +11,8 @@ from pathlib import Path
 from harness.cli import main
 from harness.models.client.cached import CallPolicy
 from harness.registry import Registry, shipped_home
-from harness.storage.runs import RunFolder, run_folders
+from harness.storage.find_runs import run_folders
+from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
 
 TOPICS = ("bread", "ferry", "lamp", "snow", "violin", "orchard", "bridge", "letter")

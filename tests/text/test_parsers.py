@@ -149,7 +149,7 @@ STATEMENTS: list[tuple[str, float | Reason]] = [
         ("1-3", U),
         ("2 or 3", U),
     ),
-    *(("Rating: 2-3", U), ("2/5", U), ("2 out of 5", U), ("Rating: 2 to 3", U), ("2, 3", 2.0)),
+    *(("Rating: 2-3", U), ("2/5", U), ("2 out of 5", U), ("Rating: 2 to 3", U), ("2, 3", U)),
     *(("2 \u2013 3", U), ("02", U), ("\u0662", U), ("9" * 5000, U)),
     # No rating, or one in a sentence.
     *(("Yes", U), ("Good (3)", U), ("two", U), ("NaN", U), ("None", U), ('{"score": 3}', U)),
@@ -157,6 +157,37 @@ STATEMENTS: list[tuple[str, float | Reason]] = [
     *(("Naturalness: 2\nRating:", U), ("Rating: good", U), ("Rating: good. Score: 2", 2.0)),
     *(("Creed played badly in 2002 .", U), ("On a scale of 1-3 it is fine", U), ("see no. 1", U)),
 ]
+
+
+IN_SENTENCES: list[tuple[str, float | Reason]] = [
+    # A number that opens a sentence counts something, or is taken back.
+    *(("2 people would agree. I give 4", U), ("5 is too high, so 4", U), ("3 reasons: a, b, c", U)),
+    *(("1 thing is off; I say 3", U), ("4 would be kind", U), ("5 seems high. 4", U)),
+    *(("2 of the three fit", U), ("3 times no", U), ("1 star less than 5", U), ("5 minus 1", U)),
+    # Another rating beside the one behind the label.
+    *(("Rating: 4, or 5", U), ("Rating: 5 minus 1", U), ("Rating: 4 or maybe 5", U)),
+    *(("Score: 2; no, 3", U), ("Rating: 3. Or rather 2.", U), ("Rating: 5 + 0", U)),
+    *(("Rating: 4 less 2", U), ("Rating: 4 - no, 3", U), ("Rating: 2, 3", U), ("5? No. 4", U)),
+    *(("Rating: 4. On reflection 4.5.", U), ("Rating: 3 times 1", U), ("Rating: 5 Minus 1", U)),
+    *(
+        ("Certainly not: 5", U),
+        ("Score: 4 (or 3)", U),
+        ("4\n5", U),
+        ("Rating: 3 read as 2", U),
+    ),
+    # One rating, however it goes on.
+    *(("4 because it stays on topic", 4.0), ("3 out of 5, since it drifts", 3.0), ("4 of 5", 4.0)),
+    *(("4\nThe reply is fine", 4.0), ("Rating: 4 The reply is fine", 4.0), ("5 stars", 5.0)),
+    *(("Rating: 3 points.", 3.0), ("2. On a scale of 1 to 5, it is poor.", 2.0), ("4!", 4.0)),
+    *(("Rating: 4 (on a scale of 1-5)", 4.0), ("Rating: 4; 5 would be too much", 4.0)),
+    *(("4. Two things:\n1. It is kind.\n2. It is short.", 4.0), ("Rating: 4. So it is 4.", 4.0)),
+    *(("3: it is so-so", 3.0), ("[4]", 4.0), ("Score: 2, as it forgot 3 names", 2.0)),
+]
+
+
+@each(("reply", "expected"), IN_SENTENCES)
+def test_a_number_in_a_sentence_is_no_rating(reply: str, expected: float | Reason) -> None:
+    assert stated_rating(reply, low=1, high=5) == expected
 
 
 @each(("reply", "expected"), STATEMENTS)

@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.errors import DataError
+from harness.storage.cells import decode_json
 from harness.storage.tables import read_text
 
 _T = TypeVar("_T")
@@ -42,6 +43,7 @@ class FromInputs:
 def read_json(path: Path, kind: type[_T]) -> _T:
     """The content of a released JSON file; DataError where its layout is another."""
     try:
-        return msgspec.json.decode(read_text(path), type=kind)
+        content: _T = decode_json(read_text(path), kind)
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: not the released layout: {error}; fetch it again") from error
+    return content

@@ -16,11 +16,13 @@ import msgspec
 
 from harness.core import Sample
 from harness.data.choices import LABELS
+from harness.data.map_drafts import table_map
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
-from harness.storage.cells import REPLACED, cell_text
-from harness.storage.tables import TypedRow, Value, read_columns
+from harness.storage.cells import REPLACED, cell_text, csv_text, decode_json
+from harness.storage.files import write_whole
+from harness.storage.tables import NoColumn, TypedRow, Value, read_columns
 from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
@@ -30,6 +32,8 @@ LABEL, IMPLICITNESS = "label", "implicitness"
 LONG = 8_000
 """A text of more characters is flagged `long`: models and metrics may read only a part of it."""
 CONTROLS, UNREAD, TOO_LONG = "control_characters", "unread_characters", "long"
+REPEATS = ("row", "text", "label", "copy_of", "copy_of_id", "copy_of_label")
+"""The columns of a list of repeated texts: the row left out, and the one that counts."""
 DISPUTED, MADE = "disputed_label", "made"
 
 
@@ -45,10 +49,17 @@ class LabelledItem:
     flags: tuple[str, ...] = ()
 
 
-def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> list[Sample]:
+def read(
+    files: Sequence[Path],
+    spec: TableSpec,
+    choices: Mapping[str, str],
+    *,
+    repeats: Path | None = None,
+) -> list[Sample]:
     """The samples of some files, in order; `choices` has the answer that each label stands for.
 
-    Rows with a label that is not in `choices` are left out.
+    Rows with a label that is not in `choices` are left out. Rows that repeat a text are listed in
+    the file `repeats`, which is written if there are any.
     """
     if unknown := sorted(set(choices) - set(spec.label.names)):
         raise SpecError(
@@ -64,7 +75,7 @@ def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> 
     if spec.rows == "ratings":
         items = _rated(items, spec)
     elif spec.duplicates == "drop":
-        items = _distinct(items)
+        items = _distinct(items, spec, repeats)
     asked = [item for item in items if item.label in choices]
     seen: Counter[str] = Counter()
     return [
@@ -75,7 +86,13 @@ def read(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> 
 
 def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
     needed = [name for name in spec.columns if name not in spec.optional]
-    rows = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
+    try:
+        rows = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
+    except NoColumn as error:
+        raise DataError(
+            f"{error}; or, for a table of your own, fill in this map and name its file with --map "
+            f"FILE.yaml:\n\n{table_map(path, error.table, spec.label.names)}\n"
+        ) from error
     if spec.cluster and spec.cluster not in rows[0].cells:
         _log.warning(
             "%s: no column %s: each text counts as independent of the others", path, spec.cluster
@@ -202,23 +219,37 @@ def _merged_ratings(items: Sequence[LabelledItem], spec: LabelSpec) -> LabelledI
     return None if others and others[0][1] == most else replace(first, label=label)
 
 
-def _distinct(items: Sequence[LabelledItem]) -> list[LabelledItem]:
+def _distinct(
+    items: Sequence[LabelledItem], spec: TableSpec, repeats: Path | None
+) -> list[LabelledItem]:
     first: dict[str, LabelledItem] = {}
+    rows: list[tuple[str, ...]] = []
     disputed = 0
     for item in items:
         kept = first.setdefault(words := normal(item.text), item)
+        if kept.place != item.place:
+            of = (kept.place, _id(kept, spec), kept.label)
+            rows.append((item.place, item.text, item.label, *of))
         if kept.label != item.label and DISPUTED not in kept.flags:
             first[words] = replace(kept, flags=(*kept.flags, DISPUTED))
             disputed += 1
     if disputed:
         _log.warning("%d texts are repeated with another label; the first one counts", disputed)
-    return _log_left_out(items, list(first.values()), "a repeated text")
+    why = "a repeated text"
+    if rows and repeats is not None:
+        write_whole(repeats, csv_text(REPEATS, rows).encode())
+        why += f", listed in {repeats}"
+    return _log_left_out(items, list(first.values()), why)
+
+
+def _id(item: LabelledItem, spec: TableSpec) -> str:
+    return f"{spec.source}-{digest(item.text)[:12]}"
 
 
 def _sample(
     item: LabelledItem, spec: TableSpec, *, choices: Mapping[str, str], seen: Counter[str]
 ) -> Sample:
-    words = f"{spec.source}-{digest(item.text)[:12]}"
+    words = _id(item, spec)
     seen[words] += 1
     group = cell_text(item.cells.get(spec.group)) if spec.group else ""
     number = _number(item, spec.implicitness) if spec.implicitness is not None else None
@@ -245,7 +276,7 @@ def _texts(cells: Mapping[str, Value], column: str | None) -> tuple[str, ...]:
     value = cells.get(column) if column else None
     if isinstance(value, str) and value.startswith("["):
         try:
-            value = msgspec.json.decode(value)
+            value = decode_json(value)
         except msgspec.DecodeError:
             return (value,)
     parts = value if isinstance(value, list) else [value]

@@ -8,13 +8,14 @@ import msgspec
 
 from harness.errors import DataError, SpecError
 from harness.specs.data import OverlaySpec
+from harness.storage.cells import decode_json
 from harness.storage.tables import TableRow, read_text
 
 
 def read_json(path: Path, layout: Any, described: str) -> Any:  # noqa: ANN401 - a type, and its value
     """The content of a JSON file as the type `layout`; errors describe the layout in words."""
     try:
-        return msgspec.json.decode(read_text(path), type=layout)
+        return decode_json(read_text(path), layout)
     except msgspec.DecodeError as error:
         raise DataError(
             f"{path}: not the released layout ({described}): {error}; fetch it again"

@@ -1,6 +1,5 @@
 """CSV files and JSON lines to answers, by a column map that names the meaning of each column."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from harness.specs.data import (
     ProbabilitiesSpec,
     TextSpec,
 )
+from harness.storage.cells import read_json
 from harness.storage.tables import json_objects, read_rows
 
 LOOKS_FOR = "a CSV file or JSON lines, with --map"
@@ -133,8 +133,8 @@ def _values(
         content = [record.number(name) for name in spec.columns if record.has(name)]
     elif isinstance(content := record.value(spec.column), str):
         try:
-            content = json.loads(content)
-        except (ValueError, RecursionError):
+            content = read_json(content)
+        except ValueError:
             content = dict(enumerate(numbers_by_option(content, len(options)), 1))
     if isinstance(content, list):
         if len(content) != len(options):

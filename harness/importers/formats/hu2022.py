@@ -25,6 +25,7 @@ from harness.importers.record import (
 )
 from harness.parts import Message
 from harness.specs.data import MapSpec
+from harness.storage.cells import long_cells
 from harness.storage.tables import TableRow, read_rows
 
 LOOKS_FOR = "a CSV file with the columns phenomenon, randomized_option_order and distribution"
@@ -52,7 +53,8 @@ class _Line:
 
 def recognises(text: str) -> bool:
     """Whether a file's text is in this format, damaged or not."""
-    header = next(csv.reader(text.lstrip("\ufeff").splitlines()[:1]), [])
+    with long_cells(len(text)):
+        header = next(csv.reader(text.lstrip("\ufeff").splitlines()[:1]), [])
     return set(header) >= _MARKS
 
 

@@ -4,7 +4,6 @@ Log-likelihoods of continuations become scores of choices, generated texts becom
 context, if it is a prompt of this program, or the id in `doc` decides what was asked.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from harness.importers.record import (
 )
 from harness.parts import Message
 from harness.specs.data import MapSpec
+from harness.storage.cells import decode_json, read_json
 
 LOOKS_FOR = "JSON lines with doc_id, doc, arguments and resps, as lm-evaluation-harness logs them"
 
@@ -78,9 +78,9 @@ def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = Non
 
 def _line(place: str, line: str) -> tuple[ImportedRecord, _Line]:
     try:
-        content = json.loads(line)
+        content = read_json(line)
         return ImportedRecord(place, content), msgspec.convert(content, _Line)
-    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+    except (ValueError, msgspec.ValidationError) as error:
         raise DataError(f"{place}: not {LOOKS_FOR} ({error}); get the file again") from error
 
 
@@ -116,7 +116,7 @@ def _messages(context: object, *, place: str) -> tuple[Message, ...]:
         raise DataError(f"{place}: a context that is no text; log it without images")
     if context.startswith('[{"role"'):
         try:
-            return tuple(msgspec.json.decode(context, type=list[Message]))
+            return tuple(decode_json(context, list[Message]))
         except msgspec.DecodeError:
             pass  # a text that merely begins so
     return (Message("user", context),)

@@ -15,6 +15,7 @@ from harness.errors import DataError
 from harness.importers.record import FileAnswers, SampleLookup, StoredAnswer
 from harness.parts import Message
 from harness.specs.data import MapSpec
+from harness.storage.cells import decode_json
 
 LOOKS_FOR = "a JSON list of objects with source, system_id, system_output, prompt, all_responses"
 
@@ -38,7 +39,7 @@ def recognises(text: str) -> bool:
 def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a file; an item without any reply counts as missing."""
     try:
-        items = msgspec.json.decode(text, type=list[_Item])
+        items = decode_json(text, list[_Item])
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: not {LOOKS_FOR}: {error}; get the file again") from error
     numbered = [(f"{path}, item {number}", item) for number, item in enumerate(items, 1)]

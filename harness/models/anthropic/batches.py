@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -27,6 +28,7 @@ from harness.models.client.batch_api import (
     read_lines,
 )
 from harness.models.client.hosted import json_body
+from harness.models.client.http import http_of
 from harness.models.client.retry import PermanentError
 from harness.parts import UNCHARGED, Mode, Reason
 
@@ -103,6 +105,7 @@ class AnthropicBatches(BatchServer):
 
     def find(self, record: BatchRecord, *, known: Collection[str | None]) -> str | None:
         """Of the batches with as many entries, the one created nearest to our record."""
+        self._expect(record)
         candidates = [
             batch
             for batch in self._list(record)
@@ -146,7 +149,10 @@ class AnthropicBatches(BatchServer):
         return any(name_stem(line.custom_id) in ours for line in self._lines(batch.id))
 
     def _lines(self, name: str, files: Sequence[str] = ()) -> Iterator[_Line]:
-        content = self._content(partial(self._batches.results, name))
+        # The library would fetch them, with the key, from wherever the server says they are.
+        path = f"/v1/messages/batches/{quote(name, safe='')}/results"
+        http = http_of(self._hosted.library.module)
+        content = self._content(partial(self._client.get, path, cast_to=http.Response))
         return read_lines(content, _Line, where=f"batch {name}")
 
     def _response(self, line: _Line, request: Request) -> Response:

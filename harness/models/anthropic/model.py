@@ -16,7 +16,9 @@ from harness.errors import ModelError
 from harness.models.client.hosted import ClientLibrary, Endpoint, HostedModel, passing_error, post
 from harness.models.client.replies import (
     RepliesByKey,
+    bounded,
     collect_n,
+    endless,
     no_answer,
     read_as,
     read_object,
@@ -113,7 +115,8 @@ class _Block(Struct):
 def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     """The response in the body of a message, or why there is none."""
     body = read_object(content, server, key="content", usage_of=_read_usage, may_be_empty=True)
-    stop, usage, served = body.get("stop_reason"), _read_usage(body.get("usage")), read_served(body)
+    told, usage, served = body.get("stop_reason"), _read_usage(body.get("usage")), read_served(body)
+    stop = bounded(told) if isinstance(told, str) else None
     with attach_usage(usage):
         blocks = read_as(list[_Block], body["content"], what="a message")
     if stop == "refusal":
@@ -126,10 +129,12 @@ def read_reply(content: bytes, request: Request, server: Endpoint) -> Response:
     forms = [b.input for b in blocks if b.type == "tool_use" and b.name == FORM]
     if request.schema is not None and forms and forms[0] is not None:
         text = json.dumps(forms[0], ensure_ascii=False)
+    if too_long := endless(text, request, server, usage=usage, served=served):
+        return too_long
     text = repair_surrogates(text)
     if stop in CUT and not text:
         return truncated(request, usage=usage, served=served)
-    stop = "length" if stop in CUT else stop if isinstance(stop, str) else None
+    stop = "length" if stop in CUT else stop
     return Response(request.key, (text,), stop=stop, usage=usage, served=served)
 
 

@@ -20,6 +20,7 @@ import msgspec
 from harness.core import Request, Response
 from harness.errors import ModelError, StoreError
 from harness.models.client.hosted import HostedModel
+from harness.models.client.http import MOST_BYTES
 from harness.models.client.replies import merge, no_answer
 from harness.models.client.retry import PermanentError, RetryableError
 from harness.parts import Mode, Reason
@@ -31,6 +32,8 @@ _T = TypeVar("_T")
 
 LONGEST_NAME = 64
 """Characters of an entry's name in a batch, at either provider."""
+ENTRY_BYTES = 2**18
+"""Of one result in a file of them, on average: a vector of 10,000 numbers."""
 TRANSFER_S = 600.0
 """How long the requests of a batch may take to go up, or its results to come down."""
 
@@ -150,7 +153,10 @@ class BatchServer(ABC):
         """Check that the server is there, and open a client that bears long transfers."""
         self._hosted.check()
         timeout_s = max(self._hosted.spec.timeout_s, TRANSFER_S)
-        self._client: Any = self._hosted.library.client(self._server, timeout_s=timeout_s)
+        self._guard = self._hosted.library.guard(self._server)
+        self._client: Any = self._hosted.library.client(
+            self._server, timeout_s=timeout_s, guard=self._guard
+        )
         return self
 
     def __exit__(
@@ -197,6 +203,7 @@ class BatchServer(ABC):
 
         Several replies to a request are merged; results of other requests are logged.
         """
+        self._expect(record)
         wanted = {name: request for request in requests for name in self._names(request)}
         replies: dict[str, dict[str, Response]] = {}
         ours, foreign = {name_stem(key) for key in record.keys}, 0
@@ -217,6 +224,10 @@ class BatchServer(ABC):
         if foreign:
             warning = "batch %s: %d results of no request of ours; left out"
             _log.warning(warning, record.id, foreign)
+
+    def _expect(self, record: BatchRecord) -> None:
+        """Allow the next replies the length that the results of a batch may have."""
+        self._guard.most_bytes = MOST_BYTES + ENTRY_BYTES * record.entries
 
     @abstractmethod
     def _lines(self, name: str, files: Sequence[str] = ()) -> Iterator[Any]:
@@ -242,7 +253,8 @@ class BatchServer(ABC):
     def _content(self, call: Callable[[], Any]) -> bytes:
         with self._hosted.translating():
             try:
-                content: bytes = call().http_response.read()
+                reply = call()
+                content: bytes = getattr(reply, "http_response", reply).read()
             except self._hosted.library.module.NotFoundError as error:
                 raise BatchExpired(f"404: {self._server.quote(str(error.message))}") from None
         return content

@@ -15,6 +15,7 @@ from uuid import uuid4
 from harness.core import Model, Request, Response
 from harness.errors import ModelError
 from harness.models.client.batch_api import (
+    LONGEST_NAME,
     BatchExpired,
     BatchFiles,
     BatchRecord,
@@ -56,6 +57,11 @@ class _Job:
     @property
     def id(self) -> str:
         return self.record.id or ""
+
+    @property
+    def shown(self) -> str:
+        """Its name, which is the provider's choice, as messages may show it."""
+        return "".join(letter for letter in self.id if letter.isprintable())[:LONGEST_NAME]
 
 
 class BatchModel:
@@ -208,7 +214,7 @@ class BatchModel:
             for job, status in polled:
                 if status.error is not None:
                     self._files.remove(job.record)
-                    errors.append(f"batch {job.id}: {status.error}")
+                    errors.append(f"batch {job.shown}: {status.error}")
                     continue
                 if status.is_ended:
                     yield from self._collect(job, status)
@@ -226,7 +232,7 @@ class BatchModel:
             status = self._retry(lambda _: self._server.status(job.id))
         except BatchExpired as error:
             raise self._expired(job, error) from None
-        stage = f"batch {job.id} ({status.word}: {status.done} of {status.total} answered there)"
+        stage = f"batch {job.shown} ({status.word}: {status.done} of {status.total} answered there)"
         self._progress(stage, 0, len(job.wanted))
         return status
 
@@ -240,7 +246,7 @@ class BatchModel:
         except BatchExpired as error:
             raise self._expired(job, error) from None
         keys = {response.key for response in results}
-        message = f"batch {job.id} ended ({status.word}) without a result of this request"
+        message = f"batch {job.shown} ended ({status.word}) without a result of this request"
         lost = [
             Response.failed(request.key, Reason.FAILED, message)
             for request in job.wanted
@@ -256,7 +262,7 @@ class BatchModel:
 
     def _expired(self, job: _Job, error: BatchExpired) -> ModelError:
         return ModelError(
-            f"batch {job.id} with {len(job.record.keys)} requests, or its results, are not at "
+            f"batch {job.shown} with {len(job.record.keys)} requests, or its results, are not at "
             f"{self._server.address} ({error}): use the key it was handed in with, or remove "
             f"{self._files.path(job.record)} to have its requests asked, and paid for, again"
         )

@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 from msgspec import json
 
 from harness.core import Model, Request, Response
-from harness.errors import BudgetReached, ModelError, StoreError
-from harness.parts import NO_REPLY, Mode, Reason, Usage
+from harness.errors import BudgetReached, ModelError, StoreError, of_model
+from harness.parts import NO_REPLY, Mode, Reason, Usage, possible
 from harness.specs.models import PriceSpec
 from harness.storage.ledger import Ledger
 
@@ -33,7 +33,11 @@ def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None
     if spec.input_usd is None:
         return None
     usd = spec.input_usd, spec.output_usd or 0.0
-    return Price(*usd, spec.batch_share, reasoning_max_tokens, spec.read)
+    try:
+        read = date.fromisoformat(spec.read or "")
+    except ValueError:  # such as "spring", of which no age is known
+        read = None
+    return Price(*usd, spec.batch_share, reasoning_max_tokens, read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Price:
     """US dollars a million tokens, and the share of the full price that a batch costs.
 
     `reasoning_max_tokens` are the reasoning tokens that a reply may have beside the max_tokens of
-    its decoding. `read` is the day on which the price was read.
+    its decoding. `read` is the day on which the price was read; None where that is not told.
     """
 
     input_usd: float
@@ -112,14 +116,15 @@ class Budget:
             most = self._reserved.pop(key, 0.0)
             self._reserved_usd = self._reserved_usd - most if self._reserved else 0.0
             self._counted.add(key)
-            self.spent_usd += most if cost_usd is None else cost_usd
+            known = possible(cost_usd)  # nothing is ever given back
+            self.spent_usd += most if known is None else known
 
     def record_stored(self, key: str, cost_usd: float) -> None:
         """Count a call that was stored before; once, however often it is recorded."""
         with self._lock:
             if key not in self._counted:
                 self._counted.add(key)
-                self.spent_usd += cost_usd
+                self.spent_usd += possible(cost_usd) or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,7 @@ class CachedClient:
         try:
             self._ask(missing, final, stage=stage)
         except ModelError as error:
-            raise ModelError(f"model {self.model.name}: {error}") from error
+            raise ModelError(of_model(self.model.name, error)) from error
         return self.ledger.find(planned)
 
     def stored(self, requests: Iterable[Request]) -> dict[str, Response]:

@@ -8,22 +8,30 @@ typed methods would walk through it once more, at twice the cost of a call.
 
 import ipaddress
 import json
+import re
 import sys
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import import_module
-from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
 from harness.core import Request, Response
 from harness.errors import ModelError
+from harness.models.client.http import (
+    ReplyGuard,
+    http_client,
+    http_of,
+    shown_address,
+    without_settings,
+)
 from harness.models.client.retry import (
     Call,
+    PermanentError,
     RetryableError,
     RetryPolicy,
     retry_after_seconds,
@@ -31,23 +39,47 @@ from harness.models.client.retry import (
 )
 from harness.models.custom import ModelContext, Resolvable
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Usage
-from harness.specs.models import HostedSpec, ModerationSpec
+from harness.specs.models import HostedSpec, ModerationSpec, is_usual_variable
 
 LONGEST_QUOTE = 400
 """In characters."""
+LONGEST_ADDRESS, LONGEST_URL = 200, 2_000
+"""In characters: of an address in a message, and of one that is taken."""
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 LEAST_SECRET, LEAST_LETTERS = 8, 16
 """A shorter key, or a shorter one of letters alone, may be a word of an answer: it is no secret."""
 
 
+def _is_address(url: str) -> bool:
+    """Whether a text is an HTTP address that the client libraries can take apart."""
+    try:
+        parts = urlsplit(url)  # drops line ends, which a header would not
+        host, is_port = parts.hostname or "", parts.port is None or parts.port > 0
+        if ":" in host:
+            ipaddress.ip_address(host)
+            is_host = parts.netloc.partition("]")[2][:1] in ("", ":")
+        else:
+            is_host = _HOST.fullmatch(host.rstrip(".").encode("idna").decode()) is not None
+    except ValueError:  # also UnicodeError
+        return False
+    is_text = url.isprintable() and not re.search(r"[\s\\]", url) and len(url) <= LONGEST_URL
+    return parts.scheme in ("http", "https") and is_port and is_host and is_text
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server's base URL, the variable that may override it, and the one that holds its key."""
+    """A server's base URL, the variable that may override it, and the one that holds its key.
+
+    `reasoning_max_tokens` are those that a reply may have beside the request's max_tokens.
+    """
 
     url: str
     url_env: str | None
     key_env: str | None
     environ: Mapping[str, str] = field(repr=False)
     owner: str = "the model's YAML"
+    headers_env: Mapping[str, str] = field(default_factory=dict)
+    reasoning_max_tokens: int = 0
 
     @classmethod
     def of(
@@ -55,16 +87,24 @@ class Endpoint:
     ) -> Self:
         """The endpoint of the model `name`: the environment's URL if it has one, else the YAML's.
 
-        ModelError where that is no HTTP address, or holds a user or a password.
+        ModelError where that is no HTTP address, or holds a user, a password or a query.
         """
         url_env, key_env, owner = spec.base_url_env, spec.key_env, f"configs/models/{name}.yaml"
         url = (environ.get(url_env, "").strip() if url_env else "") or spec.base_url
-        server = cls(url, url_env, key_env, environ, owner)
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        reasoning = 0 if isinstance(spec, ModerationSpec) else spec.reasoning_max_tokens
+        server = cls(url, url_env, key_env, environ, owner, spec.headers_env, reasoning)
+        if not _is_address(url):
+            shown = re.split(r"[?#]", url)[0].rpartition("@")[2][:LONGEST_ADDRESS]
             raise ModelError(
-                f"{server.address!r} is no server address; {server.remedy} to one like "
+                f"{server.quote(shown)!r} is no server address; {server.remedy} to one like "
                 "http://localhost:8000/v1"
+            )
+        parts = urlsplit(url)
+        if parts.query or parts.fragment or url.endswith(("?", "#")):
+            raise ModelError(
+                f"the address of {server.address} holds a query, or a mark of one; {server.remedy} "
+                "to it without them: a key belongs into the variable that key_env names, and other "
+                "fields into extra_body or headers_env"
             )
         if "@" in parts.netloc:
             raise ModelError(
@@ -76,9 +116,7 @@ class Endpoint:
     @property
     def address(self) -> str:
         """The URL as messages may show it: no user, no password, no query."""
-        parts = urlsplit(self.url)
-        start = f"{parts.scheme}://" if parts.scheme else ""
-        return f"{start}{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        return shown_address(self.url).rstrip("/")
 
     @property
     def remedy(self) -> str:
@@ -89,7 +127,7 @@ class Endpoint:
     def key_remedy(self) -> str:
         """What to do about its key."""
         if self.key_env:
-            return f"check the key in {self.key_env}"
+            return f"check the key in {self.key_name}"
         return f"name the variable that holds a key as key_env, now null, in {self.owner}"
 
     @property
@@ -100,7 +138,7 @@ class Endpoint:
 
     def remedies(self, model: str, *, hint: str) -> dict[int, str]:
         """What to do, by HTTP status, where another request would fail in the same way."""
-        rights = f"check that the key in {self.key_env} may use model {model!r}"
+        rights = f"check that the key in {self.key_name} may use model {model!r}"
         return {
             401: self.key_remedy,
             402: "see the account's credit, then repeat the command",
@@ -121,6 +159,25 @@ class Endpoint:
         return None if address.is_loopback or address.is_unspecified else host
 
     @property
+    def key_name(self) -> str:
+        """The variable of the key as messages may show it: some write the key itself there."""
+        name = self.key_env or ""
+        is_shown = name in self.environ or is_usual_variable(name)
+        return name if is_shown else f"that key_env names in {self.owner}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that the YAML has sent along; ModelError where a variable is not set."""
+        found = {name: self.environ.get(env, "").strip() for name, env in self.headers_env.items()}
+        for name, value in found.items():
+            if not (value and value.isascii() and value.isprintable()):
+                raise ModelError(
+                    f"the variable that headers_env names for {name} in {self.owner} is not set, "
+                    "or holds what no header may; set it, or leave the header out"
+                )
+        return found
+
+    @property
     def key(self) -> str | None:
         """The key; None for a server that wants none. ModelError where it is missing or damaged."""
         if self.key_env is None:
@@ -128,18 +185,18 @@ class Endpoint:
         key = self._stored_key
         if not key:
             raise ModelError(
-                f"the environment variable {self.key_env} is not set: put the key for "
+                f"the environment variable {self.key_name} is not set: put the key for "
                 f"{self.address} there, or set key_env: null in {self.owner} if the server "
                 "wants none"
             )
         if not (key.isascii() and key.isprintable()):
-            raise ModelError(f"{self.key_env} holds characters that no key has; copy it again")
+            raise ModelError(f"{self.key_name} holds characters that no key has; copy it again")
         return key
 
     def quote(self, text: str) -> str:
         """A server's words as messages may show them: one short line without the key."""
-        if key := self._stored_key:
-            text = text.replace(key, self._mask)
+        for secret, mask in self._secrets.items():
+            text = text.replace(secret, mask)
         line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         return line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}..."
 
@@ -148,17 +205,22 @@ class Endpoint:
 
         A key that may be a word of an answer stays: an answer is never changed for nothing.
         """
-        key = self._stored_key
-        is_word = len(key) < LEAST_SECRET or (key.isalpha() and len(key) < LEAST_LETTERS)
-        return body if is_word else _replaced(body, key, new=self._mask)
+        for secret, mask in self._secrets.items():
+            is_word = secret.isalpha() and len(secret) < LEAST_LETTERS
+            if len(secret) >= LEAST_SECRET and not is_word:
+                body = _replaced(body, secret, new=mask)
+        return body
 
     @property
     def _stored_key(self) -> str:
         return self.environ.get(self.key_env, "").strip() if self.key_env else ""
 
     @property
-    def _mask(self) -> str:
-        return f"[{self.key_env}]"
+    def _secrets(self) -> dict[str, str]:
+        """What no message and no file may hold, and what stands in its place."""
+        names = [*self.headers_env.values(), *([self.key_env] if self.key_env else [])]
+        found = {self.environ.get(name, "").strip(): f"[{name}]" for name in names}
+        return {secret: mask for secret, mask in found.items() if secret}
 
 
 def is_permission_error(status: int, message: str) -> bool:
@@ -207,19 +269,35 @@ class ClientLibrary:
         error: type[Exception] = getattr(self.module, f"{self.prefix}Error")
         return error
 
-    def client(self, server: Endpoint, *, timeout_s: float, connections: int = 0) -> Any:  # noqa: ANN401 - see `module`
+    def client(
+        self,
+        server: Endpoint,
+        *,
+        timeout_s: float,
+        connections: int = 0,
+        guard: ReplyGuard | None = None,
+    ) -> Any:  # noqa: ANN401 - see `module`
         """A synchronous client, or an asynchronous one of so many connections.
 
-        Its own retries are off. ModelError where the key is missing.
+        Its own retries are off. ModelError where the key is missing, and at a redirect.
         """
-        options = {"api_key": server.key or "none", "base_url": server.url, "max_retries": 0}
+        guard = guard or self.guard(server)
+        is_local = server.remote_host is None
+        options = {
+            "api_key": server.key or "none",
+            "base_url": server.url,
+            "default_headers": server.headers,
+            "http_client": http_client(self.module, connections, guard, is_local=is_local),
+            "max_retries": 0,
+            "timeout": timeout_s,
+        }
         kind = f"Async{self.prefix}" if connections else self.prefix
-        if connections:
-            options["http_client"] = http_client(self.module, connections)
-        else:
-            context = _ssl_context(_http(self.module))
-            options["http_client"] = self.module.DefaultHttpxClient(verify=context)
-        return getattr(self.module, kind)(**options, timeout=timeout_s)
+        with without_settings(self.package.upper()):
+            return getattr(self.module, kind)(**options)
+
+    def guard(self, server: Endpoint) -> ReplyGuard:
+        """What reads the replies of a server."""
+        return ReplyGuard(server.address, server.remedy, http_of(self.module))
 
     def translate(
         self, error: Exception, server: Endpoint, *, model: str, has_form: bool = False
@@ -231,21 +309,17 @@ class ClientLibrary:
         import aiohttp
 
         module = self.module
+        # Anthropic's library takes what our guard raises for an error of the connection.
+        ours = (ModelError, PermanentError, RetryableError)
+        if own := next((cause for cause in _causes(error) if isinstance(cause, ours)), None):
+            return own
         if isinstance(error, module.APIStatusError):
             return self.status_error(error, server, model=model, has_form=has_form)
         message = f"{server.address}: {server.quote(describe(error))}"
         broken = (module.APIConnectionError, module.APIResponseValidationError, aiohttp.ClientError)
         if isinstance(error, broken):
             return RetryableError(message, usage=usage_of(error))
-        return ModelError(f"{message}; see the settings of model {model}")
-
-
-def http_client(library: ModuleType, connections: int) -> Any:  # noqa: ANN401 - openai's or anthropic's
-    """An HTTP client for a client library (`openai`, `anthropic`), of so many connections."""
-    limits = _http(library).Limits(
-        max_connections=connections, max_keepalive_connections=connections
-    )
-    return library.DefaultAioHttpClient(limits=limits)
+        return ModelError(f"model {model}: {message}; see its settings in configs/models/")
 
 
 async def post(
@@ -254,7 +328,7 @@ async def post(
     arguments: Mapping[str, Any],
 ) -> bytes:
     """The body of the reply to a call with these arguments."""
-    http = _http(sys.modules[type(client).__module__.partition(".")[0]])
+    http = http_of(sys.modules[type(client).__module__.partition(".")[0]])
     reply = await client.post(path, body=json_body(arguments), cast_to=http.Response)
     content: bytes = reply.content
     return content
@@ -317,16 +391,6 @@ def passing_error(
     return RetryableError(message, wait_s, is_rate_limited=status in rate_limits, usage=UNCHARGED)
 
 
-@cache
-def _ssl_context(http: ModuleType) -> Any:  # noqa: ANN401 - an ssl.SSLContext
-    """The certificates to trust, loaded once: each client would take 25 ms to load its own."""
-    return http.create_ssl_context()
-
-
-def _http(library: ModuleType) -> ModuleType:
-    return sys.modules[library.DefaultAsyncHttpxClient.__base__.__module__]
-
-
 _Spec = TypeVar("_Spec", bound=HostedSpec | ModerationSpec)
 PREFLIGHT_S = 10.0
 
@@ -369,12 +433,14 @@ class HostedModel(Resolvable, Generic[_Spec]):
             if not self._is_checked:
                 self._list_models()
         except module.APIConnectionError as error:
+            if isinstance(error.__cause__, ModelError):
+                raise error.__cause__ from None
             if type(error.__cause__).__name__ == "ConnectError":
                 raise self._no_server(error) from None
         except module.AuthenticationError as error:
             if not is_permission_error(error.status_code, error.message):
                 raise self._translated(error) from None
-        except (self.library.error, ValueError):
+        except (self.library.error, RetryableError, PermanentError, ValueError):
             pass  # many a server, or a key of few rights, lists nothing and answers well
         self._is_checked = True
 

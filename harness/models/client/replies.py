@@ -7,18 +7,25 @@ a provider's format, calls a server or stores.
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
 from harness.core import Request, Response
 from harness.models.client.hosted import Endpoint
 from harness.models.client.retry import PartialReply, PermanentError, RetryableError
-from harness.parts import NO_REPLY, Failure, Reason, Usage, total_usage
+from harness.parts import NO_REPLY, Failure, Reason, Usage, digest, total_usage
+from harness.text.cleanup import repair_surrogates
 
 Ask = Callable[[Request], Awaitable[Response]]
 RepliesByKey = MutableMapping[str, list[Response]]
 _T = TypeVar("_T")
+SPARE_CHARACTERS, TOKEN_CHARACTERS = 10_000, 256
+"""The longest text of a reply, beside and by its tokens; the longest tokens are runs of spaces."""
+LONGEST_NAME = 200
+"""In characters."""
+MOST_TOKENS = 10**9
+"""Of one call: no model reads or writes as many."""
 
 
 async def collect_n(request: Request, replies: RepliesByKey, ask: Ask) -> Response | PartialReply:
@@ -85,6 +92,17 @@ def no_answer(
     return Response(request.key, failure=Failure(reason, message), usage=usage, served=served)
 
 
+def endless(
+    text: str, request: Request, server: Endpoint, *, usage: Usage, served: str | None
+) -> Response | None:
+    """The failure of a text of more characters than its tokens can have; None for another."""
+    tokens = request.decoding.max_tokens + server.reasoning_max_tokens
+    if len(text) <= SPARE_CHARACTERS + TOKEN_CHARACTERS * tokens:
+        return None
+    fact = f"the answer has {len(text)} characters, which no {tokens} tokens have: it is not kept"
+    return no_answer(request, Reason.FAILED, fact, usage=usage, served=served)
+
+
 def truncated(request: Request, *, usage: Usage, served: str | None) -> Response:
     """The failure of a reply that was cut before the first word of an answer."""
     tokens = usage.completion_tokens
@@ -107,18 +125,22 @@ def read_usage(
     """The token counts of a reply; None where it reports them in another form.
 
     Prompt tokens are the sum of the counts under the names in `prompt`, None without the first.
+    A count below 0, or of more tokens than any call has, makes all of them None.
     """
     if not isinstance(usage, Mapping):
         return Usage()
-    try:
-        counts = [usage.get(name) for name in (completion, *prompt)]
-        generated, first, *others = msgspec.convert(counts, list[int | None])
-    except msgspec.ValidationError:
+    counts = [usage.get(name) for name in (completion, *prompt)]
+    if not all(count is None or _is_count(count) for count in counts):
         return Usage()
+    generated, first, *others = counts
     total = None if first is None else first + sum(count or 0 for count in others)
     details = usage.get(f"{completion}_details")
     thought = details.get(reasoning) if isinstance(details, Mapping) else None
-    return Usage(total, generated, reasoning_tokens=thought if isinstance(thought, int) else None)
+    return Usage(total, generated, reasoning_tokens=thought if _is_count(thought) else None)
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
 def read_json(content: bytes, server: Endpoint) -> object:
@@ -155,9 +177,21 @@ def error_in(body: Mapping[str, Any], server: Endpoint) -> str:
 
 
 def read_served(body: Mapping[str, Any]) -> str | None:
-    """The model that the server says it used."""
+    """The model that the server says it used, which stands in signatures."""
     served = body.get("model")
-    return served if isinstance(served, str) else None
+    return bounded(served) if isinstance(served, str) else None
+
+
+def bounded(name: str) -> str:
+    """A server's word for something, cut to LONGEST_NAME, so that it fits a cell of any table.
+
+    It then ends in a digest: long names that differ stay different.
+    """
+    name = repair_surrogates(name)
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = f"...{digest(name)[:12]}"
+    return name[: LONGEST_NAME - len(mark)] + mark
 
 
 def read_as(kind: type[_T], value: object, *, what: str) -> _T:

@@ -3,8 +3,7 @@
 A linear classifier reads an encoder's vectors: a logistic regression gives log-probabilities, a
 support vector machine its choice, with its decision scores as detail. A sequence classifier was
 trained here, or is a checkpoint whose own labels the YAML names. Both read the text and no prompt.
-The training texts are stored as fingerprints only, so that an evaluation on them is noticed. No
-pickle is written or read.
+Training texts are kept as fingerprints, so that an evaluation on them is noticed; no pickles.
 """
 
 import logging
@@ -45,7 +44,8 @@ from harness.models.local.checkpoints import (
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
 from harness.parts import Mode, digest
 from harness.specs.models import ClassifierSpec, SklearnSpec
-from harness.storage.files import write_whole
+from harness.storage.cells import decode_json
+from harness.storage.files import inside, write_whole
 from harness.text.dedup import fingerprint
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def write_trained(
     card = replace(card, checksums=sums)
     content = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=2)
     write_whole(folder / CARD, content + b"\n")
-    return TrainedClassifier(folder, card, seen)
+    return TrainedClassifier(folder, card, frozenset(seen))
 
 
 def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
@@ -127,13 +127,14 @@ def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
             f"model {model} is not trained for task {task} ({path} is missing); {train}"
         )
     try:
-        card = msgspec.json.decode(path.read_bytes(), type=ClassifierCard)
-        checksums = {name: checksum(folder / name) for name in card.checksums}
+        card = decode_json(path.read_bytes(), ClassifierCard)
+        checksums = {name: checksum(inside(folder, name)) for name in card.checksums}
+        seen = (folder / TEXTS).read_text("utf-8").split()
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{folder}: damaged ({error}); {train} again") from error
     if changed := [name for name in checksums if checksums[name] != card.checksums[name]]:
         raise ModelError(f"{folder}: {changed[0]} is not the file of its card; {train} again")
-    return TrainedClassifier(folder, card, frozenset((folder / TEXTS).read_text("utf-8").split()))
+    return TrainedClassifier(folder, card, frozenset(seen))
 
 
 def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequence[Sample]) -> None:
@@ -168,6 +169,8 @@ class LinearHead:
 
     def scores(self, rows: Vectors) -> Scores:
         """Score rows [n, width]: [n, classes], decision scores or log-odds."""
+        if rows.shape[1] != self.weights.shape[1]:
+            raise ModelError("a head of vectors of another width; train the classifier again")
         return np.asarray(rows.astype(np.float64) @ self.weights.T + self.offsets)
 
 
@@ -189,8 +192,7 @@ def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -
     weights, offsets = np.asarray(model.coef_), np.asarray(model.intercept_)
     if len(weights) > 1:
         return LinearHead(weights.astype(np.float64), offsets.astype(np.float64))
-    # scikit-learn keeps one row for two classes: the first is what the second is not, and its
-    # log-odds are the 0 it is beside.
+    # For two classes there is one row: the first is what the second is not, its log-odds are 0.
     first = -1.0 if spec.head == "svm" else 0.0
     return LinearHead(np.vstack([first * weights, weights]), np.append(first * offsets, offsets))
 
@@ -208,21 +210,25 @@ def save_head(head: LinearHead, folder: Path) -> Path:
 
     path = folder / FILE
     # safetensors writes an array's memory as it lies, and scikit-learn's lies by columns.
-    weights, offsets = np.ascontiguousarray(head.weights), np.ascontiguousarray(head.offsets)
-    write_whole(path, save({"weights": weights, "offsets": offsets}))
+    arrays = {"weights": head.weights, "offsets": head.offsets}
+    write_whole(path, save({name: np.ascontiguousarray(part) for name, part in arrays.items()}))
     return path
 
 
-def load_head(folder: Path) -> LinearHead:
-    """Read a saved head."""
+def load_head(folder: Path, labels: int) -> LinearHead:
+    """Read a saved head; ModelError unless it has finite weights [labels, dimensions]."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
         arrays = load_file(folder / FILE)
-        return LinearHead(arrays["weights"], arrays["offsets"])
+        weights, offsets = arrays["weights"], arrays["offsets"]
+        is_right = weights.shape[:1] == offsets.shape == (labels,) and weights.ndim == 2
+        if not (is_right and np.isfinite(weights).all() and np.isfinite(offsets).all()):
+            raise SafetensorError(f"no finite weights of {labels} labels")
     except (OSError, KeyError, SafetensorError) as error:
         raise ModelError(f"{folder / FILE}: damaged ({error}); train it again") from error
+    return LinearHead(weights, offsets)
 
 
 class SklearnModel:
@@ -267,7 +273,7 @@ class SklearnModel:
 
     @cached_property
     def _head(self) -> LinearHead:
-        return load_head(self._trained.folder)
+        return load_head(self._trained.folder, len(self._trained.card.labels))
 
     def _response(self, asked: LabelQuestion, by_label: dict[str, float]) -> Response:
         detail = self._trained.detail(asked.text or "")

@@ -7,7 +7,6 @@ cannot be read raises RetryableError where another attempt may help, else Perman
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from harness.errors import ModelError
 from harness.models.client import replies
 from harness.models.client.hosted import ClientLibrary, Endpoint, passing_error
 from harness.models.client.replies import (
+    endless,
     error_in,
     merge,
     no_answer,
@@ -27,7 +27,7 @@ from harness.models.client.replies import (
     truncated,
 )
 from harness.models.client.retry import PermanentError, RetryableError, attach_usage
-from harness.parts import UNCHARGED, Reason, Usage
+from harness.parts import UNCHARGED, Reason, Usage, vector_fault
 from harness.specs.models import OpenAISpec
 from harness.text.cleanup import repair_surrogates
 
@@ -165,6 +165,8 @@ def _read_choice(
     stop = (choice.finish_reason or "stop").lower()
     text = repair_surrogates(choice.message.content or "")
     failure = partial(no_answer, request, usage=paid.usage, served=paid.served)
+    if too_long := endless(text, request, server, usage=paid.usage, served=paid.served):
+        return too_long
     if stop in FILTER_STOPS:
         return failure(Reason.FILTERED, "the answer was held back by a content filter")
     if choice.message.refusal:
@@ -184,8 +186,7 @@ def read_vector(content: bytes, request: Request, server: Endpoint) -> Response:
     usage = Usage(read_usage(body.get("usage")).prompt_tokens, 0)
     with attach_usage(usage):
         vector = read_as(_Embedding, body["data"][0], what="an embedding").embedding
-        if not all(map(isfinite, vector)) or not any(vector):
-            fault = "not finite" if any(vector) else "empty or all zeros"
+        if fault := vector_fault(vector):
             raise PermanentError(Reason.FAILED, f"the vector of {len(vector)} numbers is {fault}")
     return Response(request.key, vectors=(vector,), usage=usage, served=read_served(body))
 
@@ -262,6 +263,8 @@ def read_response(content: bytes, request: Request, server: Endpoint) -> Respons
     if refusal := next((part.refusal for part in parts if part.type == "refusal"), None):
         return failure(Reason.REFUSED, server.quote(refusal))
     text = "".join(part.text for part in parts if part.type == "output_text")
+    if too_long := endless(text, request, server, usage=usage, served=served):
+        return too_long
     is_cut = why_cut == "max_output_tokens"
     if read.status == "incomplete" and not is_cut:
         fact = f"the answer did not come to its end (incomplete: {why_cut})"

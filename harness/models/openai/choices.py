@@ -10,7 +10,7 @@ UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no numb
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, fsum, log
+from math import exp, fsum, inf, log
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -371,9 +371,9 @@ def echo_scores(
 
 
 def _sum(logprobs: Sequence[float | None]) -> float:
-    if bad := [value for value in logprobs if value is None or not value <= SLACK]:
+    if bad := [value for value in logprobs if value is None or not -inf < value <= SLACK]:
         fact = f"a token of a choice has {bad[0]} for its log-probability"
-        raise PermanentError(Reason.FAILED, f"{fact}: it must be a number up to 0")
+        raise PermanentError(Reason.FAILED, f"{fact}: it must be a finite number up to 0")
     return fsum(value for value in logprobs if value is not None)
 
 

@@ -6,7 +6,7 @@ the moderation endpoint gets the text of a sample, and no prompt.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from harness.core import Request, Response
 from harness.errors import ModelError, SpecError
 from harness.models.client.hosted import HostedModel, post
 from harness.models.client.replies import (
+    LONGEST_NAME,
     Ask,
     RepliesByKey,
     collect_n,
@@ -26,7 +27,7 @@ from harness.models.client.replies import (
     read_object,
     read_served,
 )
-from harness.models.client.retry import Call, PartialReply, PermanentError
+from harness.models.client.retry import Call, PartialReply, PermanentError, RetryableError
 from harness.models.labels import LabelQuestions, chosen, undecided
 from harness.models.openai.bodies import (
     LIBRARY,
@@ -51,6 +52,7 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
     "echo": frozenset({Mode.CHOOSE}),
     "top_logprobs": frozenset({Mode.CHOOSE_TOKEN}),
 }
+MOST_CATEGORIES = 100
 FLAGGED = "flagged_{}"
 """The name of a number that is 1 where a category is flagged, else 0."""
 
@@ -114,7 +116,7 @@ class OpenAIModel(HostedModel[OpenAISpec]):
             listed = self._list_models()
         except openai.APIConnectionError as error:
             raise self._no_server(error) from None
-        except (openai.OpenAIError, ValueError) as error:
+        except (openai.OpenAIError, RetryableError, PermanentError, ValueError) as error:
             hint = server.hint if getattr(error, "status_code", None) == 404 else ""
             raise ModelError(
                 f"{server.address} does not list its models ({server.quote(str(error))}){hint}; "
@@ -126,6 +128,12 @@ class OpenAIModel(HostedModel[OpenAISpec]):
                 f"model: auto needs a server of exactly one model; {server.address} has "
                 f"{len(listed)}: {names or 'none'}; set model to the one that is meant"
             )
+        for part in ("id", "root"):
+            if len(name := str(listed[0].get(part, ""))) > LONGEST_NAME:
+                raise ModelError(
+                    f"{server.address} lists a model whose {part} has {len(name)} characters; "
+                    "name the model instead of auto"
+                )
         self._is_checked = True
         return listed[0]
 
@@ -189,6 +197,14 @@ class _Result(Struct):
     category_scores: dict[str, float | None] = field(default_factory=dict)
 
 
+def _refuse_odd(categories: Collection[str]) -> None:
+    """Raise PermanentError for categories that cannot be: each is a metric of the tables."""
+    if len(categories) > MOST_CATEGORIES:
+        raise PermanentError(Reason.FAILED, f"the reply has {len(categories)} categories")
+    if any(len(name) > LONGEST_NAME or not name.isprintable() for name in categories):
+        raise PermanentError(Reason.FAILED, "the reply has a name that no category has")
+
+
 class ModerationModel(HostedModel[ModerationSpec]):
     """The moderation endpoint of OpenAI, or of a server that answers as it does."""
 
@@ -236,6 +252,7 @@ class ModerationModel(HostedModel[ModerationSpec]):
             content = await post(client, "/moderations", body)
         reply = read_object(content, self.server, key="results", usage_of=read_usage)
         result = read_as(_Result, reply["results"][0], what="a moderation")
+        _refuse_odd({*result.categories, *result.category_scores})
         is_flagged = result.flagged or any(result.categories.values())
         label = self.spec.positive if is_flagged else self._negative
         scores = {n: score for n, score in result.category_scores.items() if score is not None}

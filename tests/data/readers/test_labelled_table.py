@@ -569,3 +569,22 @@ def test_nearly_all_of_ishates_made_rows_are_given_to_an_original(
     share = sum(sample.cluster in own for sample in made) / len(made)
     # Counted apart in the release: 94.7% share six in ten of their words with some original.
     assert 0.94 < share < 0.955
+
+
+def test_a_table_of_ones_own_gets_a_map_to_fill_in(tmp_path: Path) -> None:
+    rows = [
+        {"no": n, "verdict": str(n % 2), "body": f"They say {n} boats are late.", "by": f"p{n}"}
+        for n in range(6)
+    ]
+    path = written(tmp_path, rows, 'my "own".jsonl')
+
+    with pytest.raises(DataError, match=r"no column 'text'.*--map FILE.yaml:") as caught:
+        read([path], spec(), CHOICES)
+
+    draft = str(caught.value).partition("\n\n")[2]
+    assert '# columns: "no", "verdict", "body", "by"' in draft
+    assert 'put each of its values under a label: "0", "1"' in draft
+    filled = draft.replace("hateful: []", 'hateful: ["1"]').replace("benign: []", 'benign: ["0"]')
+    (tmp_path / "map.yaml").write_text(filled, "utf-8")
+    mine = load_spec(read_yaml(tmp_path / "map.yaml"), TableSpec, where="map.yaml")
+    assert [sample.gold for sample in read([path], mine, CHOICES)] == ["no", "yes"] * 3

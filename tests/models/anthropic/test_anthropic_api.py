@@ -52,7 +52,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "empty": (None, ""),
     "thinking": (None, "In short: The "),
     "other-tool": (None, ""),
-    "huge": (None, "so so"),
+    "huge": (Reason.FAILED, "10500000 characters"),
     "surrogate": (None, "emoji: \ufffd"),
 }
 PASSING = ["429", "500", "503", "529", "408", "409", "cut", "malformed", "non-utf8", "html"]

@@ -81,12 +81,23 @@ def test_progress_tells_what_the_calls_of_a_stage_cost_so_far(
     assert [(*step[4:], None)[0] for step in told] == spent
 
 
-def test_an_error_of_a_model_names_the_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("no server at http://localhost", "model m: no server at http://localhost"),
+        ("model m: has no function for choose", "model m: has no function for choose"),
+        ("model m is not trained", "model m is not trained"),
+        ("model mine is busy", "model m: model mine is busy"),
+    ],
+)
+def test_an_error_of_a_model_names_the_model_once(tmp_path: Path, error: str, told: str) -> None:
     def refuse(_: Request) -> Response:
-        raise ModelError("no server at http://localhost")
+        raise ModelError(error)
 
-    with desk(tmp_path, reply=refuse) as at, pytest.raises(ModelError, match=r"^model m: no serv"):
+    with desk(tmp_path, reply=refuse) as at, pytest.raises(ModelError) as caught:
         at.answer(requests(), stage="answers")
+
+    assert str(caught.value) == told
 
 
 def test_a_budget_that_is_used_up_keeps_what_was_answered_and_goes_on_when_raised(

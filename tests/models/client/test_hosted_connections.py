@@ -10,7 +10,8 @@ from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 
-from harness.models.client.hosted import describe, http_client, post, usage_of
+from harness.models.client.hosted import describe, post, usage_of
+from harness.models.client.http import ReplyGuard, http_client, http_of
 from harness.parts import UNCHARGED, UNKNOWN_USAGE, Usage
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "words"}]}
@@ -28,9 +29,10 @@ def failed(library: str, name: str, url: str, *, timeout_s: float = 5) -> BaseEx
     package = import_module(library)
 
     async def call() -> BaseException:
+        guard = ReplyGuard("the server", "set base_url", http_of(package))
         options: dict[str, Any] = {"api_key": "k", "base_url": url, "max_retries": 0}
         client = getattr(package, name)(
-            **options, timeout=timeout_s, http_client=http_client(package, 1)
+            **options, timeout=timeout_s, http_client=http_client(package, 1, guard)
         )
         async with client:
             with pytest.raises(

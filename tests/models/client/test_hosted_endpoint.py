@@ -6,7 +6,7 @@ from support.each import each
 
 from harness.errors import ModelError
 from harness.models.client.hosted import LONGEST_QUOTE, Endpoint, is_permission_error
-from harness.specs.models import OpenAISpec
+from harness.specs.models import AnthropicSpec, ModerationSpec, OpenAISpec
 
 KEY = "sk-a-key-nobody-may-see"
 SPEC = OpenAISpec(model="m", base_url="http://host/v1", key_env="K")
@@ -90,3 +90,116 @@ def test_an_address_with_a_user_or_a_password_is_refused_without_telling_it(who:
         Endpoint.of(structs.replace(SPEC, base_url=f"http://{who}@host/v1"), {}, name="m")
 
     assert "word" not in str(told.value).replace("password", "")
+
+
+@each(
+    "url",
+    [
+        *(
+            "http://[::1",
+            "http://[::1]x/v1",
+            "http://h:abc/v1",
+            "http://h:99999/v1",
+            "http://h:0/v1",
+        ),
+        *(
+            f"http://{'a' * 5000}/v1",
+            f"http://{'b' * 64}.example/v1",
+            "http://a..b/v1",
+            "http://h\n/v1",
+        ),
+        *(
+            "http://h/v1\r\nX-Evil: 1",
+            "http://h\tx/v1",
+            "http://h /v1",
+            "http:///v1",
+            "http://",
+            "h/v1",
+        ),
+        *(
+            "ftp://h/v1",
+            "file:///etc/passwd",
+            "javascript:x",
+            "http://h/\x1b[2J",
+        ),
+        *(
+            "http://h/" + "p" * 3000,
+            "http://\u202eh/v1",
+            "https://:8000/v1",
+            "//h/v1",
+            "http://h\x00/v1",
+        ),
+        *("http://me:word@[::1", "http://me:word@h:x/v1?token=word"),
+    ],
+)
+def test_an_address_that_is_none_is_a_mistake_in_one_line(url: str) -> None:
+    with pytest.raises(ModelError) as told:
+        Endpoint.of(structs.replace(SPEC, base_url=url), {}, name="m")
+
+    message = str(told.value)
+    assert "set base_url" in message
+    assert "word" not in message.replace("a password", "")
+    assert message.isprintable()
+    assert len(message) < 600
+
+
+@each("url", ["http://[::1]:8000/v1", "https://h-1.example.com", "http://10.0.0.7:65535/a/b/v1/"])
+def test_an_address_that_is_unusual_is_one_all_the_same(url: str) -> None:
+    assert Endpoint.of(structs.replace(SPEC, base_url=url), {}, name="m").url == url
+
+
+@each("end", ["?key=hush-3141", "?hush-3141", "#hush-3141", "/?", "?", "/v1;a?b=hush-3141&c", "#"])
+def test_an_address_with_a_query_is_refused_without_telling_it(end: str) -> None:
+    for address in ({"base_url": f"http://h/v1{end}"}, {"base_url_env": "URL"}):
+        environ = {"URL": f"http://h/v1{end}"}
+        with pytest.raises(ModelError, match=r"holds a query.*key_env") as told:
+            Endpoint.of(structs.replace(SPEC, **address), environ, name="m")
+
+        assert "hush" not in str(told.value)
+
+
+@each(
+    "key",
+    [
+        *(
+            "sk-proj-AbCd1234",
+            "sk-ant-api03-xyz_1",
+            "hf_AbCdEfGhIjKlMnOp",
+            "gsk_abc123def456ghi789",
+        ),
+        *("AIzaSyD1234567890abcdefg", "xai-0123456789", "AKIAIOSFODNN7EXAMPLE", "Bearer abc.def"),
+        *("0123456789abcdef0123456789abcdef", "deadbeefcafe0123deadbeefcafe0123", "k" * 200, "k y"),
+    ],
+)
+def test_a_key_written_as_key_env_is_never_told(key: str) -> None:
+    message = ""
+    try:
+        spec = OpenAISpec(model="m", base_url="http://h/v1", key_env=key)
+        _ = Endpoint.of(spec, {}, name="mine").key
+    except (ValueError, ModelError) as error:
+        message = str(error)
+
+    assert "key_env" in message
+    assert key not in message
+
+
+@each("kind", [OpenAISpec, AnthropicSpec, ModerationSpec])
+def test_no_kind_of_server_takes_a_key_for_a_variable(kind: type[OpenAISpec]) -> None:
+    with pytest.raises(ValueError, match="never write the key itself") as told:
+        kind(model="m", key_env="sk-planted-271828")
+
+    assert "271828" not in str(told.value)
+
+
+@each("name", ["OPENAI_API_KEY", "MY_KEY", "K", "HF_TOKEN", "OPENROUTER_API_KEY", "KEY_2"])
+def test_a_usual_variable_is_named_where_it_is_not_set(name: str) -> None:
+    server = Endpoint.of(structs.replace(SPEC, key_env=name), {}, name="m")
+
+    with pytest.raises(ModelError, match=f"variable {name} is not set"):
+        _ = server.key
+
+
+def test_an_unusual_variable_is_named_where_it_is_set() -> None:
+    server = Endpoint.of(structs.replace(SPEC, key_env="my_key"), {"my_key": "k"}, name="m")
+
+    assert server.key_remedy == "check the key in my_key"

@@ -56,7 +56,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     **{f"finish={word}": (None, "The ") for word in ("", "eos", "end_turn", "STOP", "tool_calls")},
     "mislabelled": (None, "The "),
     "null": (None, ""),
-    "huge": (None, "so so"),
+    "huge": (Reason.FAILED, "it is left unread"),
     "surrogate": (None, "emoji: \ufffd"),
 }
 PASSING = [

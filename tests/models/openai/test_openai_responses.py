@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Reason | None, str]] = {
     "commentary": (None, "The "),
     "tool": (None, "The "),
     "parts": (None, "The end."),
-    "huge": (None, "so so"),
+    "huge": (Reason.FAILED, "10500000 characters"),
     "surrogate": (None, "emoji: \ufffd"),
 }
 PASSING = ["429", "408", "409", "500", "529", "cut", "malformed", "non-utf8", "html", "null"]

@@ -1,0 +1,351 @@
+"""Runs to the files of other programs: Inspect, lm-evaluation-harness, Every Eval Ever.
+
+Each function gives plain JSON values and writes nothing. What is missing is left out, never a
+number: a verdict without a value has no score there.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from harness import __version__
+from harness.analysis.leaderboard import headlines
+from harness.pipeline.items import choice_text, expected_texts, item_texts, missing_reason
+from harness.pipeline.score import ALL, RIGHT_OR_WRONG
+from harness.storage.find_runs import run_facts
+from harness.storage.runs import (
+    JudgeEntry,
+    RunFile,
+    SampleRecord,
+    ScoreRow,
+    StoredRun,
+    VerdictRecord,
+)
+
+PROGRAM = "pragmatics-harness"
+EVERY_EVAL_EVER = "0.3.0"
+"""The version of the schema of Every Eval Ever that its records follow."""
+LEVEL = 0.95
+Json = dict[str, Any]
+
+
+def inspect_log(run: StoredRun, scores: Sequence[ScoreRow], written: float) -> Json:
+    """A log of Inspect with all answers of a run, as its JSON; `written` is in seconds since 1970.
+
+    A sample is an answer; where a run has several variants or decodings, these are in its id.
+    """
+    file = run.file
+    has_one_way = len({(row.variant, row.decoding) for row in run.rows}) == 1
+    samples = [_inspect_sample(file, row, is_plain=has_one_way) for row in run.rows]
+    spec = {
+        "eval_id": file.digest[:22],
+        "run_id": file.digest[:22],
+        "created": _iso(written),
+        "task": file.run.task,
+        "task_id": file.digest[:22],
+        "task_version": 0,
+        "dataset": {
+            "name": file.data.source,
+            "samples": len(samples),
+            "sample_ids": [sample["id"] for sample in samples],
+            "shuffled": False,
+        },
+        "model": f"{file.model.kind}/{file.model.name}",
+        "config": {"limit": file.run.limit, "epochs": 1},
+        "packages": {PROGRAM: file.version},
+        "metadata": {"run": file.digest, **run_facts(file)},
+    }
+    answered = sum("error" not in sample for sample in samples)
+    results = {
+        "total_samples": len(samples),
+        "completed_samples": answered,
+        "scores": [_inspect_score(run, judge, scores) for judge in file.judges],
+    }
+    times = {"started_at": _iso(written), "completed_at": _iso(written)}
+    log: Json = {"version": 2, "status": "success", "eval": spec, "results": results}
+    return {**log, "stats": times, "samples": samples}
+
+
+def _inspect_score(run: StoredRun, judge: JudgeEntry, scores: Sequence[ScoreRow]) -> Json:
+    rows = [row for row in _overall(scores, judge) if row.score.value is not None]
+    is_alone = len(rows) == 1
+    metrics = {}
+    for row in rows:
+        one = row.score
+        name = one.metric if is_alone else f"{one.metric} {one.variant} {one.decoding}"
+        about = {"low": one.low, "high": one.high, "n": one.n, "signature": row.signature}
+        metrics[name] = {"name": name, "value": one.value, "metadata": about}
+    verdicts = [row.verdicts.get(judge.name) for row in run.rows]
+    scored = sum(verdict is not None and verdict.value is not None for verdict in verdicts)
+    counts = {"scored_samples": scored, "unscored_samples": len(verdicts) - scored}
+    return {"name": judge.name, "scorer": judge.name, **counts, "metrics": metrics}
+
+
+def _inspect_sample(file: RunFile, row: SampleRecord, *, is_plain: bool) -> Json:
+    sample, last = row.sample, row.steps[-1]
+    asked = [{"role": turn.role, "content": turn.content} for turn in last.messages]
+    missing = {n: str(v.reason) for n, v in row.verdicts.items() if v.value is None}
+    made: Json = {
+        "id": sample.id if is_plain else f"{sample.id} {row.variant} {row.decoding}",
+        "epoch": 1,
+        "input": asked,
+        "choices": list(sample.choices) or None,
+        "target": list(expected_texts(sample, file.task, row.variant)),
+        "messages": asked,
+        "output": {"model": file.model.name, "choices": []},
+        "scores": {
+            name: _inspect_verdict(verdict, row)
+            for name, verdict in row.verdicts.items()
+            if verdict.value is not None
+        },
+        "metadata": {
+            **{"sample_id": sample.id, "cluster": sample.cluster, "group": sample.group},
+            **{"variant": row.variant, "decoding": row.decoding, "missing": missing},
+        },
+    }
+    if row.answer is None:
+        fact = f"{missing_reason(row, file.task)}: {last.note}".removesuffix(": ")
+        return {**made, "error": {"message": fact, "traceback": "", "traceback_ansi": ""}}
+    said = {"role": "assistant", "content": last.text if last.text is not None else row.answer}
+    stop = "max_tokens" if last.stop == "length" else "stop"
+    output = {"model": file.model.name, "choices": [{"message": said, "stop_reason": stop}]}
+    return {**made, "messages": [*asked, said], "output": output}
+
+
+def _inspect_verdict(verdict: VerdictRecord, row: SampleRecord) -> Json:
+    replies = "\n".join(reply for reply in verdict.replies if reply is not None)
+    about = {"detail": dict(verdict.detail)} if verdict.detail else None
+    found: Json = {"value": verdict.value, "answer": row.answer, "metadata": about}
+    return {**found, "explanation": replies or verdict.note or None}
+
+
+def lm_eval_results(run: StoredRun, scores: Sequence[ScoreRow], written: float) -> Json:
+    """The results file of lm-evaluation-harness: a task for each variant, a filter for each judge.
+
+    Accuracy is `acc`. Its standard errors are not those of our intervals: they are "N/A", and the
+    intervals stand below `intervals`.
+    """
+    file = run.file
+    found: Json = {
+        **{"results": {}, "group_subtasks": {}, "configs": {}, "versions": {}, "n-shot": {}},
+        **{"higher_is_better": {}, "n-samples": {}, "intervals": {}},
+    }
+    for judge in file.judges:
+        for row in _overall(scores, judge):
+            name = f"{file.run.task}_{row.score.variant}"
+            _add_lm_eval_task(found, run, name=name, row=row)
+            _add_lm_eval_score(found, name, row)
+    decoding = file.run.decodings[0]
+    config = {
+        **{"model": file.model.kind, "model_args": f"model={file.model.name}"},
+        **{"model_revision": file.model.revision, "limit": file.run.limit},
+        "gen_kwargs": {"temperature": decoding.temperature, "max_gen_toks": decoding.max_tokens},
+        "random_seed": file.run.seed,
+    }
+    about = {"date": written, "model_name": file.model.name, "model_source": file.model.kind}
+    return {**found, "config": config, "git_hash": None, **about, PROGRAM: file.version}
+
+
+def _add_lm_eval_task(found: Json, run: StoredRun, *, name: str, row: ScoreRow) -> None:
+    if name in found["results"]:
+        return
+    file, variant = run.file, row.score.variant
+    asked = {one.sample.id for one in run.rows if one.variant == variant} or {
+        one.sample.id for one in run.rows
+    }
+    found["results"][name] = {"alias": name, "sample_len": len(asked)}
+    found["group_subtasks"][name] = []
+    found["configs"][name] = {
+        "task": name,
+        "dataset_path": file.data.source,
+        "dataset_kwargs": {"data": file.data.label},
+        "output_type": "multiple_choice" if file.task.has_choices else "generate_until",
+        "num_fewshot": 0,
+        "repeats": file.run.decodings[0].n * len(file.run.decodings),
+        "metadata": {"version": row.parsed.prompts, "signature": row.signature},
+    }
+    found["versions"][name] = row.parsed.prompts
+    found["n-shot"][name] = 0
+    found["higher_is_better"][name] = {}
+    found["n-samples"][name] = {"original": len(asked), "effective": len(asked)}
+
+
+def _add_lm_eval_score(found: Json, name: str, row: ScoreRow) -> None:
+    score = row.score
+    if score.value is None:
+        return
+    metric = "acc" if score.metric == RIGHT_OR_WRONG else score.metric
+    found["results"][name][f"{metric},{score.judge}"] = score.value
+    found["results"][name][f"{metric}_stderr,{score.judge}"] = "N/A"
+    found["higher_is_better"][name][metric] = True
+    bounds = {"low": score.low, "high": score.high, "n": score.n, "clusters": score.clusters}
+    found["intervals"].setdefault(name, {})[f"{metric},{score.judge}"] = bounds
+
+
+def every_eval_ever(
+    run: StoredRun, scores: Sequence[ScoreRow], written: float, *, organization: str
+) -> tuple[str, Json, list[Json]]:
+    """The path of a record of Every Eval Ever without its ending, the record, and its verdicts.
+
+    A result is the headline of a variant by a judge. Verdicts are given of judges that say right
+    or wrong, as the schema asks of each whether the answer is correct.
+    """
+    file = run.file
+    name = str(UUID(file.digest[:32], version=4))
+    path = f"data/{file.run.task}/{file.model.kind}/{file.model.name}/{name}"
+    stamp = str(int(written))
+    called = f"{file.run.task}/{file.model.name}/{stamp}"
+    rows = [row for judge in file.judges for row in _overall(scores, judge)]
+    known = [row for row in rows if row.score.value is not None]
+    record: Json = {
+        "schema_version": EVERY_EVAL_EVER,
+        "evaluation_id": called,
+        "evaluation_timestamp": stamp,
+        "retrieved_timestamp": stamp,
+        "source_metadata": {
+            "source_name": PROGRAM,
+            "source_type": "evaluation_run",
+            "source_organization_name": organization,
+            "evaluator_relationship": "other",
+        },
+        "eval_library": {"name": PROGRAM, "version": file.version},
+        "model_info": _eee_model(
+            file.model.name,
+            kind=file.model.kind,
+            identity=file.model.identity,
+            revision=file.model.revision,
+        ),
+        "evaluation_results": [_eee_result(file, row) for row in known],
+    }
+    verdicts = list(_eee_verdicts(run, rows, called))
+    if verdicts:
+        record["detailed_evaluation_results"] = {
+            **{"format": "jsonl", "file_path": f"{path}_samples.jsonl"},
+            **{"hash_algorithm": "sha256", "total_rows": len(verdicts)},
+        }
+    return path, record, verdicts
+
+
+def _eee_model(name: str, **about: str | None) -> Json:
+    """A model. The schema asks who runs it and if its weights are open: here that is unknown."""
+    known = {key: text for key, text in about.items() if text}
+    details = {"deployment_type": "unknown", "model_availability": "unknown", **known}
+    return {"name": name, "id": name, "additional_details": details}
+
+
+def _eee_result(file: RunFile, row: ScoreRow) -> Json:
+    score, decodings = row.score, file.run.decodings
+    uncertainty: Json = {"num_samples": score.n}
+    if score.low is not None and score.high is not None:
+        method = "over clusters of items; see the program's statistics.md"
+        bounds = {"lower": score.low, "upper": score.high, "confidence_level": LEVEL}
+        uncertainty["confidence_interval"] = {**bounds, "method": method}
+    lost = {f"missing_{reason}": str(n) for reason, n in score.missing.items() if n}
+    chance = {} if row.chance is None else {"chance": repr(row.chance)}
+    drawn: Json = {"max_tokens": max(one.max_tokens for one in decodings)}
+    drawn |= {"temperature": decodings[0].temperature} if len(decodings) == 1 else {}
+    return {
+        "evaluation_result_id": _eee_id(row),
+        "evaluation_name": f"{file.run.task}/{score.variant}",
+        "source_data": {
+            **{"dataset_name": file.data.source, "source_type": "other"},
+            "additional_details": {"data": file.data.label, "limit": row.parsed.limit},
+        },
+        "metric_config": _eee_metric(file, row),
+        "score_details": {
+            "score": score.value,
+            "details": {"signature": row.signature, **lost, **chance},
+            "uncertainty": uncertainty,
+        },
+        "generation_config": {"generation_args": drawn},
+    }
+
+
+def _eee_metric(file: RunFile, row: ScoreRow) -> Json:
+    score = row.score
+    [judge] = [entry for entry in file.judges if entry.name == score.judge]
+    metric: Json = {
+        "evaluation_description": file.task.about,
+        **{"metric_id": score.metric, "metric_name": score.metric, "lower_is_better": False},
+        "additional_details": {"judge": judge.name, "recipe": judge.recipe},
+    }
+    if score.metric == RIGHT_OR_WRONG:
+        metric |= {"score_type": "continuous", "min_score": 0, "max_score": 1}
+    if judge.asks:
+        asked = {"model_info": _eee_model(judge.asks, identity=judge.identity)}
+        prompt = f"template by its digest: {judge.recipe}"
+        metric["llm_scoring"] = {"judges": [asked], "input_prompt": prompt}
+    return metric
+
+
+def _eee_id(row: ScoreRow) -> str:
+    return f"{row.score.variant} {row.score.judge} {row.score.metric}"
+
+
+def _eee_verdicts(run: StoredRun, rows: Iterable[ScoreRow], called: str) -> Iterator[Json]:
+    file = run.file
+    results = {
+        (row.score.variant, row.score.judge): _eee_id(row)
+        for row in rows
+        if row.score.metric == RIGHT_OR_WRONG
+    }
+    for row in run.rows:
+        for judge, verdict in row.verdicts.items():
+            result = results.get((row.variant, judge))
+            if result is None or verdict.value is None or row.answer is None:
+                continue
+            yield {
+                "schema_version": EVERY_EVAL_EVER,
+                "evaluation_id": called,
+                "model_id": file.model.name,
+                "evaluation_name": f"{file.run.task}/{row.variant}",
+                "evaluation_result_id": result,
+                **_eee_answer(row, file, row.answer),
+                "evaluation": {"score": verdict.value, "is_correct": verdict.value == 1},
+            }
+
+
+def _eee_answer(row: SampleRecord, file: RunFile, answer: str) -> Json:
+    texts = "\n".join(f"{name}: {text}" for name, text in item_texts(row).items())
+    expected = list(expected_texts(row.sample, file.task, row.variant))
+    words = choice_text(row, file.task) or answer
+    prompt = "\n\n".join(f"{m.role}: {m.content}" for m in row.steps[-1].messages)
+    about = {"group": row.sample.group, "cluster": row.sample.cluster, "decoding": row.decoding}
+    made: Json = {
+        "sample_id": row.sample.id,
+        "sample_hash": hashlib.sha256((texts + "".join(expected)).encode()).hexdigest(),
+        "interaction_type": "single_turn",
+        "input": {"raw": texts, "formatted": prompt, "reference": expected},
+        "output": {"raw": [row.steps[-1].text or answer]},
+        "messages": None,
+        "answer_attribution": [
+            {
+                **{"turn_idx": 0, "source": "output.raw", "extracted_value": words},
+                **{"extraction_method": f"{PROGRAM} {__version__}", "is_terminal": True},
+            }
+        ],
+        "metadata": about,
+    }
+    if row.sample.choices:
+        made["input"]["choices"] = list(row.sample.choices)
+    usage = row.steps[-1].usage
+    if usage.prompt_tokens is not None and usage.completion_tokens is not None:
+        total = usage.prompt_tokens + usage.completion_tokens
+        counts = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
+        made["token_usage"] = {**counts, "total_tokens": total}
+    return made
+
+
+def _overall(scores: Sequence[ScoreRow], judge: JudgeEntry) -> list[ScoreRow]:
+    """The headline of each variant by a judge, over all groups and decodings."""
+    rows = [row for row in headlines(scores) if row.score.judge == judge.name]
+    if rows:
+        return rows
+    own = [r for r in scores if r.score.judge == judge.name and r.score.metric == judge.metric]
+    return [row for row in own if row.score.group == ALL]
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,213 @@
+"""Run folders to the items of a page, one run at a time; judges' prompts come from the ledger.
+
+What the tables need of each run is kept without prompts and replies, so that many runs fit into
+memory. Nothing here computes a statistic.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw
+
+from harness.analysis.curves import CurveRow, curve_rows
+from harness.analysis.report.records import (
+    NONE,
+    PageItem,
+    PageJudge,
+    PageRun,
+    PageSample,
+    PageStep,
+    PageTexts,
+    PageVerdict,
+)
+from harness.analysis.standings import CONTROL
+from harness.core import Sample
+from harness.parts import Message
+from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
+from harness.storage.ledger import Ledger
+from harness.storage.runs import RunFolder, SampleRecord, StepRecord, StoredRun, VerdictRecord
+
+_DIGITS = 6
+_SHORT = 8
+
+
+@dataclass
+class PageParts:
+    """The parts of a page that grow run by run."""
+
+    texts: PageTexts = field(default_factory=PageTexts)
+    runs: list[PageRun] = field(default_factory=list)
+    items: list[Raw] = field(default_factory=list)
+    samples: list[PageSample] = field(default_factory=list)
+    stored: list[StoredRun] = field(default_factory=list)
+    curves: list[CurveRow] = field(default_factory=list)
+    folders: dict[str, int] = field(default_factory=dict)
+    by_sample: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    prompts: dict[tuple[tuple[int, ...], ...], int] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    wanted: dict[Path, set[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def sample(self, run: int, name: str) -> int | None:
+        """The place of a run's sample of an id."""
+        file = self.stored[run].file
+        return self.by_sample.get((file.run.task, file.data.label, name))
+
+    def calls(self) -> list[tuple[int, int] | None]:
+        """The step and prompt of each judge's call, from the ledgers; None where it is absent."""
+        found: dict[str, tuple[int, int]] = {}
+        for folder, keys in self.wanted.items():
+            for key, request in Ledger(folder).asked_each(keys):
+                found[key] = (self.texts.place(request.step), self.prompt(request.messages))
+        if lost := len(self.keys) - len(found):
+            self.notes.append(
+                f"The prompts of {lost} of {len(self.keys)} calls of judges are not shown: the "
+                "calls ledger is not below the results folder, or does not hold them."
+            )
+        return [found.get(key) for key in self.keys]
+
+    def prompt(self, messages: Sequence[Message]) -> int:
+        """The place of a prompt, -1 where none is stored."""
+        if not messages:
+            return NONE
+        place = self.texts.place
+        made = tuple((place(m.role), *map(place, m.content.split("\n"))) for m in messages)
+        return self.prompts.setdefault(made, len(self.prompts))
+
+
+def collect_items(folders: Sequence[RunFolder], results: Path) -> PageParts:
+    """The items of some runs, and what their tables are made of."""
+    made = PageParts()
+    for place, folder in enumerate(folders):
+        run = StoredRun.read(folder)
+        made.folders[folder.path.name] = place
+        calls = folder.results(results) / "calls"
+        items = [_item(made, run, row, calls) for row in run.rows]
+        made.items.append(Raw(msgspec.json.encode(items)))
+        for judge in run.file.judges:
+            made.curves += curve_rows(run, judge.name)
+        rows = [_slim(row) for row in run.rows]
+        made.stored.append(StoredRun(run.file, rows))
+    made.runs += _labelled(made)
+    return made
+
+
+def _slim(row: SampleRecord) -> SampleRecord:
+    """A row without prompts and replies; statistics need neither."""
+    verdicts = {
+        name: replace(one, note="", keys=(), replies=(), usages=(), detail=_kept(one.detail))
+        for name, one in row.verdicts.items()
+    }
+    return replace(row, steps=(), verdicts=verdicts)
+
+
+def _kept(detail: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in detail.items() if not name.startswith(OF_CHOICE)}
+
+
+def _labelled(made: PageParts) -> Iterator[PageRun]:
+    names = [(run.file.run.task, run.file.model.name) for run in made.stored]
+    for run, name in zip(made.stored, names, strict=True):
+        file = run.file
+        is_only = names.count(name) == 1
+        judges = (
+            PageJudge(
+                made.texts.place(judge.name),
+                judge.metric,
+                judge.recipe,
+                judge.asks,
+                judge.metric == RIGHT_OR_WRONG,
+            )
+            for judge in file.judges
+        )
+        variants = file.task.variants
+        yield PageRun(
+            label=file.model.name if is_only else f"{file.model.name} {file.digest[:_SHORT]}",
+            task=file.run.task,
+            model=file.model.name,
+            kind=file.model.kind,
+            digest=file.digest,
+            is_control=file.model.kind == CONTROL,
+            judges=tuple(judges),
+            orders={name: s.averaged_over for name, s in variants.items() if s.averaged_over},
+        )
+
+
+def _item(made: PageParts, run: StoredRun, row: SampleRecord, calls: Path) -> PageItem:
+    text = made.texts.place
+    verdicts = []
+    for place, judge in enumerate(run.file.judges):
+        if (verdict := row.verdicts.get(judge.name)) is not None:
+            if judge.asks is not None and verdict.keys:
+                made.wanted.setdefault(calls / judge.asks, set()).update(verdict.keys)
+            verdicts.append(_verdict(made, place, verdict))
+    return PageItem(
+        run=len(made.stored),
+        sample=_sample(made, run, row.sample),
+        variant=text(row.variant),
+        decoding=text(row.decoding),
+        answer=text(row.answer),
+        served=text(row.served),
+        steps=tuple(_step(made, step) for step in row.steps),
+        verdicts=tuple(verdicts),
+    )
+
+
+def _step(made: PageParts, step: StepRecord) -> PageStep:
+    text = made.texts.place
+    return PageStep(
+        name=text(step.step),
+        prompt=made.prompt(step.messages),
+        text=text(step.text),
+        reason=text(step.reason),
+        note=text(step.note or None),
+        stop=text(step.stop),
+        scores=tuple(_rounded(one.logprob) for one in step.choice_scores),
+    )
+
+
+def _verdict(made: PageParts, judge: int, verdict: VerdictRecord) -> PageVerdict:
+    text = made.texts.place
+    replies = (*verdict.replies, *[None] * (len(verdict.keys) - len(verdict.replies)))
+    return PageVerdict(
+        judge=judge,
+        value=None if verdict.value is None else _rounded(verdict.value),
+        reason=text(verdict.reason),
+        note=text(verdict.note or None),
+        detail=tuple((text(k), _rounded(v)) for k, v in _kept(verdict.detail).items()),
+        shares=tuple(map(_rounded, verdict.shares)),
+        calls=tuple(
+            (made.keys.setdefault(key, len(made.keys)), text(reply))
+            for key, reply in zip(verdict.keys, replies, strict=False)
+        ),
+    )
+
+
+def _sample(made: PageParts, run: StoredRun, sample: Sample) -> int:
+    key = (run.file.run.task, run.file.data.label, sample.id)
+    if (known := made.by_sample.get(key)) is not None:
+        return known
+    text, place = made.texts.place, made.by_sample.setdefault(key, len(made.by_sample))
+    made.samples.append(
+        PageSample(
+            task=text(run.file.run.task),
+            id=text(sample.id),
+            group=text(sample.group),
+            cluster=text(sample.cluster),
+            fields=tuple((text(name), text(value)) for name, value in sample.fields.items()),
+            references=tuple(
+                (text(name), made.texts.places(values))
+                for name, values in sample.references.items()
+            ),
+            choices=made.texts.places(sample.choices),
+            gold=text(sample.gold),
+        )
+    )
+    return place
+
+
+def _rounded(value: float) -> float:
+    """Six significant digits: more would only make the file larger."""
+    return float(f"{value:.{_DIGITS}g}")

@@ -1,0 +1,151 @@
+"""PageNumbers to sentences: what was asked, who is better by how much, and what to beware of."""
+
+from collections.abc import Iterator, Sequence
+
+from harness.analysis.fitness import ControlFinding, JudgeFitness
+from harness.analysis.leaderboard import constant_alarms, headlines, place_alarms
+from harness.analysis.report.pairs import ComparedRuns, is_right_or_wrong
+from harness.analysis.report.tables import PageNumbers, best
+from harness.analysis.standings import RankedTable
+from harness.storage.runs import StoredRun
+
+_SURE = 0.05
+_FINDINGS = {
+    ControlFinding.UNHEARD: "has given no verdict on a control that could be read",
+    ControlFinding.FEW: "has read too few samples of the controls to know whether it is fit",
+    ControlFinding.UNSURE: "may be fit or unfit: these items cannot tell",
+    ControlFinding.UNFIT: "is unfit here: it does not tell right answers from literal ones",
+    ControlFinding.WEAK: "is weak here: it tells right answers from literal ones by less than half "
+    "of its scale",
+}
+
+
+def asked(runs: Sequence[StoredRun]) -> Iterator[str]:
+    """A sentence a task: what it is about, on which data, by which variants, models and judges."""
+    by_task: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        by_task.setdefault(run.file.run.task, []).append(run)
+    for task, own in by_task.items():
+        variants = list(dict.fromkeys(name for run in own for name in run.file.run.variants))
+        models = list(dict.fromkeys(run.file.model.name for run in own))
+        judges = list(dict.fromkeys(judge.name for run in own for judge in run.file.judges))
+        data = list(
+            dict.fromkeys(
+                f"{run.file.samples} samples of {run.file.data.source} ({run.file.data.mode}, "
+                f"{run.file.data.label})"
+                for run in own
+            )
+        )
+        yield (
+            f"{task}: {own[0].file.task.about} {_listed('Data', data)} "
+            f"{_listed('Variants', variants)} {_listed('Models', models)} "
+            f"{_listed('Judges', judges)}"
+        )
+
+
+def _listed(name: str, parts: Sequence[str]) -> str:
+    return f"{name}: {', '.join(parts) or 'none'}."
+
+
+def unranked(tasks: Sequence[str]) -> list[str]:
+    """The tasks on which no model is ranked, in one sentence; none where there are none."""
+    named = ", ".join(dict.fromkeys(tasks))
+    why = "only controls have answered, or nothing could be read"
+    return [f"No model is ranked on {named}: {why}."] if named else []
+
+
+def headline(board: RankedTable, compared: Sequence[ComparedRuns]) -> str:
+    """Who leads a board that ranks a model, and by how much, in words."""
+    row, lines = board.rows[0], best(board)
+    where = f"On {row.task} ({row.score.variant}, by {row.score.judge})"
+    if len(lines) == 1:
+        return f"{where} one model is ranked. {_alone(board)}"
+    facts = [_difference(one, len(compared)) for one in compared[:1]] or [
+        f"{lines[0].row.model} has the highest value; no difference was computed"
+    ]
+    first = [line.row.model for line in lines if line.group == 1]
+    if len(first) > 1 and len(lines) > 2:
+        facts.append(f"no order is known among the first {len(first)}: {', '.join(first)}")
+    return f"{where}, {'; '.join(facts)}."
+
+
+def _alone(board: RankedTable) -> str:
+    [line] = best(board)
+    score, chance = line.row.score, line.row.chance
+    said = f"{line.row.model} has {line.value:.3f}"
+    if line.low is not None:
+        said += f" ({line.low:.3f} to {line.high:.3f})"
+    if chance is None or score.low is None or score.high is None:
+        return f"{said}."
+    if score.low > chance:
+        return f"{said}: above chance, which is {chance:.3f}."
+    side = "below" if score.high < chance else "not told apart from"
+    return f"{said}: {side} chance, which is {chance:.3f}."
+
+
+def _difference(one: ComparedRuns, tests: int) -> str:
+    """One model against another: A is better than B by 4 to 11 points."""
+    row = one.overall
+    first, second = one.pairing.first.file.model.name, one.pairing.second.file.model.name
+    if row is None or row.value is None or row.low is None or row.high is None:
+        why = row.reason if row is not None and row.reason else "no interval"
+        return f"{first} and {second} cannot be compared: {why}"
+    if row.low <= 0 <= row.high:
+        span = f"{_amount(row.low, one)} to {_amount(row.high, one)}"
+        return f"{first} and {second} are not told apart: the difference is {span} {_unit(one)}"
+    if row.high < 0:
+        first, second, ends = second, first, (-row.high, -row.low)
+    else:
+        ends = (row.low, row.high)
+    said = f"{_amount(ends[0], one)} to {_amount(ends[1], one)} {_unit(one)}"
+    if one.p is None or one.p >= _SURE:
+        among = "" if tests < 2 else f" among {tests} comparisons"
+        p = "no test could be made" if one.p is None else f"p {one.p:.2f}"
+        return f"{first} seems better than {second} by {said}, which may be chance{among} ({p})"
+    return f"{first} is better than {second} by {said}, on the {row.n} verdicts that both have"
+
+
+def _amount(value: float, one: ComparedRuns) -> str:
+    if not is_right_or_wrong(one):
+        return f"{value:.2f}"
+    points = f"{100 * value:.0f}" if abs(100 * value) >= 1 else f"{100 * value:.1f}"
+    return "0" if points in ("-0", "-0.0", "0.0") else points
+
+
+def _unit(one: ComparedRuns) -> str:
+    metric = one.pairing.first.judge.metric
+    return f"points of {metric}" if is_right_or_wrong(one) else f"of {metric}"
+
+
+def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[str]:
+    """What makes a number untrustworthy: constant answers, unfit judges, missing answers."""
+    for place in place_alarms(numbers.rows):
+        row, facts = place.row, []
+        if place.favourite is not None:
+            facts.append(f"{place.favourite:.0%} of its choices are at one position")
+        if place.alike is not None:
+            facts.append(f"all choices score the same in {place.alike:.0%} of its responses")
+        yield (
+            f"{row.model} on {row.task}, {row.score.variant}: {' and '.join(facts)}; its accuracy "
+            "depends on where the right choices are placed, not on understanding."
+        )
+    for alarm in constant_alarms(numbers.rows, headlines(numbers.rows)):
+        row = alarm.row
+        yield (
+            f"{row.model} on {row.task}, {row.score.variant}: it shows no more than a constant "
+            f"answer would ({alarm.finding}; its accuracy is {row.score.value:.3f}, that of a "
+            f"constant answer {alarm.constant:.3f})."
+        )
+    for one in fitness:
+        if one.finding in _FINDINGS:
+            yield f"Judge {one.ceiling.judge} {_FINDINGS[one.finding]}: {one.recipe}."
+    for run in numbers.made.stored:
+        yield from _gaps(run)
+
+
+def _gaps(run: StoredRun) -> Iterator[str]:
+    where = f"{run.file.model.name} on {run.file.run.task}"
+    for gap in run.file.missing or ():
+        what = f"verdicts by {gap.judge}" if gap.judge else "answers"
+        said = f" (most often: {gap.said[0].message})" if gap.said else ""
+        yield f"{where}: {gap.count} {what} are missing, {gap.reason}{said}."

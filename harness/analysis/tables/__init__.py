@@ -1,0 +1,1 @@
+"""Layouts and numbers to tables for papers; read `pivot` first. Nothing here computes a score."""

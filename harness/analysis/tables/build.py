@@ -1,0 +1,149 @@
+"""A layout and what it is made of to tables: stored runs, ratings by people, files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from harness.analysis.leaderboard import BoardRow, collect
+from harness.analysis.standings import CONTROL
+from harness.analysis.tables import sources
+from harness.analysis.tables.facts import Fact, run_facts
+from harness.analysis.tables.pivot import PaperTable, paper_tables
+from harness.analysis.tables.ranking import ranks_of
+from harness.analysis.tables.render import to_csv, to_html, to_latex, to_markdown
+from harness.data.ratings import read_ratings
+from harness.errors import DataError, SpecError, StoreError
+from harness.specs.layouts import (
+    AgreementLayout,
+    CellStyle,
+    CodersLayout,
+    CountsLayout,
+    FilesLayout,
+    LayoutSpec,
+    RunsLayout,
+    ValuesLayout,
+)
+from harness.storage.runs import RunFolder, StoredRun
+
+FORMS: Final = {".tex": to_latex, ".md": to_markdown, ".csv": to_csv, ".html": to_html}
+"""The ending of a file's name to what writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableInput:
+    """What tables are made of: runs, a file of ratings, files of data, and the folder of data.
+
+    `files` are read in place of those that a layout names in `data`; None where there is none.
+    """
+
+    folders: Sequence[RunFolder] = ()
+    ratings: Path | None = None
+    files: Sequence[Path] = ()
+    data: Path | None = None
+
+
+PLAIN: Final = RunsLayout(about="Scores", rows=("model",), columns=("judge",))
+"""The layout of a table that no other describes: models by judges."""
+Axes = Mapping[str, tuple[str, ...]]
+
+
+def adapted(
+    layout: LayoutSpec | None,
+    axes: Axes | None = None,
+    where: Axes | None = None,
+    cell: Mapping[str, object] | None = None,
+) -> LayoutSpec:
+    """A layout with other rows, columns, groups, conditions or cells; without one, the plain one.
+
+    Raises SpecError where these do not fit together.
+    """
+    base = layout or PLAIN
+    try:
+        style: CellStyle = structs.replace(base.cell, **(cell or {}))
+        conditions = {**base.where, **(where or {})}
+        made: LayoutSpec = structs.replace(base, **(axes or {}), where=conditions, cell=style)
+        made.__post_init__()  # `replace` does not check
+    except ValueError as error:
+        raise SpecError(f"rows, columns, groups and cell of the table: {error}") from error
+    return made
+
+
+def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
+    """The tables of a layout. Raises HarnessError where what it needs is not there."""
+    if isinstance(layout, RunsLayout):
+        return _of_runs(layout, given)
+    if isinstance(layout, AgreementLayout):
+        people = _people(given, has_statistics=True)
+        note = " ".join(filter(None, (layout.note, *people.notes())))
+        return paper_tables(people.facts(), structs.replace(layout, note=note))
+    files, absent = _files(layout, given)
+    if absent:
+        note = f"{layout.note} Not at hand: {', '.join(absent)}.".strip()
+        layout = structs.replace(layout, note=note)
+    match layout:
+        case CountsLayout():
+            facts = sources.count_facts(layout, files)
+            # What rows were kept by is no part of what was counted.
+            where = {name: kept for name, kept in layout.where.items() if name in layout.axes}
+            return paper_tables(facts, structs.replace(layout, where=where))
+        case CodersLayout():
+            return paper_tables(sources.coder_facts(layout, files), layout)
+        case ValuesLayout():
+            return paper_tables(sources.value_facts(layout, files), layout)
+
+
+def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
+    if not given.folders:
+        raise StoreError("no runs for the table; `harness run` makes one, or see --results")
+    rows = collect(given.folders)
+    extra = _without_people(rows) if layout.people and given.ratings is None else []
+    if given.ratings is not None and (layout.people or layout.agreement):
+        people = _people(given, has_statistics=bool(layout.agreement))
+        extra = people.means(layout.people) if layout.people else []
+        extra += people.statistics(layout.agreement)
+    ranks = ranks_of(given.folders, rows)
+    return paper_tables(run_facts(rows), layout, extra=extra, ranks=ranks)
+
+
+def _without_people(rows: Sequence[BoardRow]) -> list[Fact]:
+    """What stands in the column of people where no ratings are given."""
+    models = dict.fromkeys((row.task, row.model, row.parsed.kind == CONTROL) for row in rows)
+    why = "no ratings: see --ratings"
+    return [
+        Fact(
+            {"task": task, "model": model, "judge": sources.PEOPLE},
+            None,
+            reason=why,
+            block=is_control,
+        )
+        for task, model, is_control in models
+    ]
+
+
+def _people(given: TableInput, *, has_statistics: bool) -> sources.People:
+    if given.ratings is None:
+        raise SpecError("this table needs people's ratings; name their file with --ratings")
+    runs = [StoredRun.read(folder) for folder in given.folders]
+    ratings = read_ratings(given.ratings)
+    return sources.People.of(ratings, runs, has_statistics=has_statistics)
+
+
+def _files(layout: FilesLayout, given: TableInput) -> tuple[dict[str, Path], list[str]]:
+    """The files of a layout that are at hand, by split, and the names of those that are not."""
+    if given.files:
+        return {path.name.partition(".")[0]: path for path in given.files}, []
+    if not layout.files:
+        needs = layout.needs or "a table (CSV, TSV, JSON lines or Parquet)"
+        raise SpecError(f"this table is made of a file; name it with --data FILE: {needs}")
+    folder = (given.data or Path()) / layout.source
+    paths = {split: folder / name for split, name in layout.files.items()}
+    there = {split: path for split, path in paths.items() if path.is_file()}
+    if not there:
+        raise DataError(
+            f"{folder}: has none of {', '.join(layout.files.values())}; `harness data fetch "
+            f"{layout.source}` downloads them, or see --data"
+        )
+    return there, [name for split, name in layout.files.items() if split not in there]

@@ -1,0 +1,155 @@
+"""Scores of runs to facts: one number each, with the names that rows and columns are made of.
+
+Nothing here knows where in a table a fact will stand.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from harness.analysis.leaderboard import HEADLINE_METRICS, BoardRow
+from harness.analysis.standings import CONTROL
+from harness.errors import SpecError, StoreError, did_you_mean
+from harness.judges.custom import JudgeLabel
+from harness.pipeline.score import ALL
+from harness.specs.layouts import RunsLayout, TableLayout
+
+VISIBLE: Final = ("task", "judge", "metric", "variant", "level", "decoding", "group", "model")
+"""What scores of runs differ in, and tables may be made of."""
+TOTAL: Final = "total"
+"""What all values of a name together are called."""
+RECIPE: Final[Mapping[str, tuple[str, ...]]] = {
+    "data": ("task",),
+    "limit": (),
+    "prompts": ("task", "variant", "level"),
+    "repeats": (),
+    "seed": (),
+    "judge version": ("task", "judge"),
+    "program": (),
+}
+"""The rest of a recipe, each part with the names that it may differ with in one table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number with its names; without a value it has a `reason`.
+
+    `missing` counts, by reason, what the value lacks. `sd` is that of numbers
+    that were averaged. `n` is None where nothing is counted. `row`
+    is the score that it is, if it is one. Facts of a later `block` stand below a rule.
+    """
+
+    dims: Mapping[str, str]
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    missing: Mapping[str, int] | None = None
+    sd: float | None = None
+    reason: str = ""
+    row: BoardRow | None = None
+    block: int = 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a control's score."""
+        return self.row is not None and self.row.parsed.kind == CONTROL
+
+
+def run_facts(rows: Iterable[BoardRow]) -> list[Fact]:
+    """A fact for each score."""
+    return [_fact(row) for row in rows]
+
+
+def _fact(row: BoardRow) -> Fact:
+    score, made = row.score, row.parsed
+    dims = {
+        **dict(zip(VISIBLE[:4], (row.task, score.judge, score.metric, score.variant), strict=True)),
+        "level": level_of(score.variant),
+        "decoding": score.decoding,
+        "group": score.group,
+        "model": row.model,
+        "data": made.data,
+        "limit": "all samples" if made.limit == "all" else f"{made.limit} samples",
+        "prompts": made.prompts,
+        "repeats": made.repeats,
+        "seed": made.seed,
+        "judge version": f"{made.judge.partition(':')[2]}, {made.way}",
+        "program": made.harness,
+        "signature": row.signature,
+    }
+    missing = {str(reason): count for reason, count in score.missing.items() if count}
+    reason = "" if score.value is not None else _why(missing)
+    ends = (score.low, score.high, score.n)
+    block = int(made.kind == CONTROL)
+    return Fact(dims, score.value, *ends, missing, reason=reason, row=row, block=block)
+
+
+def level_of(variant: str) -> str:
+    """The number at the end of a variant's name; the name where there is none."""
+    found = re.search(r"\d+$", variant)
+    return found[0] if found else variant
+
+
+def _why(missing: Mapping[str, int]) -> str:
+    counts = ", ".join(f"{count} {reason}" for reason, count in missing.items())
+    return f"all missing: {counts}" if counts else "nothing to count"
+
+
+def chosen(facts: Sequence[Fact], layout: TableLayout) -> list[Fact]:
+    """The facts that a layout asks for; errors name what no fact has."""
+    known = {name for fact in facts for name in fact.dims}
+    for name in (*layout.axes, *layout.where):
+        if facts and name not in known:
+            raise SpecError(f"no number has a {name!r}{did_you_mean(name, sorted(known))}")
+    for name, patterns in layout.where.items():
+        facts = _matching(facts, name, patterns)
+    if isinstance(layout, RunsLayout):
+        facts = _main(facts, {*layout.axes, *layout.where})
+        facts = [fact for fact in facts if layout.controls or not fact.is_control]
+    if not facts:
+        raise StoreError(
+            "no number is left for the table; see `where` of the layout, or name other runs"
+        )
+    return list(facts)
+
+
+def _matching(facts: Sequence[Fact], name: str, patterns: Sequence[str]) -> Sequence[Fact]:
+    values = sorted({fact.dims[name] for fact in facts if name in fact.dims})
+    kept = {v for v in values if v == TOTAL or matches(v, patterns)}
+    if values and not kept:
+        raise SpecError(
+            f"no number has {name} {', '.join(patterns)}{did_you_mean(patterns[0], values)}"
+        )
+    return [fact for fact in facts if fact.dims.get(name) in kept]
+
+
+def matches(value: str, patterns: Sequence[str]) -> bool:
+    """Whether a value fits one of some patterns such as `cot*`; upper and lower case differ."""
+    return any(fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def _main(facts: Sequence[Fact], named: set[str]) -> Sequence[Fact]:
+    """The overall facts of main metrics, over all decodings, where a layout does not name these."""
+    if "group" not in named:
+        facts = [fact for fact in facts if fact.dims.get("group", ALL) == ALL]
+    if "metric" not in named:
+        # A group of a class task may have no main metric; then nothing is left out.
+        main = [fact for fact in facts if fact.dims.get("metric") in HEADLINE_METRICS]
+        facts = main or facts
+    if "judge" not in named:
+        facts = [f for f in facts if not JudgeLabel.parse(f.dims.get("judge", "")).is_swapped]
+    return facts if "decoding" in named else _widest(facts)
+
+
+def _widest(facts: Iterable[Fact]) -> list[Fact]:
+    found: dict[tuple[str, ...], Fact] = {}
+    apart = [name for name in (*VISIBLE, *RECIPE) if name != "decoding"]
+    for fact in facts:
+        key = tuple(fact.dims.get(name, "") for name in apart)
+        other = found.get(key)
+        if other is None or fact.dims["decoding"].count("+") > other.dims["decoding"].count("+"):
+            found[key] = fact
+    return list(found.values())

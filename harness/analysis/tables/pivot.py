@@ -1,0 +1,400 @@
+"""Facts and a layout to tables: rows, columns, ranks and the notes that say how they were made.
+
+Two numbers never share a cell: what they differ in makes tables of their own. What is not there
+is an empty cell whose reason stands in the notes.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from harness.analysis.leaderboard import BoardRow
+from harness.analysis.standings import RankedTable
+from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Fact, chosen, matches
+from harness.pipeline.score import ALL
+from harness.specs.layouts import CellStyle, TableLayout
+
+MOST_NAMED = 6
+"""So many cells are named in one note; the rest are counted."""
+NO_NUMBER: Final = "no run or row has it"
+Ranks = Callable[[Sequence[BoardRow]], RankedTable | None]
+"""The scores of one column to their ranks and groups; None where they cannot be ranked."""
+_Key = tuple[str, ...]
+_Cells = dict[tuple[_Key, _Key], "LayoutCell"]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutCell:
+    """A cell: a number as its table prints it, or the reason why there is none.
+
+    `is_best`: a paired test tells its model from one that is worse, and from none that is better.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    sd: float | None = None
+    rank: int | None = None
+    is_best: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRow:
+    """The names at the left of a row, and its cells; a rule stands before a new `block`."""
+
+    names: tuple[str, ...]
+    cells: tuple[LayoutCell, ...]
+    block: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table: its title, what its rows are of, its columns by level, its rows and its notes.
+
+    `signatures` are the full recipes of its scores.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    rows: tuple[LayoutRow, ...]
+    notes: tuple[str, ...]
+    signatures: tuple[str, ...]
+    style: CellStyle
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The heading of each column of cells, its levels in one line."""
+        return tuple(" / ".join(levels) for levels in self.columns)
+
+
+def number(value: float, style: CellStyle) -> str:
+    """A number as a table's style prints it, never as a negative zero."""
+    shown = round(value * 100 if style.percent else value, style.digits) + 0.0
+    return f"{shown:,.{style.digits}f}"
+
+
+def paper_tables(
+    facts: Sequence[Fact],
+    layout: TableLayout,
+    *,
+    extra: Sequence[Fact] = (),
+    ranks: Ranks | None = None,
+) -> list[PaperTable]:
+    """The tables of a layout; `extra` facts stand beside the others where their names fit.
+
+    Raises SpecError for a name that no fact has, StoreError where no fact is left.
+    """
+    kept = chosen(facts, layout)
+    groups = _groups(kept, layout)
+    kept, single = _without_single(kept, layout, groups)
+    found: dict[_Key, list[Fact]] = {}
+    for fact in kept:
+        found.setdefault(_key(fact, groups), []).append(fact)
+    beside = [*single, *_of_models(extra, [*kept, *single], layout)]
+    made = []
+    for key in _ordered(found, groups, layout):
+        named = dict(zip(groups, key, strict=True))
+        own = [*found[key], *(fact for fact in beside if _fits(fact, named))]
+        made.append(_Pivot(layout, own, named, ranks).table())
+    return made
+
+
+def _of_models(extra: Sequence[Fact], facts: Sequence[Fact], layout: TableLayout) -> list[Fact]:
+    """Further facts of models that the table has, and statistics of their tasks and judges."""
+    tasks = {fact.dims.get("task") for fact in facts}
+    models = {(fact.dims.get("task"), fact.dims.get("model")) for fact in facts}
+    asked = {name: layout.where.get(name, ("*",)) for name in ("task", "variant", "level", "judge")}
+    return [
+        fact
+        for fact in extra
+        if fact.dims["task"] in tasks
+        and (fact.block > 1 or (fact.dims["task"], fact.dims["model"]) in models)
+        and all(matches(fact.dims.get(name, kept[0]), kept) for name, kept in asked.items())
+    ]
+
+
+def _without_single(
+    facts: Sequence[Fact], layout: TableLayout, groups: Sequence[str]
+) -> tuple[list[Fact], list[Fact]]:
+    """Facts that name their table, and those of tasks that have one judge, which fit into each.
+
+    A task of choices has one judge where the task beside it may have several.
+    """
+    judges: dict[str, set[str]] = {}
+    for fact in facts:
+        judges.setdefault(fact.dims.get("task", ""), set()).add(fact.dims.get("judge", ""))
+    if "judge" not in groups or "judge" in layout.groups or "task" not in layout.columns:
+        return list(facts), []
+    alone = {task for task, own in judges.items() if len(own) == 1}
+    if alone == judges.keys():
+        return list(facts), []
+    single = [fact for fact in facts if fact.dims.get("task", "") in alone]
+    rest = [fact for fact in facts if fact.dims.get("task", "") not in alone]
+    bare = [
+        replace(f, dims={n: v for n, v in f.dims.items() if n not in ("judge", "metric")})
+        for f in single
+    ]
+    return rest, bare
+
+
+def _key(fact: Fact, names: Iterable[str]) -> _Key:
+    return tuple(fact.dims.get(name, "") for name in names)
+
+
+def _fits(fact: Fact, named: Mapping[str, str]) -> bool:
+    return all(fact.dims.get(name, value) == value for name, value in named.items())
+
+
+def _groups(facts: Sequence[Fact], layout: TableLayout) -> tuple[str, ...]:
+    """The names that part the tables: the layout's, and those that keep numbers apart.
+
+    No two numbers share a cell, and those of one column share all of their recipe but what the
+    layout's names explain.
+    """
+    groups = list(layout.groups)
+    for name in (*VISIBLE, *RECIPE, "signature"):
+        cell = (*layout.rows, *layout.columns, *groups)
+        if name not in (*layout.axes, "level") and _is_mixed(facts, cell, name):
+            groups.append(name)
+    for name, explaining in RECIPE.items():
+        column = (*layout.columns, *groups, *({*explaining} & {*layout.rows}))
+        if name not in column and _is_mixed(facts, column, name):
+            groups.append(name)
+    return tuple(groups)
+
+
+def _is_mixed(facts: Sequence[Fact], names: Sequence[str], name: str) -> bool:
+    """Whether facts that share some names differ in another."""
+    found: dict[_Key, str | None] = {}
+    return any(
+        found.setdefault(_key(fact, names), fact.dims.get(name)) != fact.dims.get(name)
+        for fact in facts
+    )
+
+
+def _ordered(keys: Iterable[_Key], names: Sequence[str], layout: TableLayout) -> list[_Key]:
+    """Keys in the order of a layout's words and patterns, then as people count."""
+    words = list(layout.names)
+
+    def place(name: str, value: str) -> tuple[object, ...]:
+        patterns = layout.where.get(name, ())
+        at = [n for n, pattern in enumerate(patterns) if fnmatchcase(value, pattern)]
+        by_word = words.index(value) if value in words else len(words)
+        is_whole = value in (ALL, TOTAL)
+        return by_word, at[0] if at else len(patterns), is_whole, _natural(value)
+
+    return sorted(keys, key=lambda key: [place(n, v) for n, v in zip(names, key, strict=True)])
+
+
+def _natural(text: str) -> list[tuple[bool, int, str]]:
+    parts = re.split(r"(\d+)", text.lower())
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pivot:
+    """The facts of one table; `named` is what they share."""
+
+    layout: TableLayout
+    facts: Sequence[Fact]
+    named: Mapping[str, str]
+    ranks: Ranks | None
+
+    def table(self) -> PaperTable:
+        """The table."""
+        layout = self.layout
+        at = {(_key(f, layout.rows), _key(f, layout.columns)): f for f in self.facts}
+        blocks: dict[_Key, int] = {}
+        for fact in self.facts:
+            row = _key(fact, layout.rows)
+            blocks[row] = max(fact.block, blocks.get(row, 0))
+        rows = _ordered(blocks, layout.rows, layout)
+        rows.sort(key=lambda key: blocks[key])
+        columns = self._columns()
+        boards = self._boards(at, rows, columns)
+        cells = {
+            (r, c): _cell(at.get((r, c)), boards.get((r, c)), is_statistic=blocks[r] > 1)
+            for r in rows
+            for c in columns
+        }
+        models = [row for row in rows if not blocks[row]]
+        for column in columns if "model" in layout.rows else ():
+            beside = [row for row in models if (f := at.get((row, column))) and f.row is None]
+            cells |= _ranked_by_value({(row, column): cells[row, column] for row in beside})
+        title = "; ".join([layout.about.rstrip("."), *map(self._said, self.named.items())])
+        scores = [fact.row for fact in self.facts if fact.row is not None]
+        return PaperTable(
+            title,
+            tuple(name.replace("_", " ") for name in layout.rows),
+            tuple(self._words(key) for key in columns),
+            tuple(
+                LayoutRow(self._words(r), tuple(cells[r, c] for c in columns), blocks[r])
+                for r in rows
+            ),
+            (*recipe_notes(scores), *self._notes(cells, list(boards.values()))),
+            tuple(sorted({row.signature for row in scores})),
+            layout.cell,
+        )
+
+    def _words(self, key: _Key) -> _Key:
+        return tuple(self.layout.names.get(value, value) for value in key)
+
+    def _said(self, pair: tuple[str, str]) -> str:
+        name, value = pair
+        return f"{name.replace('_', ' ')} {self.layout.names.get(value, value)}"
+
+    def _columns(self) -> list[_Key]:
+        layout = self.layout
+        if not layout.columns:
+            return [()]
+        found = dict.fromkeys(_key(fact, layout.columns) for fact in self.facts)
+        if len(layout.columns) == 1:
+            # A column that is asked for by its name is there, be it empty.
+            asked = layout.where.get(layout.columns[0], ())
+            found |= dict.fromkeys((name,) for name in asked if not set(name) & set("*?["))
+        return _ordered(found, layout.columns, layout)
+
+    def _boards(
+        self, at: Mapping[tuple[_Key, _Key], Fact], rows: Sequence[_Key], columns: Sequence[_Key]
+    ) -> dict[tuple[_Key, _Key], tuple[RankedTable, BoardRow]]:
+        """The ranks of each cell's model among the models of its column."""
+        if self.ranks is None or "model" not in self.layout.rows:
+            return {}
+        place = self.layout.rows.index("model")
+        found: dict[tuple[_Key, _Key], tuple[RankedTable, BoardRow]] = {}
+        together: dict[tuple[_Key, _Key], list[tuple[_Key, BoardRow]]] = {}
+        for row in rows:
+            for column in columns:
+                fact = at.get((row, column))
+                if fact is not None and fact.row is not None:
+                    rest = row[:place] + row[place + 1 :]
+                    together.setdefault((rest, column), []).append((row, fact.row))
+        for (_, column), members in together.items():
+            if (board := self.ranks([score for _, score in members])) is not None:
+                found |= {(row, column): (board, score) for row, score in members}
+        return found
+
+    def _notes(
+        self,
+        cells: Mapping[tuple[_Key, _Key], LayoutCell],
+        boards: Sequence[tuple[RankedTable, BoardRow]],
+    ) -> list[str]:
+        shows, notes = self.layout.cell.shows, []
+        counts = sorted({f.n for f in self.facts if f.n is not None and f.block < 2})
+        if counts and "n" not in shows:
+            notes.append(f"n = {counts[0]:,}." if len(counts) == 1 else _range(counts))
+        if "interval" in shows and any(cell.low is not None for cell in cells.values()):
+            notes.append("In brackets: 95% intervals.")
+        notes += _rank_notes(cells.values(), [board for board, _ in boards], shows)
+        if "rank" in shows and any(f.row is None and f.n and not f.block for f in self.facts):
+            notes.append("What people say is ranked by its mean alone.")
+        chances = sorted({f.row.chance for f in self.facts if f.row and f.row.chance is not None})
+        if chances:
+            style = self.layout.cell
+            notes.append(f"Chance: {', '.join(number(one, style) for one in chances)}.")
+        partial = {
+            (_key(fact, self.layout.rows), _key(fact, self.layout.columns)): ", ".join(
+                f"{n} {why}" for why, n in fact.missing.items()
+            )
+            for fact in self.facts
+            if fact.missing and fact.value is not None
+        }
+        empty = {at: cell.reason for at, cell in cells.items() if cell.value is None}
+        notes += self._reasons("Missing verdicts, not counted in n", partial)
+        notes += self._reasons("Empty cells (-)", empty)
+        return [*notes, self.layout.note] if self.layout.note else notes
+
+    def _reasons(self, what: str, found: Mapping[tuple[_Key, _Key], str]) -> list[str]:
+        """A line that says the reason of each place; places of one reason together."""
+        parts = []
+        for reason, _ in Counter(found.values()).most_common(MOST_NAMED):
+            rows: dict[_Key, list[_Key]] = {}
+            for (row, column), why in found.items():
+                if why == reason:
+                    rows.setdefault(row, []).append(column)
+            places = [
+                ", ".join((*self._words(row), *self._words(columns[0])))
+                if len(columns) == 1
+                else f"{', '.join(self._words(row))} in {len(columns)} columns"
+                for row, columns in rows.items()
+            ]
+            more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
+            parts.append(f"{reason} ({'; '.join(places[:MOST_NAMED])}{more})")
+        rest = len(set(found.values())) - len(parts)
+        more = f"; {rest} other reasons" if rest > 0 else ""
+        return [f"{what}: {'; '.join(parts)}{more}."] if found else []
+
+
+def _cell(
+    fact: Fact | None, found: tuple[RankedTable, BoardRow] | None, *, is_statistic: bool
+) -> LayoutCell:
+    if fact is None:
+        return LayoutCell(None, reason="a statistic of judges" if is_statistic else NO_NUMBER)
+    rank, is_best = None, False
+    if found is not None:
+        board, row = found
+        lines = {line.row.signature: line for line in board.ranked}
+        last = max((line.group or 0 for line in lines.values()), default=0)
+        if (own := lines.get(row.signature)) is not None:
+            rank, is_best = own.rank, own.group == 1 < last
+    reason = "" if fact.value is not None else fact.reason or NO_NUMBER
+    return LayoutCell(fact.value, fact.low, fact.high, fact.n, fact.sd, rank, is_best, reason)
+
+
+def _ranked_by_value(column: Mapping[tuple[_Key, _Key], LayoutCell]) -> _Cells:
+    """The cells of a column of people's means with their ranks: no test is done of these."""
+    values = {at: cell.value for at, cell in column.items() if cell.value is not None}
+    return {
+        at: replace(column[at], rank=1 + sum(other > own for other in values.values()))
+        for at, own in values.items()
+    }
+
+
+def _range(counts: Sequence[int]) -> str:
+    return f"n from {counts[0]:,} to {counts[-1]:,}."
+
+
+def _rank_notes(
+    cells: Iterable[LayoutCell], boards: Sequence[RankedTable], shows: Sequence[str]
+) -> list[str]:
+    notes = []
+    if "rank" in shows and boards:
+        items = sorted({board.items for board in boards if board.items})
+        on = f", on the {'/'.join(map(str, items))} verdicts that all of them have" if items else ""
+        notes.append(f"In parentheses: rank among the models that are no controls{on}.")
+    if any(cell.is_best for cell in cells):
+        notes.append(
+            "Bold (* on a screen): better than the models that are not bold in its column, by "
+            "paired tests that swap clusters of samples, corrected by Holm over pairs (p <= .05)."
+        )
+    return notes
+
+
+def recipe_notes(rows: Sequence[BoardRow]) -> list[str]:
+    """How some scores were made, in words."""
+    if not rows:
+        return []
+    made = [row.parsed for row in rows]
+
+    def said(values: Iterable[str]) -> str:
+        unique = list(dict.fromkeys(values))
+        more = f" and {len(unique) - MOST_NAMED} more" if len(unique) > MOST_NAMED else ""
+        return ", ".join(unique[:MOST_NAMED]) + more
+
+    limits = ("all samples" if one.limit == "all" else f"{one.limit} samples" for one in made)
+    one_reply = {one.repeats for one in made} == {"1"}
+    replies = "1 reply" if one_reply else f"{said(one.repeats for one in made)} replies"
+    judges = said(f"{one.judge.replace(':', ' (', 1)}, {one.way})" for one in made)
+    return [
+        f"Task {said(one.task for one in made)}; data {said(one.data for one in made)}, "
+        f"{said(limits)}; variant {said(one.variant for one in made)}; "
+        f"prompts {said(one.prompts for one in made)}; decoding {said(o.decoding for o in made)}, "
+        f"{replies} a prompt, seed {said(one.seed for one in made)}; judge {judges}; "
+        f"program {said(one.harness for one in made)}."
+    ]

@@ -1,0 +1,100 @@
+"""The commands export inspect, lm-eval and every-eval-ever: runs in the forms of other programs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.analysis import exports
+from harness.cli import options
+from harness.cli.options import RESULTS, ExitCode, Results, option
+from harness.cli.output import echo
+from harness.errors import ModelError, SpecError
+from harness.storage.cells import json_text
+from harness.storage.files import refuse_file, write_whole
+from harness.storage.find_runs import find_run
+from harness.storage.runs import RunFolder, ScoreRow, StoredRun, read_table
+
+
+def export_inspect(
+    run: options.RunName,
+    out: Path = option(
+        "Log to write: FILE.eval, which needs inspect_ai, or FILE.json.", flags="-o --out"
+    ),
+    results: Results = RESULTS,
+) -> int:
+    """Write a run as a log of Inspect, to look at its answers in `inspect view`."""
+    if out.suffix not in (".eval", ".json"):
+        raise SpecError(f"-o {out}: a log of Inspect ends in .eval or .json; name it so")
+    folder = find_run(results, run)
+    stored, scores = _read(folder)
+    text = _json(exports.inspect_log(stored, scores, folder.written))
+    if out.suffix == ".json":
+        write_whole(out, text)
+    else:
+        _write_zipped(out, text)
+    echo(f"wrote {len(stored.rows)} answers to {out}")
+    return ExitCode.DONE
+
+
+def export_lm_eval(
+    run: options.RunName,
+    out: Path = option("Results file to write: JSON.", flags="-o --out"),
+    results: Results = RESULTS,
+) -> int:
+    """Write the scores of a run as a results file of lm-evaluation-harness."""
+    folder = find_run(results, run)
+    stored, scores = _read(folder)
+    found = exports.lm_eval_results(stored, scores, folder.written)
+    write_whole(out, _json(found))
+    echo(f"wrote {len(found['results'])} tasks to {out}")
+    return ExitCode.DONE
+
+
+def export_every_eval_ever(
+    run: options.RunName,
+    out: Path = option("Folder to write below, as data/TASK/KIND/MODEL/ID.json.", flags="-o"),
+    organization: str = option("Who made the evaluation.", "not stated"),
+    results: Results = RESULTS,
+) -> int:
+    """Write a run as a record of Every Eval Ever, with one line for each verdict."""
+    refuse_file(out)
+    folder = find_run(results, run)
+    stored, scores = _read(folder)
+    path, record, verdicts = exports.every_eval_ever(
+        stored, scores, folder.written, organization=organization
+    )
+    if verdicts:
+        lines = [json_text(verdict).encode("utf-8", "replace") + b"\n" for verdict in verdicts]
+        write_whole(out / f"{path}_samples.jsonl", b"".join(lines))
+    write_whole(out / f"{path}.json", _json(record))
+    count = len(record["evaluation_results"])
+    echo(f"wrote {count} results and {len(verdicts)} verdicts to {out / path}.json")
+    return ExitCode.DONE
+
+
+def _read(folder: RunFolder) -> tuple[StoredRun, list[ScoreRow]]:
+    stored = StoredRun.read(folder)
+    return stored, read_table(folder.scores)
+
+
+def _json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    text = json.dumps(json.loads(json_text(value)), ensure_ascii=False, indent=1)
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def _write_zipped(out: Path, text: bytes) -> None:
+    """A log in Inspect's own zipped form, written by its library."""
+    try:
+        from inspect_ai.log import EvalLog, write_eval_log
+    except ImportError as error:
+        raise ModelError(
+            f"{out}: a log of Inspect in the form .eval is written by its library; install it with "
+            'pip install "pragmatics-harness[inspect]", or name a .json'
+        ) from error
+    log = EvalLog.model_validate_json(text)
+    part = out.with_name(f"part-{out.name}")
+    try:
+        write_eval_log(log, str(part), format="eval")
+        write_whole(out, part.read_bytes())
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,174 @@
+"""The commands that train scorers of implicitness: train, ablate and lint."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated
+
+import typer
+
+from harness.analysis.figures.texts import ablation_chart, grid_points, margins
+from harness.cli import options, output
+from harness.cli.impscore import read_input
+from harness.cli.options import HOME, AsJson, ExitCode, Home, option
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table
+from harness.errors import DataError
+from harness.implicitness.lint import measures
+from harness.implicitness.losses import embed
+from harness.implicitness.pairs import TrainingPair, read_pairs, split
+from harness.implicitness.scorer import save_head
+from harness.implicitness.train import (
+    COLUMNS,
+    GRID_COLUMNS,
+    AblationRow,
+    Data,
+    Origin,
+    grid_trials,
+    make_head,
+    run_trials,
+    trials,
+)
+from harness.registry import Registry
+from harness.specs.implicitness import RecipeSpec
+from harness.storage.cells import delimited
+from harness.storage.files import refuse_file, write_whole
+
+RECIPE = "impscore"
+PairsFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Sentence pairs (JSON lines, CSV, Parquet): implicit, explicit, topic, intention, "
+        "levels; or pos_implicit, pos_explicit, neg_implicit, neg_explicit, source.",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        help="Column: rows with the same value go into the same part of the split. Default: "
+        "topic, original or group."
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadChoice:
+    """Which recipe is trained on which pairs, and where the files go."""
+
+    file: PairsFile
+    out: Path = option("Folder for the files.", flags="-o --out", metavar="FOLDER")
+    recipe: str = option("Recipe: a name in configs/recipes/, or the path of a YAML file.", RECIPE)
+    group: Group = None
+    home: Home = HOME
+
+    def opened(self) -> tuple[Registry, str, RecipeSpec]:
+        """The registry, and the recipe with its name."""
+        refuse_file(self.out)
+        registry = options.registry(self.home)
+        known = registry.file("configs/recipes", self.recipe).stem
+        return registry, known, registry.load("configs/recipes", self.recipe)
+
+
+def train(
+    choice: HeadChoice,
+    name: str | None = option("Name of the head. Default: the recipe's.", None),
+    is_json: AsJson = False,
+) -> int:
+    """Train a head of the metric on sentence pairs; write it and a card of origin and quality.
+
+    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once.
+    The same file, recipe and machine give the same bytes.
+    """
+    registry, known, spec = choice.opened()
+    name = options.plain_name(name or known, option="--name")
+    data = Data(choice.file.name, _training_pairs(choice.file, choice.group))
+    encoder = registry.encoder(spec.encoder)
+    head = make_head(name, data, spec, encoder=encoder, progress=ProgressLine("done"))
+    path = save_head(head, choice.out / head.name)
+    metrics = head.card.metrics if head.card is not None else {}
+    if is_json:
+        echo_json({"head": path, "digest": head.digest, "metrics": metrics})
+        return ExitCode.DONE
+    if metrics:
+        echo_table(head.name, ("metric", "value"), [*metrics.items()])
+    echo(f"{head.name}@{head.digest[:8]} in {path}")
+    return ExitCode.DONE
+
+
+def ablate(
+    choice: HeadChoice,
+    runs: int = option("Trainings of each form and setting, each with another seed.", 3, min=1),
+    is_grid: bool = option(
+        "Train every combination of both margins and alpha instead, 120 of them.",
+        False,
+        flags="--grid",
+    ),
+    is_json: AsJson = False,
+) -> int:
+    """Train all twelve forms of the metric, and all settings that the paper tried.
+
+    Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
+    origin), and ablation.svg; or grid.csv and grid.svg with --grid, and prints the best point.
+    """
+    registry, known, spec = choice.opened()
+    if not spec.split[2]:
+        raise DataError(f"recipe {known} keeps no pairs to test on; give its split a third share")
+    samples = _training_pairs(choice.file, choice.group)
+    encoder, progress = registry.encoder(spec.encoder), ProgressLine("done")
+    embedded = embed(samples, encoder, progress)
+    parts = split(samples, seed=spec.seed, shares=spec.split)
+    planned = grid_trials(spec.settings) if is_grid else trials(spec.settings)
+    rows = [*run_trials(parts, embedded, spec, runs=runs, progress=progress, planned=planned)]
+    origin = Origin.of(choice.file.name, samples, recipe=(known, spec), encoder=encoder)
+    tested, graded = len(parts.test), sum(bool(pair.levels) for pair in parts.test)
+    if is_grid:
+        table, columns, chart = "grid.csv", GRID_COLUMNS, margins(grid_points(rows, tested))
+        cells = [row.grid_cells(origin, tested) for row in rows]
+    else:
+        table, columns = "ablation.csv", COLUMNS
+        chart = ablation_chart(rows, pairs=tested, graded=graded)
+        cells = [row.cells(origin) for row in rows]
+    write_whole(choice.out / table, delimited(columns, cells, separator=","))
+    drawn = output.draw_beside(choice.out / table, chart)
+    if is_json:
+        echo_json({"origin": origin, "trainings": rows})
+        return ExitCode.DONE
+    if is_grid:
+        echo("\n".join(chart.notes))
+    else:
+        _put_means(rows, f"on {tested} test pairs, {graded} of them with levels")
+    echo(f"wrote {len(rows)} trainings to {choice.out / table}{drawn}")
+    return ExitCode.DONE
+
+
+def _put_means(rows: Sequence[AblationRow], where: str) -> None:
+    lines: list[tuple[output.Cell, ...]] = []
+    for (setting, value), members in groupby(rows, key=lambda row: (row.setting, row.value)):
+        runs = [row.figures for row in members]
+        columns = zip(*((f.implicitness, f.pragmatics, f.tau, f.rho) for f in runs), strict=True)
+        known = [[part for part in column if part is not None] for column in columns]
+        means = (fmean(column) if column else "" for column in known)
+        lines.append((setting, value, len(runs), *means))
+    head = ("setting", "value", "runs", "implicitness", "pragmatics", "tau", "rho")
+    echo_table(f"Means over the runs, {where}", head, lines)
+
+
+def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
+    """Check whether surface cues distinguish the sides and levels of sentence pairs.
+
+    The pairs that come with the harness keep the same limits. Exit code 1: a limit is broken.
+    """
+    found = measures(_training_pairs(file, group))
+    if is_json:
+        echo_json(found)
+    else:
+        rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
+        echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
+    return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
+
+
+def _training_pairs(file: Path, group: str | None) -> list[TrainingPair]:
+    table, source = read_input(str(file), None, has_column=True)
+    return read_pairs(table, where=source, group=group)

@@ -1,0 +1,226 @@
+"""The command items: answers as a person reads them, and as tables for other programs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import get_args
+
+from harness.analysis.items import (
+    ItemBlock,
+    ItemQuery,
+    ItemSelection,
+    ShownText,
+    Sort,
+    Where,
+    entries,
+    select_items,
+)
+from harness.cli import options
+from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
+from harness.cli.output import echo, echo_json
+from harness.errors import StoreError
+from harness.storage.cells import arrow_column, csv_text, parquet_bytes
+from harness.storage.files import write_whole
+from harness.storage.find_runs import find_run
+from harness.storage.runs import StoredRun
+from harness.text.cleanup import without_controls
+
+SHOWN = 20
+"""Items on screen where no --limit is given."""
+WIDEST, GUTTER, INDENT = 100, 16, "  "
+Page = list[tuple[ItemBlock, list[ShownText]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemChoice:
+    """Which answers of which runs are shown, and in which order."""
+
+    runs: options.RunNames
+    where: str | None = option(
+        "right, wrong or missing: by any of the judges; disagree: two judges differ; flip: right "
+        "in one run or variant and wrong in another.",
+        None,
+    )
+    judge: list[str] | None = option("Judges, comma-separated. Default: all.", None)
+    group: str | None = option(
+        "Groups, separated by semicolons. Default: all.", None, metavar="NAMES"
+    )
+    variant: str | None = option("Variants, comma-separated. Default: all.", None)
+    below: float | None = option(
+        "Answers whose value by the judge is below this.", None, metavar="VALUE"
+    )
+    sort: str = option("data: as in the data; worst or best: by the value of the judge.", "data")
+    has_pairs: bool = option(
+        "Show all items of a cluster, such as a minimal pair, under each other.",
+        False,
+        flags="--pairs",
+    )
+    limit: int | None = option(
+        f"Most items. Default: {SHOWN} on screen, all in files.", None, min=1
+    )
+
+    def query(self) -> ItemQuery:
+        """What is selected."""
+        groups = tuple(part.strip() for part in (self.group or "").split(";") if part.strip())
+        where: Where | None = None
+        if self.where is not None:
+            where = options.one_of("--where", self.where, *get_args(Where))
+        sort: Sort = options.one_of("--sort", self.sort, *get_args(Sort))
+        judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
+        return ItemQuery(where, judges, groups, variants, self.below, sort, self.has_pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemFiles:
+    """Where the answers are written, besides the screen."""
+
+    csv: Path | None = option("Write the answers as CSV.", None, metavar="FILE")
+    parquet: Path | None = option("Write the answers as Parquet.", None, metavar="FILE")
+    html: Path | None = option("Write the page as HTML.", None, metavar="FILE")
+
+
+def items(
+    choice: ItemChoice, files: ItemFiles, results: Results = RESULTS, is_json: AsJson = False
+) -> int:
+    """Show items with the answers of one or several runs, the verdicts and the judges' replies.
+
+    \b
+    Examples:
+      harness items 3f9a --where wrong --judge gold --limit 5
+      harness items 3f9a 81c2 --where flip
+      harness items 3f9a --sort worst --judge gpt4-rating --below 2
+    """
+    query = choice.query()
+    runs = [StoredRun.read(find_run(results, name)) for name in dict.fromkeys(choice.runs)]
+    found = select_items(runs, query)
+    count = len(found.blocks)
+    found = replace(found, blocks=found.blocks[: choice.limit])
+    page = _page(found, has_pairs=query.has_pairs)
+    written = _write(found, files, page)
+    if is_json:
+        columns, rows = found.table()
+        echo_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return ExitCode.DONE
+    shown = page[: choice.limit or SHOWN]
+    for number, (block, lines) in enumerate(shown, 1):
+        _put_block(f"{number} of {count}", block, lines)
+    hint = "" if len(shown) == count else f", {len(shown)} shown (--limit N, --csv FILE)"
+    echo(f"{count} of {found.total} items{hint}")
+    for path, answers in written.items():
+        echo(f"wrote {answers} answers to {path}")
+    return ExitCode.DONE
+
+
+def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
+    """The blocks as a reader sees them; a text that stands above, in the same pair, only once."""
+    page: Page = []
+    for block in found.blocks:
+        lines = list(entries(block, found.judges))
+        above = page[-1][0] if page and has_pairs else None
+        if above is not None and (above.sample.cluster, above.title) == (
+            block.sample.cluster,
+            block.title,
+        ):
+            known = {(e.label, e.text) for e in entries(above, ()) if e.kind == "text"}
+            lines = [e for e in lines if e.kind != "text" or (e.label, e.text) not in known]
+        page.append((block, lines))
+    return page
+
+
+def _put_block(number: str, block: ItemBlock, lines: Sequence[ShownText]) -> None:
+    width = max(40, min(WIDEST, get_terminal_size().columns))
+    head = f"-- {number} -- {_title(block)} "
+    echo("\n".join(_wrapped(head, width)) if len(head) > width else head.ljust(width, "-"))
+    for entry in lines:
+        for line in _lines(entry, width):
+            echo(line)
+    echo("")
+
+
+def _lines(entry: ShownText, width: int) -> list[str]:
+    """An entry's label and, beside it or below it, the lines of its text."""
+    indent = INDENT if entry.kind == "verdict" else ""
+    label = indent + without_controls(entry.label).replace("\n", " ")
+    texts = list(_wrapped(entry.text, width - GUTTER))
+    if len(label) < GUTTER:
+        label = label.ljust(GUTTER)
+    elif len(texts) == 1 and len(label) + 2 + len(texts[0]) <= width:
+        label += "  "
+    else:
+        return [label, *(" " * GUTTER + text for text in texts)]
+    return [label + texts[0], *(" " * GUTTER + text for text in texts[1:])]
+
+
+def _title(block: ItemBlock) -> str:
+    sample = block.sample
+    parts = [sample.id, sample.group, block.title]
+    parts += [sample.cluster] if sample.cluster != sample.id else []
+    return without_controls(" -- ".join(part.replace("\n", " ") for part in parts if part))
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    """The lines of a text in a column, as wide as a terminal draws them."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=width)
+    clean = without_controls(text).rstrip()
+    yield from (line.plain.rstrip() for line in Text(clean).wrap(console, width)) if clean else [""]
+
+
+def _write(found: ItemSelection, files: ItemFiles, page: Page) -> dict[Path, int]:
+    columns, rows = found.table()
+    made: dict[Path, bytes] = {}
+    if files.csv:
+        made[files.csv] = csv_text(columns, rows).encode("utf-8", "replace")
+    if files.parquet:
+        made[files.parquet] = items_parquet(columns, rows)
+    if files.html:
+        summary = f"{len(found.blocks)} of {found.total} items"
+        made[files.html] = _html(page, summary).encode("utf-8", "replace")
+    if len(made) < sum(path is not None for path in (files.csv, files.parquet, files.html)):
+        raise StoreError("--csv, --parquet and --html name one file; give each its own")
+    for path, data in made.items():
+        write_whole(path, data)
+    return dict.fromkeys(made, len(rows))
+
+
+def items_parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
+    """The answers as a Parquet file: values are numbers, all else is text."""
+    from pyarrow import table
+
+    arrays = {}
+    for place, name in enumerate(columns):
+        kind = "float64" if name.startswith("value_") else "string"
+        arrays[name] = arrow_column(name, [row[place] for row in rows], kind)
+    return parquet_bytes(table(arrays))
+
+
+STYLE = """body{font:16px/1.45 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}
+article{border-top:1px solid #bbb;padding:.6rem 0}h2{font-size:1rem;margin:.2rem 0;color:#555}
+dl{display:grid;grid-template-columns:11rem 1fr;gap:.15rem 1rem;margin:0}
+dt{color:#555;overflow-wrap:anywhere}dd{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}
+.answer{font-weight:600}dt.verdict{padding-left:1rem}
+@media(max-width:40rem){dl{grid-template-columns:1fr}}"""
+
+
+def _html(page: Page, summary: str) -> str:
+    """One page without a script or an address of another file; every text is escaped."""
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        '<meta name="viewport" content="width=device-width">',
+        f"<title>Items</title><style>{STYLE}</style></head><body><h1>Items</h1>",
+        f"<p>{escape(summary)}</p>",
+    ]
+    for block, lines in page:
+        parts.append(f"<article><h2>{escape(_title(block))}</h2><dl>")
+        for entry in lines:
+            label, text = (escape(without_controls(t)) for t in (entry.label, entry.text))
+            parts.append(f'<dt class="{entry.kind}">{label}</dt><dd class="{entry.kind}">{text}')
+            parts.append("</dd>")
+        parts.append("</dl></article>")
+    return "\n".join([*parts, "</body></html>", ""])

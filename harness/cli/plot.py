@@ -1,0 +1,132 @@
+"""The command plot: runs, ratings and texts to a figure, with its data beside it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.analysis.figures.chart import Chart, chart_csv
+from harness.analysis.figures.comparisons import Layout, ScoreFilter, comparison
+from harness.analysis.figures.drawing import ENDINGS, Ending, pictures
+from harness.analysis.figures.named import FIGURES, Inputs, figure_named
+from harness.cli import options
+from harness.cli.options import (
+    HOME,
+    RESULTS,
+    SCORER,
+    ExitCode,
+    Home,
+    Results,
+    ScorerName,
+    argument,
+    option,
+)
+from harness.cli.output import ProgressLine, echo, echo_table
+from harness.errors import SpecError
+from harness.storage.files import write_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureChoice:
+    """Which figure is drawn, of what, and how."""
+
+    what: list[str] | None = argument(
+        "NAME",
+        "Name of a figure, then the runs or files that it is of; with --x runs alone. Without any "
+        "name: list the figures. Default: all runs.",
+        None,
+    )
+    out: Path | None = option(
+        "File to write: .pdf, .svg or .png; without an ending, all three. The data go beside it.",
+        None,
+        flags="-o --out",
+    )
+    x: str | None = option("Draw scores by model, variant, group, judge, task, metric ...", None)
+    panel: str = option("With --x: a panel for each of these.", "")
+    series: str = option("With --x: a series for each of these.", "")
+    metric: str = option("With --x: the metric to draw. Default: the headline's.", "")
+    width: float = option("Width of the figure in cm.", 16.0, metavar="CM")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which scores, ratings and texts are drawn."""
+
+    judge: str | None = option("Judges, comma-separated. Default: all, or gold.", None)
+    variant: str | None = option("Variants, comma-separated. Default: all.", None)
+    task: str | None = option("Tasks, comma-separated. Default: all.", None)
+    ratings: Path | None = option("Long-form CSV of ratings by people.", None)
+    column: str | None = option("Column of the texts of files. Default: text.", None)
+    label: str | None = option("Column of labels of files; each label is a series.", None)
+    seed: options.Seed = 0
+
+    def choice(self, metric: str) -> ScoreFilter:
+        """Which scores are drawn."""
+        judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
+        return ScoreFilter(judges, variants, options.names(self.task, "--task"), metric)
+
+
+def plot(
+    figure: FigureChoice,
+    selection: Selection,
+    scorer: ScorerName = SCORER,
+    results: Results = RESULTS,
+    home: Home = HOME,
+) -> int:
+    """Draw a figure of runs, ratings or texts, and write its data as CSV beside it.
+
+    \b
+    Examples:
+      harness plot intent-resolution-3 -o levels.pdf
+      harness plot --x model --series judge --task ludwig -o models
+    """
+    words = figure.what or []
+    if not words and figure.x is None:
+        return _list_figures()
+    if figure.out is None:
+        raise SpecError("-o: name the file to write, as in -o figure.pdf")
+    endings = _endings(figure.out)
+    inputs = Inputs(
+        given=tuple(words if figure.x else words[1:]),
+        results=results,
+        choice=selection.choice(figure.metric),
+        scorer=lambda: options.registry(home).scorer(scorer),
+        progress=ProgressLine("encoded"),
+        ratings=selection.ratings,
+        column=selection.column,
+        label=selection.label,
+        seed=selection.seed,
+    )
+    chart = _compared(figure, inputs) if figure.x else figure_named(words[0]).chart(inputs)
+    _write(chart, figure.out, endings, width=figure.width)
+    return ExitCode.DONE
+
+
+def _list_figures() -> int:
+    rows = [(name, found.source, found.about) for name, found in FIGURES.items()]
+    echo_table("Figures", ("name", "of", "what it shows"), rows)
+    return ExitCode.DONE
+
+
+def _endings(out: Path) -> list[Ending]:
+    """The files that are asked for; SpecError for an ending that is no picture's."""
+    if out.is_dir() or not out.name:
+        raise SpecError(f"-o {out}: is a folder; name a file in it")
+    if not out.suffix:
+        return list(ENDINGS)
+    return [options.one_of("-o: the ending", out.suffix, *ENDINGS)]
+
+
+def _compared(figure: FigureChoice, inputs: Inputs) -> Chart:
+    layout = Layout(figure.x or "", figure.panel, figure.series)
+    by_group = "group" in (figure.x, figure.panel, figure.series)
+    return comparison(inputs.choice.of(inputs.rows(), by_group=by_group), layout, "")
+
+
+def _write(chart: Chart, out: Path, endings: list[Ending], *, width: float) -> None:
+    """Write the data, then the pictures, which need matplotlib."""
+    table = out.with_suffix(".csv")
+    write_whole(table, chart_csv(chart).encode())
+    echo(f"wrote the data to {table}")
+    for ending, data in pictures(chart, endings, width_cm=width).items():
+        path = out.with_suffix(ending)
+        write_whole(path, data)
+        echo(f"wrote a figure to {path}")

@@ -1,0 +1,140 @@
+"""The command table: stored runs, ratings and data as the tables of a paper."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from harness.cli import options
+from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
+from harness.cli.output import echo, echo_json, echo_table
+from harness.errors import SpecError
+from harness.registry import Registry
+from harness.specs.layouts import LayoutSpec, Shown
+from harness.storage.files import refuse_source, write_whole
+from harness.storage.find_runs import find_run, run_folders
+
+if TYPE_CHECKING:
+    from harness.analysis.tables.pivot import PaperTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableChoice:
+    """What stands in a table, and in which file it is written."""
+
+    names: list[str] | None = argument(
+        "NAME",
+        "Layout (a name in configs/layouts/, or the path of a YAML file), runs, or both. Default: "
+        "all runs.",
+        None,
+    )
+    rows: str | None = option(
+        "What rows are of, comma-separated: model, task, variant, level, decoding, group, judge, "
+        "metric. Default: model.",
+        None,
+    )
+    columns: str | None = option("What columns are of. Default: judge.", None)
+    groups: str | None = option("Make a table for each value of these. Default: none.", None)
+    where: list[str] | None = option(
+        "Keep some values, by patterns: variant=base,cot*. May be repeated.", None
+    )
+    cell: str | None = option(
+        "What a cell shows, comma-separated: value, interval, sd, n, rank.", None
+    )
+    digits: int | None = option("Digits after the point, at most 6.", None, min=0)
+    ratings: Path | None = option("People's ratings, as `harness agree` reads them.", None)
+    data: list[Path] | None = option(
+        "Folder of data; or files to read in place of the layout's. May be repeated.", None
+    )
+    out: Path | None = option("File to write: .tex, .md, .csv or .html.", None, flags="--out -o")
+
+    def layout(self, found: LayoutSpec | None) -> LayoutSpec:
+        """The layout of a name, or the plain one, as the options change it."""
+        from harness.analysis.tables.build import adapted
+
+        axes = {
+            name: options.names(given, f"--{name}")
+            for name in ("rows", "columns", "groups")
+            if (given := getattr(self, name)) is not None
+        }
+        cell: dict[str, object] = {} if self.digits is None else {"digits": self.digits}
+        if self.cell is not None:
+            shown = options.names(self.cell, "--cell")
+            cell["shows"] = tuple(options.one_of("--cell", one, *get_args(Shown)) for one in shown)
+        return adapted(found, axes, dict(map(_condition, self.where or ())), cell)
+
+
+def table(
+    choice: TableChoice, results: Results = RESULTS, home: Home = HOME, is_json: AsJson = False
+) -> int:
+    """Make a table of stored runs, ratings or data: for the screen, LaTeX, Markdown, HTML or CSV.
+
+    Two numbers never share a cell: what they differ in makes tables of their own. Bold is what a
+    paired test tells from the rest of its column. `harness list layouts` lists the layouts, the
+    tables of the four papers among them.
+
+    \b
+    Examples:
+      harness table --rows model --columns group --where variant=base
+      harness table intent-phenomena -o phenomena.tex
+    """
+    from harness.analysis.tables.build import FORMS, TableInput, build
+
+    if choice.out is not None and choice.out.suffix not in FORMS:
+        raise SpecError(f"-o {choice.out}: end its name in {', '.join(FORMS)}")
+    registry = options.registry(home)
+    layout_name, runs = _split(choice.names or [], registry)
+    found = registry.load("configs/layouts", layout_name) if layout_name else None
+    files = [path for path in choice.data or () if not path.is_dir()]
+    folder = next((path for path in choice.data or () if path.is_dir()), None)
+    given = TableInput(
+        [find_run(results, name) for name in runs] if runs else run_folders(results),
+        choice.ratings,
+        files,
+        options.data_folder(folder or _from_environment(registry)),
+    )
+    tables = build(choice.layout(found), given)
+    if is_json:
+        echo_json(tables)
+        return ExitCode.DONE
+    if choice.out is None:
+        _put(tables)
+        return ExitCode.DONE
+    for path in (*files, *([choice.ratings] if choice.ratings else [])):
+        refuse_source(choice.out, path)
+    write_whole(choice.out, FORMS[choice.out.suffix](tables).encode())
+    echo(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
+    return ExitCode.DONE
+
+
+def _split(names: Sequence[str], registry: Registry) -> tuple[str | None, list[str]]:
+    """The layout among some names, if any, and the runs."""
+    known = registry.names("configs/layouts")
+    layouts = [name for name in names if name in known or name.endswith((".yaml", ".yml"))]
+    if len(layouts) > 1:
+        raise SpecError(f"{', '.join(layouts)}: these are layouts; name one at a time")
+    return next(iter(layouts), None), [name for name in names if name not in layouts]
+
+
+def _condition(text: str) -> tuple[str, tuple[str, ...]]:
+    name, mark, patterns = text.partition("=")
+    if not mark or not name.strip():
+        raise SpecError(f"--where {text!r}: write NAME=PATTERN,PATTERN")
+    return name.strip(), options.names(patterns, "--where")
+
+
+def _from_environment(registry: Registry) -> Path | None:
+    given = registry.environ.get("HARNESS_DATA")
+    return Path(given) if given else None
+
+
+def _put(tables: Sequence["PaperTable"]) -> None:
+    from harness.analysis.tables.render import screen_cells
+
+    for one in tables:
+        head, rows = screen_cells(one)
+        echo_table(one.title, head, rows)
+        for note in one.notes:
+            echo(textwrap.fill(note, 79, break_long_words=False, break_on_hyphens=False))
+        echo("")

@@ -1,0 +1,66 @@
+"""Tables of a user's own to column maps to fill in: YAML that names the columns there are.
+
+A draft guesses which column has the texts and which the labels; its comments list the rest. Names
+and values come from the file: they are quoted, and nothing is read from them but their length.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.storage.cells import cell_text
+from harness.storage.tables import Table
+
+MOST_VALUES, LONGEST_NAME = 10, 60
+
+
+def table_map(path: Path, table: Table, labels: Sequence[str]) -> str:
+    """A map of labelled texts; `labels` are the names that the task knows.
+
+    The texts are taken to be in the column of the longest texts, the labels in that of the fewest
+    values, of several.
+    """
+    named = {name: table.cells(at) for at, name in enumerate(table.columns) if name}
+    texts = {name: [cell_text(cell) for cell in cells] for name, cells in named.items()}
+    text = max(texts, key=lambda name: sum(map(len, texts[name])))
+    values = {name: sorted({*found} - {""}) for name, found in texts.items() if name != text}
+    several = {name: found for name, found in values.items() if len(found) > 1} or values
+    label = min(several, key=lambda name: len(several[name]), default=text)
+    classes = ", ".join(f"{name}: []" for name in labels)
+    found = several.get(label, [])
+    more = f" and {len(found) - MOST_VALUES} more" * (len(found) > MOST_VALUES)
+    return "\n".join(
+        [
+            f"about: {_quoted(f'The texts of {path.name}')}",
+            f"source: {_quoted(path.stem)}",
+            f"text: {_quoted(text)} # the column of the texts",
+            f"label: {{column: {_quoted(label)}, classes: {{{classes}}}, left_out: []}}",
+            f"# put each of its values under a label: {_listed(found[:MOST_VALUES])}{more}",
+            f"# columns: {_listed([*named])}",
+        ]
+    )
+
+
+def import_map(path: Path, columns: Sequence[str], *, fields: Sequence[str], is_csv: bool) -> str:
+    """A map of stored answers; `fields` are those that identify a sample of the task."""
+    same = {name: next((c for c in columns if c == name), "COLUMN") for name in fields}
+    pairs = ", ".join(f"{name}: {_quoted(column)}" for name, column in same.items())
+    return "\n".join(
+        [
+            f"about: {_quoted(f'The answers in {path.name}')}",
+            f"format: {'csv' if is_csv else 'jsonl'}",
+            f"sample: {{fields: {{{pairs}}}}} # or {{id: COLUMN}}, or {{prompt: COLUMN}}",
+            "# variant: {column: COLUMN} # where the task has several",
+            "answer: {kind: text, column: COLUMN} # or kind chosen, probabilities or logprobs",
+            f"# columns: {_listed(columns)}",
+        ]
+    )
+
+
+def _quoted(text: str) -> str:
+    """A text as YAML has it on one line, long ones cut."""
+    return json.dumps(text[:LONGEST_NAME], ensure_ascii=False)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(map(_quoted, texts))

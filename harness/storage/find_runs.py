@@ -1,0 +1,104 @@
+"""Names of runs to their folders, and what tells runs apart."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from harness.errors import StoreError, did_you_mean
+from harness.storage.runs import RunFile, RunFolder, StoredRun
+
+_MOST_LISTED = 20
+LAST = "@last"
+"""The name of the run that was written last."""
+
+
+def find_run(results: Path, name: str) -> RunFolder:
+    """The run that a name means: everywhere a command takes a RUN, it is found here.
+
+    A name is a path; `@last`, the run written last; `@TAG`; `TASK/MODEL`, alone or with `@` and a
+    tag or the beginning of a digest; or the beginning of a digest. Raises StoreError where it
+    means none, or several, with what these differ in.
+    """
+    if (Path(name) / "run.json").is_file():
+        return RunFolder(Path(name))
+    found = [RunFolder(path) for path in sorted(results.glob("runs/*/*/*")) if path.is_dir()]
+    place, mark, tail = name.rpartition("@")
+    if name == LAST:
+        found = sorted(found, key=lambda folder: folder.written)[-1:]
+    elif mark or "/" in name:
+        place, tail = (place, tail) if mark else (name, "")
+        found = [one for one in found if place in ("", one.place) and one.is_called(tail)]
+        tagged = [one for one in found if tail and one.tag == tail]
+        found = tagged or (found if place else [])
+    else:
+        found = [p for p in found if p.path.name.startswith(name) or name.startswith(p.path.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise StoreError(_several(name, found))
+    raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+
+
+def _several(name: str, found: Sequence[RunFolder]) -> str:
+    """Why a name is no name of one run, and what those that it may mean differ in."""
+    verb = "means" if "@" in name or "/" in name else "begins"
+    files: list[RunFile] = []
+    readable: list[RunFolder] = []
+    for folder in found:
+        with suppress(StoreError):  # a damaged one is listed too
+            files.append(folder.read())
+            readable.append(folder)
+    facts = dict(zip((folder.path for folder in readable), run_differences(files), strict=True))
+    lines = [f"{name!r} {verb} {len(found)} runs, give more of one: TASK/MODEL@TAG, or a path"]
+    for folder in found[:_MOST_LISTED]:
+        tag = f"@{folder.tag}" if folder.tag else ""
+        own = ", ".join(filter(None, (tag, facts.get(folder.path, "no readable run.json"))))
+        lines.append(f"  {folder.path}{': ' * bool(own)}{own}")
+    more = len(found) - _MOST_LISTED
+    return "\n".join(lines) + (f"\n  and {more} more" if more > 0 else "")
+
+
+def run_facts(file: RunFile) -> dict[str, str]:
+    """What defines a run, in words, by the name of the fact."""
+    run, drawn = file.run, file.run.decodings
+    return {
+        "task": run.task,
+        "model": file.model.name,
+        "model version": file.model.revision or file.model.identity,
+        "variants": ", ".join(run.variants),
+        "limit": "all items" if run.limit is None else f"{run.limit} items",
+        "seed": str(run.seed),
+        "temperatures": ", ".join(f"{one.temperature:g}" for one in drawn),
+        "token limits": ", ".join(str(one.max_tokens) for one in drawn),
+        "replies a prompt": ", ".join(str(one.n) for one in drawn),
+        "answers": str(file.task.mode),
+        "data": file.data.label,
+        "prompts": run.prompts[:8],
+        "judges": ", ".join(entry.name for entry in file.judges) or "none",
+        "version of the program": file.version,
+    }
+
+
+def run_differences(files: Sequence[RunFile]) -> list[str]:
+    """What tells some runs apart: for each of them its own value of each fact that differs."""
+    facts = [run_facts(file) for file in files]
+    names = [name for name in (facts[0] if facts else ()) if len({f[name] for f in facts}) > 1]
+    return ["; ".join(f"{name} {own[name]}" for name in names) for own in facts]
+
+
+def run_folders(results: Path) -> list[RunFolder]:
+    """Every run folder below a results folder, in the order of their paths."""
+    return [RunFolder(path.parent) for path in sorted(results.glob("runs/*/*/*/run.json"))]
+
+
+def stored_runs(folders: Iterable[RunFolder], task: str) -> list[StoredRun]:
+    """The runs of a task, in the order of their folders; StoreError without any."""
+    files = [(folder, folder.read()) for folder in folders]
+    runs = [StoredRun(file, folder.read_rows()) for folder, file in files if file.run.task == task]
+    if not runs:
+        known = sorted({file.run.task for _, file in files})
+        raise StoreError(
+            f"no run of task {task!r}{did_you_mean(task, known)}; "
+            "`harness run` makes one, or see --results"
+        )
+    return runs

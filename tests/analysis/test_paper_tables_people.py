@@ -1,0 +1,91 @@
+"""Tables with people's ratings: their means beside judges, and statistics of agreement."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from support.rated_runs import ANN, BOB, FAR, MODELS, NEAR, ratings, runs
+
+from harness.analysis.tables.build import TableInput, build
+from harness.analysis.tables.render import screen_cells
+from harness.data.ratings import ratings_text
+from harness.errors import SpecError
+from harness.pipeline.score import score_rows
+from harness.specs.layouts import AgreementLayout, CellStyle, RunsLayout
+from harness.storage.runs import RunFolder
+
+BESIDE = RunsLayout(
+    about="People and judges",
+    rows=("model",),
+    columns=("judge",),
+    where={"judge": ("people", "near", "far")},
+    people="mean_rating",
+    agreement=("spearman_system", "spearman_system_p"),
+    names={"people": "people (MOS)"},
+)
+
+
+def given(folder: Path, *, is_rated: bool = True, kind: str = "scripted") -> TableInput:
+    folders = []
+    for made in runs(near=NEAR, far=FAR):
+        run = replace(made, file=replace(made.file, model=replace(made.file.model, kind=kind)))
+        place = RunFolder(folder / "runs" / "toy" / run.file.model.name / run.file.model.name)
+        place.write(run.file, run.rows, score_rows(run.file, run.rows))
+        folders.append(place)
+    path = folder / "ratings.csv"
+    path.write_text(ratings_text(ratings(scale="base", ann=ANN, bob=BOB)))
+    return TableInput(folders, path if is_rated else None)
+
+
+def test_people_are_a_column_and_their_agreement_rows_below(tmp_path: Path) -> None:
+    [table] = build(BESIDE, given(tmp_path))
+
+    assert table.headings == ("people (MOS)", "near", "far")
+    rows = {row.names[0]: [cell.value for cell in row.cells] for row in table.rows}
+    assert list(rows) == [*MODELS, "spearman_system", "spearman_system_p"]
+    # The means of both raters over four samples, by hand.
+    assert [rows[model][0] for model in MODELS] == [17 / 8, 2.0, 26 / 8]
+    assert [rows[model][1] for model in MODELS] == [2.0, 1.5, 3.0]
+    # Near has the order of people, cat before ant before bee; far's has nothing to do with it.
+    assert rows["spearman_system"] == [None, pytest.approx(1.0), pytest.approx(0.0)]
+    assert "0.000" in screen_cells(table)[1][3]
+    assert rows["spearman_system_p"][1] == pytest.approx(1 / 3)
+    assert [row.block for row in table.rows] == [1, 1, 1, 2, 2]
+    assert "n = 4." in table.notes
+    assert any("a statistic of judges (spearman_system" in note for note in table.notes)
+
+
+def test_people_and_judges_rank_the_models_that_are_no_controls(tmp_path: Path) -> None:
+    style = CellStyle(shows=("value", "rank"))
+
+    [table] = build(structs.replace(BESIDE, cell=style), given(tmp_path, kind="vllm"))
+    ranks = {row.names[0]: [cell.rank for cell in row.cells] for row in table.rows[:3]}
+    assert ranks == {"ant": [2, 2, 1], "bee": [3, 3, 2], "cat": [1, 1, 2]}
+    assert any("ranked by its mean alone" in note for note in table.notes)
+    [table] = build(structs.replace(BESIDE, cell=style), given(tmp_path))
+    assert {cell.rank for row in table.rows for cell in row.cells} == {None}
+
+
+def test_without_ratings_the_column_says_what_to_give(tmp_path: Path) -> None:
+    [table] = build(BESIDE, given(tmp_path, is_rated=False))
+
+    assert [row.cells[0].value for row in table.rows] == [None, None, None]
+    assert any("no ratings: see --ratings" in note for note in table.notes)
+
+
+def test_statistics_of_agreement_are_a_table_by_judge(tmp_path: Path) -> None:
+    layout = AgreementLayout(
+        about="Agreement",
+        rows=("judge",),
+        columns=("statistic",),
+        where={"statistic": ("pearson_dataset", "kendall_document")},
+    )
+
+    [table] = build(layout, given(tmp_path))
+    assert [row.names for row in table.rows] == [("far",), ("near",)]
+    assert table.headings == ("pearson_dataset", "kendall_document")
+    assert "4 documents, 3 systems, 2 raters; mean over raters" in table.notes[-1]
+    assert all(-1 <= (cell.value or 0) <= 1 for row in table.rows for cell in row.cells)
+    with pytest.raises(SpecError, match="--ratings"):
+        build(layout, given(tmp_path, is_rated=False))

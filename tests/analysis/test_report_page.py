@@ -1,0 +1,183 @@
+"""The page of runs: its data holds every answer, every number its recipe, and it asks no host."""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.report_runs import Sketch, write_runs
+
+from harness.analysis.report.page import page_data, page_text, shell_text
+from harness.errors import StoreError
+from harness.storage.find_runs import run_folders
+
+HOSTILE = (
+    "<script>window.hit = 1</script>",
+    "</script><!-- <script> -->",
+    "half \ufffd, line\u2028separator, nul \x00",
+    "x" * 1_000_000,
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    write_runs(folder, Sketch(samples=36, texts=HOSTILE))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(results: Path) -> str:
+    return page_text(page_data(run_folders(results), results))
+
+
+def data_of(page: str) -> dict[str, Any]:
+    [block] = re.findall(r'<script type="application/octet-stream" id="data">(.*?)</script>', page)
+    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(block)))
+    return found
+
+
+def section(data: dict[str, Any], name: str) -> dict[str, Any]:
+    [found] = [one for one in data["sections"] if one["name"] == name]
+    return dict(found)
+
+
+def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> None:
+    lines = section(data_of(page), "headline")["lines"]
+
+    told = [line for line in lines if "by choice" in line]
+    assert re.search(r"alpha is better than beta by \d+ to \d+ points of accuracy", told[0])
+
+
+def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
+    write_runs(tmp_path, Sketch(models=(("alpha", 0.6), ("beta", 0.5)), has_choices=False))
+
+    lines = section(data_of(page_text(page_data(run_folders(tmp_path), tmp_path))), "headline")
+
+    assert re.search(
+        r"are not told apart: the difference is -?\d+ to \d+ points", lines["lines"][0]
+    )
+
+
+def test_a_number_leads_to_its_recipe_its_missing_and_its_items(page: str) -> None:
+    data = data_of(page)
+    [table] = [t for t in section(data, "leaderboard")["tables"] if t["pick"] == "plain, by choice"]
+    value = next(cell for cell in table["rows"][0] if isinstance(cell, list))
+
+    why, texts = data["whys"][value[3]], data["texts"]
+    assert texts[why["recipe"]].startswith("stress:9f31c2ab|data:sample:d1f3,all|plain|alpha")
+    assert (why["n"], why["missing"]) == (36, [])
+    assert [data["runs"][run]["label"] for run in why["runs"]] == ["alpha"]
+    assert [texts[variant] for variant in why["variants"]] == ["plain"]
+
+
+def test_the_cells_of_know_and_act_name_their_samples(page: str) -> None:
+    data = data_of(page)
+    tables = {table["title"]: table for table in section(data, "know")["tables"]}
+
+    table = tables["know versus act: all samples"]
+    heads = [column["name"] for column in table["columns"]]
+    line = table["rows"][0]
+    counts = [line[heads.index(name)] for name in ("both right", "knows only", "tie")]
+    for count, _, _, why in counts:
+        chosen = data["chosen"][data["whys"][why]["chosen"]]
+        # Each sample stands there twice: as it was posed, and as it was asked in words.
+        assert len(chosen) == 2 * count
+    assert sum(count[0] for count in counts) > 0
+
+
+def test_every_answer_is_there_as_it_is_stored(page: str) -> None:
+    data = data_of(page)
+    answers = {data["texts"][item[4]] for run in data["items"] for item in run if item[4] >= 0}
+
+    assert {text for text in HOSTILE} <= answers
+
+
+def test_equal_texts_are_kept_once(page: str) -> None:
+    texts = data_of(page)["texts"]
+
+    assert len(texts) == len(set(texts))
+
+
+def test_both_orders_of_a_verdict_have_their_prompt_and_their_reply(page: str) -> None:
+    data = data_of(page)
+    texts = data["texts"]
+    run = next(i for i, run in enumerate(data["runs"]) if run["task"] == "stress")
+    [verdict] = [v for v in data["items"][run][0][7] if v[0] == 0]
+
+    calls = [data["calls"][place] for place, _ in verdict[6]]
+    assert [texts[order] for order, _ in calls] == ["accept-first", "reject-first"]
+    prompts = ["\n".join(texts[p] for p in data["prompts"][place][0][1:]) for _, place in calls]
+    assert all("Which is nearer?" in prompt for prompt in prompts)
+    assert prompts[0] != prompts[1]
+    assert {texts[reply] for _, reply in verdict[6]} <= {"1", "2"}
+
+
+def test_without_the_calls_ledger_the_page_says_that_prompts_are_lacking(
+    results: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(results / "runs", tmp_path / "runs")
+
+    data = page_data(run_folders(tmp_path), tmp_path)
+
+    assert [note for note in data.notes if "calls ledger is not below" in note]
+    assert set(data.calls) == {None}
+
+
+def test_half_a_character_becomes_a_mark_and_does_no_harm() -> None:
+    from harness.analysis.report.records import PageTexts
+
+    table = PageTexts()
+    table.place("cut \ud83d here")
+
+    assert table.texts == ["cut \ufffd here"]
+
+
+def test_only_the_page_s_own_script_and_style_may_run(page: str) -> None:
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    parts = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    [script] = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+
+    for name, text in (("script-src", script), ("style-src", style)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert parts[name] == f"'sha256-{digest}'"
+    assert parts["default-src"] == parts["connect-src"] == "'none'"
+    assert "unsafe" not in policy
+
+
+def test_nothing_of_the_page_names_a_host(page: str) -> None:
+    rest = page.replace("http://www.w3.org/2000/svg", "")
+
+    assert not re.findall(r"https?://|//[a-z]+\.[a-z]", rest.partition('id="data"')[0])
+    assert not re.findall(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(", rest)
+
+
+def test_the_same_runs_make_the_same_bytes(results: Path, page: str) -> None:
+    assert page_text(page_data(run_folders(results), results)) == page
+
+
+def test_the_shell_for_a_server_holds_no_data_and_may_ask_its_own_server_alone() -> None:
+    shell = shell_text()
+
+    assert "connect-src 'self'" in shell
+    assert 'id="data"></script>' in shell
+
+
+def test_runs_of_an_earlier_version_are_shown() -> None:
+    stored = Path(__file__).parent / "stored_0_1"
+
+    data = page_data(run_folders(stored), stored)
+
+    assert [run.label for run in data.runs] == ["literal", "oracle", "tiny-random"]
+    assert [one.name for one in data.sections][:2] == ["asked", "headline"]
+
+
+def test_no_run_is_a_mistake_of_the_user_s(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no runs below"):
+        page_data([], tmp_path)

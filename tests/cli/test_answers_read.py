@@ -1,0 +1,209 @@
+"""`harness items`: answers are read side by side, and cannot harm a screen, a page or a sheet."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import Toy
+
+from harness.cli import main
+
+
+def shown(toy: Toy, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What `items` prints of all runs, in their order, or of those that are named."""
+    named = [word for word in arguments if Path(word).is_dir()]
+    rest = [word for word in arguments if word not in named]
+    runs = named or [str(path) for path in toy.runs()]
+    capsys.readouterr()
+    assert main(["items", *runs, *rest, "--results", str(toy.results)]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def judged(toy: Toy) -> Toy:
+    """Two controls that are always right, and always wrong; of minimal pairs of stories."""
+    path = toy.home / "tasks/samples/toy.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for place, row in enumerate(rows):
+        row["cluster"] = f"d{place // 2}"
+        row["fields"] |= {"before": "It was ", "emphasis": f"Rosa {place}", "after": ", I think."}
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    toy.edit("prompts/toy/base.user.j2", "{{ story }}", "{{ story }} {{ before }}{{ emphasis }}")
+    for model in ("oracle", "literal"):
+        assert toy.run("--variant", "base", model=model) == 0
+    return toy
+
+
+def test_the_wrong_answers_are_shown_with_what_was_expected(
+    judged: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    oracle, literal = judged.runs()[1], judged.runs()[0]
+
+    said = shown(judged, capsys, str(literal), "--where", "wrong", "--limit", "1")
+
+    assert "story           number 0." in said
+    assert "expected        yes 0" in said
+    assert "literal         never 0" in said
+    assert "  near          wrong" in said
+    assert said.endswith("12 of 12 items, 1 shown (--limit N, --csv FILE)\n")
+    assert shown(judged, capsys, str(oracle), "--where", "wrong") == "0 of 12 items\n"
+
+
+def test_an_item_that_one_run_has_right_and_the_other_wrong_stands_once_with_both(
+    judged: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = shown(judged, capsys, "--where", "flip", "--limit", "1")
+
+    assert said.count("number 0.") == 1
+    lines = [line.strip() for line in said.splitlines()]
+    assert lines.index("literal         never 0") < lines.index("oracle          yes 0")
+    assert "12 of 12 items" in said
+
+
+def test_minimal_pairs_stand_under_each_other_with_the_stress_marked(
+    judged: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = shown(judged, capsys, "--pairs", "--limit", "3")
+
+    turns = [line.split(maxsplit=1)[1] for line in said.splitlines() if line.startswith("turn")]
+    assert turns == [f"It was *Rosa {n}*, I think." for n in range(3)]
+    heads = [line for line in said.splitlines() if line.startswith("-- ")]
+    assert [head.strip("- ")[-2:] for head in heads] == ["d0", "d0", "d1"]
+
+
+def test_the_worst_answers_by_a_judge_come_first(
+    judged: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    literal, oracle = map(str, judged.runs())
+
+    said = shown(judged, capsys, oracle, literal, "--sort", "worst", "--judge", "near", "--below=1")
+
+    assert "12 of 12 items" in said
+    assert main(["items", oracle, "--below", "1", "--results", str(judged.results)]) == 0
+    assert "0 of 12 items" in capsys.readouterr().out
+
+
+def test_lines_fit_a_narrow_screen(
+    judged: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    said = shown(judged, capsys)
+
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_every_run_leaves_a_flat_table_of_its_answers(judged: Toy) -> None:
+    with (judged.runs()[0] / "items.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+
+    assert len(rows) == 12
+    assert rows[0]["model"] == "literal"
+    assert rows[0]["expected"] == "yes 0"
+    assert {row["value_near"] for row in rows} == {"0.0"}
+    assert {row["reason_near"] for row in rows} == {""}
+
+
+def test_the_table_of_the_library_is_that_of_the_folder(judged: Toy) -> None:
+    import pandas
+
+    import harness as ph
+
+    frame = ph.load_runs(judged.results, judged.space()).items.to_pandas()
+
+    stored = pandas.concat([pandas.read_csv(path / "items.csv") for path in judged.runs()])
+    assert list(frame.columns) == list(stored.columns)
+    assert frame["value_near"].tolist() == stored["value_near"].tolist()
+    assert frame.groupby("model")["value_near"].mean().to_dict() == {"literal": 0.0, "oracle": 1.0}
+
+
+def test_files_hold_all_answers_and_none_of_them_does_harm(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pyarrow.parquet import read_table
+
+    evil = "=HYPERLINK(1) \x1b[31m<script>alert(1)</script>"
+    names = ("x.csv", "x.parquet", "x.html")
+    out = {name: tmp_path / name for name in names}
+    with StubServer(Script(replies={"": (evil,)})) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_SERVER_URL", server.url)
+        toy.run("--variant", "base", "--judge", "choice", model="alpha")
+
+    files = [word for name in names for word in (f"--{name[2:]}", str(out[name]))]
+    said = shown(toy, capsys, *files, "--where", "missing", "--limit", "4")
+
+    with out["x.csv"].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["reason_choice"] for row in rows] == ["unparsed"] * 4
+    assert {row["answer"][:2] for row in rows} == {"'="}
+    assert read_table(out["x.parquet"]).column("value_choice").to_pylist() == [None] * 4
+    page = out["x.html"].read_text("utf-8")
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 4
+    assert "\x1b" not in said + page
+    assert "choice        missing, unparsed: " in said
+
+
+@pytest.fixture
+def asked(toy: Toy) -> Toy:
+    """Choices in two orders, answered by the one that is shown first."""
+    path = toy.home / "tasks/samples/quiz.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for row in rows:
+        row["choices"] = [
+            f"{text} And so the story of this item goes on." for text in row["choices"]
+        ]
+        row["gold"] += " And so the story of this item goes on."
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    assert toy.main("run", "--task", "quiz", "--model", "first") == 0
+    return toy
+
+
+def test_choices_are_numbered_as_they_were_shown(
+    asked: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = shown(asked, capsys, "--variant", "order0", "--where", "wrong", "--limit", "1")
+
+    lines = {line[:16].strip(): line[16:] for line in wrong.splitlines()}
+    assert lines["first"] == f"1: {lines['choice 1']}"
+    assert "choice 1, right" not in lines
+
+
+def test_an_item_whose_answer_depends_on_the_order_shows_all_orders(
+    asked: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = shown(asked, capsys, "--where", "flip", "--limit", "1")
+
+    labels = [line[:16].strip() for line in said.splitlines()]
+    assert {"choice", "choice, right", "order0", "order1"} <= set(labels)
+    assert "choice 1" not in labels
+    assert {line.split()[1] for line in said.splitlines() if line.startswith("  gold")} == {
+        *("right", "wrong")
+    }
+
+
+def test_judges_that_cannot_disagree_are_named(
+    judged: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = str(judged.runs()[0])
+
+    assert main(["items", runs, "--where", "disagree", "--results", str(judged.results)]) == 2
+
+    assert "no two judges of these runs are on one scale (judged by near (accuracy))" in (
+        capsys.readouterr().err
+    )
+
+
+def test_an_unknown_group_is_named_with_those_there_are(
+    judged: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = str(judged.runs()[0])
+
+    assert main(["items", runs, "--group", "evn", "--results", str(judged.results)]) == 2
+
+    assert "--group 'evn': no answer of these runs is of it; did you mean even?" in (
+        capsys.readouterr().err
+    )

@@ -1,0 +1,278 @@
+"""Run folders that were changed or damaged by hand: told, rebuilt from the ledger, not believed."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import FILES, Toy
+
+from harness.cli import main
+
+SUMS = "SHA256SUMS"
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    with StubServer(Script(replies={"Judge": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server
+
+
+@pytest.fixture
+def judged(toy: Toy) -> Path:
+    """The folder of a run that two judges have read."""
+    toy.write("configs/judges/far.yaml", FILES["configs/judges/near.yaml"])
+    assert toy.run("--judge", "near", "--judge", "far") == 0
+    [folder] = toy.runs()
+    return folder
+
+
+def edit_verdicts(folder: Path, judge: str = "near", value: float = 0.25) -> None:
+    """Give every verdict of a judge another value."""
+    path = folder / "samples.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for row in rows:
+        row["verdicts"][judge]["value"] = value
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def damage(folder: Path, kind: str) -> None:
+    """Do something to a run folder that a hand, an editor or a full disk may do."""
+    run, samples, scores = (folder / n for n in ("run.json", "samples.jsonl", "scores.csv"))
+    lines = samples.read_bytes().splitlines(keepends=True)
+    match kind:
+        case "run cut":
+            run.write_bytes(run.read_bytes()[:300])
+        case "run empty":
+            run.write_bytes(b"")
+        case "run of another":
+            run.write_text("[]")
+        case "samples cut":
+            samples.write_bytes(samples.read_bytes()[:-40])
+        case "samples empty":
+            samples.write_bytes(b"")
+        case "samples gone":
+            samples.unlink()
+        case "line gone":
+            samples.write_bytes(b"".join(lines[:3] + lines[4:]))
+        case "line twice":
+            samples.write_bytes(b"".join([lines[0], *lines]))
+        case "lines in another order":
+            samples.write_bytes(b"".join(reversed(lines)))
+        case "verdicts":
+            edit_verdicts(folder)
+        case "verdicts of no number":
+            text = samples.read_text("utf-8").replace('"value":1.0', '"value":1e999')
+            samples.write_text(text, "utf-8")
+        case "answer":
+            text = samples.read_text("utf-8").replace('"answer":"', '"answer":"Not ')
+            samples.write_text(text, "utf-8")
+        case "reference":
+            samples.write_text(samples.read_text("utf-8").replace("never", "always"), "utf-8")
+        case "judge gone":
+            text = run.read_text("utf-8").replace('"name": "far"', '"name": "gone"')
+            run.write_text(text, "utf-8")
+        case "recipe":
+            run.write_text(run.read_text("utf-8").replace("|char-ngrams", ""), "utf-8")
+        case "planned":
+            text = run.read_text("utf-8").replace('"planned": 24', '"planned": 5')
+            run.write_text(text, "utf-8")
+        case "scores":
+            scores.write_text(scores.read_text("utf-8").replace(",1.0,", ",0.5,"), "utf-8")
+        case "scores gone":
+            scores.unlink()
+        case "scores of words":
+            scores.write_bytes(b"\xff\xfe")
+        case "sums":
+            (folder / SUMS).write_bytes(b"\x00not sums")
+
+
+DAMAGED = (
+    *("run cut", "run empty", "run of another", "judge gone", "recipe", "planned"),
+    *("samples cut", "samples empty", "samples gone", "line gone", "line twice"),
+    *("lines in another order", "verdicts", "verdicts of no number", "answer", "reference"),
+)
+
+
+@pytest.mark.parametrize("kind", [*DAMAGED, "scores", "scores gone", "scores of words", "sums"])
+def test_repeating_a_run_rebuilds_whatever_lies_in_its_folder(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    before = toy.bytes()
+    damage(judged, kind)
+    capsys.readouterr()
+
+    assert toy.run("--judge", "near", "--judge", "far") == 0
+
+    assert toy.bytes() == before
+    assert "changed since" in (err := capsys.readouterr().err) or "damaged" in err or "read" in err
+
+
+@pytest.mark.parametrize("kind", ["verdicts", "line gone", "samples cut", "samples gone", "answer"])
+def test_edited_verdicts_of_another_judge_are_derived_anew(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    before = toy.bytes()
+    damage(judged, kind)
+
+    assert toy.run("--judge", "far") == 0
+
+    assert toy.bytes() == before
+    assert "judge near: its verdicts are derived anew" in capsys.readouterr().err
+
+
+def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
+    toy: Toy, stub: StubServer
+) -> None:
+    assert toy.run("--judge", "choice", model="alpha") == 0
+    [folder] = toy.runs()
+    before, asked = toy.bytes(), stub.stats()["requests"]
+    edit_verdicts(folder, "choice", 0.0)
+
+    assert toy.run("--judge", "near", model="alpha") == 0
+    assert toy.run("--judge", "choice", model="alpha") == 0
+
+    assert stub.stats()["requests"] == asked
+    assert [n for n in before if "scores" in n and toy.bytes()[n].count(b"choice") == 0] == []
+    rows = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+    stored = [json.loads(line) for line in before[str(folder / "samples.jsonl")].splitlines()]
+    assert [r["verdicts"]["choice"] for r in rows] == [r["verdicts"]["choice"] for r in stored]
+
+
+def test_verdicts_that_cannot_be_derived_are_left_out_and_told(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit_verdicts(judged)
+    (toy.home / "configs/judges/near.yaml").unlink()
+
+    assert toy.run("--judge", "far") == 0
+
+    assert "judge near: its verdicts are left out" in capsys.readouterr().err
+    assert "near" not in (judged / "scores.csv").read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", ["verdicts", "answer"])
+def test_reading_a_run_anew_mends_what_the_ledger_has(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    before = toy.bytes()
+    damage(judged, kind)
+
+    assert toy.main("read", str(judged)) == 0
+
+    assert toy.bytes() == before
+    count = 24 if kind == "verdicts" else 0
+    assert f"{count} verdicts changed; no model was called" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+@pytest.mark.parametrize("command", ["judge", "read", "compare", "agree"])
+def test_no_command_believes_a_changed_run(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], *, command: str, kind: str
+) -> None:
+    if command == "read" and kind in ("verdicts", "answer"):
+        return  # read mends these
+    damage(judged, kind)
+    ratings = toy.folder / "ratings.csv"
+    rows = "".join(f"toy,s{n},oracle,ann,1,base\n" for n in range(3))
+    ratings.write_text("task,sample_id,model,rater,value,scale\n" + rows, "utf-8")
+    words = {
+        "judge": ["judge", str(judged), "--judge", "near", "--home", str(toy.home)],
+        "read": ["read", str(judged), "--home", str(toy.home)],
+        "compare": ["compare", str(judged), "--draws", "10"],
+        "agree": ["agree", "--ratings", str(ratings)],
+    }
+    before = toy.bytes()
+
+    assert main([*words[command], "--results", str(toy.results)]) == 2
+
+    assert "repeat the run to rebuild it" in capsys.readouterr().err
+    assert toy.bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["scores", "scores gone", "scores of words", "sums"])
+def test_the_leaderboard_computes_changed_scores_anew(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    main(["leaderboard", "--results", str(toy.results)])
+    whole = (toy.results / "leaderboard.csv").read_bytes()
+    damage(judged, kind)
+    capsys.readouterr()
+
+    code = main(["leaderboard", "--results", str(toy.results)])
+
+    told = capsys.readouterr().err
+    assert "SHA256SUMS" in told if kind == "sums" else "computed anew" in told
+    assert code == (1 if kind == "sums" else 0)
+    table = (toy.results / "leaderboard.csv").read_bytes()
+    assert table == whole or (kind == "sums" and b"near" not in table)
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    toy.run(model="literal")
+    damage(judged, kind)
+    (judged / "scores.csv").write_text("x", "utf-8")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 1
+
+    assert f"{judged}" in capsys.readouterr().err
+    table = (toy.results / "leaderboard.csv").read_text("utf-8")
+    assert "literal" in table
+    assert "oracle" not in table
+
+
+def test_scores_that_are_whole_stand_where_verdicts_were_edited(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit_verdicts(judged)
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    assert "samples.jsonl: changed since" in capsys.readouterr().err
+
+
+def test_a_run_of_an_earlier_version_is_taken_as_it_is_which_is_said_once(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--judge", "near", model="literal")
+    before = toy.bytes()
+    for folder in toy.runs():
+        (folder / SUMS).unlink()
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+    assert capsys.readouterr().err.count("by an earlier version") == 1
+    assert main(["compare", *map(str, toy.runs()), "--results", str(toy.results)]) == 0
+    assert toy.run("--judge", "near") == 0
+    assert toy.run("--judge", "near", model="literal") == 0
+
+    assert toy.bytes() == before
+
+
+def test_a_line_that_is_gone_of_an_earlier_versions_run_is_told(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(judged, "line gone")
+    (judged / SUMS).unlink()
+
+    assert toy.main("read", str(judged)) == 2
+    assert "23 of 24" in capsys.readouterr().err
+    assert toy.run("--judge", "far") == 0
+
+    assert "judge near" in capsys.readouterr().err
+
+
+def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
+    pairs = [line.split("  ") for line in (judged / SUMS).read_text().splitlines()]
+    lines = {name: digest for digest, name in pairs}
+
+    assert set(lines) == {"run.json", "samples.jsonl", "scores.csv"}
+    assert all(hashlib.sha256((judged / n).read_bytes()).hexdigest() == lines[n] for n in lines)

@@ -1,0 +1,97 @@
+"""`harness export`: runs in the forms of other programs; what is missing is no number there."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import Toy
+
+from harness.cli import main
+from harness.storage.runs import read_table
+
+
+@pytest.fixture
+def judged(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """A run of a served model, of which the third item has no answer."""
+    with StubServer(Script(faults={"number 3": ("500",) * 9})) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        assert toy.run("--variant", "base", model="alpha") == 1
+    return toy
+
+
+def exported(toy: Toy, kind: str, *, name: str = "toy/alpha", to: str = "x.json") -> Path:
+    """The path of what was written."""
+    out = toy.folder / "out" / to
+    assert main(["export", kind, name, "-o", str(out), "--results", str(toy.results)]) == 0
+    return out
+
+
+def read(path: Path) -> dict[str, Any]:
+    """An object of JSON."""
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
+
+
+def test_a_log_of_inspect_has_every_answer_and_no_score_where_none_is(judged: Toy) -> None:
+    log = read(exported(judged, "inspect"))
+
+    lost = [sample for sample in log["samples"] if "error" in sample]
+    assert len(log["samples"]) == 12
+    assert len({sample["id"] for sample in log["samples"]}) == 12
+    assert [sample["scores"] for sample in lost] == [{}, {}]
+    assert {sample["error"]["message"][:7] for sample in lost} == {"failed:"}
+    assert {sample["metadata"]["missing"]["near"] for sample in lost} == {"failed"}
+    [score] = log["results"]["scores"]
+    assert (score["scored_samples"], score["unscored_samples"]) == (10, 2)
+    [metric] = score["metrics"].values()
+    rows = read_table(judged.runs()[0] / "scores.csv")
+    wanted = {row.score.value for row in rows if row.signature == metric["metadata"]["signature"]}
+    assert metric["value"] in wanted
+    assert metric["metadata"]["n"] == 10
+
+
+def test_the_results_of_lm_eval_have_a_task_a_variant_and_a_filter_a_judge(toy: Toy) -> None:
+    toy.run("--variant", "all")
+
+    found = read(exported(toy, "lm-eval", name="toy/oracle"))
+
+    assert list(found["results"]) == ["toy_base", "toy_think"]
+    assert found["results"]["toy_base"]["acc,near"] == 1.0
+    assert found["results"]["toy_base"]["acc_stderr,near"] == "N/A"
+    assert found["n-samples"]["toy_base"] == {"original": 6, "effective": 6}
+    assert found["intervals"]["toy_base"]["acc,near"]["high"] == 1.0
+    for part in ("configs", "versions", "n-shot", "higher_is_better", "group_subtasks"):
+        assert found[part].keys() == found["results"].keys()
+
+
+def test_a_record_of_every_eval_ever_goes_with_its_verdicts(judged: Toy) -> None:
+    out = exported(judged, "every-eval-ever", to="eee")
+
+    [path] = out.glob("data/toy/openai/alpha/*.json")
+    record = read(path)
+    detail = record["detailed_evaluation_results"]
+    lines = (out / detail["file_path"]).read_text("utf-8").splitlines()
+    verdicts = [json.loads(line) for line in lines]
+    [result] = record["evaluation_results"]
+    assert len(verdicts) == detail["total_rows"] == 10
+    assert result["score_details"]["details"]["missing_failed"] == "2"
+    assert {v["evaluation_result_id"] for v in verdicts} == {result["evaluation_result_id"]}
+    assert {v["evaluation_id"] for v in verdicts} == {record["evaluation_id"]}
+    scores = [v["evaluation"]["score"] for v in verdicts]
+    assert result["score_details"]["score"] == pytest.approx(sum(scores) / len(scores))
+
+
+def test_exporting_twice_gives_the_same_bytes_and_other_endings_are_refused(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base")
+
+    for kind in ("inspect", "lm-eval"):
+        first, second = (exported(toy, kind, name="@last", to=f"{kind}{n}.json") for n in range(2))
+        assert first.read_bytes() == second.read_bytes()
+    known = ["--results", str(toy.results)]
+    assert main(["export", "inspect", "@last", "-o", "x.csv", *known]) == 2
+    assert "ends in .eval or .json" in capsys.readouterr().err

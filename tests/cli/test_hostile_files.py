@@ -1,0 +1,151 @@
+"""Tables, ratings, logs and sample sets of strangers: each is read, or is one message."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.toy import Toy
+
+from harness.cli import main
+
+HEAD = "task,sample_id,model,rater,value,scale\n"
+STORY: dict[str, object] = {
+    "group": "g",
+    "fields": {"story": "x"},
+    "references": {"right": ["y"], "wrong": ["n"]},
+}
+TABLES = {
+    "empty.csv": b"",
+    "header.csv": b"text\n",
+    "quote.csv": b'text\n"abc\n',
+    "twice.csv": b"text,text\na,b\n",
+    "utf16.csv": b"\xff\xfet\x00e\x00",
+    "semicolons.csv": b"text;label\na;b\n",
+    "number.jsonl": b'{"text": 5}\n',
+    "digits.jsonl": b'{"text": "a", "n": ' + b"9" * 5_000 + b"}\n",
+    "scalar.jsonl": b'5\n"a"\n',
+    "list.json": b'[{"text":"a"}]',
+    "head.parquet": b"PAR1xxxxPAR1",
+    "no.parquet": b"hello",
+}
+RATINGS = {
+    "no number": ("nan", 2),
+    "endless": ("inf", 2),
+    "too large": ("1e308", 2),
+    "too large, below zero": ("-1e200", 2),
+    "many digits": ("9" * 400, 2),
+    "too small": ("3e-320", 2),
+    "hexadecimal": ("0x1", 2),
+    "blank, all of them": ("", 0),
+    "zero": ("0", 0),
+    "not round": ("2.5", 0),
+}
+LOGS = {
+    "empty": b"",
+    "brace": b"{",
+    "nul": b"\x00",
+    "table": b"a,b\n1,2\n",
+    "list": b"[]",
+    "object": b"{}",
+    "no sample": b'{"doc_id":1,"doc":{},"arguments":[["a","b"]],"resps":[[["x"]]],"filter":"a"}',
+    "no request": b'{"doc_id":1,"doc":{"id":"x"},"arguments":[],"resps":[],"filter":"none"}\n',
+}
+SAMPLES: dict[str, tuple[list[dict[str, object]], int]] = {
+    "an id twice": ([{"id": "a"}, {"id": "a"}], 2),
+    "a path as id": ([{"id": "../../x"}], 0),
+    "a path as group": ([{"group": "../../../etc/passwd"}], 0),
+    "escapes": ([{"id": "\x1b[2J", "group": "\x1b]0;x\x07"}], 0),
+    "line ends and bars": ([{"group": "a\nb,c|d"}], 0),
+    "half an emoji": ([{"id": "\ud83d"}], 0),
+    "a long group": ([{"group": "g" * 5_000}], 0),
+    "a template in a field": ([{"fields": {"story": "{{ 1/0 }}", "__class__": "z"}}], 0),
+    "names of Jinja": ([{"fields": {"story": "x", "self": "z", "loop": "q", "": "w"}}], 0),
+    "no field": ([{"fields": {}}], 2),
+    "no reference": ([{"references": {}}], 2),
+    "an empty reference": ([{"references": {"right": [], "wrong": ["n"]}}], 2),
+    "a number as field": ([{"fields": {"story": 5}}], 2),
+    "a key nobody knows": ([{"gropu": "g"}], 2),
+}
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether the command ended in a message, and in no traceback."""
+    err = capsys.readouterr().err
+    return "Traceback" not in err and "harness: " in err and "\x1b" not in err
+
+
+@pytest.mark.parametrize("command", ["profile", "impscore score"])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_is_none_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, name: str, command: str
+) -> None:
+    (path := tmp_path / name).write_bytes(TABLES[name])
+    out = ["--column", "text", "-o", str(tmp_path / "out")]
+
+    assert main([*command.split(), str(path), *out]) == 2
+
+    assert told(capsys)
+
+
+@pytest.mark.parametrize("kind", ["interval", "nominal", "ordinal"])
+def test_ratings_of_any_number_are_read_or_told(
+    toy: Toy, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    toy.run("--variant", "base")
+    [folder] = toy.runs()
+    lines = (folder / "samples.jsonl").read_text("utf-8").splitlines()
+    ids = {json.loads(line)["sample"]["id"]: None for line in lines}
+    path = toy.folder / "ratings.csv"
+    codes = {}
+
+    for name, (value, _) in RATINGS.items():
+        rows = (f"toy,{one},oracle,{who},{value},base\n" for one in ids for who in ("ann", "bob"))
+        path.write_text(HEAD + "".join(rows), "utf-8")
+        words = ["--ratings", str(path), "--draws", "20", "--level", kind]
+        codes[name] = main(["agree", *words, "--results", str(toy.results)])
+
+    assert codes == {name: code for name, (_, code) in RATINGS.items()}
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_raters_who_rated_different_items_are_no_crash(toy: Toy) -> None:
+    toy.run("--variant", "base")
+    [folder] = toy.runs()
+    lines = (folder / "samples.jsonl").read_text("utf-8").splitlines()
+    ids = list({json.loads(line)["sample"]["id"]: None for line in lines})
+    path = toy.folder / "ratings.csv"
+    own = "".join(f"toy,{one},oracle,r{n},{n},base\n" for n, one in enumerate(ids))
+    gaps = "".join(f"toy,{one},oracle,ann,{n if n % 2 else ''},base\n" for n, one in enumerate(ids))
+    single = f"toy,{ids[0]},oracle,ann,1,base\n"
+
+    for text in (own, gaps, single):
+        path.write_text(HEAD + text, "utf-8")
+        words = ["--ratings", str(path), "--draws", "20", "--results", str(toy.results)]
+        assert main(["agree", *words]) in (0, 1)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_that_is_none_is_told(
+    toy: Toy, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (path := toy.folder / "log.jsonl").write_bytes(LOGS[name])
+
+    assert toy.main("import", str(path), "--task", "quiz", "--model", "z") == 2
+
+    assert told(capsys)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_set_is_read_or_told(
+    toy: Toy, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    changes, code = SAMPLES[name]
+    text = "".join(json.dumps(STORY | change) + "\n" for change in changes)
+    toy.write("tasks/samples/toy.jsonl", text)
+
+    assert toy.run() == code
+    assert main(["leaderboard", "--results", str(toy.results)]) == code
+
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    assert "\x1b" not in captured.err + captured.out

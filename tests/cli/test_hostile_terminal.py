@@ -1,0 +1,83 @@
+"""Whatever a server or a file calls itself, a terminal is never told to obey it."""
+
+import logging
+
+import pytest
+from support.each import each
+from support.hostile import ESCAPES, HostileServer, with_parts
+from support.stub_script import Script
+from support.toy import Toy
+
+from harness.cli import main
+from harness.cli.app import outcome
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
+
+OBEYED = {chr(code) for code in (*range(32), *range(127, 160))} - {"\n", "\t"}
+OBEYED |= {chr(code) for code in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F))}
+OBEYED |= {chr(code) for code in range(0x2066, 0x206A)}
+
+
+def obeyed(text: str) -> set[str]:
+    return OBEYED & set(text)
+
+
+def test_a_judge_models_server_that_names_itself_in_escapes_shows_none(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(replies={"Judge": ("1",)})
+    with HostileServer(with_parts(model=f"m{ESCAPES}"), script=script) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--variant", "base", "--judge", "choice", model="alpha")
+    main(["leaderboard", "--results", str(toy.results)])
+    main(["leaderboard", "--results", str(toy.results), "--json"])
+    toy.main("list", "runs")
+
+    tables = [path.read_text("utf-8") for path in toy.results.rglob("*.csv")]
+    assert len(tables) == 3
+    assert [obeyed(text) for text in (*capsys.readouterr(), *tables)] == [set()] * 5
+
+
+def test_scores_stored_with_escapes_by_an_earlier_version_are_shown_without(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base")
+    scores = toy.runs()[0] / "scores.csv"
+    scores.write_text(scores.read_text("utf-8").replace("|near:", f"|near{ESCAPES}:"), "utf-8")
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    assert [obeyed(text) for text in capsys.readouterr()] == [set(), set()]
+
+
+@each(
+    "put",
+    [
+        lambda: echo_table(ESCAPES, [ESCAPES], [[ESCAPES]]),
+        lambda: echo(ESCAPES),
+        lambda: echo_json({ESCAPES: [ESCAPES]}),
+        lambda: log(ESCAPES),
+        lambda: ProgressLine()(ESCAPES, 1, 1),
+        lambda: main(["run", "--task", ESCAPES, "--model", ESCAPES]),
+        lambda: main([ESCAPES]),
+        lambda: main(["impscore", "score", ESCAPES]),
+        lambda: outcome(lambda: dict[str, int]()[ESCAPES]),
+    ],
+)
+def test_nothing_that_is_put_on_a_screen_holds_an_escape(
+    put: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callable(put)
+    put()
+
+    out, err = capsys.readouterr()
+    assert out + err != ""
+    assert obeyed(out + err) == set()
+
+
+def test_a_message_of_a_library_holds_no_escape(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["list"])
+
+    logging.getLogger("harness.models.client").warning("batch %s: odd", ESCAPES)
+
+    assert "odd" in (err := capsys.readouterr().err)
+    assert obeyed(err) == set()

@@ -1,0 +1,180 @@
+"""plot: runs, ratings and files in, a figure and its data out."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from support.impscore_heads import random_head
+from support.packages import needs
+from support.toy import Toy
+
+from harness.cli import main
+from harness.implicitness.scorer import save_head
+
+pytestmark = needs("matplotlib")
+Lines = pytest.CaptureFixture[str]
+
+
+def said(path: Path) -> str:
+    return "\n".join(ElementTree.fromstring(path.read_bytes()).itertext())
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_scores_are_drawn_by_what_is_asked_and_written_beside(
+    toy: Toy, tmp_path: Path, capsys: Lines
+) -> None:
+    toy.run("--model", "oracle,literal")
+    out, results = tmp_path / "figure.svg", ("--results", str(toy.results))
+
+    assert main(["plot", "--x", "model", "--series", "variant", "-o", str(out), *results]) == 0
+
+    found = rows(tmp_path / "figure.csv")
+    assert {(r["series"], r["x_name"]) for r in found} == {
+        (variant, model) for variant in ("base", "think") for model in ("literal", "oracle")
+    }
+    assert {(r["x_name"], r["y"]) for r in found} == {("literal", "0.0"), ("oracle", "1.0")}
+    text = said(out)
+    assert all(word in text for word in ("oracle", "literal", "base", "think", "accuracy"))
+    assert main(["plot", "--x", "model", "-o", str(out), *results]) == 2
+    assert "differ in variant (base, think); give --variant" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["impscore-99", "-o", "a.svg"], "no figure 'impscore-99'"),
+        (["forest"], "-o: name the file to write"),
+        (["forest", "-o", "a.gif"], "-o: the ending '.gif': give .pdf, .svg or .png"),
+        (["forest", "-o", "a.svg"], "no run below"),
+        (["impscore-5", "-o", "a.svg"], "name one or more files"),
+        (["impscore-5", "none.csv", "-o", "a.svg"], "none.csv: cannot be read"),
+        (["--x", "colour", "-o", "a.svg"], "--x 'colour': give one of task, model"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["plot", *arguments]) == 2
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert told in lines[0]
+
+
+def test_without_a_name_the_figures_are_listed(capsys: Lines) -> None:
+    assert main(["plot"]) == 0
+
+    assert "intent-resolution-4" in capsys.readouterr().out
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    save_head(random_head(), tmp_path / "random.json")
+    for name in ("ferries", "teas"):
+        lines = [f'{"ab"[n % 2]},"The {name} number {n} wait."' for n in range(24)]
+        (tmp_path / f"{name}.csv").write_text("kind,text\n" + "\n".join(lines), "utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["impscore-5", "impscore-6", "impscore-14"])
+def test_several_data_sets_stand_in_one_figure(name: str, texts: Path) -> None:
+    files = ("ferries.csv", "teas.csv")
+
+    assert main(["plot", name, *files, "--scorer", "./random.json", "-o", "f.svg"]) == 0
+
+    text = said(texts / "f.svg")
+    assert "ferries" in text
+    assert "teas" in text
+    assert "n=24" in text or name == "impscore-6"
+    assert "by random@" in text
+
+
+@pytest.mark.slow
+@needs("sklearn")
+@pytest.mark.parametrize("name", ["impscore-12", "ishate-2"])
+def test_features_and_embeddings_are_placed_by_label(name: str, texts: Path) -> None:
+    arguments = ("ferries.csv", "--label", "kind", "--scorer", "./random.json", "-o", "f.svg")
+
+    made = []
+    for _ in range(2):
+        assert main(["plot", name, *arguments]) == 0
+        made.append((texts / "f.svg").read_bytes())
+
+    assert made[0] == made[1]
+    assert {"a (n=12)", "b (n=12)"} <= set(said(texts / "f.svg").split("\n"))
+
+
+@pytest.mark.slow
+def test_without_an_ending_all_three_are_written(texts: Path) -> None:
+    arguments = ("ferries.csv", "--scorer", "./random.json", "-o", "f", "--width", "9")
+
+    assert main(["plot", "impscore-14", *arguments]) == 0
+
+    assert {path.suffix for path in texts.glob("f.*")} == {".pdf", ".svg", ".png", ".csv"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_features_of_texts_can_be_exported(ending: str, texts: Path, capsys: Lines) -> None:
+    (texts / "few.csv").write_text('text\nTea is late.\n""\nTea is late.\nSo be it.\n', "utf-8")
+    options = ("--scorer", "./random.json", "--features", f"f.{ending}", "-o", "scored.csv")
+
+    assert main(["impscore", "score", "few.csv", *options]) == 1
+
+    import pandas
+
+    path = texts / f"f.{ending}"
+    found = pandas.read_csv(path) if ending == "csv" else pandas.read_parquet(path)
+    assert found.row.tolist() == [1, 3, 4]
+    assert [*found.columns] == [
+        "row",
+        *(f"{s}_{n}" for s in ("semantic", "pragmatic") for n in range(1, 9)),
+    ]
+    assert found.iloc[0, 1:].tolist() == found.iloc[1, 1:].tolist() != found.iloc[2, 1:].tolist()
+
+
+def test_features_of_another_ending_are_refused(texts: Path, capsys: Lines) -> None:
+    options = ("--scorer", "./random.json", "--features", "f.txt")
+
+    assert main(["impscore", "score", "teas.csv", *options]) == 2
+    assert "--features f.txt: give a name that ends in .csv or .parquet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "data"),
+    [
+        (["profile", "teas.csv", "--scorer", "./random.json", "-o", "out"], 0, "out/profile.csv"),
+        (
+            ["plot", "impscore-14", "teas.csv", "--scorer", "./random.json", "-o", "f.pdf"],
+            2,
+            "f.csv",
+        ),
+    ],
+)
+def test_without_matplotlib_the_data_are_written_and_one_line_says_what_to_install(
+    arguments: list[str], code: int, data: str, texts: Path
+) -> None:
+    # An empty entry in sys.modules is what Python takes for a package that is not there.
+    without = (
+        "import sys; sys.modules['matplotlib'] = None; from harness.cli import main;"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", without, *arguments], capture_output=True, text=True
+    )
+
+    assert done.returncode == code, done.stderr
+    assert done.stderr.count('pip install "pragmatics-harness[plots]"') == 1
+    assert (texts / data).is_file()
+    assert not list(texts.rglob("*.svg"))

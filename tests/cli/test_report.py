@@ -1,0 +1,151 @@
+"""`harness report` writes a page; `harness view` serves it to this machine alone."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from support.report_runs import Sketch, write_runs
+from support.toy import Toy
+
+from harness.cli import main
+from harness.cli.page_server import LiveRuns, PageServer
+from harness.storage.find_runs import run_folders
+
+
+def test_report_writes_a_page_of_all_runs(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    toy.run("--variant", "base")
+    capsys.readouterr()
+
+    assert main(["report", "--results", str(toy.results)]) == 0
+
+    page = toy.results / "report.html"
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert capsys.readouterr().out.startswith(f"wrote 1 runs, 0.1 MB, to {page}; open it")
+
+
+def test_report_of_one_run_holds_that_run_alone(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base")
+    toy.run("--variant", "base", model="literal")
+    out = tmp_path / "one.html"
+
+    assert main(["report", str(toy.runs()[0]), "-o", str(out), "--results", str(toy.results)]) == 0
+
+    assert "wrote 1 runs" in capsys.readouterr().out
+    assert "<title>1 run of toy</title>" in out.read_text("utf-8")
+
+
+def test_report_without_runs_says_what_makes_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--results", str(tmp_path)]) == 2
+
+    assert "no runs below" in capsys.readouterr().err
+
+
+def test_ratings_add_the_agreement_with_people(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from harness.analysis.report.page import page_data
+    from harness.cli.report import PageChoice
+
+    toy.run("--variant", "base")
+    lines = (toy.runs()[0] / "samples.jsonl").read_text("utf-8").splitlines()
+    names = dict.fromkeys(json.loads(line)["sample"]["id"] for line in lines)
+    ratings = tmp_path / "ratings.csv"
+    rated = [
+        f"toy,{name},oracle,{rater},{(n + len(rater)) % 3},base"
+        for n, name in enumerate(names)
+        for rater in ("ann", "ben")
+    ]
+    ratings.write_text("task,sample_id,model,rater,value,scale\n" + "\n".join(rated), "utf-8")
+
+    choice = PageChoice(runs=None, ratings=ratings)
+    data = page_data(choice.folders(toy.results), toy.results, choice.agreement(toy.results))
+
+    [section] = [one for one in data.sections if one.name == "agreement"]
+    heads = [column.name for column in section.tables[0].columns]
+    assert "attainable r (ceiling)" in heads
+    assert len(section.tables[0].rows) == 1
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PageServer]:
+    runs = LiveRuns(tmp_path, lambda: run_folders(tmp_path), list)
+    with PageServer(0, runs) as made:
+        thread = Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def asked(
+    server: PageServer, path: str, method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, path, headers=names)
+    reply = connection.getresponse()
+    found = reply.status, dict(reply.getheaders()), reply.read()
+    connection.close()
+    return found
+
+
+def test_the_server_listens_on_loopback_and_answers_three_addresses(server: PageServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    assert asked(server, "/")[0] == 200
+    for path in ("/runs/", "/../", "/data/", "/calls", "/favicon.ico", "/state?x"):
+        assert asked(server, path)[0] == 404, path
+
+
+def test_a_page_of_another_site_gets_nothing(server: PageServer) -> None:
+    assert asked(server, "/state", Host="evil.example")[0] == 403
+    assert asked(server, "/state", Host=f"evil.example:{server.server_port}")[0] == 403
+    assert asked(server, "/state", Sec_Fetch_Site="cross-site")[0] == 403
+    status, headers, _ = asked(server, "/state", Origin="http://evil.example")
+    assert status == 200
+    assert not [name for name in headers if name.lower().startswith("access-control")]
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+def test_the_server_only_reads(server: PageServer) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert asked(server, "/", method)[0] == 501, method
+
+
+def test_a_run_that_ends_while_the_page_is_open_shows_up(
+    server: PageServer, tmp_path: Path
+) -> None:
+    before = json.loads(asked(server, "/state")[2])
+
+    write_runs(tmp_path, Sketch(samples=6, models=(("alpha", 0.9),), has_choices=False))
+
+    after = json.loads(asked(server, "/state")[2])
+    assert (before["runs"], after["runs"]) == (0, 1)
+    assert before["stamp"] != after["stamp"]
+    assert [(one["model"], one["calls"]) for one in after["calls"]] == [("umpire", 24)]
+    status, headers, body = asked(server, "/data")
+    assert (status, headers["Content-Type"], body[:2]) == (200, "application/gzip", b"\x1f\x8b")
+
+
+def test_a_damaged_run_is_refused_without_its_path(server: PageServer, tmp_path: Path) -> None:
+    write_runs(tmp_path, Sketch(samples=3, models=(("alpha", 0.9),), has_choices=False))
+    next(tmp_path.glob("runs/*/*/*/samples.jsonl")).write_text("{", "utf-8")
+
+    status, _, body = asked(server, "/data")
+
+    assert status == 503
+    assert str(tmp_path) not in body.decode()
+
+
+def test_a_port_that_cannot_be_had_is_named(
+    server: PageServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for port in (server.server_port, 70000):
+        assert main(["view", "--port", str(port), "--results", str(tmp_path)]) == 2
+        assert f"port {port}: " in capsys.readouterr().err

@@ -1,0 +1,149 @@
+"""Runs by names that people can remember: tags, tasks with models, the last one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.toy import Toy
+
+from harness.cli import main
+from harness.errors import StoreError
+from harness.storage.find_runs import find_run
+from harness.storage.runs import RunFolder
+
+
+@pytest.fixture
+def named(toy: Toy) -> Toy:
+    """Two runs of one model, the second tagged; one of another model."""
+    assert toy.run("--variant", "base") == 0
+    assert toy.run("--variant", "base", "--limit", "2", "--tag", "pilot") == 0
+    assert toy.run("--variant", "base", model="literal") == 0
+    return toy
+
+
+def limit(folder: RunFolder) -> tuple[str, int | None]:
+    run = folder.read()
+    return run.model.name, run.run.limit
+
+
+def test_a_run_is_found_by_its_names(named: Toy) -> None:
+    wanted = {
+        "@pilot": ("oracle", 2),
+        "toy/oracle@pilot": ("oracle", 2),
+        "toy/literal": ("literal", None),
+        "@last": ("literal", None),
+    }
+
+    assert {name: limit(find_run(named.results, name)) for name in wanted} == wanted
+    for path in named.runs():
+        assert find_run(named.results, f"toy/{path.parent.name}@{path.name[:8]}").path == path
+
+
+def test_an_ambiguous_name_lists_the_candidates_and_what_differs(
+    named: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert named.main("show", "toy/oracle") == 2
+
+    err = capsys.readouterr().err
+    assert "'toy/oracle' means 2 runs" in err
+    lines = [line for line in err.splitlines() if line.startswith(f"  {named.results}")]
+    assert [("limit all items" in line, "limit 2 items" in line) for line in sorted(lines)] in (
+        [(True, False), (False, True)],
+        [(False, True), (True, False)],
+    )
+    assert sum(": @pilot, limit 2" in line for line in lines) == 1
+
+
+def test_a_damaged_run_is_among_the_candidates(named: Toy) -> None:
+    damaged = named.runs()[-1] / "run.json"
+    damaged.write_text("{", "utf-8")
+
+    with pytest.raises(StoreError, match=r"'toy/oracle' means 2 runs(.|\n)*no readable run\.json"):
+        find_run(named.results, "toy/oracle")
+
+
+def test_two_runs_of_one_tag_are_told_apart_by_their_models(toy: Toy) -> None:
+    assert toy.run("--variant", "base", "--tag", "first", model="oracle,literal") == 0
+
+    with pytest.raises(StoreError, match=r"'@first' means 2 runs(.|\n)*model literal"):
+        find_run(toy.results, "@first")
+    assert limit(find_run(toy.results, "toy/literal@first")) == ("literal", None)
+
+
+def test_a_name_of_no_run_is_told(named: Toy) -> None:
+    for name in ("@nobody", "toy/nobody", "toy/oracle@nobody", "@", "toy/", "/"):
+        with pytest.raises(StoreError, match=r"no run '.*harness list runs"):
+            find_run(named.results, name)
+
+
+def test_a_tag_changes_no_file_of_a_run(toy: Toy) -> None:
+    toy.run("--variant", "base")
+    before = toy.bytes()
+
+    toy.run("--variant", "base", "--tag", "pilot")
+
+    after = toy.bytes()
+    assert {name: after[name] for name in before} == before
+    assert [Path(name).name for name in after.keys() - before.keys()] == ["tag"]
+
+
+def test_judging_can_name_a_run_and_running_again_keeps_the_name(toy: Toy) -> None:
+    toy.run("--variant", "base")
+
+    assert toy.main("judge", "toy/oracle", "--judge", "near", "--tag", "two.judges") == 0
+    toy.run("--variant", "base")
+
+    assert find_run(toy.results, "@two.judges").path == toy.runs()[0]
+
+
+@pytest.mark.parametrize("tag", ["last", "a/b", "two words", "@x", "../up", ""])
+def test_a_tag_that_is_no_name_is_refused_before_anything_is_asked(
+    toy: Toy, tag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.run("--variant", "base", "--tag", tag) == 2
+
+    assert "--tag" in capsys.readouterr().err
+    assert toy.runs() == []
+
+
+def test_runs_are_listed_with_what_tells_them_apart(
+    named: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+
+    assert named.main("list", "runs") == 0
+
+    title, *rest = capsys.readouterr().out.split("\nrun ")
+    assert title.startswith("toy: variants base; judges near;")
+    head, *lines = rest[0].rstrip().splitlines()
+    assert head.split() == ["tag", "model", "limit", "near", "missing", "age"]
+    assert [line.split()[1:5] for line in lines] == [
+        ["-", "oracle", "all", "1.00"],
+        ["pilot", "oracle", "2", "1.00"],
+        ["-", "literal", "all", "0.00"],
+    ]
+
+
+def test_what_keeps_two_runs_from_being_compared_is_said_of_both(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", "--tag", "one")
+    toy.run("--variant", "think", "--tag", "two")
+    capsys.readouterr()
+
+    assert main(["compare", "@one", "@two", "--results", str(toy.results)]) == 2
+    err = capsys.readouterr().err
+    assert "no variant was answered in both runs" in err
+    assert "has variants base" in err
+    assert "has variants think" in err
+
+
+def test_the_library_names_runs_and_finds_them(toy: Toy) -> None:
+    import harness as ph
+
+    space = toy.space()
+    run = ph.evaluate("toy", "oracle", ["near"], variants=["base"], tag="mine", workspace=space)
+
+    [found] = ph.load_runs(toy.results, space, name="@mine")
+    assert (found.path, found.tag) == (run.path, "mine")
+    assert json.loads((run.path / "run.json").read_text("utf-8"))["run"]["limit"] is None

@@ -1,0 +1,154 @@
+"""The command table: layouts, options, files, and every shipped layout."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import pytest
+from support.run_tables import run_on_disk
+
+from harness.cli import main
+from harness.library import load_runs, table
+from harness.registry import Registry
+from harness.workspace import Workspace
+
+SHIPPED = Registry.open(Path(__file__).parents[2])
+OWN = """
+about: Mine, by group.
+kind: runs
+rows: [model]
+columns: [group]
+where: {variant: [base]}
+names: {odd: odd ones}
+cell: {digits: 1, percent: true}
+note: My words.
+"""
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    run_on_disk(tmp_path / "results", "ant", {"near": "1110", "far": "1100"})
+    run_on_disk(tmp_path / "results", "bee", {"near": "1000", "far": "0000"})
+    return tmp_path / "results"
+
+
+def test_a_plain_table_is_printed(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", "--results", str(results)]) == 0
+
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["model", "far", "near"] in lines
+    assert ["ant", "0.500", "0.750"] in lines
+    assert "Task toy" in out
+    assert max(map(len, out.splitlines())) < 80
+
+
+def test_a_layout_of_one_s_own_is_read_by_its_path(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text(OWN)
+
+    line = ["table", str(own), "--where", "judge=near", "--results", str(results)]
+    assert main(line) == 0
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["model", "odd", "ones", "even", "all"] in lines
+    assert ["ant", "50.0", "100.0", "75.0"] in lines
+    assert "My words." in out
+
+
+def test_one_run_alone_and_what_a_cell_shows(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["table", "bee-base", "--cell", "value,n", "--results", str(results)]) == 0
+
+    out = capsys.readouterr().out
+    assert "0.250 n=4" in out
+    assert "\nant" not in out
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [(".tex", r"\toprule"), (".md", "| --- |"), (".html", "<table>"), (".csv", "model,far,near")],
+)
+def test_the_ending_of_the_file_says_its_form(results: Path, ending: str, words: str) -> None:
+    out = results / f"made{ending}"
+
+    assert main(["table", "-o", str(out), "--results", str(results)]) == 0
+    assert words in out.read_text()
+
+
+def test_json_has_all_numbers(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", "--json", "--results", str(results)]) == 0
+
+    [made] = json.loads(capsys.readouterr().out)
+    assert made["rows"][0]["cells"][1]["value"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["-o", "made.docx"], ".tex, .md, .csv, .html"),
+        (["intent-phenomenon"], "no run 'intent-phenomenon'"),
+        (["--where", "judge"], "NAME=PATTERN"),
+        (["--cell", "mean"], "--cell 'mean'"),
+        (["--columns", "model"], "named twice"),
+        (["--rows", "modle"], "did you mean model"),
+        (["intent-phenomena", "ishate-1"], "name one at a time"),
+        (["emphasized-talk-3"], "--ratings"),
+        (["impscore-2"], "--data FILE"),
+    ],
+)
+def test_mistakes_have_a_remedy(
+    results: Path, line: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["table", *line, "--results", str(results)]) == 2
+
+    assert words in capsys.readouterr().err
+
+
+def test_every_shipped_layout_is_listed_and_read(capsys: pytest.CaptureFixture[str]) -> None:
+    names = SHIPPED.names("configs/layouts")
+
+    assert main(["list", "layouts"]) == 0
+    out = capsys.readouterr().out
+    for name in names:
+        assert SHIPPED.load("configs/layouts", name).about[:40] in out
+    assert {name.partition("-")[0] for name in names} == {
+        *("emphasized", "impscore", "intent", "ishate")
+    }
+
+
+def test_the_library_makes_the_same_table(results: Path) -> None:
+    made = load_runs(results).table(rows=["model"], columns=["judge"], where={"judge": ["near"]})
+
+    assert made.to_pandas().to_dict("list") == {"model": ["ant", "bee"], "near": [0.75, 0.25]}
+    assert r"\begin{tabular}" in made.to_latex()
+    assert "| ant | 0.750 |" in made.to_markdown()
+    assert "<caption>Scores" in made._repr_html_()
+    [head, *_] = csv.reader(made.to_csv().splitlines())
+    assert head == ["model", "near"]
+    several = table(rows=["model"], columns=["group"], results=results).to_pandas()
+    assert set(several["table"]) == {"Scores; judge far", "Scores; judge near"}
+
+
+DATA = os.environ.get("HARNESS_DATA", ".")
+
+
+@pytest.mark.skipif(not Path(DATA, "ishate").is_dir(), reason="needs HARNESS_DATA")
+def test_tables_of_released_data_have_the_published_numbers() -> None:
+    space = Workspace.open(data=DATA)
+
+    made = table("ishate-4a", workspace=space).to_pandas().set_index("aug method")
+    # ISHate, Table 4a: made rows by method, implicit and subtle; and ALL.
+    assert made.loc["aav"].tolist() == [7032, 3136]
+    assert made.loc["total"].tolist() == [23957, 10685]
+    rounds = table("ishate-agreement", workspace=space).to_pandas()
+    # Section 4.2: kappa of both layers, kappa and alpha of both together, in three rounds.
+    published = [[0.459, 0.179, 0.291, 0.532], [0.635, 0.422, 0.510, 0.735]]
+    published += [[0.793, 0.730, 0.734, 0.757]]
+    names = ["implicit / kappa", "subtle / kappa", "combined / kappa"]
+    shown = rounds[[*names, "combined / alpha (ordinal)"]].round(3)
+    assert shown.to_numpy().tolist() == published

@@ -1,0 +1,78 @@
+"""Where runs cannot be written is found out before the first call is paid."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.stub_script import Script
+from support.stub_server import StubServer
+from support.toy import Toy
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    with StubServer(Script(replies={"": ("1",)})) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        yield server
+
+
+def blocked(toy: Toy, place: str) -> Path:
+    """A file where a folder is to be."""
+    path = toy.results / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("in the way", "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("place", ["runs", "runs/toy", "runs/toy/alpha"])
+def test_a_file_in_the_place_of_a_folder_of_runs_is_told_before_a_call(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    path = blocked(toy, place)
+
+    assert toy.run(model="alpha") == 2
+
+    err = capsys.readouterr().err
+    assert f"{path}: runs cannot be written there" in err
+    assert stub.stats()["requests"] == 0
+    assert path.read_text("utf-8") == "in the way"
+
+
+def test_of_several_models_none_is_asked_where_one_cannot_be_written(
+    toy: Toy, stub: StubServer
+) -> None:
+    blocked(toy, "runs/toy/beta")
+
+    assert toy.run(model="alpha,beta") == 2
+
+    assert stub.stats()["requests"] == 0
+
+
+def test_a_link_that_leads_nowhere_is_told_before_a_call(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.results.mkdir()
+    (toy.results / "runs").symlink_to(toy.folder / "nowhere")
+
+    assert toy.run(model="alpha") == 2
+
+    assert "runs cannot be written there" in capsys.readouterr().err
+    assert stub.stats()["requests"] == 0
+
+
+def test_a_judge_is_not_paid_for_a_run_that_cannot_be_written(toy: Toy, stub: StubServer) -> None:
+    assert toy.run("--variant", "base") == 0
+    [folder] = toy.runs()
+    before = stub.stats()["requests"]
+    (folder / "scores.csv").unlink()
+    (folder / "scores.csv").mkdir()
+
+    assert toy.main("judge", str(folder), "--judge", "choice") == 2
+
+    assert stub.stats()["requests"] == before
+
+
+def test_what_can_be_written_is_left_as_it_is_where_the_run_breaks_off(toy: Toy) -> None:
+    assert toy.run("--offline", model="oracle") == 2
+
+    assert not toy.results.exists()

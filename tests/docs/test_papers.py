@@ -1,0 +1,166 @@
+"""The page of the papers: every item has its row, and its commands run on what is at hand."""
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.training_pairs import invented
+
+from harness.cli import main
+from harness.library import load_runs
+
+PAGE = (Path(__file__).parents[2] / "docs/papers.md").read_text("utf-8")
+ITEMS = {"ImpScore": 23, "Emphasized-Talk": 14, "Intent resolution": 14, "ISHate": 16}
+RUNS = (
+    ("intent_resolution", "--variant base,cot0 --judge ngram-cosine --limit 4"),
+    ("intent_detection_pairs", "--limit 4"),
+    ("ishate_implicit", "--limit 6"),
+    ("ishate_subtle", "--limit 6"),
+)
+SENTENCES = ("Close the window.", "It is cold in here.", "I like this tea.", "A bus came late.")
+
+
+def rows(paper: str) -> list[tuple[str, list[str], str, str]]:
+    """The items of a paper: item, commands, status, and what was run."""
+    part = PAGE.split(f"\n## {paper}\n")[1].split("\n## ")[0]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in part.splitlines()
+        if line.startswith("| ") and not line.startswith("| item ")
+    ]
+    return [(item, re.findall("`([^`]+)`", own), word, said) for item, own, word, said in cells]
+
+
+def every_command() -> list[str]:
+    own = [command for paper in ITEMS for _, found, *_ in rows(paper) for command in found]
+    return list(dict.fromkeys(own))
+
+
+def test_every_item_of_every_paper_has_its_row_and_status() -> None:
+    assert {paper: len(rows(paper)) for paper in ITEMS} == ITEMS
+    every = [row for paper in ITEMS for row in rows(paper)]
+    assert {status for *_, status, _ in every} == {"whole", "part", "none"}
+    assert [item for item, own, status, _ in every if bool(own) != (status != "none")] == []
+    assert [item for item, _, status, said in every if status == "part" and ";" not in said] == []
+
+
+def test_every_command_is_one_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = [text for text in every_command() if main([*words(text)[0], "--help"]) != 0]
+
+    assert wrong == []
+
+
+def words(command: str) -> tuple[list[str], str]:
+    """The words behind `harness`, and the file that the output goes to, if any."""
+    line, _, target = command.partition(" > ")
+    program, *rest = shlex.split(line)
+    assert program == "harness"
+    return rest, target
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the commands name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    pairs = [
+        {"topic": one.group, "implicit": one.implicit, "explicit": one.explicit}
+        for one in invented(graded=False)
+    ]
+    graded = [{"topic": "cold", "levels": list(SENTENCES)}]
+    choice = {"topic": "cold", "sentence": SENTENCES[1], "choices": SENTENCES[::2], "answer": 0}
+    for name, lines in (("pairs", pairs), ("graded", graded), ("closest", [choice])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    (tmp_path / "texts.csv").write_text("text\n" + "\n".join(SENTENCES) + "\n")
+    head = "setting,value,seed,kept_epoch,implicitness,pragmatics\n"
+    (tmp_path / "ablation.csv").write_text(head + "form,p2s cosine euclidean,0,3,0.95,0.96\n")
+    return tmp_path
+
+
+def run_all(task: str, options: str) -> None:
+    several = {"intent_resolution": "oracle,random", "emphasized_talk": "oracle,blind"}
+    models = several.get(task, "oracle")
+    assert main(["run", "--task", task, "--model", models, *options.split()]) in (0, 1)
+
+
+def rate(folder: Path) -> None:
+    """Two made-up raters of all answers of a task."""
+    lines = ["task,sample_id,model,rater,value,scale"]
+    for run in load_runs(folder / "results"):
+        if run.task == "emphasized_talk":
+            for place, sample in enumerate(dict.fromkeys(row[2] for row in run.samples.rows)):
+                for rater, more in (("ann", 0), ("ben", 1)):
+                    value = (place + more) % 3 + 2 * (run.model == "oracle")
+                    lines.append(f"{run.task},{sample},{run.model},{rater},{value},marker:quotes")
+    (folder / "ratings.csv").write_text("\n".join(lines) + "\n")
+
+
+def failures(commands: Sequence[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The commands that end in a mistake of the user or of the program."""
+    wrong = []
+    for command in commands:
+        line, target = words(command)
+        capsys.readouterr()
+        code = main(line)
+        told = capsys.readouterr()
+        if target:
+            Path(target).write_text(told.out)
+        wrong += [f"{command}: {code} {told.err[-300:]}"] if code not in (0, 1) else []
+    return wrong
+
+
+def of_runs() -> list[str]:
+    """The commands of tables that are made of runs.
+
+    Those of data need what `harness data fetch` downloads, those of JSON a scorer.
+    """
+    made = [text for text in every_command() if text.startswith("harness table ")]
+    return [text for text in made if not re.search(r"ishate-([124]|agreement)|\.json\b", text)]
+
+
+def test_tables_of_runs_are_made_of_the_samples(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for task, options in RUNS:
+        run_all(task, options)
+    kept = [text for text in of_runs() if "ratings.csv" not in text and "ishate-6" not in text]
+
+    assert len(kept) > 6
+    assert failures(kept, capsys) == []
+
+
+@pytest.mark.slow
+def test_tables_of_ratings_are_made_of_the_samples(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_all("emphasized_talk", "--judge minilm-bertscore --limit 6")
+    rate(place)
+
+    rated = [text for text in of_runs() if "ratings.csv" in text]
+    assert len(rated) > 1
+    assert failures(rated, capsys) == []
+    assert main(["table", "emphasized-talk-1", "--ratings", "ratings.csv"]) == 0
+    shown = capsys.readouterr().out
+    assert "people (MOS)" in shown
+    assert "Spearman with people" in shown
+
+
+@pytest.mark.slow
+def test_the_other_commands_run_on_samples(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    others = [text for text in every_command() if not text.startswith("harness table ")]
+    # These ask a hosted model, or need weights that are not here.
+    kept = [text for text in others if not re.search("build |llm2vec|gpt-4o|--data-mode", text)]
+    plain = [text for text in kept if "RUN" not in text and "ratings.csv" not in text]
+
+    assert len(plain) > 10
+    assert failures(plain, capsys) == []
+    tables = [text for text in every_command() if ".json" in text and "table" in text]
+    assert len(tables) > 3
+    assert failures(tables, capsys) == []

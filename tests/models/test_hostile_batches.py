@@ -1,0 +1,196 @@
+"""Providers of batches that lie about them: no call is lost, doubled or taken for another's.
+
+The rows are those of docs/robustness.md.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.batch_bench import KEY, Bench, Kind
+from support.batch_bench import requests as asked
+from support.hostile import HostileServer
+from support.stub_script import Reply, as_json
+
+from harness.errors import ModelError
+from harness.parts import Reason
+
+ESC = "\x1b]0;x\x07"
+LONG = "w" * 300_000
+Line = dict[str, Any]
+
+
+def results(change: Callable[[list[Line]], list[object]]) -> Callable[[str, Reply], Reply]:
+    """A change of the lines of the results."""
+
+    def aside(what: str, reply: Reply) -> Reply:
+        if not what.startswith("GET") or not what.endswith(("/content", "/results")):
+            return reply
+        lines = change([json.loads(line) for line in reply.body.split(b"\n") if line])
+        told = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines]
+        return Reply(200, b"\n".join(told))
+
+    return aside
+
+
+def state(**changes: object) -> Callable[[str, Reply], Reply]:
+    """A change of what is told of the batch itself."""
+
+    def aside(what: str, reply: Reply) -> Reply:
+        is_state = "batches" in what and not what.endswith("/results") and reply.status == 200
+        return as_json(200, json.loads(reply.body) | changes) if is_state else reply
+
+    return aside
+
+
+def set_in(line: Line, name: str, value: object) -> Line:
+    """A line whose payload, in either provider's shape, has another part."""
+    key = "response" if "response" in line else "result"
+    return line | {key: line[key] | {name: value}}
+
+
+def failed(error: object) -> Callable[[list[Line]], list[object]]:
+    """Lines that are errors, in both providers' shapes."""
+    response = {"status_code": 400, "body": {"error": error}}
+    result = {"type": "errored", "error": {"error": error}}
+    return lambda lines: [
+        {"custom_id": one["custom_id"], "response": response, "result": result} for one in lines
+    ]
+
+
+def set_parts(**parts: object) -> Callable[[list[Line]], list[object]]:
+    """Lines whose payloads have other parts."""
+
+    def change(line: Line) -> Line:
+        for name, value in parts.items():
+            line = set_in(line, name, value)
+        return line
+
+    return lambda lines: [change(one) for one in lines]
+
+
+def contradicted(lines: list[Line]) -> list[object]:
+    """Each line again, as an error."""
+    return [*lines, *failed({"message": "no"})(lines)]
+
+
+def crowded(lines: list[Line]) -> list[object]:
+    """The lines among those of many others."""
+    return [*lines, *(one | {"custom_id": f"x{n}"} for n, one in enumerate(lines * 50))]
+
+
+LINES: Mapping[str, Callable[[list[Line]], list[object]]] = {
+    "each result twice": lambda lines: [*lines, *lines],
+    "results of others": crowded,
+    "lines that are no objects": lambda lines: [b"3", b"null", b"[]", b'"a"', *lines],
+    "a line nested 100,000 deep": lambda lines: [b'{"custom_id": ' + b"[" * 100_000, *lines],
+    "a line of a million letters": lambda lines: [json.dumps(LONG * 3).encode(), *lines],
+    "bytes that are no UTF-8": lambda lines: [b"\xff\xfe\x00", *lines],
+    "blank lines": lambda lines: [b"", b" ", *lines, b"\r"],
+    "names that are numbers": lambda lines: [{"custom_id": 7}, *lines],
+}
+"""Attacks that change no answer."""
+FAILING: Mapping[str, Callable[[list[Line]], list[object]]] = {
+    "no lines at all": lambda _: [],
+    "results of other requests alone": lambda lines: [one | {"custom_id": "x"} for one in lines],
+    "a body that is null": set_parts(body=None, message=None),
+    "a body that is a text": set_parts(body=LONG, message=LONG),
+    "an unknown kind of result": set_parts(status_code=0, type=f"odd{ESC}"),
+    "an error that is a list": failed([LONG]),
+    "an error with our key": failed({"message": f"{KEY}{ESC}"}),
+    "an error message that is an object": failed({"message": {"a": 1}}),
+}
+"""Attacks that leave each answer missing, by a reason."""
+STATES: Mapping[str, dict[str, object]] = {
+    "counts below zero": {"request_counts": {"total": -4, "completed": -4, "processing": -9}},
+    "counts beyond 64 bits": {"request_counts": {"total": 10**30, "succeeded": 10**30}},
+    "metadata that is null": {"metadata": None},
+    "a time in the far future": {"created_at": "9999-12-31T23:59:59Z"},
+}
+"""States of a batch that change no answer."""
+KINDS = ["openai", "anthropic"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", LINES)
+def test_odd_lines_among_the_results_change_no_answer(
+    kind: Kind, name: str, tmp_path: Path
+) -> None:
+    with HostileServer(aside=results(LINES[name])) as stub:
+        found = Bench(kind, stub, tmp_path).answers(asked(3))
+
+    assert len(found) == 3
+    assert all(response.texts for response in found.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_that_is_contradicted_is_one_result(kind: Kind, tmp_path: Path) -> None:
+    with HostileServer(aside=results(contradicted)) as stub:
+        found = Bench(kind, stub, tmp_path).answers(asked(3))
+
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FAILING)
+def test_results_that_hold_no_answer_leave_it_missing_by_a_reason(
+    kind: Kind, name: str, tmp_path: Path
+) -> None:
+    with HostileServer(aside=results(FAILING[name])) as stub:
+        found = Bench(kind, stub, tmp_path).answers(asked(3))
+
+    failures = [response.failure for response in found.values()]
+    assert [why.reason if why else None for why in failures] == [Reason.FAILED] * 3
+    messages = [why.message for why in failures if why]
+    assert [m for m in messages if not m.isprintable() or len(m) > 700 or KEY in m] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", STATES)
+def test_an_odd_state_of_a_batch_changes_no_answer(kind: Kind, name: str, tmp_path: Path) -> None:
+    changes = STATES[name]
+    if kind == "openai" and "created_at" in changes:
+        changes = {"created_at": 253402300799}
+    with HostileServer(aside=state(**changes)) as stub:
+        found = Bench(kind, stub, tmp_path).answers(asked(2))
+
+    assert [bool(response.texts) for response in found.values()] == [True, True]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": 3},
+        {"id": None},
+        {"status": 5, "processing_status": 5},
+        {"request_counts": "many"},
+        {"created_at": "yesterday", "status": None},
+    ],
+    ids=str,
+)
+def test_a_batch_that_is_none_ends_in_one_message(
+    kind: Kind, changes: dict[str, object], tmp_path: Path
+) -> None:
+    with HostileServer(aside=state(**changes)) as stub, pytest.raises(ModelError) as told:
+        Bench(kind, stub, tmp_path).answers(asked(1))
+
+    assert str(told.value).isprintable()
+    assert len(str(told.value)) < 1000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_by_an_odd_name_is_shown_and_fetched_without_harm(
+    kind: Kind, tmp_path: Path
+) -> None:
+    with HostileServer(aside=state(id=f"../../etc{ESC}?a=b#c")) as stub:
+        bench = Bench(kind, stub, tmp_path)
+        with pytest.raises(ModelError) as told:
+            bench.answers(asked(1))
+
+    assert str(told.value).isprintable()
+    assert sorted(path.parent for path in tmp_path.rglob("*")) == [tmp_path] * len(
+        list(tmp_path.rglob("*"))
+    )

@@ -1,0 +1,148 @@
+"""Replies without an end, packed or not: they are not read to it, and never stored."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.batch_bench import Bench, Kind
+from support.batch_bench import request as asked
+from support.each import each
+from support.hostile import CHAT, MESSAGE, RESPONSE, VECTOR, Heard, HostileServer, Listener, right
+from support.stub_script import Reply
+from support.toy import Toy
+
+from harness.core import Response
+from harness.models.anthropic.model import AnthropicModel
+from harness.models.openai.model import OpenAIModel
+from harness.parts import UNKNOWN_USAGE, Decoding, Mode, Reason
+from harness.specs.models import AnthropicSpec, OpenAISpec
+
+MIB = 2**20
+TOO_LONG = b" " * (17 * MIB)
+BODIES = {"chat": CHAT, "responses": RESPONSE, "anthropic": MESSAGE, "embeddings": VECTOR}
+PACKINGS: dict[str, tuple[Callable[[bytes], bytes], dict[str, str]]] = {
+    "plain": (lambda body: body, {}),
+    "gzip": (gzip.compress, {"Content-Encoding": "gzip"}),
+    "deflate": (zlib.compress, {"Content-Encoding": " Deflate "}),
+}
+
+
+def answered(api: str, body: bytes, headers: dict[str, str], **changes: Any) -> Response:  # noqa: ANN401
+    settings: dict[str, Any] = {"model": "m", "key_env": None, "attempts": 3}
+
+    def reply(heard: Heard) -> Reply:
+        return right(heard) if heard.method == "GET" else Reply(200, body, headers)
+
+    with Listener(reply) as server:
+        settings |= {"base_url": server.url}
+        if api == "anthropic":
+            settings |= {"base_url": server.url.removesuffix("/v1")}
+            model: Any = AnthropicModel("m", AnthropicSpec(**settings), {})
+        else:
+            settings |= {"api": "responses" if api == "responses" else "chat"}
+            model = OpenAIModel("m", OpenAISpec(**settings), {})
+        model.resolve()
+        mode = Mode.EMBED if api == "embeddings" else Mode.GENERATE
+        [response] = model.answer([asked("words", mode=mode, **changes)])
+        assert sum(one.method == "POST" for one in server.heard) == 1
+    assert isinstance(response, Response)
+    return response
+
+
+def failure_of(response: Response) -> tuple[Reason | None, str]:
+    assert response.failure is not None
+    return response.failure.reason, response.failure.message
+
+
+@each(("api", "packing"), [("chat", "gzip"), ("anthropic", "gzip"), ("embeddings", "plain")])
+def test_a_reply_beyond_the_limit_fails_by_a_reason_of_its_own(api: str, packing: str) -> None:
+    pack, headers = PACKINGS[packing]
+
+    response = answered(api, pack(json.dumps(BODIES[api]).encode() + TOO_LONG), headers)
+
+    assert failure_of(response)[0] is Reason.FAILED
+    assert f"more than {16 * MIB} bytes" in failure_of(response)[1]
+    assert response.usage == UNKNOWN_USAGE
+
+
+@each("packing", list(PACKINGS))
+def test_a_long_reply_below_the_limit_is_read(packing: str) -> None:
+    pack, headers = PACKINGS[packing]
+    padded = json.dumps(CHAT).encode() + b" " * (4 * MIB)
+
+    assert answered("chat", pack(padded), headers).texts == ("An answer.",)
+
+
+@each("encoding", ["br", "zstd", "gzip, gzip", "gzip,deflate", "compress", "x" * 900, "\x1b[2J"])
+def test_a_packing_that_nobody_asked_for_is_not_unpacked(encoding: str) -> None:
+    body = gzip.compress(gzip.compress(json.dumps(CHAT).encode()))
+
+    reason, message = failure_of(answered("chat", body, {"Content-Encoding": encoding}))
+
+    assert (reason, "not asked for" in message) == (Reason.FAILED, True)
+    assert message.isprintable()
+    assert len(message) < 300
+
+
+@each(
+    ("api", "part"),
+    [
+        ("chat", {"choices": [{"message": {"content": "w" * 80_000}}]}),
+        ("chat", {"choices": [{"message": {"content": "\u3000" * 20_000 + "w"}}]}),
+        ("responses", {"output": [{"type": "message", "content": [
+            {"type": "output_text", "text": "w" * 9000}] * 9}]}),
+        ("anthropic", {"content": [{"type": "text", "text": "w" * 40_000}] * 2}),
+    ],
+)  # fmt: skip
+def test_an_answer_of_more_characters_than_its_tokens_can_have_is_not_stored(
+    api: str, part: dict[str, object]
+) -> None:
+    body = json.dumps(BODIES[api] | part).encode()
+
+    response = answered(api, body, {}, decoding=Decoding(max_tokens=20))
+
+    assert failure_of(response)[0] is Reason.FAILED
+    assert "characters, which no 20 tokens have" in failure_of(response)[1]
+    assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (2, 3)
+
+
+def test_a_long_answer_that_its_tokens_can_have_is_stored() -> None:
+    body = json.dumps(CHAT | {"choices": [{"message": {"content": "w" * 80_000}}]}).encode()
+
+    assert answered("chat", body, {}, decoding=Decoding(max_tokens=1000)).texts == ("w" * 80_000,)
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_results_of_a_batch_beyond_their_limit_end_in_one_message(
+    kind: Kind, tmp_path: Path, *, is_packed: bool
+) -> None:
+    from harness.errors import ModelError
+
+    def swell(what: str, reply: Reply) -> Reply:
+        if not what.endswith(("/content", "/results")):
+            return reply
+        body = reply.body + TOO_LONG
+        packed = {"Content-Encoding": "gzip"}
+        return Reply(200, gzip.compress(body), packed) if is_packed else Reply(200, body)
+
+    with HostileServer(aside=swell) as stub, pytest.raises(ModelError, match="bytes: it is left"):
+        Bench(kind, stub, tmp_path).answers([asked("words")])
+
+
+def test_a_bomb_of_a_few_thousand_bytes_leaves_no_large_file(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = CHAT | {"choices": [{"message": {"content": "so " * 5_000_000}}]}
+    packed = Reply(200, gzip.compress(json.dumps(bomb).encode()), {"Content-Encoding": "gzip"})
+    assert len(packed.body) < 40_000
+    with Listener(lambda heard: right(heard) if heard.method == "GET" else packed) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        code = toy.run("--variant", "base", "--limit", "2", model="alpha")
+
+    assert code == 1
+    assert sum(path.stat().st_size for path in toy.results.rglob("*") if path.is_file()) < 200_000

@@ -1,0 +1,135 @@
+"""A server that sends calls on to another one: nothing is sent there, and its name is told."""
+
+from pathlib import Path
+
+import pytest
+from support.batch_bench import Bench, Kind
+from support.batch_bench import request as asked
+from support.each import each
+from support.hostile import Heard, HostileServer, Listener, right
+from support.resolved import resolved
+from support.stub_script import Reply
+from support.toy import Toy
+
+from harness.core import Model
+from harness.errors import ModelError
+from harness.models.anthropic.model import AnthropicModel
+from harness.models.openai.model import OpenAIModel
+from harness.parts import Mode
+from harness.specs.models import AnthropicSpec, OpenAISpec
+
+STATUSES = [301, 302, 303, 307, 308]
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "embeddings": "/v1/embeddings",
+    "echo": "/v1/completions",
+}
+
+
+def model(api: str, url: str) -> Model:
+    if api == "anthropic":
+        return AnthropicModel("m", AnthropicSpec(model="m", base_url=url[:-3], key_env="K"), KEYS)
+    spec = OpenAISpec(
+        model="m",
+        base_url=url,
+        key_env="K",
+        api="responses" if api == "responses" else "chat",
+        choices="echo" if api == "echo" else "none",
+    )
+    return OpenAIModel("m", spec, KEYS)
+
+
+KEYS = {"K": "own-key-123456"}
+
+
+@pytest.mark.parametrize(("api", "path"), PATHS.items())
+@each("status", [302, 307])
+def test_a_redirect_is_refused_whatever_is_asked(api: str, path: str, status: int) -> None:
+    with Listener(right) as other:
+
+        def send_on(heard: Heard) -> Reply:
+            target = other.url.replace("http://", "http://me:word@") + "/chat/completions?k=v"
+            return Reply(status, b"", {"Location": target}) if heard.path == path else right(heard)
+
+        with Listener(send_on) as server:
+            mode = {"embeddings": Mode.EMBED, "echo": Mode.CHOOSE}.get(api, Mode.GENERATE)
+            choices = (" one", " two") if api == "echo" else ()
+            with pytest.raises(ModelError) as told:
+                list(resolved(model(api, server.url)).answer(
+                    [asked("words", mode=mode, choices=choices)]
+                ))  # fmt: skip
+
+    assert other.heard == []
+    assert f"answered {status} and sends calls on to {other.url}/chat/completions" in str(
+        told.value
+    )
+    assert "word@" not in str(told.value)
+    assert "set base_url" in str(told.value)
+
+
+@each("status", STATUSES)
+def test_a_redirect_of_the_list_of_models_is_refused(status: int) -> None:
+    with Listener(right) as other:
+        away = Reply(status, b"", {"Location": f"{other.url}/models"})
+        with Listener(lambda _: away) as server, pytest.raises(ModelError, match="sends calls on"):
+            list(resolved(model("chat", server.url)).answer([asked("words")]))
+
+    assert other.heard == []
+
+
+@each("target", ["", "//", "/v1/elsewhere", "ftp://x/y", "http://[::1", "\x7f"])
+def test_a_redirect_to_nowhere_is_refused_as_well(target: str) -> None:
+    away = Reply(307, b"", {"Location": target} if target else {})
+
+    with Listener(lambda _: away) as server, pytest.raises(ModelError, match="sends calls on to"):
+        list(resolved(model("anthropic", server.url)).answer([asked("words")]))
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("what", ["POST", "GET"])
+def test_a_redirect_of_a_batch_is_refused(kind: Kind, what: str, tmp_path: Path) -> None:
+    with Listener(right) as other:
+
+        def send_on(heard: str, reply: Reply) -> Reply:
+            is_meant = "batches" in heard and heard.startswith(what)
+            return Reply(307, b"", {"Location": f"{other.url}/batches"}) if is_meant else reply
+
+        with HostileServer(aside=send_on) as server, pytest.raises(ModelError) as told:
+            Bench(kind, server, tmp_path).answers([asked("words")])
+
+    assert other.heard == []
+    assert f"sends calls on to {other.url}/batches" in str(told.value)
+
+
+def test_results_of_a_batch_are_fetched_from_the_server_alone(tmp_path: Path) -> None:
+    with Listener(right) as other:
+
+        def point_away(heard: str, reply: Reply) -> Reply:
+            away = f'"results_url": "{other.url}/results"'.encode()
+            body = reply.body.replace(b'"results_url": "/v1', b'"results_url": "' + b"/v1")
+            start = body.find(b'"results_url": "')
+            if start < 0:
+                return reply
+            end = body.find(b'"', start + len(b'"results_url": "'))
+            return Reply(200, body[:start] + away + body[end + 1 :], reply.headers)
+
+        with HostileServer(aside=point_away) as server:
+            [response] = Bench("anthropic", server, tmp_path).answers([asked("words")]).values()
+
+    assert response.texts
+    assert other.heard == []
+
+
+def test_a_run_that_is_sent_on_ends_in_one_message(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Reply(308, b"", {"Location": "https://mirror.example/v1/chat/completions"})
+    with Listener(lambda heard: right(heard) if heard.method == "GET" else away) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        code = toy.run("--variant", "base", model="alpha")
+
+    assert code == 2
+    assert "sends calls on to https://mirror.example/v1" in (err := capsys.readouterr().err)
+    assert "Traceback" not in err

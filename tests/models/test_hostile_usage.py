@@ -1,0 +1,163 @@
+"""What a server says a call has used: never less than nothing, never more than any call can."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.batch_bench import Bench, Kind
+from support.batch_bench import request as asked
+from support.each import each
+from support.hostile import Change, HostileServer
+from support.toy import PRICES, Toy
+
+from harness.cli import main
+from harness.core import Model, Response
+from harness.models.anthropic.model import AnthropicModel
+from harness.models.client.cached import Budget, Price
+from harness.models.openai.model import OpenAIModel
+from harness.parts import Mode, Usage, total_usage
+from harness.specs.models import AnthropicSpec, OpenAISpec
+
+ABSURD = [-1, -90_000, 10**9 + 1, 10**30, 2**64, True, 7.0, 0.5, float("nan"), float("inf"), "12"]
+ABSURD += [[3], {"count": 3}]
+FIELDS = {
+    "chat": ("prompt_tokens", "completion_tokens"),
+    "responses": ("input_tokens", "output_tokens"),
+    "anthropic": ("input_tokens", "output_tokens"),
+}
+UNTOLD = Usage()
+
+
+def model(api: str, url: str) -> Model:
+    keyless: dict[str, Any] = {"model": "m", "base_url": url, "key_env": None, "attempts": 1}
+    if api == "anthropic":
+        keyless |= {"base_url": url.removesuffix("/v1")}
+        return AnthropicModel("hostile", AnthropicSpec(**keyless), {})
+    return OpenAIModel("hostile", OpenAISpec(**keyless | {"api": api}), {})
+
+
+def answered(
+    api: str,
+    field: str,
+    values: Sequence[object],
+    **changes: Any,  # noqa: ANN401 - of a request
+) -> list[Response]:
+    """The responses of a server that reports the values under a name, each once."""
+    left = iter(values)
+    with HostileServer(lambda body: told(field, next(left))(body)) as stub:
+        hostile = model(api, stub.url)
+        hostile.resolve()
+        return list(hostile.answer(asked(f"words {at}", **changes) for at in range(len(values))))
+
+
+def told(field: str, value: object) -> Change:
+    return lambda body: body | {"usage": body["usage"] | {field: value}}
+
+
+@each(("api", "at"), [(api, at) for api in FIELDS for at in (0, 1)])
+def test_an_absurd_count_of_tokens_is_untold_and_the_answer_stays(api: str, at: int) -> None:
+    found = answered(api, FIELDS[api][at], ABSURD)
+
+    assert len(found) == len(ABSURD)
+    assert [response.usage for response in found if response.texts] == [UNTOLD] * len(ABSURD)
+
+
+@each("field", ["cache_creation_input_tokens", "cache_read_input_tokens"])
+def test_an_absurd_count_of_cached_tokens_makes_the_whole_untold(field: str) -> None:
+    found = answered("anthropic", field, [-40, 10**12, True, "4"])
+
+    assert [response.usage for response in found] == [UNTOLD] * 4
+
+
+@each(
+    ("api", "details"),
+    [("chat", "completion_tokens_details"), ("responses", "output_tokens_details")],
+)
+def test_an_absurd_count_of_reasoning_is_untold_alone(api: str, details: str) -> None:
+    values = [{"reasoning_tokens": value} for value in (-5, 10**10, True, 1.0, "3")]
+
+    usages = [response.usage for response in answered(api, details, values)]
+
+    assert [(usage.is_known, usage.reasoning_tokens) for usage in usages] == [(True, None)] * 5
+
+
+def test_an_absurd_count_beside_a_vector_is_untold() -> None:
+    found = answered("chat", "prompt_tokens", ABSURD, mode=Mode.EMBED)
+
+    assert [r.usage.prompt_tokens for r in found if r.vectors] == [None] * len(ABSURD)
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_an_absurd_count_in_a_batch_is_untold(kind: Kind, tmp_path: Path) -> None:
+    fields = FIELDS["chat" if kind == "openai" else kind]
+
+    with HostileServer(told(fields[1], -(10**6))) as stub:
+        [response] = Bench(kind, stub, tmp_path).answers([asked("words")]).values()
+
+    assert response.texts is not None
+    assert response.usage == UNTOLD
+
+
+@each("usage", [Usage(-3, 4), Usage(3, -4), Usage(3, 10**30), Usage(1, 1, float("nan"))])
+def test_what_an_earlier_version_stored_counts_as_untold(usage: Usage) -> None:
+    assert Price(1.0, 1.0).cost(usage) is None or usage.cost_usd is None
+    assert min(n for n in (usage.prompt_tokens, usage.completion_tokens, 0) if n is not None) == 0
+    assert total_usage([usage, Usage(1, 1)]).cost_usd is None
+
+
+def test_no_cost_below_zero_is_given_back_to_a_budget() -> None:
+    budget = Budget(1.0)
+    budget.record_stored("a", -5.0)
+    budget.record("b", -5.0)
+    budget.record("c", float("nan"))
+
+    assert budget.spent_usd == 0.0
+
+
+def test_a_run_with_negative_tokens_ends_and_tells_no_cost_and_so_does_the_leaderboard(
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.write("configs/prices.yaml", PRICES)
+    with HostileServer(told("prompt_tokens", -900_000)) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        code = toy.run("--variant", "base", "--budget", "5", model="alpha")
+
+    assert code == 0
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+    assert toy.main("show", toy.runs()[0].name) == 0
+    assert "cost: -" not in (shown := capsys.readouterr().out)
+    assert '"cost_usd": -' not in shown
+
+
+@each("rewrite", [
+    lambda line: line.replace('"prompt_tokens":', '"prompt_tokens":-9'),
+    lambda line: line.replace('"cost_usd":', '"cost_usd":-9'),
+    lambda line: line.replace('"completion_tokens":', '"completion_tokens":' + "9" * 30),
+])  # fmt: skip
+def test_calls_stored_with_absurd_usage_by_an_earlier_version_are_read(
+    rewrite: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    from support.toy import build
+
+    toy = build(tmp_path_factory.mktemp("earlier"))
+    toy.write("configs/prices.yaml", PRICES)
+    with HostileServer() as stub, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--variant", "base", model="alpha")
+        [segment] = (toy.results / "calls" / "alpha").glob("*.jsonl")
+        segment.write_text("\n".join(map(rewrite, segment.read_text().split("\n"))))
+        (toy.runs()[0] / "SHA256SUMS").unlink()
+        for stored in (toy.runs()[0] / "run.json", toy.runs()[0] / "scores.csv"):
+            stored.write_text(stored.read_text().replace('"cost_usd": 0', '"cost_usd": -70'))
+
+        assert main(["leaderboard", "--results", str(toy.results)]) == 0
+        assert toy.main("show", toy.runs()[0].name) == 0
+        assert toy.run("--variant", "base", "--budget", "9", model="alpha") == 0
+
+
+@each("cost", [-7.2, float("nan"), float("inf"), -1e-9])
+def test_a_cost_that_none_can_be_is_shown_as_unknown(cost: float) -> None:
+    from harness.cli.run_report import usd
+
+    assert usd(cost) == "-"

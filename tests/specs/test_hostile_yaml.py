@@ -1,0 +1,84 @@
+"""YAML of strangers: whatever a file is or says, it is read or refused by one message, at once."""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from support.each import each
+
+from harness.errors import SpecError
+from harness.specs.models import ModelSpec
+from harness.specs.schema import load_spec, read_yaml
+from harness.specs.tasks import TaskSpec
+
+MODEL = "about: a\nkind: openai\nmodel: m\nkey_env: null\nextra_body:\n  "
+LAUGHS = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 60))
+
+
+def read(path: Path, kind: Any = ModelSpec) -> Any:  # noqa: ANN401 - a spec or a union of specs
+    return load_spec(read_yaml(path), kind, where=str(path))
+
+
+@each(
+    ("text", "told"),
+    [
+        (f"{MODEL}me: &me {{again: *me}}", "alias *me stands within what it names"),
+        (f"{MODEL}me: &me [1, [*me]]", "alias *me stands within what it names"),
+        ("&top\nabout: *top", "alias *top stands within what it names"),
+        (f"{MODEL}a: " + "{a: " * 3_000 + "1" + "}" * 3_000, "nests more than 100 deep"),
+        (f"{MODEL}a: " + "[" * 200_000 + "]" * 200_000, "nests more than 100 deep"),
+        (f"{MODEL}a: " + "[" * 200_000, "nests more than 100 deep"),
+        (f"{MODEL}a: " + "- " * 5_000 + "1", "not valid YAML"),
+        ("\n".join(" " * n + "a:" for n in range(2_000)), "nests more than 100 deep"),
+        ("a: &l0 [1]\nb:\n" + LAUGHS, "more than 1000000 values"),
+        (f"{MODEL}l0: &l0 [1]\n{LAUGHS}", "more than 1000000 values"),
+        (f"{MODEL}<<: &x {{a: 1, <<: *x}}", "alias *x stands within what it names"),
+        (f"{MODEL}a: *nobody", "not valid YAML"),
+        (f"{MODEL}a: {'9' * 10_000}", "not valid YAML"),
+        (f"{MODEL}a: !!python/object/apply:os.getpid []", "not valid YAML"),
+        ("? [a, b]\n: 1", "not valid YAML"),
+        ("--- {a: 1}\n--- {a: 2}", "not valid YAML"),
+        ("\x00", "not valid YAML"),
+        ("a: 2026-13-45", "not valid YAML"),
+    ],
+)
+def test_what_is_recursive_deep_or_endless_is_one_message(text: str, told: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "toy.yaml"
+        path.write_text(text, "utf-8")
+
+        for kind in (ModelSpec, TaskSpec):
+            with pytest.raises(SpecError) as caught:
+                read(path, kind)
+            assert str(path) in str(caught.value)
+            assert told in str(caught.value)
+            assert len(str(caught.value)) < 1_000
+
+
+def test_a_modest_alias_and_a_modest_nest_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "toy.yaml"
+    path.write_text(f"{MODEL}a: &a {{x: [[[[1]]]]}}\n  b: *a\n  c: [*a, *a]\n", "utf-8")
+
+    body = read(path).extra_body
+
+    assert body["b"] == body["a"] == {"x": [[[[1]]]]}
+    assert body["c"] == [body["a"]] * 2
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "no access"])
+def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "toy.yaml"
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "no access":
+            path.symlink_to(tmp_path / ("x" * 300))
+
+    with pytest.raises(SpecError, match=r"toy\.yaml: (no such|cannot be read|not a plain)"):
+        read_yaml(path)
