@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, Entry] = {
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
     "compare": Entry("compare:compare", "Compare two runs, or two parts of a run."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
+    "rates": Entry("rates:rates", "Show hits and false alarms by columns of the data."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
     "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),
@@ -58,6 +59,7 @@ COMMANDS: Mapping[str, Entry] = {
     "impscore ablate": Entry("impscore:ablate", "Compare the forms and settings of the scorer."),
     "impscore lint": Entry("impscore:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
+    "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
     "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
 }
@@ -65,7 +67,7 @@ GROUPS: Mapping[str, Entry] = {
     "check": Entry("", "Try a judge, model, reader or scorer of your own."),
     "data": Entry("", "List, download and check released data sets."),
     "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
-    "export": Entry("", "Write rating sheets for people."),
+    "export": Entry("", "Write rating sheets, or the errors of a run."),
     "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
     "ratings": Entry("", "Convert ratings by people from other formats."),
 }
