@@ -24,7 +24,10 @@ from harness.storage.signature import short_labels
 
 PRECISION = "precision"
 RATES = (HITS, FALSE_ALARMS, PRECISION)
-"""Of positive texts those flagged, of negative ones those flagged, of flagged ones the positive."""
+"""Of positive texts those flagged, of negative ones those flagged, of flagged ones the positive.
+
+Precision is told of texts of both kinds alone: of one kind it is 0 or 1 whatever is flagged.
+"""
 PROBABILITY, GROUP, AND, REST = "probability", "group", "+", "the rest"
 MOST_VALUES = 100
 """A column with more values tells texts apart, not groups of them."""
@@ -400,6 +403,8 @@ def _rows(readings: Sequence[Flagged], rate: str) -> ShareRows:
     if rate != PRECISION:
         flags = [one.flagged or 0.0 for one in known]
         return ShareRows(flags, [1.0] * len(known), [one.cluster for one in known])
+    if len({one.is_positive for one in known}) < 2:
+        return ShareRows((), (), ())
     known = [one for one in known if one.flagged]
     sizes = [one.flagged or 0.0 for one in known]
     hits = [size * one.is_positive for size, one in zip(sizes, known, strict=True)]
@@ -411,8 +416,10 @@ def _rate(blank: RateRow, rate: str, readings: Sequence[Flagged]) -> RateRow:
     found = share_interval(rows)
     missing = sum(one.is_of(rate) and one.flagged is None for one in readings)
     nothing = {HITS: "no positive text", FALSE_ALARMS: "no negative text"}
+    is_mixed = len({one.is_positive for one in readings if one.flagged is not None}) == 2
+    nothing[PRECISION] = "nothing flagged" if is_mixed else "texts of one kind"
     is_missing = found.value is None and missing and rate != PRECISION
-    note = nothing.get(rate, "nothing flagged") if found.value is None else found.reason or ""
+    note = nothing[rate] if found.value is None else found.reason or ""
     return replace(
         blank,
         rate=rate,

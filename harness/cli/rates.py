@@ -20,6 +20,7 @@ from harness.analysis.error_table import (
     sample_table,
 )
 from harness.analysis.rates import (
+    REST,
     FlaggedBlock,
     OperatingPoint,
     RateGap,
@@ -34,7 +35,7 @@ from harness.analysis.rates import (
 )
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
-from harness.cli.output import Cell, echo, echo_json, echo_table, log, p_value
+from harness.cli.output import cell, echo, echo_json, echo_table, log, p_value
 from harness.errors import SpecError
 from harness.pipeline.score import ALL
 from harness.stats.estimate import NoValue
@@ -148,7 +149,7 @@ def rates(
         return ExitCode.DONE
     _put(rows, gaps)
     if any(gap.note == NoValue.TOO_FEW for gap in gaps):
-        echo(f"{NoValue.TOO_FEW}: fewer than {choice.least} originals on a side (--least)")
+        echo(f"no interval: fewer than {choice.least} originals on a side (--least)")
     echo(f"wrote {' and '.join(map(str, files))}")
     return ExitCode.DONE
 
@@ -200,28 +201,28 @@ def _point_line(label: str, row: RateRow) -> str:
 
 def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:
     groups = dict.fromkeys(row.group for row in rows)
-    head = [heading]
-    for rate in WORDS.values():
-        head += [rate, "95% interval", "n"]
-    lines = []
-    for group in groups:
-        cells: list[Cell] = [group]
-        for row in (row for row in rows if row.group == group):
-            cells += [row.value, (row.low, row.high), row.n]
-        lines.append(cells)
+    head = [heading, *(f"{rate} (95% interval), n" for rate in WORDS.values())]
+    cells = {(row.group, row.rate): f"{_figure(row.value, row)}, {row.n}" for row in rows}
+    lines = [(group, *(cells[group, rate] for rate in WORDS)) for group in groups]
     echo_table(title, head, lines)
 
 
 def _put_gaps(title: str, gaps: Sequence[RateGap]) -> None:
-    head = ("group", "against", "rate", "gap", "95% interval", "p", "Holm", "note")
+    sides = {gap.against for gap in gaps} == {REST}
     lines = [
         (
-            *(gap.group, gap.against, WORDS[gap.rate], gap.gap, (gap.low, gap.high)),
-            *(p_value(gap.p), p_value(gap.p_holm), gap.note or "-"),
+            gap.group if sides else f"{gap.group} - {gap.against}",
+            *(WORDS[gap.rate], _figure(gap.gap, gap), p_value(gap.p), p_value(gap.p_holm)),
         )
         for gap in gaps
     ]
-    echo_table(title, head, lines)
+    of = "group, less the rest" if sides else "groups"
+    echo_table(title, (of, "rate", "gap (95% interval)", "p", "Holm"), lines)
+
+
+def _figure(value: float | None, row: RateRow | RateGap) -> str:
+    ends = f" ({cell((row.low, row.high))})" if row.low is not None else ""
+    return f"{cell(value)}{ends}"
 
 
 @dataclass(frozen=True, kw_only=True)
