@@ -41,6 +41,8 @@ COMMANDS: Mapping[str, Entry] = {
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "rates": Entry("rates:rates", "Show hits and false alarms by columns of the data."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
+    "bundle": Entry("bundle:bundle", "Put runs into a zip that derives their numbers."),
+    "prove": Entry("bundle:prove", "Derive the numbers of a bundle again, offline."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
     "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),
     "show": Entry("catalogue:show", "Show the YAML file of a name, or a stored run."),
