@@ -125,6 +125,50 @@ class EvaluatedRun:
         judge(resolve_stored(workspace, self._folder, judges, asking=asking))
         return EvaluatedRun(self._workspace, self._folder)
 
+    def rates(
+        self, by: Sequence[str] = (), *, judge: str = "gold", fpr: float | None = None
+    ) -> ResultTable:
+        """TPR, FPR and precision of all texts and by columns of the data, with intervals.
+
+        With `fpr` a text is flagged from the threshold on that keeps the FPR so low on one half of
+        the benign originals; the other half is measured.
+        """
+        from harness.analysis.rates import (
+            OperatingPoint,
+            RateQuery,
+            RateRow,
+            flagged_blocks,
+            rate_rows,
+        )
+        from harness.storage.runs import StoredRun
+
+        point = None if fpr is None else OperatingPoint(fpr=fpr)
+        query = RateQuery(by=tuple(by), judge=judge, point=point)
+        rows = rate_rows(flagged_blocks(StoredRun.read_all(self._folder), query), query)
+        columns = tuple(field.name for field in fields(RateRow))
+        return ResultTable(columns, tuple(tuple(getattr(r, n) for n in columns) for r in rows))
+
+    def errors(self, kind: str = "all", *, judge: str = "gold") -> ResultTable:
+        """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all."""
+        from harness.analysis.error_table import KINDS, error_cells, run_errors
+        from harness.analysis.rates import RateQuery, flagged_blocks
+        from harness.storage.runs import StoredRun
+
+        if kind not in KINDS:
+            raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
+        run = StoredRun.read_all(self._folder)
+        errors = run_errors(flagged_blocks(run, RateQuery(judge=judge)), kind)
+        rows = [{**e.reading.record.sample.fields, **error_cells(e, {})} for e in errors]
+        columns = tuple(dict.fromkeys(name for row in rows for name in row))
+        return ResultTable(columns, tuple(tuple(row[name] for name in columns) for row in rows))
+
+    def bundle(self, out: str | Path) -> Path:
+        """Write a zip with all that derives this run's numbers again; `harness prove` does it."""
+        from harness.pipeline.bundle import write_bundle
+
+        write_bundle(self._workspace, [self._folder], Path(out))
+        return Path(out)
+
     def _rows_of(self, record: "SampleRecord") -> Iterator[tuple[object, ...]]:
         sample = record.sample
         left = (

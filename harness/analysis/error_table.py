@@ -161,7 +161,7 @@ def error_file(
 
     `harness_same_words` names the other rows of the data that have the same words.
     """
-    rows = [_cells(error, places) for error in errors]
+    rows = [error_cells(error, places) for error in errors]
     added = [
         Column(_free(f"{OURS}{name}", table.columns), [row[name] for row in rows], is_number)
         for name, is_number in COLUMNS.items()
@@ -177,7 +177,8 @@ COLUMNS: Final = {
 """The columns that are added, and whether they hold numbers."""
 
 
-def _cells(error: RunError, places: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
+def error_cells(error: RunError, places: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
+    """What a run says of an error, by COLUMNS; `places` has the rows of each sample."""
     record, at = error.reading.record, places.get(error.reading.record.sample.id, ())
     measured = record.sample.references.get(IMPLICITNESS, ())
     rows = [Path(place).name for place in at]

@@ -1,13 +1,14 @@
-"""Stored runs to the files of a bundle: all that derives their numbers again, and nothing else.
+"""Stored runs to a bundle, all that derives their numbers again, and a bundle to its proof.
 
 Of the ledger only the lines of the runs' own calls; of prompts and judges only what they used.
 Keys and paths of this machine are looked for before anything is written.
 """
 
+import os
 import platform
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,12 +18,15 @@ from msgspec import structs
 from harness import __version__
 from harness.errors import SpecError, StoreError
 from harness.judges.custom import JudgeLabel
-from harness.pipeline.prove import IMPORTED, call_keys
+from harness.models.client.cached import Progress
+from harness.pipeline.prove import IMPORTED, Proof, call_keys, prove
 from harness.registry import Registry, Section
 from harness.specs.models import HostedSpec
 from harness.specs.plugins import OWN
+from harness.storage.bundle import changed, pack, unpack
+from harness.storage.files import write_whole
 from harness.storage.ledger import Ledger
-from harness.storage.runs import NAMES, SUMS, RunFile, RunFolder, StoredRun
+from harness.storage.runs import NAMES, SUMS, RunFile, RunFolder, StoredRun, run_folders
 from harness.workspace import Workspace
 
 HOME, RESULTS, CALLS = "home", "results", "calls.jsonl"
@@ -59,6 +63,55 @@ bundle: mind the licence of the data, and that some of it may offend.
 
 {runs}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class BundleProof:
+    """The files of a bundle that are not as its sums say, and each of its runs derived anew."""
+
+    changed: tuple[str, ...]
+    runs: tuple[Proof, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no file was changed, and every run came out the same."""
+        return not self.changed and all(proof.is_same for proof in self.runs)
+
+
+def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) -> tuple[int, int]:
+    """Write the bundle of some runs; how many files and how many bytes it has."""
+    files = bundle_files(workspace, folders)
+    data = pack(files)
+    write_whole(out, data)
+    return len(files) + 1, len(data)
+
+
+def prove_bundle(path: Path, progress: Progress) -> BundleProof:
+    """Derive every run of a bundle anew, offline, in a temporary folder.
+
+    Only what the bundle brings is used: no file of a home folder, and no key. Raises StoreError
+    for what is no bundle, or not safe to unpack.
+    """
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    with tempfile.TemporaryDirectory(prefix="harness-prove-") as place:
+        unpack(path, folder := Path(place).resolve())
+        folders = run_folders(folder / RESULTS)
+        if not folders or not (folder / INDEX).is_file():
+            raise StoreError(f"{path}: no {INDEX} or no run in it; name what `harness bundle` made")
+        (home := folder / HOME).mkdir(exist_ok=True)
+        registry = replace(Registry.open(home), homes=(home,), environ={})
+        space = Workspace(registry, folder / RESULTS, None, "corrected", progress)
+        proofs = tuple(_without(folder, prove(space, one)) for one in folders)
+        return BundleProof(tuple(changed(folder)), proofs)
+
+
+def _without(folder: Path, proof: Proof) -> Proof:
+    """A proof whose lines do not name the folder that the bundle was unpacked to."""
+    differences, unproven = (
+        tuple(line.replace(f"{folder}{os.sep}", "") for line in part)
+        for part in (proof.differences, proof.unproven)
+    )
+    return replace(proof, differences=differences, unproven=unproven)
 
 
 def bundle_files(workspace: Workspace, folders: Sequence[RunFolder]) -> dict[str, bytes]:

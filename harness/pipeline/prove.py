@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from msgspec import structs
+
 from harness.core import Sample
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
@@ -29,10 +31,12 @@ from harness.specs.plugins import OWN
 from harness.storage.ledger import Ledger
 from harness.storage.runs import (
     NAMES,
+    SCORES,
     JudgeEntry,
     RunFile,
     RunFolder,
     SampleRecord,
+    ScoreRow,
     StoredRun,
     VerdictRecord,
 )
@@ -81,7 +85,7 @@ def prove(workspace: Workspace, folder: RunFolder) -> Proof:
         derived = _derived(workspace, run)
     except HarnessError as error:
         return Proof(name, 0, (str(error),))
-    found = [*derived.differences, *_compared(folder, run, derived)]
+    found = [*derived.differences, *_compared(workspace, folder, run, derived)]
     return Proof(name, calls, tuple(found), tuple(derived.unproven))
 
 
@@ -184,31 +188,57 @@ def _judged(
     return with_judge(file, records, file.task, setup, responses)
 
 
-def _compared(folder: RunFolder, run: StoredRun, derived: _Derived) -> Iterator[str]:
-    with TemporaryDirectory() as place:
-        other = RunFolder(Path(place))
-        scores = score_rows(derived.file, derived.records)
-        other.write(derived.file, derived.records, scores if folder.scores.exists() else None)
-        differing = [
-            name
-            for name in NAMES
-            if (folder.path / name).exists()
-            and (folder.path / name).read_bytes() != (other.path / name).read_bytes()
-        ]
+def _compared(
+    workspace: Workspace, folder: RunFolder, run: StoredRun, derived: _Derived
+) -> Iterator[str]:
+    differing, scores = list[str](), list[ScoreRow]()
+    for file in _in_orders(workspace, derived.file):
+        scores = score_rows(file, derived.records)
+        differing = _differing(folder, file, derived.records, scores)
+        if SCORES not in differing:
+            break
     for name in differing:
         yield f"{name}: other bytes are derived"
     found = [line for pair in zip(run.rows, derived.records, strict=False) for line in _of(*pair)]
-    yield from found[:MOST_SHOWN]
-    if len(found) > MOST_SHOWN:
-        yield f"and {len(found) - MOST_SHOWN} more answers or verdicts"
-    if "scores.csv" in differing:
-        before = {row.signature + repr(row.score): row for row in folder.read_scores()}
-        changed = [row for row in scores if row.signature + repr(row.score) not in before]
-        yield from (
+    if SCORES in differing:
+        known = set(map(repr, folder.read_scores()))
+        found += [
             f"score {row.score.metric} of {row.score.variant}, {row.score.group} by "
             f"{row.score.judge}: {row.score.value} is derived"
-            for row in changed[:MOST_SHOWN]
-        )
+            for row in scores
+            if repr(row) not in known
+        ]
+    yield from found[:MOST_SHOWN]
+    if len(found) > MOST_SHOWN:
+        yield f"and {len(found) - MOST_SHOWN} more answers, verdicts or scores"
+
+
+def _differing(
+    folder: RunFolder,
+    file: RunFile,
+    records: Sequence[SampleRecord],
+    scores: Sequence[ScoreRow],
+) -> list[str]:
+    """The files of a run folder that have other bytes than these records give."""
+    with TemporaryDirectory() as place:
+        other = RunFolder(Path(place))
+        other.write(file, records, scores if folder.scores.exists() else None)
+        names = [name for name in NAMES if (folder.path / name).exists()]
+        return [n for n in names if (folder.path / n).read_bytes() != (other.path / n).read_bytes()]
+
+
+def _in_orders(workspace: Workspace, file: RunFile) -> Iterator[RunFile]:
+    """The run with its task's variants in the order of run.json, then in that of the YAML.
+
+    run.json has them by name, and the rows of averages follow the one they were scored by.
+    """
+    yield file
+    name, own = file.run.task, file.task.variants
+    if name in workspace.registry.names("tasks"):
+        listed = workspace.registry.load("tasks", name).variants
+        order = dict.fromkeys((*(v for v in listed if v in own), *own))
+        variants = {variant: own[variant] for variant in order}
+        yield replace(file, task=structs.replace(file.task, variants=variants))
 
 
 def _of(stored: SampleRecord, derived: SampleRecord) -> Iterator[str]:

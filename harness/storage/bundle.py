@@ -41,7 +41,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(path: Path, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
-    """Unpack a zip into an empty folder; StoreError for what is no bundle, or not safe."""
+    """Unpack a zip into an empty folder; StoreError for what is no zip, or not safe."""
     if not path.is_file():  # a pipe might never end
         raise StoreError(f"{path}: no such file; name a bundle")
     try:
@@ -62,13 +62,11 @@ def changed(folder: Path) -> Iterator[str]:
     lines = sums.read_text("utf-8", "replace").splitlines() if sums.is_file() else []
     known = {pair[1]: pair[0] for line in lines if len(pair := line.split("  ", 1)) == 2}
     found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
-    found.pop(SUMS, None)
-    for name in sorted({*known, *found}):
-        if name not in found:
-            yield f"{name}: missing from the bundle"
-        elif name not in known:
-            yield f"{name}: not in {SUMS}"
-        elif sha256(found[name].read_bytes()).hexdigest() != known[name]:
+    for name in sorted({*known, *found} - {SUMS}):
+        data = found[name].read_bytes() if name in found else None
+        if data is None or name not in known:
+            yield f"{name}: {f'not in {SUMS}' if data is not None else 'missing from the bundle'}"
+        elif sha256(data).hexdigest() != known[name]:
             yield f"{name}: not as {SUMS} says"
 
 

@@ -75,6 +75,19 @@ def test_runs_by_gold_and_by_spelling_are_derived_again_to_the_same_bytes(
     assert all(": the same (derived again from " in line for line in lines)
 
 
+def test_averages_and_imported_answers_are_derived_again(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--task", "intent_detection", "--model")
+    example = Path(__file__).parents[2] / "docs/examples/option_probabilities.csv"
+    toy.main("import", str(example), *words, "small", "--map", "option_probabilities")
+    toy.main("run", *words, "random", "--variant", "all", "--limit", "7")
+    toy.main("judge", str(toy.runs()[0]), "--judge", "gold")
+
+    assert bundle(toy, tmp_path / "x.zip") == 0
+    assert "the same" in capsys.readouterr().out
+
+
 def test_a_bundle_holds_the_calls_of_its_runs_alone_and_what_they_used(
     toy: Toy, tmp_path: Path
 ) -> None:
@@ -290,7 +303,7 @@ def test_links_twins_bombs_and_what_is_no_zip_are_refused(
         ("link.zip", [(link, b"/etc/passwd")], "is a link"),
         ("twins.zip", [("a", b"1"), ("A", b"2")], "holds 'A' twice"),
         ("many.zip", [(f"f{n}", b"") for n in range(MOST_FILES + 1)], "more than 10000"),
-        ("other.zip", [("a", b"1")], "no bundle.json in it"),
+        ("other.zip", [("a", b"1")], "no bundle.json or no run in it"),
     ):
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             for entry, data in entries:
