@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec import structs
 
+from harness import __version__
 from harness.core import Sample
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
@@ -86,6 +87,8 @@ def prove(workspace: Workspace, folder: RunFolder) -> Proof:
     except HarnessError as error:
         return Proof(name, 0, (str(error),))
     found = [*derived.differences, *_compared(workspace, folder, run, derived)]
+    if found and run.file.version != __version__:
+        found.append(f"version {run.file.version} scored it, and this is {__version__}; try that")
     return Proof(name, calls, tuple(found), tuple(derived.unproven))
 
 

@@ -261,17 +261,13 @@ def read_table(
 
 def read_file(path: Path, *, quotes: Quotes | None = None) -> Table:
     """The rows of a file whose name says its format; errors as of `read_table`."""
-    return read_table(str(path), _read_bytes(path), _named_format(path), quotes=quotes)
-
-
-def _named_format(path: Path) -> FileFormat:
     file_format = format_by_name(path.name)
     if file_format is None or not is_table(path):
         raise DataError(
             f"{path}: its name ends in none of {', '.join(_TABLE_ENDINGS)}; rename it, or save it "
             "as one of these"
         )
-    return file_format
+    return read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
 
 
 def column_of(table: Table, name: str | None, *, where: str) -> list[object]:

@@ -182,6 +182,17 @@ def test_a_score_that_no_answer_has_is_refused_with_those_there_are() -> None:
         flagged_blocks(stored(ROWS), RateQuery(point=OperatingPoint("sexual", threshold=0.5)))
 
 
+def test_a_category_of_the_answer_is_a_score() -> None:
+    rows = [
+        replace(row, steps=(replace(row.steps[-1], detail={"violence": n / 120}),))
+        for n, row in enumerate(ROWS)
+    ]
+
+    found = rates(stored(rows), RateQuery(point=OperatingPoint("violence", threshold=0.5)))
+
+    assert (found["all", "tpr"].value, found["all", "fpr"].value) == (0.5, 0.5)
+
+
 def scored(count: int, seed: int) -> list[SampleRecord]:
     draw = np.random.default_rng(seed)
     kinds = [n % 2 == 0 for n in range(count)]
