@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf, nextafter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ from harness.analysis.error_table import (
     sample_table,
 )
 from harness.analysis.rates import (
+    PRECISION,
     REST,
     FlaggedBlock,
     OperatingPoint,
@@ -178,6 +180,10 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
         own = [row for row in rows if row.signature == signature]
         if (first := own[0]).threshold is not None:
             echo(_point_line(label, first))
+            if any(row.rate == PRECISION and row.n == 0 and not row.column for row in own):
+                echo(
+                    f"{label}: no text is flagged: too many share the highest score"
+                )
         for column in dict.fromkeys(row.column for row in own):
             of_column = [row for row in own if row.column == column]
             by = f" by {column}" if column else ", all texts"
@@ -193,10 +199,12 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
 
 
 def _point_line(label: str, row: RateRow) -> str:
-    said = f"{label}: flagged from {row.score} {row.threshold:.6g} on"
     if not row.chosen_on:
-        return said
-    return f"{said}, chosen on {row.chosen_on}; the rates are of texts that had no part in it"
+        return f"{label}: flagged from {row.score} {row.threshold:.6g} on"
+    # The threshold is the number next above a score, which would be printed as that score.
+    above = nextafter(row.threshold or 0.0, -inf)
+    said = f"{label}: flagged above {row.score} {above:.6g}, chosen on {row.chosen_on}"
+    return f"{said}; the rates are of texts that had no part in it"
 
 
 def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:

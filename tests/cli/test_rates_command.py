@@ -155,3 +155,15 @@ def test_options_that_need_one_another_are_told(
     assert "--score: give --threshold or --fpr with it" in capsys.readouterr().err
     assert command(toy, "rates", "--fpr", "0.1", "--threshold", "0.5") == 2
     assert "give one of the two" in capsys.readouterr().err
+
+
+def test_a_wanted_rate_that_scores_cannot_reach_is_told(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, _ = mine  # the control gives every text the same probability
+
+    assert command(toy, "rates", "--fpr", "0.1") == 0
+
+    out = capsys.readouterr().out
+    assert "chosen on 6 benign texts of 6 originals (half of this run, by seed 0)" in out
+    assert "no text is flagged: too many share the highest score" in out
