@@ -181,9 +181,7 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
         if (first := own[0]).threshold is not None:
             echo(_point_line(label, first))
             if any(row.rate == PRECISION and row.n == 0 and not row.column for row in own):
-                echo(
-                    f"{label}: no text is flagged: too many share the highest score"
-                )
+                echo(f"{label}: no text is flagged: too many share the highest score")
         for column in dict.fromkeys(row.column for row in own):
             of_column = [row for row in own if row.column == column]
             by = f" by {column}" if column else ", all texts"
