@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from harness.stats.agreement import agreement_stats, alpha, alpha_ci
 from harness.stats.classification import (
@@ -31,7 +31,7 @@ from harness.stats.classification import (
     one_hot,
     trend,
 )
-from harness.stats.clustered import clustered_mean
+from harness.stats.clustered import ShareRows, clustered_mean, share_gap
 from harness.stats.comparison import (
     fourfold,
     mcnemar_exact,
@@ -161,6 +161,18 @@ def _two(
         effect = np.repeat(draw.normal(size=count), each) if each > 1 else 0
         found.append((shared + effect + draw.normal(size=count * each) > -middle).astype(float))
     return found[0], found[1]
+
+
+def gap(count: int, draw: Generator, *, each: int = 1) -> Found:
+    """Rates of .9 and .7 in two groups, of a fifth and of four fifths of the clusters."""
+    sides = []
+    for name, size, rate in (("a", count // 5, 0.9), ("b", count - count // 5, 0.7)):
+        effect = np.repeat(draw.normal(size=size), each) if each > 1 else 0.0
+        spread, noise = (sqrt(2) if each > 1 else 1.0), draw.normal(size=size * each)
+        is_hit = effect + noise < spread * float(ndtri(rate))
+        own = [f"{name}{place}" for place in names(size, each)]
+        sides.append(ShareRows(is_hit.astype(float).tolist(), [1.0] * len(own), own))
+    yield 0.2, share_gap(*sides).bounds
 
 
 def correlation_of_verdicts(count: int, draw: Generator) -> Found:
@@ -295,6 +307,8 @@ COVERAGE: dict[str, tuple[str, Trial]] = {
     "tau": ("mean tau or rho of rankings", taus),
     "difference": ("difference of accuracies", difference),
     "difference_clustered": ("difference, clusters of 5", partial(difference, each=5)),
+    "gap": ("gap of .9 and .7, a fifth in one group", gap),
+    "gap_clustered": ("gap of .9 and .7, clusters of 3", partial(gap, each=3)),
     "phi": ("phi .4", correlation_of_verdicts),
     "auc": ("AUC .64, half of each kind", partial(area, apart=0.5)),
     "auc_high": ("AUC .92, half of each kind", partial(area, apart=2.0)),

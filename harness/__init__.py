@@ -47,10 +47,10 @@ _MODULES = {
 if TYPE_CHECKING:
     from harness.core import Case, Response, Sample, Verdict
     from harness.errors import HarnessError
+    from harness.frames import ResultTable
     from harness.judges.custom import ComputedJudge as Judge
     from harness.library import (
         EvaluatedRun,
-        ResultTable,
         ResultTables,
         agreement,
         evaluate,

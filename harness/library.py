@@ -5,13 +5,14 @@ objects whose `to_pandas()` gives a frame. `import harness as ph` exports what i
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from harness.core import Judge, Model
 from harness.errors import SpecError, StoreError, did_you_mean
+from harness.frames import ResultTable
 
 if TYPE_CHECKING:
     import pandas
@@ -23,36 +24,10 @@ if TYPE_CHECKING:
     from harness.storage.runs import RunFile, RunFolder, SampleRecord, ScoreRow
     from harness.workspace import Workspace
 
-MOST_SHOWN = 60
-"""Rows of a table that a notebook shows."""
 SAMPLE_COLUMNS = (
     *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
     *("answer", "gold", "judge", "value", "reason", "note"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ResultTable:
-    """Columns and rows; None is a missing value."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
-
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(self.rows)
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The table as a pandas frame; missing numbers are NaN."""
-        import pandas
-
-        return pandas.DataFrame(list(self.rows), columns=list(self.columns))
-
-    def _repr_html_(self) -> str:
-        frame = self.to_pandas()
-        note = f"<p>{len(self)} rows in all</p>" if len(self) > MOST_SHOWN else ""
-        html: str = frame.head(MOST_SHOWN).to_html(escape=True, index=False, na_rep="")
-        return html + note
 
 
 class ResultTables:
@@ -189,6 +164,50 @@ class EvaluatedRun:
         asking = JudgeModelOptions(judge_model, allow_self_judge)
         judge(resolve_stored(workspace, self._folder, judges, asking=asking))
         return EvaluatedRun(self._workspace, self._folder)
+
+    def rates(
+        self, by: Sequence[str] = (), *, judge: str = "gold", fpr: float | None = None
+    ) -> ResultTable:
+        """TPR, FPR and precision of all texts and by columns of the data, with intervals.
+
+        With `fpr` a text is flagged from the threshold on that keeps the FPR so low on one half of
+        the benign originals; the other half is measured.
+        """
+        from harness.analysis.rates import (
+            OperatingPoint,
+            RateQuery,
+            RateRow,
+            flagged_blocks,
+            rate_rows,
+        )
+        from harness.storage.runs import StoredRun
+
+        point = None if fpr is None else OperatingPoint(fpr=fpr)
+        query = RateQuery(by=tuple(by), judge=judge, point=point)
+        rows = rate_rows(flagged_blocks(StoredRun.read_all(self._folder), query), query)
+        columns = tuple(field.name for field in fields(RateRow))
+        return ResultTable(columns, tuple(tuple(getattr(r, n) for n in columns) for r in rows))
+
+    def errors(self, kind: str = "all", *, judge: str = "gold") -> ResultTable:
+        """The texts that were missed or flagged falsely: `kind` is missed, false-alarm or all."""
+        from harness.analysis.error_table import KINDS, error_cells, run_errors
+        from harness.analysis.rates import RateQuery, flagged_blocks
+        from harness.storage.runs import StoredRun
+
+        if kind not in KINDS:
+            raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
+        run = StoredRun.read_all(self._folder)
+        errors = run_errors(flagged_blocks(run, RateQuery(judge=judge)), kind)
+        rows = [{**e.reading.record.sample.fields, **error_cells(e, {})} for e in errors]
+        columns = tuple(dict.fromkeys(name for row in rows for name in row))
+        return ResultTable(columns, tuple(tuple(row[name] for name in columns) for row in rows))
+
+    def bundle(self, out: str | Path) -> Path:
+        """Write a zip with all that derives this run's numbers again; `harness prove` does it."""
+        from harness.pipeline.bundle import write_bundle
+
+        write_bundle(self._workspace, [self._folder], Path(out))
+        return Path(out)
 
     def _rows_of(self, record: "SampleRecord") -> Iterator[tuple[object, ...]]:
         sample = record.sample

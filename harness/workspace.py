@@ -170,6 +170,25 @@ class Workspace:
             _check_ids(samples, files)
         return samples, entry
 
+    def original_rows(self, spec: DataSpec, entry: DataEntry) -> labelled_table.OriginalRows:
+        """The rows of a table that a run's samples were made of.
+
+        Raises DataError where its files are not at hand, or are not those of the run.
+        """
+        table = self.registry.load("configs/tables", spec.map) if spec.map else None
+        files = self._files(spec, table) if table else None
+        names = ", ".join(entry.files)
+        if files is None or table is None:
+            raise DataError(f"the data of this run ({names}) is not at hand; name it with --data")
+        found = {path.name: sha256(path) for path in files}
+        if found != dict(entry.files):
+            at = ", ".join(map(str, files))
+            raise DataError(
+                f"{at}: not the data of this run, which read {names}, or changed since; name that "
+                "with --data"
+            )
+        return labelled_table.original_rows(files, table, spec.choices)
+
     def language(self, spec: DataSpec) -> str | None:
         """The language that a task's data is declared to be in, by its column map or its YAML."""
         table = self.registry.load("configs/tables", spec.map) if spec.map else None

@@ -42,9 +42,12 @@ COMMANDS: Mapping[str, Entry] = {
     "table": Entry("table:table", "Make the tables of a paper from runs, ratings or data."),
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
+    "rates": Entry("rates:rates", "Show hits and false alarms by columns of the data."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
     "report": Entry("report:report", "Write one HTML page of runs and their answers."),
     "view": Entry("report:view", "Show that page in a browser while runs go on."),
+    "bundle": Entry("exports:bundle", "Put runs into a zip that derives their numbers."),
+    "prove": Entry("exports:prove", "Derive the numbers of a bundle again, offline."),
     "verify": Entry("catalogue:verify", "Recompute published numbers from their data."),
     "list": Entry("catalogue:list_names", "List tasks, models, judges and other names."),
     "show": Entry("catalogue:show", "Show the YAML file of a name, or a stored run."),
@@ -70,6 +73,7 @@ COMMANDS: Mapping[str, Entry] = {
     "export every-eval-ever": Entry(
         "exports:export_every_eval_ever", "Write a run for Every Eval Ever."
     ),
+    "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
     "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
 }
@@ -77,7 +81,7 @@ GROUPS: Mapping[str, Entry] = {
     "check": Entry("", "Try a judge, model, reader or scorer of your own."),
     "data": Entry("", "List, download and check released data sets."),
     "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
-    "export": Entry("", "Write rating sheets, and runs for other programs."),
+    "export": Entry("", "Write rating sheets, errors, and runs for other programs."),
     "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
     "ratings": Entry("", "Convert ratings by people from other formats."),
 }

@@ -35,7 +35,7 @@ from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.cli.output import (
     Cell,
-    Flagged,
+    Marked,
     cell,
     echo,
     echo_json,
@@ -298,7 +298,7 @@ def _standings(matrix: BoardMatrix) -> Iterator[Standing]:
 
 def _missing_count(lines: Iterable[Standing]) -> Cell:
     lost = sum(sum(line.row.score.missing.values()) for line in lines)
-    return Flagged(lost) if lost else 0
+    return Marked(lost) if lost else 0
 
 
 def _letter(line: Standing) -> str:
@@ -351,7 +351,7 @@ def _value(line: Standing | None, *, has_interval: bool) -> Cell:
         return ""
     group = _letter(line)
     shown = " ".join(filter(None, (cell(line.value), group, _ends(line) if has_interval else "")))
-    return Flagged(f"{shown} *") if sum(line.row.score.missing.values()) else shown
+    return Marked(f"{shown} *") if sum(line.row.score.missing.values()) else shown
 
 
 def _ends(line: Standing) -> str:

@@ -38,13 +38,13 @@ _FEWEST_COLUMNS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Flagged:
+class Marked:
     """A cell that needs attention: on a terminal it is coloured."""
 
     value: "str | int | float | None"
 
 
-Cell = str | int | float | tuple[float | None, float | None] | Flagged | None
+Cell = str | int | float | tuple[float | None, float | None] | Marked | None
 
 
 class OncePerCommand(logging.Filter):
@@ -246,7 +246,7 @@ def echo_table(
     None for a row draws a line.
     """
     lines = [None if row is None else [*map(_flat, row)] for row in (head, *rows)]
-    flags = [[isinstance(v, Flagged) for v in row or ()] for row in (head, *rows)]
+    flags = [[isinstance(v, Marked) for v in row or ()] for row in (head, *rows)]
     columns = list(zip(*(line for line in lines if line is not None), strict=True))
     widths = [max(map(_cells, column)) for column in columns]
     room = screen_width()
@@ -299,7 +299,7 @@ def cell(value: Cell) -> str:
             return f"{value:.3f}"
         case (low, high):
             return f"{cell(low)} to {cell(high)}"
-        case Flagged():
+        case Marked():
             return cell(value.value)
         case _:
             return str(value)

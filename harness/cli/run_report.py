@@ -9,7 +9,7 @@ from harness.cli.boards import log_alarms, put_joint_boards
 from harness.cli.options import ExitCode, Shown
 from harness.cli.output import (
     Cell,
-    Flagged,
+    Marked,
     cell,
     echo,
     echo_json,
@@ -115,7 +115,7 @@ def _put_run(done: RunResult, *, is_all: bool, has_all_metrics: bool) -> int:
 def _put_headlines(done: RunResult) -> None:
     def missing(row: ScoreRow) -> Cell:
         lost = [f"{reason} {n}" for reason, n in row.score.missing.items() if n]
-        return Flagged(", ".join(lost)) if lost else "0"
+        return Marked(", ".join(lost)) if lost else "0"
 
     heads = headlines(done.scores)
     title, alike = f"{done.file.run.task}, {done.file.model.name}", ""

@@ -136,7 +136,7 @@ def _again(plan: RunPlan, records: list[SampleRecord]) -> tuple[RunFile, list[Sa
     file = plan.file
     for setup in plan.again:
         try:
-            file, records = _with_judge(file, records, file.task, setup, {})
+            file, records = with_judge(file, records, file.task, setup, {})
         except HarnessError as error:
             warn_left_out(setup.entry.name, error)
         else:
@@ -176,17 +176,21 @@ def judge(plan: JudgePlan) -> RunResult:
 def _judge(plan: JudgePlan) -> RunResult:
     file, records = plan.file, list(plan.records)
     for setup in plan.judges:
-        file, records = _with_judge(file, records, plan.task, setup, plan.responses)
+        file, records = with_judge(file, records, plan.task, setup, plan.responses)
     return _write(plan.folder, file, records)
 
 
-def _with_judge(
+def with_judge(
     file: RunFile,
     records: list[SampleRecord],
     task: TaskSpec,
     setup: JudgeSetup,
     responses: Mapping[str, Response],
 ) -> tuple[RunFile, list[SampleRecord]]:
+    """A run and its records with the verdicts of one more judge, whose model is asked if need be.
+
+    `responses` are whole ones by key, for records of which a step had several texts.
+    """
     cases = cases_of(records, task, step=setup.entry.step, responses=responses)
     with setup.client or nullcontext() as client:
         verdicts = ask(list(cases.values()), setup.judge, client)

@@ -1,25 +1,30 @@
-"""The mean of items that come in clusters: its standard error, Student's interval and p.
+"""Items that come in clusters: a mean, or the gap of two shares, with its interval and its p.
 
 The two belong together: p is below .05 just where the 95 % interval leaves out zero.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.stats.estimate import (
+    LEAST_CLUSTERS,
     Bounds,
+    Clusters,
     Estimate,
     Floats,
+    Interval,
     NoValue,
     Significance,
     cluster_bounds,
+    share_bounds,
     standard_error,
 )
-from harness.stats.scales import student_p
+from harness.stats.scales import ROUNDING, student_p, student_t, wilson_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +89,139 @@ def detectable_difference(
 
     sure, found = (float(stdtrit(clusters - 1, at)) for at in ((1 + level) / 2, power))
     return reach * (1 + found / sure)
+
+
+LEAST_P = 1e-12
+"""The smallest p that is told: intervals of a higher level are beyond double precision."""
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRows:
+    """Rows of a share: sum of hits over sum of sizes. Each row has a cluster.
+
+    For a rate sizes are 1; for a precision they are how far each row was flagged.
+    """
+
+    hits: Sequence[float]
+    sizes: Sequence[float]
+    clusters: Sequence[str]
+
+
+def share_interval(rows: ShareRows) -> Interval:
+    """The share of some rows, 0 to 1, with the 95 % interval of `share_bounds`.
+
+    `n` counts the rows of a size above 0. No value without one.
+    """
+    names, sizes = np.asarray(rows.clusters, dtype=str), np.asarray(rows.sizes, dtype=np.float64)
+    own = sizes > 0
+    if not own.any():
+        return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
+    found = Clusters.named(names[own].tolist())
+    hits = np.asarray(rows.hits, dtype=np.float64)[own]
+    ends = share_bounds(found.totals(hits), found.totals(sizes[own]))
+    value = fsum(hits) / fsum(sizes[own])
+    return Interval(value, ends.low, ends.high, len(hits), found.clusters, ends.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """A share, how far each cluster moves it, the rows that it is worth, and its clusters.
+
+    `is_plain` where clusters are trials themselves, as in `share_bounds`.
+    """
+
+    value: float
+    parts: Floats
+    effective: float
+    clusters: int
+    is_plain: bool
+
+    def ends(self, level: float) -> tuple[float, float]:
+        normal = NormalDist().inv_cdf((1 + level) / 2)
+        reach = normal if self.is_plain else student_t(self.clusters - 1, level=level)
+        return wilson_ends(self.value, self.effective, reach)
+
+
+def share_gap(first: ShareRows, second: ShareRows, *, level: float = 0.95) -> ClusteredMean:
+    """How much greater the first share is than the second, -1 to 1.
+
+    The interval is that of Zou & Donner (2008, Statistics in Medicine 27, "Construction of
+    confidence limits about effect measures"), which for independent shares is Newcombe's (1998,
+    method 10): the distances of the two shares to the ends of their own Wilson intervals, joined
+    as errors are. Each of these has the effective number of rows of its clusters and Student's t
+    with a degree of freedom less than it has clusters (Korn & Graubard 1998), or the normal
+    distribution where clusters are trials, as in `share_bounds`. Clusters with rows
+    on both sides make the two correlate, as they do in the data. p is 1 less the level at which
+    the interval just reaches zero, at least 1e-12. The test's statistic is the gap; `n` of the
+    estimate counts rows, that of interval and test clusters. None: "too few" where a side has no
+    row or fewer than three clusters; "constant" where clusters move both sides alike.
+    """
+    names = sorted({*first.clusters, *second.clusters})
+    sides = [_share_of(rows, names) for rows in (first, second)]
+    left, right = sides
+    if left is None or right is None:
+        none = Estimate(None, n=len(first.hits) + len(second.hits), reason=NoValue.TOO_FEW)
+        return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=len(names))
+    gap = Estimate(left.value - right.value, n=len(first.hits) + len(second.hits))
+    if min(left.clusters, right.clusters) < LEAST_CLUSTERS:
+        return ClusteredMean.without_error(gap, NoValue.TOO_FEW, clusters=len(names))
+    low, high = _gap_ends(left, right, level)
+    if high - low <= ROUNDING:
+        return ClusteredMean.without_error(gap, NoValue.CONSTANT, clusters=len(names))
+    test = Significance(gap.value, _gap_p(left, right, level), n=len(names))
+    return ClusteredMean(gap, Bounds(low, high, n=len(names)), test)
+
+
+def _share_of(rows: ShareRows, names: Sequence[str]) -> _Share | None:
+    """The share of some rows; its parts are in the order of `names`. None without a row."""
+    n = fsum(rows.sizes)
+    if n <= 0:
+        return None
+    value = min(1.0, max(0.0, fsum(rows.hits) / n))
+    place = {name: at for at, name in enumerate(names)}
+    hits, sizes = np.zeros(len(names)), np.zeros(len(names))
+    for hit, size, cluster in zip(rows.hits, rows.sizes, rows.clusters, strict=True):
+        hits[place[cluster]] += hit
+        sizes[place[cluster]] += size
+    own = sizes > 0
+    count, spread = int(own.sum()), value * (1 - value)
+    is_whole = spread <= ROUNDING  # nothing tells how alike a cluster's rows are
+    is_plain = np.ptp(sizes[own]) == 0 and bool(np.isin(hits[own], (0, sizes.max())).all())
+    parts: Floats = np.zeros(len(names)) if is_whole else (hits - value * sizes) / n
+    if is_whole or is_plain:
+        return _Share(value, parts, count, count, is_plain=True)
+    variance = fsum((parts**2).tolist()) * count / max(1, count - 1)
+    effective = min(n, spread / variance) if variance > 0 else n
+    return _Share(value, parts, effective, count, is_plain=False)
+
+
+def _gap_ends(left: _Share, right: _Share, level: float) -> tuple[float, float]:
+    scale = sqrt(float((left.parts**2).sum() * (right.parts**2).sum()))
+    alike = float(left.parts @ right.parts) / scale if scale > 0 else 0.0
+    (low, high), (other_low, other_high) = left.ends(level), right.ends(level)
+    below = _joined(left.value - low, other_high - right.value, alike)
+    above = _joined(high - left.value, right.value - other_low, alike)
+    gap = left.value - right.value
+    return max(-1.0, gap - below), min(1.0, gap + above)
+
+
+def _joined(one: float, other: float, alike: float) -> float:
+    return sqrt(max(0.0, one**2 + other**2 - 2 * alike * one * other))
+
+
+def _gap_p(left: _Share, right: _Share, level: float) -> float:
+    """The level at which the interval reaches zero, from 1; on the side of `1 - level` it is on."""
+
+    def leaves_out_zero(p: float) -> bool:
+        low, high = _gap_ends(left, right, 1 - p)
+        return low > 0 or high < 0
+
+    is_outside = leaves_out_zero(1 - level)
+    low, high = (LEAST_P, 1 - level) if is_outside else (1 - level, 1.0)
+    if is_outside and leaves_out_zero(LEAST_P):
+        return LEAST_P
+    for _ in range(_HALVINGS):
+        middle = sqrt(low * high)
+        low, high = (low, middle) if leaves_out_zero(middle) else (middle, high)
+    return sqrt(low * high) if is_outside else high

@@ -133,6 +133,15 @@ class Ledger:
                 wanted.remove(key)
                 yield key, _decode(line, _Question, at).request
 
+    def stored_lines(self, keys: Collection[str]) -> list[tuple[float, bytes]]:
+        """The lines of these keys as they are, each with its time, in the order they count in."""
+        wanted, found = set(keys), list[tuple[float, str, int, bytes]]()
+        for at, line in self._lines() if wanted else ():
+            head = _decode(line, _Head, at)
+            if head.key in wanted:
+                found.append((head.time, at[0].name, at[1], line))
+        return [(moment, line) for moment, _, _, line in sorted(found)]
+
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
         return {_decode(line, _Question, at).request.model for at, line in self._lines()}

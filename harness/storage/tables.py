@@ -219,13 +219,7 @@ def read_columns(
     With `quotes: none` a quotation mark is a character like any other, and a line end always ends
     the row. Raises NoColumn for a missing column, and DataError for a repeated one.
     """
-    file_format = format_by_name(path.name)
-    if file_format is None or not is_table(path):
-        raise DataError(
-            f"{path}: its name ends in none of {', '.join(_TABLE_ENDINGS)}; rename it, or save it "
-            "as one of these"
-        )
-    table = read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
+    table = read_file(path, quotes=quotes)
     wanted = dict.fromkeys((*needed, *optional))
     if missing := [name for name in wanted if name not in (*table.columns, *optional)]:
         known = [name for name in table.columns if name]
@@ -263,6 +257,17 @@ def read_table(
             return _text_table(FileFormat.LINES, (TEXT,), records)
         case _:
             return _read_delimited(name, text, file_format, quotes=quotes)
+
+
+def read_file(path: Path, *, quotes: Quotes | None = None) -> Table:
+    """The rows of a file whose name says its format; errors as of `read_table`."""
+    file_format = format_by_name(path.name)
+    if file_format is None or not is_table(path):
+        raise DataError(
+            f"{path}: its name ends in none of {', '.join(_TABLE_ENDINGS)}; rename it, or save it "
+            "as one of these"
+        )
+    return read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
 
 
 def column_of(table: Table, name: str | None, *, where: str) -> list[object]:

@@ -184,6 +184,17 @@ class Prompts:
         """Digest of every file that a template's text depends on."""
         return digest([(file, self._source(file)) for file in self._files(template)])
 
+    def sources(self, template: str) -> dict[str, str]:
+        """The text of every file that a template's text depends on, by its name."""
+        return {file: self._source(file) for file in self._files(template)}
+
+    def sources_below(self, folder: str) -> dict[str, str]:
+        """The text of every template below a folder, and of all that these depend on."""
+        names = [name for name in self.names() if name.startswith(f"{folder}/")]
+        ends = r"(\.system|\.user)?\.j2$"
+        stems = dict.fromkeys(re.sub(ends, "", name) for name in names)
+        return {file: text for stem in stems for file, text in self.sources(stem).items()}
+
     def digest_below(self, folder: str) -> str:
         """Digest of every template below a folder."""
         below = self._environment.list_templates(

@@ -160,10 +160,10 @@ def test_a_long_message_is_broken_between_words_on_a_terminal_alone() -> None:
 def test_what_needs_attention_is_coloured_where_colours_are_wanted() -> None:
     code = (
         "import os\n"
-        "from harness.cli.output import Flagged, echo_table, log\n"
+        "from harness.cli.output import Marked, echo_table, log\n"
         "for name, value in (('NO_COLOR', ''), ('NO_COLOR', '1'), ('TERM', 'dumb')):\n"
         "    os.environ |= {'NO_COLOR': '', name: value}\n"
-        "    echo_table('a table', ['missing'], [[0], [Flagged(3)]])\n"
+        "    echo_table('a table', ['missing'], [[0], [Marked(3)]])\n"
         "    log('alarm: all alike')"
     )
 

@@ -403,3 +403,21 @@ def test_a_workspaces_budget_stays(served: Path) -> None:
 def test_lists_are_lists(folder: Path, given: dict[str, Any]) -> None:
     with pytest.raises(ph.HarnessError, match="lists of names, and limit is at least 1"):
         ph.evaluate("intent_resolution", model="oracle", **given)
+
+
+def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = ph.evaluate("ishate_implicit", model="random", limit=40)
+
+    rates = run.rates(by=["group"]).to_pandas()
+    missed = run.errors("missed").to_pandas()
+
+    [tpr] = rates.query("column == '' and rate == 'tpr'").itertuples()
+    assert len(missed) == round((1 - tpr.value) * tpr.n)
+    assert set(missed["error"]) == {"missed"}
+    assert missed["text"].str.len().min() > 0
+    assert main(["prove", str(run.bundle("x.zip"))]) == 0
+    with pytest.raises(ph.HarnessError, match="kind 'false': give one of missed"):
+        run.errors("false")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.stats.clustered import clustered_mean
+from harness.stats.clustered import ShareRows, clustered_mean, share_gap
 from harness.stats.estimate import NoValue
 
 ITEMS = [float(x) for x in "110111110010101111100000"]
@@ -71,3 +71,63 @@ def test_without_spread_between_clusters_there_is_neither_interval_nor_p(
 
     assert (found.bounds.low, found.test.p, found.bounds.reason) == (None, None, reason)
     assert found.estimate.value == (np.mean(values) if values else None)
+
+
+def share(hits: int, n: int, name: str) -> ShareRows:
+    """Independent rows, of which some are hits."""
+    names = [f"{name}{place}" for place in range(n)]
+    return ShareRows([1.0] * hits + [0.0] * (n - hits), [1.0] * n, names)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "low", "high"),
+    [
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((10, 10), (0, 20), 0.6791, 1.0),
+    ],
+)
+def test_the_gap_of_independent_shares_has_the_interval_that_newcombe_prints(
+    first: tuple[int, int], second: tuple[int, int], low: float, high: float
+) -> None:
+    # Newcombe (1998, Statistics in Medicine 17, 873), table II, method 10.
+    found = share_gap(share(*first, "a"), share(*second, "b"))
+
+    assert (found.bounds.low, found.bounds.high) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_the_p_of_a_gap_never_contradicts_its_interval() -> None:
+    draw = np.random.default_rng(7)
+    for _ in range(150):
+        sides = []
+        for rate in draw.choice([0.1, 0.4, 0.6, 0.95], 2):
+            names = [f"c{n}" for n in draw.integers(0, 14, 40)]
+            sides.append(ShareRows((draw.random(40) < rate).astype(float), [1.0] * 40, names))
+        found = share_gap(*sides)
+
+        if found.bounds.low is not None and found.bounds.high is not None:
+            is_outside = found.bounds.low > 0 or found.bounds.high < 0
+            assert found.test.p is not None
+            assert is_outside == (found.test.p < 0.05)
+
+
+def test_rows_of_one_original_on_both_sides_are_no_evidence_twice() -> None:
+    copies = share(30, 40, "a")
+    lower = ShareRows([1.0] * 20 + [0.0] * 20, [1.0] * 40, copies.clusters)
+    other = ShareRows(lower.hits, lower.sizes, [f"b{n}" for n in range(40)])
+    paired, apart = share_gap(copies, lower), share_gap(copies, other)
+
+    assert paired.estimate.value == apart.estimate.value == 0.25
+    assert paired.test.p is not None
+    assert apart.test.p is not None
+    assert paired.test.p < apart.test.p
+
+
+def test_a_gap_of_too_few_clusters_or_without_rows_says_so() -> None:
+    few = ShareRows([1.0, 0.0, 1.0], [1.0] * 3, ["a", "a", "b"])
+
+    assert share_gap(few, share(5, 20, "x")).bounds.reason is NoValue.TOO_FEW
+    assert share_gap(few, share(5, 20, "x")).estimate.value == pytest.approx(2 / 3 - 0.25)
+    assert share_gap(ShareRows([], [], []), few).estimate.reason is NoValue.TOO_FEW
+    assert share_gap(share(9, 18, "x"), share(9, 18, "x")).bounds.reason is NoValue.CONSTANT

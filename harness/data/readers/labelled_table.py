@@ -22,7 +22,7 @@ from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import REPLACED, cell_text, csv_text, decode_json
 from harness.storage.files import write_whole
-from harness.storage.tables import NoColumn, TypedRow, Value, read_columns
+from harness.storage.tables import NoColumn, Quotes, TypedRow, Value, read_columns
 from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 
@@ -49,6 +49,19 @@ class LabelledItem:
     flags: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class OriginalRows:
+    """The files that samples were made of, and the rows of each sample, by its id.
+
+    A row is `file:line`. The first is the one that the sample was made of; the others have the
+    same words.
+    """
+
+    files: tuple[Path, ...]
+    places: Mapping[str, tuple[str, ...]]
+    quotes: Quotes
+
+
 def read(
     files: Sequence[Path],
     spec: TableSpec,
@@ -61,6 +74,28 @@ def read(
     Rows with a label that is not in `choices` are left out. Rows that repeat a text are listed in
     the file `repeats`, which is written if there are any.
     """
+    items = _all_items(files, spec, choices)
+    return [sample for _, sample in _asked(items, spec, choices, repeats=repeats)]
+
+
+def original_rows(
+    files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]
+) -> OriginalRows:
+    """The rows behind the samples that `read` returns."""
+    items = _all_items(files, spec, choices)
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for item in items:
+        alike[normal(item.text)].append(item.place)
+    places = {
+        sample.id: (item.place, *(at for at in alike[normal(item.text)] if at != item.place))
+        for item, sample in _asked(items, spec, choices, repeats=None)
+    }
+    return OriginalRows(tuple(files), places, spec.quotes)
+
+
+def _all_items(
+    files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]
+) -> list[LabelledItem]:
     if unknown := sorted(set(choices) - set(spec.label.names)):
         raise SpecError(
             f"the task's `choices` name label {unknown[0]!r}, which this table's map does not"
@@ -72,6 +107,17 @@ def read(
             f"{', '.join(map(str, files))}: no labelled text has {rule.value!r} in column "
             f"{rule.column!r}, which marks originals; correct `originals` in the column map"
         )
+    return items
+
+
+def _asked(
+    items: Sequence[LabelledItem],
+    spec: TableSpec,
+    choices: Mapping[str, str],
+    *,
+    repeats: Path | None,
+) -> list[tuple[LabelledItem, Sample]]:
+    """The items that are asked about, each with its sample."""
     if spec.rows == "ratings":
         items = _rated(items, spec)
     elif spec.duplicates == "drop":
@@ -79,7 +125,7 @@ def read(
     asked = [item for item in items if item.label in choices]
     seen: Counter[str] = Counter()
     return [
-        _sample(item, spec, choices=choices, seen=seen)
+        (item, _sample(item, spec, choices=choices, seen=seen))
         for item in _log_left_out(items, asked, "a label not asked about")
     ]
 
@@ -254,10 +300,11 @@ def _sample(
     group = cell_text(item.cells.get(spec.group)) if spec.group else ""
     number = _number(item, spec.implicitness) if spec.implicitness is not None else None
     kept = {"subtlety": spec.subtlety, "properties": spec.properties, "origin": spec.origin}
+    columns = {name: column or "" for name, column in (kept | {**spec.keep}).items()}
     references = {
         LABEL: (item.label,),
         LABELS: tuple(choices),
-        **{name: _texts(item.cells, column) for name, column in (kept | {**spec.keep}).items()},
+        **{name: texts_of(item.cells.get(column)) for name, column in columns.items()},
         IMPLICITNESS: () if number is None else (repr(number),),
     }
     return Sample(
@@ -272,8 +319,8 @@ def _sample(
     )
 
 
-def _texts(cells: Mapping[str, Value], column: str | None) -> tuple[str, ...]:
-    value = cells.get(column) if column else None
+def texts_of(value: Value) -> tuple[str, ...]:
+    """The texts of a cell: those of a list, also of one written as JSON; none of an empty cell."""
     if isinstance(value, str) and value.startswith("["):
         try:
             value = decode_json(value)

@@ -1,0 +1,220 @@
+"""Missed texts and false alarms of a run to a table: the user's own rows, with what was said.
+
+A row out for each error in. The columns of the data file stand as they are in it, ours behind
+them under names that begin with `harness_`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.analysis.rates import Flagged, FlaggedBlock
+from harness.data.readers.labelled_table import OriginalRows, texts_of
+from harness.errors import DataError, SpecError, did_you_mean
+from harness.pipeline.choice_scores import IMPLICITNESS
+from harness.storage.cells import filled, json_text
+from harness.storage.runs import SampleRecord
+from harness.storage.tables import (
+    ENDINGS,
+    Column,
+    FileFormat,
+    Table,
+    extended,
+    format_by_name,
+    read_file,
+)
+
+MISSED, FALSE_ALARM, ALL_KINDS = "missed", "false-alarm", "all"
+KINDS = (MISSED, FALSE_ALARM, ALL_KINDS)
+OURS: Final = "harness_"
+
+
+@dataclass(frozen=True, slots=True)
+class RunError:
+    """One text that was flagged other than its label says, wholly or, where answers tie, in part.
+
+    `variant` and `decoding` say under which prompt; a text is there once for each that erred.
+    """
+
+    variant: str
+    decoding: str
+    reading: Flagged
+
+    @property
+    def kind(self) -> str:
+        """A missed text, or a false alarm."""
+        return MISSED if self.reading.is_positive else FALSE_ALARM
+
+    @property
+    def said(self) -> str:
+        """What became of the text."""
+        return {0.0: "not flagged", 1.0: "flagged"}.get(self.reading.flagged or 0.0, "tie")
+
+
+def run_errors(blocks: Sequence[FlaggedBlock], kind: str) -> list[RunError]:
+    """The errors of a kind, in the order of the run; what has no answer is none."""
+    found = [
+        RunError(block.blank.variant, block.blank.decoding, one)
+        for block in blocks
+        for one in block.readings
+        if one.flagged is not None and one.flagged != float(one.is_positive)
+    ]
+    return [one for one in found if kind in (ALL_KINDS, one.kind)]
+
+
+def output_format(out: Path) -> FileFormat:
+    """The format of a file to write, by its name; SpecError for an unknown ending."""
+    found = format_by_name(out.name)
+    if found is None or found is FileFormat.LINES:
+        known = ", ".join(end for end, kind in ENDINGS.items() if kind is not FileFormat.LINES)
+        raise SpecError(f"-o {out}: end its name in one of {known}")
+    return found
+
+
+def original_table(errors: Sequence[RunError], originals: OriginalRows) -> Table:
+    """The rows of the data files that the errors are of, one each, in their order."""
+    tables = [read_file(path, quotes=originals.quotes) for path in originals.files]
+    rows = {
+        f"{path}:{line}": (table, row)
+        for path, table in zip(originals.files, tables, strict=True)
+        for row, line in enumerate(table.lines)
+    }
+    chosen = []
+    for error in errors:
+        name = error.reading.record.sample.id
+        if name not in originals.places:
+            raise DataError(
+                f"text {name} is not in the data as its column map now reads it; put the map back "
+                "to what it was when the run was made"
+            )
+        chosen.append(rows[originals.places[name][0]])
+    return _picked(tables, chosen)
+
+
+def _picked(tables: Sequence[Table], chosen: Sequence[tuple[Table, int]]) -> Table:
+    first = tables[0]
+    lines = [table.lines[row] for table, row in chosen]
+    if len(tables) == 1 and first.arrow is not None:
+        arrow = first.arrow.take([row for _, row in chosen])
+        cells = {at: first.cells(at) for at in range(len(first.columns))}
+        return Table(
+            first.file_format,
+            first.columns,
+            lines,
+            lambda at: [cells[at][row] for _, row in chosen],
+            arrow=arrow,
+        )
+    is_alike = all(table.columns == first.columns for table in tables)
+    every = (name for table in tables for name in table.columns)
+    columns = first.columns if is_alike else tuple(dict.fromkeys(every))
+    formats = {table.file_format for table in tables}
+    own = {id(table): _by_place(table, columns, is_alike=is_alike) for table in tables}
+    return Table(
+        first.file_format if len(formats) == 1 else FileFormat.PARQUET,
+        columns,
+        lines,
+        lambda at: [own[id(table)][at][row] for table, row in chosen],
+        json_lines=tuple(table.json_lines[row] for table, row in chosen if table.json_lines),
+    )
+
+
+def _by_place(table: Table, columns: Sequence[str], *, is_alike: bool) -> list[Sequence[object]]:
+    """A table's columns in the order of the joint one's; None throughout for one it lacks."""
+    if is_alike:
+        return [table.cells(at) for at in range(len(columns))]
+    none: list[object] = [None] * len(table)
+    return [
+        table.cells(table.columns.index(name)) if name in table.columns else none
+        for name in columns
+    ]
+
+
+def sample_table(errors: Sequence[RunError]) -> Table:
+    """What a run keeps of the texts, for data that is no table of the user's: our sample sets."""
+    cells = [_kept(error.reading.record) for error in errors]
+    columns = tuple(dict.fromkeys(name for row in cells for name in row))
+    return Table(
+        FileFormat.PARQUET,
+        columns,
+        range(1, len(errors) + 1),
+        lambda at: [row.get(columns[at]) for row in cells],
+    )
+
+
+def _kept(record: SampleRecord) -> dict[str, object]:
+    sample = record.sample
+    several = {
+        name: texts[0] if len(texts) == 1 else json_text(list(texts))
+        for name, texts in sample.references.items()
+    }
+    return {"id": sample.id, **sample.fields, **several, "group": sample.group}
+
+
+def error_file(
+    errors: Sequence[RunError],
+    table: Table,
+    places: Mapping[str, tuple[str, ...]],
+    target: FileFormat,
+) -> bytes:
+    """The file of some errors: their rows in `table`, and what the run says of each.
+
+    `harness_same_words` names the other rows of the data that have the same words.
+    """
+    rows = [error_cells(error, places) for error in errors]
+    added = [
+        Column(_free(f"{OURS}{name}", table.columns), [row[name] for row in rows], is_number)
+        for name, is_number in COLUMNS.items()
+    ]
+    return extended(table, added, target)
+
+
+COLUMNS: Final = {
+    **dict.fromkeys(("error", "answer", "verdict"), False),
+    **dict.fromkeys(("score", IMPLICITNESS), True),
+    **dict.fromkeys(("label", "variant", "decoding", "id", "row", "same_words"), False),
+}
+"""The columns that are added, and whether they hold numbers."""
+
+
+def error_cells(error: RunError, places: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
+    """What a run says of an error, by COLUMNS; `places` has the rows of each sample."""
+    record, at = error.reading.record, places.get(error.reading.record.sample.id, ())
+    measured = record.sample.references.get(IMPLICITNESS, ())
+    rows = [Path(place).name for place in at]
+    return {
+        "error": error.kind,
+        "answer": record.answer,
+        "verdict": error.said,
+        "score": error.reading.score,
+        IMPLICITNESS: float(measured[0]) if measured else None,
+        "label": record.sample.gold,
+        "variant": error.variant,
+        "decoding": error.decoding,
+        "id": record.sample.id,
+        "row": rows[0] if rows else None,
+        "same_words": ", ".join(rows[1:]) or None,
+    }
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def joined_columns(
+    names: Sequence[str], originals: OriginalRows
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Columns of the data files by sample; DataError for a column that a file lacks."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for path in originals.files:
+        table = read_file(path, quotes=originals.quotes)
+        if unknown := [name for name in names if name not in table.columns]:
+            known = [name for name in table.columns if name]
+            raise DataError(f"{path}: no column {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+        columns = {name: table.cells(table.columns.index(name)) for name in names}
+        for row, line in enumerate(table.lines):
+            cells = {name: texts_of(filled(column[row])) for name, column in columns.items()}
+            found[f"{path}:{line}"] = cells
+    return {name: found[at[0]] for name, at in originals.places.items()}

@@ -1,0 +1,290 @@
+"""The commands for moderation: rates by the columns of the data, and the texts that err."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf, nextafter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import structs
+
+from harness.analysis.error_table import (
+    FALSE_ALARM,
+    KINDS,
+    MISSED,
+    RunError,
+    error_file,
+    joined_columns,
+    original_table,
+    output_format,
+    run_errors,
+    sample_table,
+)
+from harness.analysis.rates import (
+    PRECISION,
+    REST,
+    FlaggedBlock,
+    OperatingPoint,
+    RateGap,
+    RateQuery,
+    RateRow,
+    flagged_blocks,
+    lacking,
+    names,
+    rate_gaps,
+    rate_rows,
+    rates_name,
+)
+from harness.cli import options
+from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
+from harness.cli.output import cell, echo, echo_json, echo_table, log, p_value
+from harness.errors import SpecError
+from harness.pipeline.score import ALL
+from harness.stats.estimate import NoValue
+from harness.storage.cells import records_csv
+from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.find_runs import find_run
+from harness.storage.runs import StoredRun
+
+if TYPE_CHECKING:
+    from harness.data.readers.labelled_table import OriginalRows
+
+WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointChoice:
+    """Of which judge and variants, and from which score on a text counts as flagged."""
+
+    judge: str = option("Judge whose verdicts count.", "gold")
+    variant: str | None = option("Variants, comma-separated. Default: all.", None)
+    positive: str | None = option(
+        "Labels to detect, comma-separated. Default: those of the task.", None
+    )
+    score: str | None = option(
+        "Score for --threshold and --fpr: probability (of the labels to detect), implicitness, or "
+        "a further number of the answers, such as a category of a moderation endpoint. Default: "
+        "probability.",
+        None,
+    )
+    threshold: float | None = option(
+        "Flag texts whose score is this or more. Default: as the model answered.", None
+    )
+    fpr: float | None = option(
+        "Choose the least threshold that keeps the FPR this low where it is chosen: on half of "
+        "the benign originals, which are then not measured, or see --chosen-on.",
+        None,
+    )
+    chosen_on: str | None = option(
+        "Run of the same model on other texts, where --fpr chooses the threshold.", None
+    )
+    seed: options.Seed = 0
+
+    def query(self, results: Path) -> RateQuery:
+        """The query of these options."""
+        point, other = None, None
+        if self.chosen_on is not None:
+            other = StoredRun.read_all(find_run(results, self.chosen_on))
+        if self.threshold is not None or self.fpr is not None:
+            score = self.score or "probability"
+            point = OperatingPoint(score, self.threshold, self.fpr, other, self.seed)
+        elif self.score is not None or other is not None:
+            given = "--score" if self.score is not None else "--chosen-on"
+            raise SpecError(f"{given}: give --threshold or --fpr with it")
+        positive = options.names(self.positive, "--positive") if self.positive else ()
+        return RateQuery((), self.judge, options.names(self.variant), positive, point)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateChoice:
+    """Which runs, and by which columns."""
+
+    runs: options.RunNames
+    by: str | None = option(
+        "Columns of the data, comma-separated; one+other crosses two. Default: all texts only.",
+        None,
+    )
+    gaps: str = option(
+        "rest: compare each group with the texts of all others; pairs: each two groups.", "rest"
+    )
+    least: int = option("Originals that a gap needs on each side.", 10, min=3)
+    out: Path | None = option(
+        "Folder for the files. Default: RESULTS/rates/.", None, flags="-o --out"
+    )
+
+
+def rates(
+    choice: RateChoice,
+    point: PointChoice,
+    where: Annotated[Where, Only("data table results home")],
+    is_json: AsJson = False,
+) -> int:
+    """Show hit rate (TPR), false alarm rate (FPR) and precision by columns of the data.
+
+    Gaps between groups have intervals and p values that keep originals whole; Holm's method
+    corrects all of them together. Nothing is asked.
+
+    \b
+    Examples:
+      harness rates 3f9a --by target,source
+      harness rates 3f9a --by target --fpr 0.05
+    """
+    if choice.out is not None:
+        refuse_file(choice.out)
+    is_paired = one_of("--gaps", choice.gaps, "rest", "pairs") == "pairs"
+    by = options.names(choice.by, "--by") if choice.by else ()
+    shared = point.query(where.results)
+    shared = replace(shared, by=by, is_paired=is_paired, least=choice.least)
+    tables = []
+    for run in [StoredRun.read_all(find_run(where.results, name)) for name in choice.runs]:
+        query = _with_columns(run, shared, where)
+        tables.append((flagged_blocks(run, query), query))
+    rows = [row for blocks, query in tables for row in rate_rows(blocks, query)]
+    gaps = rate_gaps(tables)
+    path = (choice.out or where.results / "rates") / rates_name(rows)
+    files = {path.with_name(f"{path.name}.csv"): records_csv(RateRow, rows)}
+    if gaps:
+        files[path.with_name(f"{path.name}-gaps.csv")] = records_csv(RateGap, gaps)
+    for file, text in files.items():
+        write_whole(file, text.encode())
+    if is_json:
+        echo_json({"rates": rows, "gaps": gaps})
+        return ExitCode.DONE
+    _put(rows, gaps)
+    if any(gap.note == NoValue.TOO_FEW for gap in gaps):
+        echo(f"no interval: fewer than {choice.least} originals on a side (--least)")
+    echo(f"wrote {' and '.join(map(str, files))}")
+    return ExitCode.DONE
+
+
+def _with_columns(run: StoredRun, query: RateQuery, where: Where) -> RateQuery:
+    """The query with the columns that the run did not keep, from its data where that is a table."""
+    wanted = lacking(run, query.by)
+    if not wanted or not _has_table(run):
+        return query
+    return replace(query, columns=joined_columns(wanted, _originals(run, where)))
+
+
+def _has_table(run: StoredRun) -> bool:
+    return run.file.task.data.map is not None and run.file.data.mode != "sample"
+
+
+def _originals(run: StoredRun, where: Where) -> "OriginalRows":
+    spec = run.file.task.data
+    spec = structs.replace(spec, map=where.table) if where.table else spec
+    return where.workspace().original_rows(spec, run.file.data)
+
+
+def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
+    called = names(rows)
+    for signature, label in called.items():
+        own = [row for row in rows if row.signature == signature]
+        if (first := own[0]).threshold is not None:
+            echo(_point_line(label, first))
+            if any(row.rate == PRECISION and row.n == 0 and not row.column for row in own):
+                echo(f"{label}: no text is flagged: too many share the highest score")
+        for column in dict.fromkeys(row.column for row in own):
+            of_column = [row for row in own if row.column == column]
+            by = f" by {column}" if column else ", all texts"
+            _put_rates(f"{label}{by}", of_column, column or "texts")
+            of_gaps = [g for g in gaps if (g.signature, g.column) == (signature, column)]
+            if of_gaps:
+                _put_gaps(f"{label}: gaps by {column}", of_gaps)
+    for row in rows:
+        if row.group == ALL and row.missing:
+            echo(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
+    if tests := sum(gap.p is not None for gap in gaps):
+        echo(f"p belongs to the interval before it; Holm corrects all {tests} gaps above")
+
+
+def _point_line(label: str, row: RateRow) -> str:
+    if not row.chosen_on:
+        return f"{label}: flagged from {row.score} {row.threshold:.6g} on"
+    # The threshold is the number next above a score, which would be printed as that score.
+    above = nextafter(row.threshold or 0.0, -inf)
+    said = f"{label}: flagged above {row.score} {above:.6g}, chosen on {row.chosen_on}"
+    return f"{said}; the rates are of texts that had no part in it"
+
+
+def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:
+    groups = dict.fromkeys(row.group for row in rows)
+    head = [heading, *(f"{rate} (95% interval), n" for rate in WORDS.values())]
+    cells = {(row.group, row.rate): f"{_figure(row.value, row)}, {row.n}" for row in rows}
+    lines = [(group, *(cells[group, rate] for rate in WORDS)) for group in groups]
+    echo_table(title, head, lines)
+
+
+def _put_gaps(title: str, gaps: Sequence[RateGap]) -> None:
+    sides = {gap.against for gap in gaps} == {REST}
+    lines = [
+        (
+            gap.group if sides else f"{gap.group} - {gap.against}",
+            *(WORDS[gap.rate], _figure(gap.gap, gap), p_value(gap.p), p_value(gap.p_holm)),
+        )
+        for gap in gaps
+    ]
+    of = "group, less the rest" if sides else "groups"
+    echo_table(title, (of, "rate", "gap (95% interval)", "p", "Holm"), lines)
+
+
+def _figure(value: float | None, row: RateRow | RateGap) -> str:
+    ends = f" ({cell((row.low, row.high))})" if row.low is not None else ""
+    return f"{cell(value)}{ends}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorChoice:
+    """Which errors of a run are written, and where."""
+
+    run: options.RunName
+    kind: str = option(
+        "missed: positive texts that were not flagged; false-alarm: negative texts that were; all.",
+        "all",
+    )
+    out: Path = option(
+        "File to write; its name says the format: .csv, .tsv, .jsonl or .parquet.", flags="-o --out"
+    )
+
+
+def export_errors(
+    choice: ErrorChoice,
+    point: PointChoice,
+    where: Annotated[Where, Only("data table results home")],
+) -> int:
+    """Write the texts that a run missed or flagged falsely, with all columns of the data.
+
+    One row for each error, in the words of your file, behind them what the run says of it.
+
+    
+    Example:
+      harness export errors 3f9a --kind missed --data mine.csv -o missed.csv
+    """
+    kind, target = one_of("--kind", choice.kind, *KINDS), output_format(choice.out)
+    run = StoredRun.read_all(find_run(where.results, choice.run))
+    blocks = flagged_blocks(run, point.query(where.results))
+    errors = run_errors(blocks, kind)
+    if not errors:
+        echo(f"no {'error' if kind == 'all' else kind} among {_counted(blocks)}; nothing written")
+        return ExitCode.DONE
+    originals = _originals(run, where) if _has_table(run) else None
+    for path in originals.files if originals else ():
+        refuse_source(choice.out, path)
+    table = original_table(errors, originals) if originals else sample_table(errors)
+    data = error_file(errors, table, originals.places if originals else {}, target)
+    write_whole(choice.out, data)
+    echo(f"wrote {_counts(errors)} among {_counted(blocks)} to {choice.out}")
+    if missing := sum(one.flagged is None for block in blocks for one in block.readings):
+        log(f"{missing} answers are missing or have no score: they are no errors and not written")
+    return ExitCode.DONE
+
+
+def _counted(blocks: Sequence[FlaggedBlock]) -> str:
+    n = sum(one.flagged is not None for block in blocks for one in block.readings)
+    return f"{n} answer{'s' * (n != 1)}"
+
+
+def _counts(errors: Sequence[RunError]) -> str:
+    counts = {kind: sum(one.kind == kind for one in errors) for kind in (MISSED, FALSE_ALARM)}
+    ties = sum(one.said == "tie" for one in errors)
+    parts = [f"{count} {kind}" for kind, count in counts.items() if count]
+    return " and ".join(parts) + (f" ({ties} of them ties)" if ties else "")

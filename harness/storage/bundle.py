@@ -1,0 +1,108 @@
+"""Files to one zip with the same bytes everywhere, and a zip of somebody else's to a folder.
+
+What comes out of a zip is not trusted: no name leads out of the folder, nothing is a link, and
+sizes are counted as they are unpacked, not as the zip states them.
+"""
+
+import io
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from harness.errors import StoreError
+
+SUMS = "SHA256SUMS"
+MOST_FILES, MOST_BYTES = 10_000, 2 << 30
+"""A zip with more is refused, and what was unpacked of it removed by the caller."""
+_BLOCK = 1 << 20
+_PART = re.compile(r"[^\\/:*?\"<>|\x00-\x1f\x7f]{1,255}")
+_WHEN = (1980, 1, 1, 0, 0, 0)
+_UNIX, _MODE = 3, 0o100644 << 16
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """A zip of some files, by their paths, and of their sums; equal files give equal bytes.
+
+    Neither clock, owner nor order enters it. Compression is zlib's, as this Python has it.
+    """
+    sums = "".join(f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in sorted({**files, SUMS: sums.encode()}.items()):
+            entry = zipfile.ZipInfo(name, _WHEN)
+            entry.create_system, entry.external_attr = _UNIX, _MODE
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return out.getvalue()
+
+
+def unpack(path: Path, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    """Unpack a zip into an empty folder; StoreError for what is no zip, or not safe."""
+    if not path.is_file():  # a pipe might never end
+        raise StoreError(f"{path}: no such file; name a bundle")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = _checked(path, archive.infolist())
+            left = most_bytes
+            for entry in entries:
+                left -= _written(archive, entry, folder / entry.filename, left, path)
+    except (OSError, RuntimeError, NotImplementedError) as error:
+        raise StoreError(f"{path}: cannot be unpacked ({error}); get it again") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+        raise StoreError(f"{path}: damaged, or no zip ({error}); get it again") from error
+
+
+def changed(folder: Path) -> Iterator[str]:
+    """The files of an unpacked bundle that are not as its sums say, are missing, or not listed."""
+    sums = folder / SUMS
+    lines = sums.read_text("utf-8", "replace").splitlines() if sums.is_file() else []
+    known = {pair[1]: pair[0] for line in lines if len(pair := line.split("  ", 1)) == 2}
+    found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+    for name in sorted({*known, *found} - {SUMS}):
+        data = found[name].read_bytes() if name in found else None
+        if data is None or name not in known:
+            yield f"{name}: {f'not in {SUMS}' if data is not None else 'missing from the bundle'}"
+        elif sha256(data).hexdigest() != known[name]:
+            yield f"{name}: not as {SUMS} says"
+
+
+def _checked(path: Path, entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+    if len(entries) > MOST_FILES:
+        raise _unsafe(path, f"has {len(entries)} files, more than {MOST_FILES}")
+    seen: set[str] = set()
+    for entry in entries:
+        name, mode = entry.filename, entry.external_attr >> 16
+        parts = name.removesuffix("/").split("/")
+        if any(not _PART.fullmatch(part) or part in (".", "..") for part in parts):
+            raise _unsafe(path, f"names a file {name!r}, which may lead out of its folder")
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR if entry.is_dir() else 0):
+            raise _unsafe(path, f"{name!r} is a link or no plain file")
+        if entry.flag_bits & 1:
+            raise _unsafe(path, f"{name!r} is encrypted")
+        if name.casefold() in seen:
+            raise _unsafe(path, f"holds {name!r} twice")
+        seen.add(name.casefold())
+    return [entry for entry in entries if not entry.is_dir()]
+
+
+def _written(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, left: int, path: Path
+) -> int:
+    """Unpack one file of at most `left` bytes; how many it had."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    size = 0
+    with archive.open(entry) as source, target.open("xb") as file:
+        while block := source.read(_BLOCK):
+            size += len(block)
+            if size > left:
+                raise _unsafe(path, f"unpacks to more than {MOST_BYTES >> 20} MiB")
+            file.write(block)
+    return size
+
+
+def _unsafe(path: Path, fact: str) -> StoreError:
+    return StoreError(f"{path}: {fact}; that is no bundle of this program: do not use it")

@@ -1,0 +1,270 @@
+"""Stored verdicts to rates by columns, gaps between groups, and operating points."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.hate_rows import stored, text
+
+from harness.analysis.rates import (
+    OperatingPoint,
+    RateGap,
+    RateQuery,
+    RateRow,
+    flagged_blocks,
+    lacking,
+    rate_gaps,
+    rate_rows,
+)
+from harness.core import Sample
+from harness.errors import SpecError, StoreError
+from harness.parts import Reason
+from harness.storage.runs import SampleRecord, StoredRun
+
+
+def told(row: SampleRecord, **references: Sequence[str]) -> SampleRecord:
+    """A row whose sample has further columns."""
+    kept = {name: tuple(texts) for name, texts in references.items()}
+    sample: Sample = replace(row.sample, references={**row.sample.references, **kept})
+    return replace(row, sample=sample)
+
+
+def some(
+    count: int, flagged: int, *, is_hateful: bool, target: str, source: str = "a"
+) -> list[SampleRecord]:
+    return [
+        told(
+            text(
+                f"{target}{source}{is_hateful}{n}",
+                is_hateful=is_hateful,
+                at=n / count,
+                said=float(n < flagged),
+                sure=(n + 0.5) / count,
+            ),
+            target=[target],
+            source=[source],
+        )
+        for n in range(count)
+    ]
+
+
+ROWS = [
+    *some(40, 30, is_hateful=True, target="left"),
+    *some(20, 4, is_hateful=False, target="left"),
+    *some(40, 12, is_hateful=True, target="right", source="b"),
+    *some(20, 16, is_hateful=False, target="right", source="b"),
+]
+
+
+def rates(run: StoredRun, query: RateQuery) -> Mapping[tuple[str, str], RateRow]:
+    rows = rate_rows(flagged_blocks(run, query), query)
+    return {(row.group, row.rate): row for row in rows if row.column == (query.by or ("",))[0]}
+
+
+def gaps(run: StoredRun, query: RateQuery) -> list[RateGap]:
+    return rate_gaps([(flagged_blocks(run, query), query)])
+
+
+def test_rates_by_a_column_are_those_counted_by_hand() -> None:
+    found = rates(stored(ROWS), RateQuery(by=("target",)))
+
+    values = {of: (row.value, row.n) for of, row in found.items()}
+    assert values == {
+        ("left", "tpr"): (0.75, 40),
+        ("left", "fpr"): (0.2, 20),
+        ("left", "precision"): (30 / 34, 34),
+        ("right", "tpr"): (0.3, 40),
+        ("right", "fpr"): (0.8, 20),
+        ("right", "precision"): (12 / 28, 28),
+    }
+    # Wilson's interval of 30 of 40, by hand.
+    assert (found["left", "tpr"].low, found["left", "tpr"].high) == pytest.approx(
+        (0.5981, 0.8581), abs=1e-4
+    )
+
+
+def test_a_gap_of_two_groups_stands_once_with_interval_and_holm() -> None:
+    found = {gap.rate: gap for gap in gaps(stored(ROWS), RateQuery(by=("target",)))}
+
+    assert {rate: (gap.group, gap.against) for rate, gap in found.items()} == dict.fromkeys(
+        ("tpr", "fpr", "precision"), ("left", "right")
+    )
+    assert found["tpr"].gap == pytest.approx(0.45)
+    for gap in found.values():
+        assert gap.low is not None
+        assert gap.high is not None
+        assert gap.p is not None
+        assert gap.p_holm is not None
+        assert (gap.p < 0.05) == (gap.low > 0 or gap.high < 0)
+        assert gap.p <= gap.p_holm <= 3 * gap.p
+        assert gap.tests == 3
+
+
+def test_of_three_groups_each_is_compared_with_the_rest_or_pairs_if_wished() -> None:
+    rows = [*ROWS, *some(40, 20, is_hateful=True, target="up")]
+
+    rest = gaps(stored(rows), RateQuery(by=("target",)))
+    pairs = gaps(stored(rows), RateQuery(by=("target",), is_paired=True))
+
+    assert [g.group for g in rest if g.rate == "tpr"] == ["left", "right", "up"]
+    assert {g.against for g in rest} == {"the rest"}
+    [up] = [g for g in rest if (g.rate, g.group) == ("tpr", "up")]
+    assert up.gap == pytest.approx(0.5 - 42 / 80)
+    assert up.n_against == 80
+    assert [(g.group, g.against) for g in pairs if g.rate == "tpr"] == [
+        ("left", "right"),
+        ("left", "up"),
+        ("right", "up"),
+    ]
+
+
+def test_an_empty_cell_is_of_no_group_and_a_list_of_several() -> None:
+    rows = [*ROWS, text("bare", is_hateful=True, at=0.1, said=1.0)]
+    rows.append(told(text("both", is_hateful=True, at=0.1, said=1.0), target=["left", "right"]))
+
+    found = rates(stored(rows), RateQuery(by=("target",)))
+
+    assert {group for group, _ in found} == {"left", "right"}
+    assert (found["left", "tpr"].n, found["right", "tpr"].n) == (41, 41)
+
+
+def test_columns_are_crossed_by_a_plus() -> None:
+    found = rates(stored(ROWS), RateQuery(by=("target+source",)))
+
+    assert {group for group, _ in found} == {"left + a", "right + b"}
+
+
+def test_a_missing_answer_is_no_unflagged_text() -> None:
+    rows = [*ROWS, *[text(f"m{n}", is_hateful=True, at=0.1, said=Reason.REFUSED) for n in range(5)]]
+
+    found = rates(stored(rows), RateQuery())
+
+    assert (found["all", "tpr"].n, found["all", "tpr"].missing) == (80, 5)
+    assert (found["all", "fpr"].missing, found["all", "precision"].missing) == (0, 5)
+
+
+def test_a_group_without_answers_of_a_kind_has_no_rate_and_says_why() -> None:
+    rows = [*ROWS, *some(12, 3, is_hateful=False, target="new")]
+    rows.append(told(text("n", is_hateful=True, at=0.1, said=Reason.FAILED), target=["new"]))
+
+    found = rates(stored(rows), RateQuery(by=("target",)))
+
+    assert (found["new", "tpr"].value, found["new", "tpr"].note) == (None, "none answered")
+    assert (found["new", "precision"].value, found["new", "precision"].note) == (
+        None,
+        "texts of one kind",
+    )
+    of_new = [g for g in gaps(stored(rows), RateQuery(by=("target",))) if g.group == "new"]
+    assert {gap.rate for gap in of_new} == {"fpr"}
+
+
+def test_a_gap_of_few_originals_has_no_test() -> None:
+    copies = [replace(r, sample=replace(r.sample, cluster=f"c{n % 4}")) for n, r in enumerate(ROWS)]
+
+    found = gaps(stored(copies), RateQuery(by=("target",)))
+
+    assert {(gap.p, gap.low, gap.note) for gap in found} == {(None, None, "too few")}
+
+
+def test_a_threshold_flags_by_the_score_in_place_of_the_answer() -> None:
+    query = RateQuery(point=OperatingPoint("probability", threshold=0.75))
+
+    found = rates(stored(ROWS), query)
+
+    assert (found["all", "tpr"].value, found["all", "fpr"].value) == (0.25, 0.25)
+    by_implicitness = RateQuery(point=OperatingPoint("implicitness", threshold=0.5))
+    assert rates(stored(ROWS), by_implicitness)["all", "tpr"].value == 0.5
+
+
+def test_a_score_that_no_answer_has_is_refused_with_those_there_are() -> None:
+    with pytest.raises(SpecError, match=r"no answer of .* has it.*implicitness"):
+        flagged_blocks(stored(ROWS), RateQuery(point=OperatingPoint("sexual", threshold=0.5)))
+
+
+def test_a_category_of_the_answer_is_a_score() -> None:
+    rows = [
+        replace(row, steps=(replace(row.steps[-1], detail={"violence": n / 120}),))
+        for n, row in enumerate(ROWS)
+    ]
+
+    found = rates(stored(rows), RateQuery(point=OperatingPoint("violence", threshold=0.5)))
+
+    assert (found["all", "tpr"].value, found["all", "fpr"].value) == (0.5, 0.5)
+
+
+def scored(count: int, seed: int) -> list[SampleRecord]:
+    draw = np.random.default_rng(seed)
+    kinds = [n % 2 == 0 for n in range(count)]
+    sure = [1 / (1 + np.exp(-draw.normal(1.5 if kind else -1.5, 1))) for kind in kinds]
+    return [
+        text(f"{seed}-{n}", is_hateful=kind, at=0.5, said=float(one > 0.5), sure=float(one))
+        for n, (kind, one) in enumerate(zip(kinds, sure, strict=True))
+    ]
+
+
+def test_an_operating_point_is_chosen_on_texts_that_are_not_measured() -> None:
+    query = RateQuery(point=OperatingPoint(fpr=0.1))
+
+    [block] = flagged_blocks(stored(scored(400, 1)), query)
+
+    found = {row.rate: row for row in rate_rows([block], query)}
+    assert (found["fpr"].n, found["tpr"].n) == (100, 200)
+    assert "100 benign texts of 100 originals (half of this run, by seed 0)" in (
+        found["fpr"].chosen_on
+    )
+    assert found["fpr"].low is not None
+    assert found["fpr"].high is not None
+    assert found["fpr"].low <= 0.1 <= found["fpr"].high
+
+
+def test_where_it_is_chosen_the_rate_is_kept_and_a_lower_threshold_breaks_it() -> None:
+    chosen, other = scored(300, 1), scored(300, 2)
+    on = replace(stored(other), file=replace(stored(other).file, digest="b" * 64))
+
+    [block] = flagged_blocks(
+        stored(chosen), RateQuery(point=OperatingPoint(fpr=0.07, chosen_on=on))
+    )
+
+    benign = sorted(
+        (r.verdicts["gold"].detail["prob_label_hateful"] for r in other if r.sample.gold == "no"),
+        reverse=True,
+    )
+    threshold = block.blank.threshold
+    assert threshold is not None
+    assert sum(one >= threshold for one in benign) == 10  # .07 of 150 is 10.5
+    assert sum(one >= benign[10] for one in benign) == 11
+    assert len(block.readings) == 300
+    assert "bbbb" in block.blank.chosen_on
+
+
+def test_a_threshold_is_not_measured_on_the_texts_it_was_chosen_on() -> None:
+    run = stored(scored(40, 1))
+
+    with pytest.raises(SpecError, match=r"20 texts of run .* are measured too"):
+        flagged_blocks(run, RateQuery(point=OperatingPoint(fpr=0.1, chosen_on=run)))
+
+
+@pytest.mark.parametrize("fpr", [0.0, 1.0, -0.1])
+def test_an_impossible_false_alarm_rate_is_refused(fpr: float) -> None:
+    with pytest.raises(SpecError, match="--fpr"):
+        OperatingPoint(fpr=fpr)
+
+
+def test_unknown_columns_labels_and_judges_are_refused_by_name() -> None:
+    run = stored(ROWS)
+
+    assert lacking(run, ("target+nation", "source")) == ["nation"]
+    with pytest.raises(SpecError, match=r"no column 'targte'.*did you mean target"):
+        gaps(run, RateQuery(by=("targte",)))
+    with pytest.raises(SpecError, match="--positive hate: no such label"):
+        flagged_blocks(run, RateQuery(positive=("hate",)))
+    with pytest.raises(StoreError, match="judge silver has read none"):
+        flagged_blocks(run, RateQuery(judge="silver"))
+
+
+def test_a_column_that_tells_single_texts_apart_is_refused() -> None:
+    rows = [told(row, name=[row.sample.id]) for row in ROWS]
+
+    with pytest.raises(SpecError, match="has 120 values, and rates are told by 100 at most"):
+        rates(stored(rows), RateQuery(by=("name",)))

@@ -1,0 +1,169 @@
+"""Rates and errors from the command line, on a table of the user's own."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from support.toy import Toy
+
+from harness.cli import main
+
+MAP = """
+    about: My texts.
+    source: mine
+    text: body
+    label: {column: verdict, classes: {hateful: ["1"], benign: ["0"]}}
+    keep: {target: aimed_at}
+"""
+COLUMNS = ("nr", "body", "verdict", "aimed_at", "source", "note, with comma")
+
+
+@pytest.fixture
+def mine(toy: Toy) -> tuple[Toy, Path]:
+    """A table of texts, of which two have the same words, and its column map."""
+    toy.write("configs/tables/mine.yaml", MAP)
+    path = toy.folder / "mine.csv"
+    rows = [
+        [str(n), f"Text number {n}.", str(n % 2), "abc"[n % 3], "xy"[n // 12], f'=note "{n}"']
+        for n in range(24)
+    ]
+    rows.append(["24", "TEXT number 3", "1", "a", "x", "again"])
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
+    options = ("--data", str(path), "--map", "mine", "--scorer", "none")
+    assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *options) == 0
+    return toy, path
+
+
+def command(toy: Toy, *words: str) -> int:
+    [run] = toy.runs()
+    first = 2 if words[0] == "export" else 1
+    where = ("--results", str(toy.results), "--home", str(toy.home))
+    return main([*words[:first], str(run), *words[first:], *where])
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    capsys.readouterr()
+
+    assert command(toy, "rates", "--by", "target,source", "--data", str(path)) == 0
+
+    out = capsys.readouterr().out
+    assert "constant-no by target" in out
+    assert "constant-no by source" in out
+    [table] = [p for p in (toy.results / "rates").glob("*.csv") if "gaps" not in p.name]
+    rows = read(table)
+    assert {(r["column"], r["group"]) for r in rows} == {
+        ("", "all"),
+        *(("target", name) for name in "abc"),
+        *(("source", name) for name in "xy"),
+    }
+    [row] = [r for r in rows if (r["group"], r["rate"]) == ("y", "fpr")]
+    assert (row["value"], row["n"]) == ("0.0", "6")
+
+
+def test_a_column_that_was_not_kept_needs_the_data_of_the_run(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+
+    assert command(toy, "rates", "--by", "source") == 2
+    assert "--data" in capsys.readouterr().err
+    path.write_text(path.read_text("utf-8").replace("Text number 5", "Text number five"), "utf-8")
+    assert command(toy, "rates", "--by", "source", "--data", str(path)) == 2
+    assert "not the data of this run" in capsys.readouterr().err
+
+
+def test_errors_come_out_with_all_columns_of_my_file_and_what_was_said(
+    mine: tuple[Toy, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    out = tmp_path / "missed.csv"
+    words = ("export", "errors", "--kind", "missed", "--data", str(path), "-o", str(out))
+
+    assert command(toy, *words) == 0
+
+    rows, mine_ = read(out), read(path)
+    assert [{name: row[name] for name in COLUMNS} for row in rows] == mine_[1:24:2]
+    assert {(r["harness_error"], r["harness_verdict"], r["harness_answer"]) for r in rows} == {
+        ("missed", "not flagged", "no")
+    }
+    assert {r["nr"]: r["harness_same_words"] for r in rows if r["harness_same_words"]} == {
+        "3": "mine.csv:26"
+    }
+    assert rows[0]["harness_row"] == "mine.csv:3"
+    assert "wrote 12 missed among 24 answers" in capsys.readouterr().out
+
+
+def test_errors_can_be_written_as_json_lines_and_by_a_threshold(
+    mine: tuple[Toy, Path], tmp_path: Path
+) -> None:
+    toy, path = mine
+    out = tmp_path / "errors.jsonl"
+    words = ("export", "errors", "--threshold", "0", "--data", str(path), "-o", str(out))
+
+    assert command(toy, *words) == 0
+
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert {row["harness_error"] for row in rows} == {"false-alarm"}
+    assert [row["nr"] for row in rows] == [str(n) for n in range(0, 24, 2)]
+    assert all(isinstance(row["harness_score"], float) for row in rows)
+
+
+def test_no_error_of_a_kind_is_said_and_nothing_is_written(
+    mine: tuple[Toy, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    words = ("export", "errors", "--kind", "false-alarm", "-o", str(tmp_path / "none.csv"))
+
+    assert command(toy, *words, "--data", str(path)) == 0
+
+    assert "no false-alarm among 24 answers; nothing written" in capsys.readouterr().out
+    assert not (tmp_path / "none.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "fact"), [("mine.csv", "is the file that is read"), ("errors.doc", "end its name in")]
+)
+def test_an_output_that_cannot_be_meant_is_refused(
+    mine: tuple[Toy, Path], out: str, fact: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    before = path.read_bytes()
+    words = ("export", "errors", "--data", str(path), "-o", str(path.with_name(out)))
+
+    assert command(toy, *words) == 2
+
+    assert fact in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_options_that_need_one_another_are_told(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, _ = mine
+
+    assert command(toy, "rates", "--score", "implicitness") == 2
+    assert "--score: give --threshold or --fpr with it" in capsys.readouterr().err
+    assert command(toy, "rates", "--fpr", "0.1", "--threshold", "0.5") == 2
+    assert "give one of the two" in capsys.readouterr().err
+
+
+def test_a_wanted_rate_that_scores_cannot_reach_is_told(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, _ = mine  # the control gives every text the same probability
+
+    assert command(toy, "rates", "--fpr", "0.1") == 0
+
+    out = capsys.readouterr().out
+    assert "chosen on 6 benign texts of 6 originals (half of this run, by seed 0)" in out
+    assert "no text is flagged: too many share the highest score" in out
