@@ -1,18 +1,20 @@
 """The commands that show what there is: list, with runs, show, schema, tokens; data; verify."""
 
 import re
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from harness.cli import options
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
-from harness.cli.output import echo, echo_json, echo_records, echo_table, log
+from harness.cli.output import Cell, echo, echo_json, echo_records, echo_table, log, usd
 from harness.data import download
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
@@ -21,18 +23,11 @@ from harness.specs.data import OverlaySpec
 from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.files import write_whole
-from harness.storage.find_runs import find_run
+from harness.storage.find_runs import find_run, run_facts, run_folders
+from harness.storage.runs import RunFile, RunFolder, ScoreRow, read_table
 
 if TYPE_CHECKING:
     from harness.analysis.verify import VerifiedCell
-import time
-from textwrap import fill
-
-from harness.analysis.leaderboard import headlines
-from harness.cli.output import Cell
-from harness.cli.run_report import usd
-from harness.storage.find_runs import run_facts, run_folders
-from harness.storage.runs import RunFile, RunFolder, ScoreRow, read_table
 
 SECTIONS: dict[str, Section] = {
     "tasks": "tasks",
@@ -430,6 +425,8 @@ def _brief(fact: str) -> str:
 def _value(run: ListedRun) -> str | None:
     """The headline value by the first judge; of several variants, the lowest and the highest."""
     judge = run.file.judges[0].name if run.file.judges else None
+    from harness.analysis.leaderboard import headlines
+
     first = [row.score.value for row in headlines(run.scores) if row.score.judge == judge]
     values = [value for value in first if value is not None]
     if not values:
