@@ -14,7 +14,7 @@ interval.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from math import fsum, isfinite, sqrt
@@ -71,6 +71,16 @@ class Bounds:
     def __post_init__(self) -> None:
         _check_outcome(self.low, self.reason)
         _check_outcome(self.high, self.reason)
+
+    def within(self, least: float, most: float) -> "Bounds":
+        """The same interval, cut off at the ends of what the statistic can be.
+
+        Zero stays in or out, as long as the value itself is in the range.
+        """
+        if self.low is None or self.high is None:
+            return self
+        low, high = (min(max(end, least), most) for end in (self.low, self.high))
+        return replace(self, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)
