@@ -14,9 +14,11 @@ from harness.stats.estimate import (
     Bounds,
     Estimate,
     Floats,
+    Limits,
     NoValue,
     Significance,
     cluster_bounds,
+    limited,
     standard_error,
 )
 from harness.stats.scales import student_p
@@ -44,13 +46,17 @@ class ClusteredMean:
 
 
 def clustered_mean(
-    values: ArrayLike, clusters: Sequence[str], *, level: float = 0.95
+    values: ArrayLike,
+    clusters: Sequence[str],
+    *,
+    level: float = 0.95,
+    limits: Limits | None = None,
 ) -> ClusteredMean:
     """The mean of items by Student's t, with one degree of freedom less than there are clusters.
 
     Error and interval are those of `cluster_bounds` (Miller 2024, "Adding Error Bars to Evals",
-    arXiv 2411.00640). The test's statistic is t, two-sided. No value, and "too few", without an
-    item.
+    arXiv 2411.00640). The test's statistic is t, two-sided. The interval is cut off at the
+    `limits` of the values, where all lie within. No value, and "too few", without an item.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
     names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
@@ -66,4 +72,4 @@ def clustered_mean(
         return ClusteredMean.without_error(estimate, found.reason, clusters=count)
     error = standard_error(parts)
     test = Significance(value / error, student_p(value / error, count - 1), n=count)
-    return ClusteredMean(estimate, found, test)
+    return ClusteredMean(estimate, limited(found, rows.tolist(), limits), test)

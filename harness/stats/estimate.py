@@ -28,6 +28,8 @@ from harness.stats.scales import ROUNDING, student_t, wilson_ends
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Limits = tuple[float, float]
+"""The least and the greatest that a value can be."""
 
 
 class NoValue(StrEnum):
@@ -410,6 +412,13 @@ def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
     return Bounds(*wilson_ends(share, effective, student_t(count - 1, level=level)), n=count)
 
 
+def limited(found: Bounds, values: Sequence[float], limits: Limits | None) -> Bounds:
+    """The interval cut off at the least and the greatest that values can be, if they are within."""
+    if limits is None or not limits[0] <= min(values) <= max(values) <= limits[1]:
+        return found
+    return found.within(*limits)
+
+
 def standard_error(parts: Floats) -> float:
     """The clustered standard error of a statistic whose `parts` are as in `cluster_bounds`."""
     count = len(parts)
@@ -437,6 +446,7 @@ def mean_interval(
     *,
     is_share: bool,
     level: float = 0.95,
+    limits: Limits | None = None,
 ) -> Interval:
     """The mean of the values and its interval over clusters.
 
@@ -445,8 +455,8 @@ def mean_interval(
     Else it is Student's t with G - 1 degrees of freedom, G being the clusters, on the clustered
     standard error (Miller 2024, arXiv 2411.00640): of squared sums of residuals, times
     G / (G - 1). No interval: "too few" below three clusters, "constant" where the values, or the
-    means of clusters, are alike up to the rounding of single precision. Values are finite;
-    ValueError otherwise.
+    means of clusters, are alike up to the rounding of single precision. It is cut off at the
+    `limits` of the values, where all lie within. Values are finite; ValueError otherwise.
     """
     _check(values, clusters, level=level)
     sums, sizes = _totals(values, clusters)
@@ -459,7 +469,7 @@ def mean_interval(
         found = share_bounds(sums, sizes, level=level)
     else:
         parts = (sums - value * sizes) / n
-        found = cluster_bounds(Estimate(value, n), parts, level=level)
+        found = limited(cluster_bounds(Estimate(value, n), parts, level=level), values, limits)
     return Interval(value, found.low, found.high, n=n, clusters=count, reason=found.reason)
 
 

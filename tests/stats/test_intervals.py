@@ -87,6 +87,15 @@ def test_a_share_of_clusters_stays_within_its_range() -> None:
     assert ends(mean_interval(values, clusters, is_share=False))[1] > 1
 
 
+def test_ratings_stop_at_the_ends_of_their_scale() -> None:
+    values = [5.0, 5, 5, 5, 4, 5, 5, 5, 5, 5, 5, 4.5]
+    free = ends(mean_interval(values, own_clusters(values), is_share=False))
+
+    assert free[1] > 5
+    limited = mean_interval(values, own_clusters(values), is_share=False, limits=(1, 5))
+    assert ends(limited) == (free[0], 5)
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0, 3.0, 0.1])
 def test_ratings_that_are_all_alike_have_no_interval(value: float) -> None:
     found = mean_interval([value] * 12, own_clusters([value] * 12), is_share=False)
