@@ -390,7 +390,8 @@ def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
     """The interval of the share sum(hits) / sum(sizes); a hit and a size for each of G clusters.
 
     Clusters of one size, each of one row or of rows that are right or wrong together, are trials
-    of Wilson's interval, with the normal distribution. So are clusters of any size where all rows
+    of Wilson's interval, with the normal distribution; a single row may also be half right, as by
+    a judge whose two orders disagree. So are clusters of any size where all rows
     are right, or all wrong: nothing tells how alike a cluster's rows are. Else it is Student's of
     `cluster_bounds` where it lies within 0..1, and Wilson's where it does not, of at most as many
     rows as there are. None: as there.
@@ -401,7 +402,8 @@ def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
         return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
     share = float(hits.sum()) / n
     is_whole = min(share, 1 - share) <= ROUNDING
-    if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, (0, sizes[0])).all()):
+    trials = (0, 0.5, 1) if (sizes == 1).all() else (0, sizes[0])
+    if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, trials).all()):
         normal = NormalDist().inv_cdf((1 + level) / 2)
         return Bounds(*wilson_ends(round(share) if is_whole else share, count, normal), n=count)
     parts = (hits - share * sizes) / n

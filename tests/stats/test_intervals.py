@@ -66,6 +66,27 @@ def test_one_more_right_never_lowers_an_end(of: int) -> None:
     assert (found[0][0], found[-1][1]) == (0, 1)
 
 
+@pytest.mark.parametrize("of", [3, 10, 20, 56])
+def test_half_a_verdict_more_never_lowers_an_end(of: int) -> None:
+    # A judge that is asked in both orders gives .5 where these disagree.
+    found = []
+    for halves in range(2 * of + 1):
+        values = ([1.0] * (halves // 2) + [0.5] * (halves % 2) + [0.0] * of)[:of]
+        found.append(ends(mean_interval(values, own_clusters(values), is_share=True)))
+
+    assert [low for low, _ in found] == sorted(low for low, _ in found)
+    assert [high for _, high in found] == sorted(high for _, high in found)
+    assert found[::2] == [ends(right(count, of)) for count in range(of + 1)]
+
+
+def test_a_cluster_half_of_whose_rows_are_right_is_no_half_verdict() -> None:
+    values, clusters = [1.0, 0.0, 1.0, 1.0] * 5, [f"{at // 2}" for at in range(20)]
+
+    found = ends(mean_interval(values, clusters, is_share=True))
+
+    assert found == ends(mean_interval(values, clusters, is_share=False))
+
+
 def test_repeats_of_an_item_make_nothing_surer() -> None:
     once = mean_interval([1.0, 1, 1, 0, 1, 0], list("abcdef"), is_share=True)
     again = mean_interval([1.0, 1, 1, 0, 1, 0] * 5, list("abcdef") * 5, is_share=True)
