@@ -304,8 +304,7 @@ def sums_without(rows: Floats, resamples: Resamples) -> Floats:
     """The sum of the rows' columns over all clusters but one, for each: clusters x columns."""
     if len(rows) != len(resamples.places):
         raise ValueError(f"clusters of {len(resamples.places)} rows, not of {len(rows)}")
-    totals = np.zeros((resamples.clusters, rows.shape[1]))
-    np.add.at(totals, resamples.places, rows)
+    totals = resamples.totals(rows)
     return np.asarray(totals.sum(axis=0) - totals, dtype=np.float64)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from harness.stats.estimate import (
     Bounds,
+    Clusters,
     Estimate,
     Floats,
     Limits,
@@ -59,14 +60,13 @@ def clustered_mean(
     `limits` of the values, where all lie within. No value, and "too few", without an item.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
-    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    n, count = len(rows), len(names)
+    own = Clusters.named(clusters)
+    n, count = len(rows), own.clusters
     if n == 0:
         none = Estimate(None, n=0, reason=NoValue.TOO_FEW)
         return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=0)
     estimate = Estimate(value := fsum(rows) / n, n=n)
-    parts: Floats = np.zeros(count)
-    np.add.at(parts, places, (rows - value) / n)
+    parts = own.totals((rows - value) / n)
     found = cluster_bounds(estimate, parts, level=level)
     if found.reason is not None:
         return ClusteredMean.without_error(estimate, found.reason, clusters=count)

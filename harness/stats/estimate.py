@@ -16,7 +16,6 @@ interval.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain
 from math import fsum, isfinite, sqrt
 from statistics import NormalDist
 
@@ -161,14 +160,21 @@ def snapped(values: ArrayLike) -> Floats:
     .1, .2 and .3 is then that of three .2, and their tie stays a tie.
     """
     given = np.asarray(values, dtype=np.float64)
-    known, places = np.unique(given, return_inverse=True)
-    if len(known) == 0:
-        return given
-    nearest = _NEAREST * float(np.nanmax(np.abs(known), initial=0))
-    with np.errstate(over="ignore"):
-        is_first = np.append(True, ~(np.diff(known) <= nearest))
-    least = known[is_first][np.cumsum(is_first) - 1]
-    return np.asarray(least[places].reshape(given.shape), dtype=np.float64)
+    return snapped_rows(given.reshape(1, -1)).reshape(given.shape)
+
+
+def snapped_rows(rows: Floats) -> Floats:
+    """`snapped` of each row of a table by itself."""
+    order = np.argsort(rows, axis=1)
+    known = np.take_along_axis(rows, order, axis=1)
+    nearest = _NEAREST * np.fmax.reduce(np.abs(rows), axis=1, initial=0)[:, None]
+    is_first = np.ones(rows.shape, dtype=bool)
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_first[:, 1:] = ~(np.diff(known, axis=1) <= nearest)
+    least = np.maximum.accumulate(np.where(is_first, known, -np.inf), axis=1)
+    found = np.empty(rows.shape)
+    np.put_along_axis(found, order, least, axis=1)
+    return found
 
 
 def pair_directions(rows: Floats) -> NDArray[np.int8]:
@@ -276,17 +282,9 @@ class Resamples(Clusters):
         found = Clusters.named(clusters)
         return cls(found.places, found.clusters, seed, draws)
 
-    def row_counts(self) -> Iterator[Floats]:
-        """How often each draw takes each row, draws x rows, some draws at a time."""
-        return (counts[:, self.places] for counts in self.counts(len(self.places)))
-
-    def counts(self, width: int = 0) -> Iterator[Floats]:
-        """How often each draw takes each cluster, draws x clusters, some draws at a time.
-
-        A block has room for `width` columns, or for one a cluster.
-        """
-        columns = width or self.clusters
-        for drawn in _drawn_clusters(self.clusters, columns, seed=self.seed, draws=self.draws):
+    def counts(self) -> Iterator[Floats]:
+        """How often each draw takes each cluster, draws x clusters, some draws at a time."""
+        for drawn in _drawn_clusters(self.clusters, seed=self.seed, draws=self.draws):
             size = len(drawn)
             drawn += np.arange(size)[:, None] * self.clusters
             counts = np.bincount(drawn.ravel(), minlength=size * self.clusters)
@@ -299,10 +297,6 @@ class Resamples(Clusters):
         totals = self.totals(rows)
         blocks = (counts @ totals for counts in self.counts())
         return np.vstack([np.zeros((0, rows.shape[1])), *blocks])
-
-    def weights(self) -> Iterator[Floats]:
-        """How often each draw takes each row, one draw at a time."""
-        return chain.from_iterable(self.row_counts())
 
 
 def generator(seed: str) -> np.random.Generator:
@@ -318,20 +312,13 @@ def random_signs(count: int, *, seed: str, draws: int) -> Iterator[Floats]:
         yield np.asarray(bits * 2.0 - 1, dtype=np.float64)
 
 
-def _drawn_clusters(count: int, width: int, *, seed: str, draws: int) -> Iterator[Indices]:
-    """The clusters each draw takes, draws x clusters, as many draws as fit a block of `width`."""
+def _drawn_clusters(count: int, *, seed: str, draws: int) -> Iterator[Indices]:
+    """The clusters each draw takes, draws x clusters, as many draws as fit a block."""
     # How many these are does not change what is drawn. Whole numbers are drawn, not multinomial
     # counts: the same resampling, eight times faster, and without floating point.
-    numbers, step = generator(seed), max(1, _CELLS // max(1, width))
+    numbers, step = generator(seed), max(1, _CELLS // max(1, count))
     for start in range(0, draws if count else 0, step):
         yield numbers.integers(0, count, size=(min(step, draws - start), count))
-
-
-def drawn_means(values: Floats, resamples: Resamples) -> Floats:
-    """The mean of the rows' values in each draw, NaN where none has one."""
-    is_there = ~np.isnan(values)
-    sums = resamples.sums(np.column_stack([np.nan_to_num(values), is_there]))
-    return ratio(sums[:, 0], sums[:, 1])
 
 
 def bounds(
@@ -425,21 +412,6 @@ def standard_error(parts: Floats) -> float:
     """The clustered standard error of a statistic whose `parts` are as in `cluster_bounds`."""
     count = len(parts)
     return sqrt(fsum((parts**2).tolist()) * count / (count - 1))
-
-
-def mean_ci(
-    values: Floats, estimate: Estimate, resamples: Resamples, *, is_share: bool = False
-) -> EstimateCI:
-    """A mean of rows, NaN where a row has no value, with the interval of `mean_interval`.
-
-    The estimate is the mean, or no value.
-    """
-    is_there = ~np.isnan(values)
-    names = [f"{place:09}" for place in resamples.places[is_there].tolist()]
-    found = mean_interval(values[is_there].tolist(), names, is_share=is_share)
-    reason = estimate.reason if estimate.value is None else found.reason
-    low, high = (found.low, found.high) if reason is None else (None, None)
-    return EstimateCI(estimate, Bounds(low, high, n=found.clusters, reason=reason))
 
 
 def mean_interval(
