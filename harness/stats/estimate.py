@@ -344,7 +344,14 @@ def bounds(
 LEAST_CLUSTERS = 3
 """Two are too few: t of one degree of freedom reaches thirteen errors, beyond any scale."""
 
-_NOISE = 1e-5  # what two processors' single precision may differ by, of 1 or of the value
+_NOISE, _NOISE_OF_ONE = 1e-6, 1e-5
+"""What two processors' single precision may differ by: of any value, and of cosines and shares.
+
+A cosine sums hundreds of products, and carries more of it than its seven digits say; margins of
+1e-7 between cosines are such noise. Values of more than 2 are neither a cosine, a share, nor the
+difference of two.
+"""
+_GREATEST_OF_ONE = 2.0
 
 
 def cluster_bounds(
@@ -365,9 +372,12 @@ def cluster_bounds(
         return Bounds(None, None, n=count, reason=estimate.reason)
     if count < LEAST_CLUSTERS:
         return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
-    if np.abs(parts).max() * count <= _NOISE * max(1.0, abs(value)):
+    spread = float(np.abs(parts).max()) * count
+    if spread <= max(_NOISE * abs(value), _NOISE_OF_ONE if abs(value) <= _GREATEST_OF_ONE else 0):
         return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
     reach, error = student_t(count - 1, level=level), standard_error(parts)
+    if not isfinite(value) or not isfinite(reach * error + abs(value)):
+        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
     if is_share:
         return Bounds(*wilson_ends(value, value * (1 - value) / error**2, reach), n=count)
     return Bounds(value - reach * error, value + reach * error, n=count)
