@@ -5,7 +5,6 @@ The two belong together: p is below .05 just where the 95 % interval leaves out 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +17,12 @@ from harness.stats.estimate import (
     Limits,
     NoValue,
     Significance,
+    check_values,
     cluster_bounds,
     limited,
     standard_error,
 )
-from harness.stats.scales import student_p
+from harness.stats.scales import exact_mean, student_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class ClusteredMean:
     """A mean, its interval, and the test that it is zero; these are of one standard error.
 
     The bounds' and the test's `n` count clusters. Both have no value for one reason: "too few"
-    below three clusters, "constant" where no cluster departs from the mean.
+    below three clusters, "constant" where no cluster departs from the mean, "degenerate" where the
+    error is no finite number.
     """
 
     estimate: Estimate
@@ -58,15 +59,18 @@ def clustered_mean(
     Error and interval are those of `cluster_bounds` (Miller 2024, "Adding Error Bars to Evals",
     arXiv 2411.00640). The test's statistic is t, two-sided. The interval is cut off at the
     `limits` of the values, where all lie within. No value, and "too few", without an item.
+    ValueError for values that are not finite.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
+    check_values(rows.tolist(), clusters, level=level)
     own = Clusters.named(clusters)
     n, count = len(rows), own.clusters
     if n == 0:
         none = Estimate(None, n=0, reason=NoValue.TOO_FEW)
         return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=0)
-    estimate = Estimate(value := fsum(rows) / n, n=n)
-    parts = own.totals((rows - value) / n)
+    estimate = Estimate(value := exact_mean(rows.tolist()), n=n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = own.totals((rows - value) / n)
     found = cluster_bounds(estimate, parts, level=level)
     if found.reason is not None:
         return ClusteredMean.without_error(estimate, found.reason, clusters=count)

@@ -16,14 +16,14 @@ interval.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import fsum, isfinite, sqrt
+from math import frexp, fsum, isfinite, ldexp, sqrt
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.parts import digest
-from harness.stats.scales import ROUNDING, student_t, wilson_ends
+from harness.stats.scales import ROUNDING, exact_mean, exact_sum, student_t, wilson_ends
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -364,7 +364,8 @@ def cluster_bounds(
     (Liang & Zeger 1986; Cameron & Miller 2015), t has G - 1 degrees of freedom. What lies in 0..1
     `is_share`: Wilson's interval (1927, JASA 22) with t and the number of rows that would give a
     share this error (Korn & Graubard 1998; Dean & Pagano 2015). `n` is G. None: the estimate's
-    reason; "too few" below three clusters; "constant" where none moves it.
+    reason; "too few" below three clusters; "constant" where none moves it; "degenerate" where the
+    error or an end is beyond the numbers of a computer.
     """
     _check_level(level)
     count, value = len(parts), estimate.value
@@ -373,10 +374,12 @@ def cluster_bounds(
     if count < LEAST_CLUSTERS:
         return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
     spread = float(np.abs(parts).max()) * count
+    if not isfinite(spread + abs(value)):
+        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
     if spread <= max(_NOISE * abs(value), _NOISE_OF_ONE if abs(value) <= _GREATEST_OF_ONE else 0):
         return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
     reach, error = student_t(count - 1, level=level), standard_error(parts)
-    if not isfinite(value) or not isfinite(reach * error + abs(value)):
+    if not isfinite(reach * error + abs(value)):
         return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
     if is_share:
         return Bounds(*wilson_ends(value, value * (1 - value) / error**2, reach), n=count)
@@ -421,7 +424,10 @@ def limited(found: Bounds, values: Sequence[float], limits: Limits | None) -> Bo
 def standard_error(parts: Floats) -> float:
     """The clustered standard error of a statistic whose `parts` are as in `cluster_bounds`."""
     count = len(parts)
-    return sqrt(fsum((parts**2).tolist()) * count / (count - 1))
+    # By a power of two, which changes no digit and keeps squares from overflowing.
+    power = frexp(float(np.abs(parts).max()))[1]
+    squares = np.ldexp(parts, -power) ** 2
+    return ldexp(sqrt(fsum(squares.tolist()) * count / (count - 1)), power)
 
 
 def mean_interval(
@@ -439,25 +445,28 @@ def mean_interval(
     Else it is Student's t with G - 1 degrees of freedom, G being the clusters, on the clustered
     standard error (Miller 2024, arXiv 2411.00640): of squared sums of residuals, times
     G / (G - 1). No interval: "too few" below three clusters, "constant" where the values, or the
-    means of clusters, are alike up to the rounding of single precision. It is cut off at the
+    means of clusters, are alike up to the rounding of single precision, "degenerate" where the
+    error is no finite number. It is cut off at the
     `limits` of the values, where all lie within. Values are finite; ValueError otherwise.
     """
-    _check(values, clusters, level=level)
+    check_values(values, clusters, level=level)
     sums, sizes = _totals(values, clusters)
     n, count = len(values), len(sums)
     if n == 0:
         return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
     is_constant = count > 1 and min(values) == max(values)
-    value = values[0] if is_constant else fsum(values) / n
+    value = values[0] if is_constant else exact_mean(values)
     if is_share and 0 <= min(values) <= max(values) <= 1:
         found = share_bounds(sums, sizes, level=level)
     else:
-        parts = (sums - value * sizes) / n
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = (sums - value * sizes) / n
         found = limited(cluster_bounds(Estimate(value, n), parts, level=level), values, limits)
     return Interval(value, found.low, found.high, n=n, clusters=count, reason=found.reason)
 
 
-def _check(values: Sequence[float], clusters: Sequence[str], *, level: float) -> None:
+def check_values(values: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> None:
+    """ValueError unless each value is finite and has a cluster."""
     if len(values) != len(clusters):
         raise ValueError(f"one cluster a value: {len(values)} values, {len(clusters)} clusters")
     if bad := [(c, v) for v, c in zip(values, clusters, strict=True) if not isfinite(v)]:
@@ -478,5 +487,5 @@ def _totals(values: Sequence[float], clusters: Sequence[str]) -> tuple[Floats, F
     for value, cluster in zip(values, clusters, strict=True):
         members.setdefault(cluster, []).append(value)
     ordered = [members[cluster] for cluster in sorted(members)]
-    sums = np.array([fsum(part) for part in ordered], dtype=np.float64)
+    sums = np.array([exact_sum(part) for part in ordered], dtype=np.float64)
     return sums, np.array([len(part) for part in ordered], dtype=np.float64)
