@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from harness.stats.agreement import agreement_stats, alpha, alpha_ci
+from harness.stats.agreement import agreement_stats, alpha, alpha_ci, mean_jackknife
 from harness.stats.classification import (
     LogisticLine,
     auc,
@@ -50,7 +50,7 @@ from harness.stats.correlation import (
     document_taus,
     pearson_against,
 )
-from harness.stats.estimate import Clusters, NoValue, Resamples, mean_ci, mean_interval
+from harness.stats.estimate import Clusters, NoValue, Resamples, mean_interval
 
 Floats = NDArray[np.float64]
 Generator = np.random.Generator
@@ -271,7 +271,7 @@ def judged(count: int, draw: Generator, *, what: str) -> Found:
         yield truth, alpha_ci(raters, resamples, scale="interval").bounds
     elif what == "acc_eq":
         fit, shares = cross_fitted_acc_eq(human, judge, names(count), seed=SEED)
-        yield truth, mean_ci(shares, fit.estimate, resamples).bounds
+        yield truth, mean_jackknife(shares, fit.estimate, resamples, range_="share").bounds
     else:
         found = agreement_stats(human, judge, resamples)
         is_tau = what == "kendall_document"

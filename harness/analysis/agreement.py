@@ -60,6 +60,7 @@ from harness.stats.estimate import (
     snapped,
 )
 from harness.stats.reliability import is_severity_confounded, rater_groups, reliability_of_means
+from harness.storage.signature import JudgeRecipe
 
 _LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
 _PAIRS_AT_ONCE = 512
@@ -145,9 +146,12 @@ def _of_people(analysis: _Analysis) -> Iterator[AgreementRow]:
     yield replace(_spread(analysis, blank, shares), statistic="agreement_pairwise_raters")
     ceiling = reliability_of_means(ratings, resamples)
     root = _through(ceiling, lambda one: attainable_r(one, Estimate(1.0, n=one.n)))
-    note = "; ".join([_OF_PEARSON, *_severity_notes(analysis)])
-    for name, result in (("noise_ceiling", ceiling), ("attainable_r", root)):
-        row = replace(_filled(analysis, blank, result), statistic=name, note=note)
+    notes = _severity_notes(analysis)
+    for name, result, said in (
+        ("noise_ceiling", ceiling, notes),
+        ("attainable_r", root, [_OF_PEARSON, *notes]),
+    ):
+        row = replace(_filled(analysis, blank, result), statistic=name, note="; ".join(said))
         none = replace(row, value=None, low=None, high=None, reason=_NOMINAL)
         yield none if level == "nominal" and row.value is not None else row
 
@@ -169,10 +173,39 @@ def _of_judge(
 ) -> Iterator[AgreementRow]:
     blank = _blank(analysis, (judge,))
     yield from _correlations(analysis, judge, blank)
-    ratings, values, resamples = analysis.panel.ratings, judge.values, analysis.resamples
     for row in people:
         filled = {name: getattr(row, name) for name in _RESULTS}
         yield replace(blank, **filled)
+    is_other = _is_on_another_scale(analysis, judge)
+    for row in _of_values(analysis, judge, blank):
+        if is_other:
+            row = replace(row, value=None, low=None, high=None, sd=None)
+            row = replace(row, reason=_OTHER_SCALE, note="")
+        yield row
+
+
+_OTHER_SCALE = "the judge's scale is not the raters'"
+
+
+def _is_on_another_scale(analysis: _Analysis, judge: JudgeTable) -> bool:
+    """Whether one side's values are shares or cosines, all in 0..1, and the other's go beyond.
+
+    One value throughout tells no scale, and ratings on a scale that the recipe names are ratings.
+    """
+    scales = [JudgeRecipe(judge.judge, part).scale for part in judge.recipe.split("|")]
+    known = analysis.panel.ratings[~np.isnan(analysis.panel.ratings)]
+    values = judge.values[~np.isnan(judge.values) & ~np.isnan(analysis.human)]
+    if any(scale and scale[1] > 1 for scale in scales) or not len(known) or not len(values):
+        return False
+    sides = [bool(np.min(side) >= 0 and np.max(side) <= 1) for side in (known, values)]
+    return sides[0] != sides[1] and bool(np.ptp(known) > 0 and np.ptp(values) > 0)
+
+
+def _of_values(
+    analysis: _Analysis, judge: JudgeTable, blank: AgreementRow
+) -> Iterator[AgreementRow]:
+    """What compares a judge's values with the raters' as they are, so has to be on their scale."""
+    ratings, values, resamples = analysis.panel.ratings, judge.values, analysis.resamples
     level, note = analysis.settings.level, _unmatched_values(analysis, judge)
     together = np.concatenate([ratings, values[:, :, None]], axis=2)
     each = alpha_with_each(ratings, values, resamples, scale=level)

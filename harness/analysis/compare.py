@@ -22,7 +22,7 @@ from harness.analysis.pairings import (
 )
 from harness.errors import StoreError
 from harness.parts import digest
-from harness.pipeline.score import RIGHT_OR_WRONG, chance_level, named_groups
+from harness.pipeline.score import RIGHT_OR_WRONG, chance_level, named_groups, value_range
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import (
@@ -35,7 +35,14 @@ from harness.stats.comparison import (
     share_given,
     sign_flip_test,
 )
-from harness.stats.estimate import BootstrapSettings, EstimateCI, Interval, mean, mean_interval
+from harness.stats.estimate import (
+    BootstrapSettings,
+    EstimateCI,
+    Interval,
+    Limits,
+    mean,
+    mean_interval,
+)
 from harness.storage.runs import JudgeEntry, RunFile, StoredRun
 
 _V = TypeVar("_V", bool, float)
@@ -133,6 +140,15 @@ class _Group:
         levels = [chance_level(view.file, view.judge, samples) for view in (first, second)]
         return levels[0], levels[1]
 
+    def limits(self, chances: tuple[float, float]) -> Limits | None:
+        """What a difference can be, of values above chance levels; None where it is not known."""
+        found = []
+        for view, at in zip((self.pairing.first, self.pairing.second), chances, strict=True):
+            ends = value_range(view.judge, view.judge.metric)
+            found.append(ends and ((ends[0] - at) / (1 - at), (ends[1] - at) / (1 - at)))
+        first, second = found
+        return (first[0] - second[1], first[1] - second[0]) if first and second else None
+
     @property
     def is_right_or_wrong(self) -> bool:
         views = self.pairing.first, self.pairing.second
@@ -184,7 +200,7 @@ def _group(pairing: Pairing, group: str, own: str | None) -> _Group:
 def _difference(group: _Group, settings: BootstrapSettings) -> ComparisonRow:
     first, second, clusters = _columns(group.read)
     differences = [a - b for a, b in zip(first, second, strict=True)]
-    found = clustered_mean(differences, clusters)
+    found = clustered_mean(differences, clusters, limits=group.limits((0.0, 0.0)))
     result = EstimateCI(found.estimate, found.bounds)
     chance_a, chance_b = group.chances
     row = _filled(replace(_blank(group), statistic=DIFFERENCE), result)
@@ -216,7 +232,7 @@ def _above_chance(row: ComparisonRow, group: _Group, settings: BootstrapSettings
     first, second, clusters = _columns(group.read)
     pairs = zip(first, second, strict=True)
     differences = [(a - at_a) / (1 - at_a) - (b - at_b) / (1 - at_b) for a, b in pairs]
-    found = clustered_mean(differences, clusters)
+    found = clustered_mean(differences, clusters, limits=group.limits((at_a, at_b)))
     return replace(
         row,
         above_chance=found.estimate.value,
@@ -416,7 +432,7 @@ def _row(view: RunView, name: str, pairs: Sequence[_Pair], *, has_choices: bool)
     chosen = [pair for pair in read if has_choices and None not in pair.answers]
     changes = [(pair.answers[0] != pair.answers[1], pair.cluster) for pair in chosen]
     flip, change = _share(flips), _share(changes)
-    moved = mean_interval([after - before for before, after in verdicts], clusters, is_share=False)
+    moved = _moved(view, verdicts, clusters)
     reason = None if is_decided else "verdicts are not right or wrong: see the difference"
     reason = reason if verdicts else "no pair with both verdicts"
     return FlipRate(
@@ -447,6 +463,15 @@ def _row(view: RunView, name: str, pairs: Sequence[_Pair], *, has_choices: bool)
         reason=reason,
         signature=view.signature(view.decoding),
     )
+
+
+def _moved(
+    view: RunView, verdicts: Sequence[tuple[float, float]], clusters: Sequence[str]
+) -> Interval:
+    ends = value_range(view.judge, view.judge.metric)
+    limits = ends and (ends[0] - ends[1], ends[1] - ends[0])
+    values = [after - before for before, after in verdicts]
+    return mean_interval(values, clusters, is_share=False, limits=limits)
 
 
 def _share(flags: Sequence[tuple[bool, str]]) -> Interval:

@@ -20,7 +20,8 @@ from harness.judges.gold import LABELLED
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, answered
 from harness.pipeline.score import ALL, ScoreBlock, blocks, by_snapshot, signature
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
-from harness.stats.estimate import Floats
+from harness.stats.estimate import Clusters, Estimate, Floats
+from harness.stats.jackknife import jackknife_bounds
 from harness.stats.ranks import (
     ModelRanking,
     Pooled,
@@ -70,10 +71,15 @@ class BoardVerdicts:
 def verdicts_of(folders: Iterable[RunFolder], rows: Sequence[BoardRow]) -> dict[str, BoardVerdicts]:
     """The stored verdicts behind the headlines that a board ranks or that show a judge's fitness.
 
-    By signature. A run is read only where one of its rows stands on a board with another.
+    By signature. A run is read only where one of its rows stands on a board with another, or on
+    one of rates, whose difference has its interval from them.
     """
-    heads = headlines(rows)
-    boards = [board for board in _by_recipe(heads).values() if len(board) > 1]
+    own = by_signature(rows)
+    boards = [
+        board
+        for board in _by_recipe(headlines(rows)).values()
+        if len(board) > 1 or HITS in own[board[0].signature]
+    ]
     wanted = {row.signature: row.run for board in boards for row in board}
     found: dict[str, BoardVerdicts] = {}
     for folder in folders:
@@ -205,7 +211,8 @@ def ranked_tables(
     made = []
     for recipe, members in _by_recipe(headlines(rows)).items():
         found = [_unranked(row, own[row.signature]) for row in members]
-        board = RankedTable(recipe, found[0][0], tuple(line for _, line in found))
+        lines = [_with_interval(line, verdicts.get(line.row.signature)) for _, line in found]
+        board = RankedTable(recipe, found[0][0], tuple(lines))
         made.append(_ordered(_ranked(board, verdicts)))
     return made
 
@@ -227,6 +234,19 @@ def _unranked(row: BoardRow, own: Mapping[str, ScoreRow]) -> tuple[RankedBy, Sta
         return RankedBy.MACRO_F1, Standing(row, score.value, score.low, score.high)
     score = row.score
     return RankedBy.MEAN, Standing(row, score.value, score.low, score.high)
+
+
+def _with_interval(line: Standing, held: BoardVerdicts | None) -> Standing:
+    """The line with the jackknife's interval of a difference of rates, which has none so far."""
+    if line.rates is None or line.value is None or held is None or not held.sums:
+        return line
+    names = sorted(held.sums)
+    rows = np.array([held.sums[name] for name in names], dtype=np.float64)
+    totals = Clusters.named([held.clusters[name] for name in names]).totals(rows)
+    without = informedness(totals.sum(axis=0) - totals)
+    ends = jackknife_bounds(Estimate(line.value, len(names)), without, range_="any")
+    ends = ends.within(-1.0, 1.0)
+    return replace(line, low=ends.low, high=ends.high)
 
 
 def _ranked(board: RankedTable, verdicts: Mapping[str, BoardVerdicts]) -> RankedTable:

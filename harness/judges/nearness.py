@@ -263,6 +263,7 @@ class ContrastJudge(_VectorJudge):
     answers to one request each is paired with each.
     """
 
+    chance = 0.5  # which of two answers goes with which reference, by a toss
     _spec: ContrastSpec
     _encoder: Encoder
 

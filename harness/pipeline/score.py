@@ -18,7 +18,7 @@ from harness.parts import Reason, digest
 from harness.pipeline import choice_scores
 from harness.pipeline.records import answer_calls, cost_of, judge_calls, merged
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
-from harness.stats.estimate import mean_interval
+from harness.stats.estimate import Limits, mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, VerdictRecord
 from harness.storage.signature import JudgeRecipe, Signature
 
@@ -236,7 +236,9 @@ def _mean(
     pairs = zip(values, block.readings, strict=True)
     known = [(value, part.row.sample.cluster) for value, part in pairs if value is not None]
     is_share = metric in SHARES or metric.startswith(OF_SHARES)
-    interval = mean_interval([v for v, _ in known], [c for _, c in known], is_share=is_share)
+    columns = [v for v, _ in known], [c for _, c in known]
+    limits = value_range(judge, metric)
+    interval = mean_interval(*columns, is_share=is_share, limits=limits)
     counted = [value is not None for value in values]
     score = _whole(block, judge, metric=metric, value=interval.value, counted=counted)
     return replace(score, low=interval.low, high=interval.high)
@@ -266,6 +268,13 @@ def _whole(
         clusters=len({part.row.sample.cluster for part in inside}),
         missing={reason: lost[reason] for reason in Reason},
     )
+
+
+def value_range(judge: JudgeEntry, metric: str) -> Limits | None:
+    """The least and the greatest that a judge's values of a metric can be; None if not known."""
+    if metric in SHARES or metric.startswith(OF_SHARES):
+        return 0.0, 1.0
+    return JudgeRecipe.parse(judge.recipe).scale if metric == judge.metric else None
 
 
 def _chance(run: RunFile, block: ScoreBlock, *, judge: JudgeEntry, metric: str) -> float | None:

@@ -406,9 +406,11 @@ def _set_up(
 
 
 def _chance(judge: Judge) -> float | UnsetType | None:
-    """What a judge of other people's code says a blind answer gets; UNSET for any other judge."""
+    """What a judge says a blind answer gets: UNSET where one of ours leaves that to the task."""
     made = judge.judge if isinstance(judge, Swapped) else judge
-    return _own_chance(made.judge, made.name) if isinstance(made, SourcedJudge) else UNSET
+    if isinstance(made, SourcedJudge):
+        return _own_chance(made.judge, made.name)
+    return _own_chance(made, made.name) if hasattr(made, "chance") else UNSET
 
 
 def _own_chance(judge: Judge, name: str) -> float | None:

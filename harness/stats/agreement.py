@@ -9,7 +9,7 @@ computed without each cluster, or for all draws, at once.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import sqrt
+from math import inf, sqrt
 from typing import Literal
 
 import numpy as np
@@ -274,23 +274,29 @@ def jackknife_ci(
 def bounds_with_test(ends: Bounds, test: Significance, clusters: int) -> Bounds:
     """The 95 % interval of a difference, which excludes 0 where, and only where, p is at most .05.
 
-    Where the two disagree, the interval is that of the test: the difference over the t of its p is
-    the standard error (Miettinen 1976, American Journal of Epidemiology 103), t with one degree of
-    freedom less than there are clusters. Otherwise, and without a p, the bounds stay as they are.
+    The difference is of two correlations, -2 to 2, and so is the interval. Where interval and test
+    disagree, it is that of the test: the difference over the t of its p is the standard error
+    (Miettinen 1976, American Journal of Epidemiology 103), t with one degree of freedom less than
+    there are clusters. None: "degenerate" where that reaches over the whole range, as near a p of
+    1. Otherwise, and without a p, the bounds stay as they are.
     """
     value, p = test.statistic, test.p
     if value is None or p is None or ends.low is None or ends.high is None:
-        return ends
+        return ends.within(*_APART)
     if (ends.low > 0 or ends.high < 0) == (p <= _SIGNIFICANT):
-        return ends
+        return ends.within(*_APART)
     from scipy.stats import t
 
-    reach = abs(value) * float(t.isf(0.025, clusters - 1) / t.isf(p / 2, clusters - 1))
+    errors = float(t.isf(p / 2, clusters - 1))
+    reach = abs(value) * float(t.isf(0.025, clusters - 1)) / errors if errors > 0 else inf
     if p <= _SIGNIFICANT:
         reach *= 1 - 1e-9  # 0 stays outside also at .05 itself
-    return replace(ends, low=value - reach, high=value + reach)
+    if value - reach <= _APART[0] and value + reach >= _APART[1]:
+        return Bounds(None, None, n=ends.n, reason=NoValue.DEGENERATE)
+    return replace(ends, low=value - reach, high=value + reach).within(*_APART)
 
 
+_APART = -2.0, 2.0  # what two correlations can differ by
 _SIGNIFICANT = 0.05
 
 
@@ -298,8 +304,7 @@ def sums_without(rows: Floats, resamples: Resamples) -> Floats:
     """The sum of the rows' columns over all clusters but one, for each: clusters x columns."""
     if len(rows) != len(resamples.places):
         raise ValueError(f"clusters of {len(resamples.places)} rows, not of {len(rows)}")
-    totals = np.zeros((resamples.clusters, rows.shape[1]))
-    np.add.at(totals, resamples.places, rows)
+    totals = resamples.totals(rows)
     return np.asarray(totals.sum(axis=0) - totals, dtype=np.float64)
 
 

@@ -353,8 +353,12 @@ def auc(scores: Floats, is_positive: Sequence[bool], clusters: Clusters) -> Esti
     The area under the ROC curve (Hanley and McNeil 1982), 0 to 1; .5 for scores that are all
     alike. The error is DeLong's (1988), by clusters as Obuchowski's (1997); no interval,
     "constant", where the area is 0 or 1. None: "too few" without rows, "constant"
-    where all are positive, or all negative.
+    where all are positive, or all negative. ValueError for a score that is not finite.
     """
+    if bad := int((~np.isfinite(scores)).sum()):
+        raise ValueError(
+            f"{bad} of {len(scores)} scores are not finite; leave such rows out before"
+        )
     truth = np.asarray(is_positive, dtype=bool)
     if truth.all() or not truth.any():
         reason = NoValue.CONSTANT if len(truth) else NoValue.TOO_FEW

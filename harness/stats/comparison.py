@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.estimate import (
     Bounds,
+    Clusters,
     Estimate,
     EstimateCI,
     Floats,
@@ -173,17 +174,9 @@ def soft_pairwise_accuracy(
         return Estimate(None, n=0, skipped=skipped, reason=NoValue.TOO_FEW)
     both = np.nan_to_num(np.hstack([people[:, has_document], machine[:, has_document]]))
     if clusters is not None:
-        both = _cluster_sums(both, clusters)
+        both = Clusters.named(clusters).totals(both)
     certainty = _flip_shares(both, seed=seed, draws=draws)
     return Estimate(1 - float(np.abs(certainty[:n] - certainty[n:]).mean()), n=n, skipped=skipped)
-
-
-def _cluster_sums(rows: Floats, clusters: Sequence[str]) -> Floats:
-    """The columns' sums in each cluster, clusters x columns."""
-    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    sums = np.zeros((len(names), rows.shape[1]))
-    np.add.at(sums, places, rows)
-    return sums
 
 
 def _flip_shares(differences: Floats, *, seed: str, draws: int) -> Floats:
@@ -411,9 +404,7 @@ def phi(first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str]) 
     """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     columns = np.column_stack([one * other, one, other, np.ones(len(one))])
-    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    sums = np.zeros((len(names), 4))
-    np.add.at(sums, places, columns)
+    sums = Clusters.named(clusters).totals(columns)
     total = sums.sum(axis=0, keepdims=True)
     value = float(_phis(total)[0])
     if np.isnan(value):
@@ -437,11 +428,9 @@ def sign_flip_test(
     clusters. Without any difference p is 1. None: "too few" without an item.
     """
     values = np.asarray(differences, dtype=np.float64)
-    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     if len(values) == 0:
         return Significance(None, None, n=0, reason=NoValue.TOO_FEW)
-    sums: Floats = np.zeros(len(names))
-    np.add.at(sums, places, values)
+    sums = Clusters.named(clusters).totals(values)
     there = sums[np.abs(sums) > _ROUNDING * max(1.0, float(np.abs(values).max()))]
     least = abs(there.sum()) - _ROUNDING * np.abs(there).sum()
     if 2 ** len(there) <= draws:
@@ -452,7 +441,7 @@ def sign_flip_test(
         blocks = random_signs(len(there), seed=seed, draws=draws)
         reached = sum(int((np.abs(signs @ there) >= least).sum()) for signs in blocks)
         p = (reached + 1) / (draws + 1)
-    return Significance(float(values.mean()), p, n=len(names))
+    return Significance(float(values.mean()), p, n=len(sums))
 
 
 def _phis(sums: Floats) -> Floats:

@@ -34,6 +34,7 @@ from harness.stats.estimate import (
     mean_estimate,
     pair_directions,
     ratio,
+    snapped_rows,
     table,
 )
 
@@ -224,14 +225,10 @@ def _scaled(rows: Floats) -> Floats:
     return np.asarray(rows / np.where(largest > 0, largest, 1), dtype=np.float64)
 
 
-def _snapped(rows: Floats) -> Floats:
-    return np.round(_scaled(rows), 12)
-
-
 def _ranks(rows: Floats) -> Floats:
     from scipy.stats import rankdata
 
-    ranks: Floats = rankdata(_snapped(rows), axis=1)
+    ranks: Floats = rankdata(snapped_rows(rows), axis=1)
     return ranks
 
 

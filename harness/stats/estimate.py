@@ -14,20 +14,21 @@ interval.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain
-from math import fsum, isfinite, sqrt
+from math import frexp, fsum, isfinite, ldexp, sqrt
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.parts import digest
-from harness.stats.scales import ROUNDING, student_t, wilson_ends
+from harness.stats.scales import ROUNDING, exact_mean, exact_sum, student_t, wilson_ends
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Limits = tuple[float, float]
+"""The least and the greatest that a value can be."""
 
 
 class NoValue(StrEnum):
@@ -71,6 +72,16 @@ class Bounds:
     def __post_init__(self) -> None:
         _check_outcome(self.low, self.reason)
         _check_outcome(self.high, self.reason)
+
+    def within(self, least: float, most: float) -> "Bounds":
+        """The same interval, cut off at the ends of what the statistic can be.
+
+        Zero stays in or out, as long as the value itself is in the range.
+        """
+        if self.low is None or self.high is None:
+            return self
+        low, high = (min(max(end, least), most) for end in (self.low, self.high))
+        return replace(self, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +160,21 @@ def snapped(values: ArrayLike) -> Floats:
     .1, .2 and .3 is then that of three .2, and their tie stays a tie.
     """
     given = np.asarray(values, dtype=np.float64)
-    known, places = np.unique(given, return_inverse=True)
-    if len(known) == 0:
-        return given
-    nearest = _NEAREST * float(np.nanmax(np.abs(known), initial=0))
-    with np.errstate(over="ignore"):
-        is_first = np.append(True, ~(np.diff(known) <= nearest))
-    least = known[is_first][np.cumsum(is_first) - 1]
-    return np.asarray(least[places].reshape(given.shape), dtype=np.float64)
+    return snapped_rows(given.reshape(1, -1)).reshape(given.shape)
+
+
+def snapped_rows(rows: Floats) -> Floats:
+    """`snapped` of each row of a table by itself."""
+    order = np.argsort(rows, axis=1)
+    known = np.take_along_axis(rows, order, axis=1)
+    nearest = _NEAREST * np.fmax.reduce(np.abs(rows), axis=1, initial=0)[:, None]
+    is_first = np.ones(rows.shape, dtype=bool)
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_first[:, 1:] = ~(np.diff(known, axis=1) <= nearest)
+    least = np.maximum.accumulate(np.where(is_first, known, -np.inf), axis=1)
+    found = np.empty(rows.shape)
+    np.put_along_axis(found, order, least, axis=1)
+    return found
 
 
 def pair_directions(rows: Floats) -> NDArray[np.int8]:
@@ -264,17 +282,9 @@ class Resamples(Clusters):
         found = Clusters.named(clusters)
         return cls(found.places, found.clusters, seed, draws)
 
-    def row_counts(self) -> Iterator[Floats]:
-        """How often each draw takes each row, draws x rows, some draws at a time."""
-        return (counts[:, self.places] for counts in self.counts(len(self.places)))
-
-    def counts(self, width: int = 0) -> Iterator[Floats]:
-        """How often each draw takes each cluster, draws x clusters, some draws at a time.
-
-        A block has room for `width` columns, or for one a cluster.
-        """
-        columns = width or self.clusters
-        for drawn in _drawn_clusters(self.clusters, columns, seed=self.seed, draws=self.draws):
+    def counts(self) -> Iterator[Floats]:
+        """How often each draw takes each cluster, draws x clusters, some draws at a time."""
+        for drawn in _drawn_clusters(self.clusters, seed=self.seed, draws=self.draws):
             size = len(drawn)
             drawn += np.arange(size)[:, None] * self.clusters
             counts = np.bincount(drawn.ravel(), minlength=size * self.clusters)
@@ -287,10 +297,6 @@ class Resamples(Clusters):
         totals = self.totals(rows)
         blocks = (counts @ totals for counts in self.counts())
         return np.vstack([np.zeros((0, rows.shape[1])), *blocks])
-
-    def weights(self) -> Iterator[Floats]:
-        """How often each draw takes each row, one draw at a time."""
-        return chain.from_iterable(self.row_counts())
 
 
 def generator(seed: str) -> np.random.Generator:
@@ -306,20 +312,13 @@ def random_signs(count: int, *, seed: str, draws: int) -> Iterator[Floats]:
         yield np.asarray(bits * 2.0 - 1, dtype=np.float64)
 
 
-def _drawn_clusters(count: int, width: int, *, seed: str, draws: int) -> Iterator[Indices]:
-    """The clusters each draw takes, draws x clusters, as many draws as fit a block of `width`."""
+def _drawn_clusters(count: int, *, seed: str, draws: int) -> Iterator[Indices]:
+    """The clusters each draw takes, draws x clusters, as many draws as fit a block."""
     # How many these are does not change what is drawn. Whole numbers are drawn, not multinomial
     # counts: the same resampling, eight times faster, and without floating point.
-    numbers, step = generator(seed), max(1, _CELLS // max(1, width))
+    numbers, step = generator(seed), max(1, _CELLS // max(1, count))
     for start in range(0, draws if count else 0, step):
         yield numbers.integers(0, count, size=(min(step, draws - start), count))
-
-
-def drawn_means(values: Floats, resamples: Resamples) -> Floats:
-    """The mean of the rows' values in each draw, NaN where none has one."""
-    is_there = ~np.isnan(values)
-    sums = resamples.sums(np.column_stack([np.nan_to_num(values), is_there]))
-    return ratio(sums[:, 0], sums[:, 1])
 
 
 def bounds(
@@ -345,7 +344,14 @@ def bounds(
 LEAST_CLUSTERS = 3
 """Two are too few: t of one degree of freedom reaches thirteen errors, beyond any scale."""
 
-_NOISE = 1e-5  # what two processors' single precision may differ by, of 1 or of the value
+_NOISE, _NOISE_OF_ONE = 1e-6, 1e-5
+"""What two processors' single precision may differ by: of any value, and of cosines and shares.
+
+A cosine sums hundreds of products, and carries more of it than its seven digits say; margins of
+1e-7 between cosines are such noise. Values of more than 2 are neither a cosine, a share, nor the
+difference of two.
+"""
+_GREATEST_OF_ONE = 2.0
 
 
 def cluster_bounds(
@@ -358,7 +364,8 @@ def cluster_bounds(
     (Liang & Zeger 1986; Cameron & Miller 2015), t has G - 1 degrees of freedom. What lies in 0..1
     `is_share`: Wilson's interval (1927, JASA 22) with t and the number of rows that would give a
     share this error (Korn & Graubard 1998; Dean & Pagano 2015). `n` is G. None: the estimate's
-    reason; "too few" below three clusters; "constant" where none moves it.
+    reason; "too few" below three clusters; "constant" where none moves it; "degenerate" where the
+    error or an end is beyond the numbers of a computer.
     """
     _check_level(level)
     count, value = len(parts), estimate.value
@@ -366,9 +373,14 @@ def cluster_bounds(
         return Bounds(None, None, n=count, reason=estimate.reason)
     if count < LEAST_CLUSTERS:
         return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
-    if np.abs(parts).max() * count <= _NOISE * max(1.0, abs(value)):
+    spread = float(np.abs(parts).max()) * count
+    if not isfinite(spread + abs(value)):
+        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
+    if spread <= max(_NOISE * abs(value), _NOISE_OF_ONE if abs(value) <= _GREATEST_OF_ONE else 0):
         return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
     reach, error = student_t(count - 1, level=level), standard_error(parts)
+    if not isfinite(reach * error + abs(value)):
+        return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
     if is_share:
         return Bounds(*wilson_ends(value, value * (1 - value) / error**2, reach), n=count)
     return Bounds(value - reach * error, value + reach * error, n=count)
@@ -378,7 +390,8 @@ def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
     """The interval of the share sum(hits) / sum(sizes); a hit and a size for each of G clusters.
 
     Clusters of one size, each of one row or of rows that are right or wrong together, are trials
-    of Wilson's interval, with the normal distribution. So are clusters of any size where all rows
+    of Wilson's interval, with the normal distribution; a single row may also be half right, as by
+    a judge whose two orders disagree. So are clusters of any size where all rows
     are right, or all wrong: nothing tells how alike a cluster's rows are. Else it is Student's of
     `cluster_bounds` where it lies within 0..1, and Wilson's where it does not, of at most as many
     rows as there are. None: as there.
@@ -389,7 +402,8 @@ def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
         return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
     share = float(hits.sum()) / n
     is_whole = min(share, 1 - share) <= ROUNDING
-    if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, (0, sizes[0])).all()):
+    trials = (0, 0.5, 1) if (sizes == 1).all() else (0, sizes[0])
+    if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, trials).all()):
         normal = NormalDist().inv_cdf((1 + level) / 2)
         return Bounds(*wilson_ends(round(share) if is_whole else share, count, normal), n=count)
     parts = (hits - share * sizes) / n
@@ -400,25 +414,20 @@ def share_bounds(hits: Floats, sizes: Floats, *, level: float = 0.95) -> Bounds:
     return Bounds(*wilson_ends(share, effective, student_t(count - 1, level=level)), n=count)
 
 
+def limited(found: Bounds, values: Sequence[float], limits: Limits | None) -> Bounds:
+    """The interval cut off at the least and the greatest that values can be, if they are within."""
+    if limits is None or not limits[0] <= min(values) <= max(values) <= limits[1]:
+        return found
+    return found.within(*limits)
+
+
 def standard_error(parts: Floats) -> float:
     """The clustered standard error of a statistic whose `parts` are as in `cluster_bounds`."""
     count = len(parts)
-    return sqrt(fsum((parts**2).tolist()) * count / (count - 1))
-
-
-def mean_ci(
-    values: Floats, estimate: Estimate, resamples: Resamples, *, is_share: bool = False
-) -> EstimateCI:
-    """A mean of rows, NaN where a row has no value, with the interval of `mean_interval`.
-
-    The estimate is the mean, or no value.
-    """
-    is_there = ~np.isnan(values)
-    names = [f"{place:09}" for place in resamples.places[is_there].tolist()]
-    found = mean_interval(values[is_there].tolist(), names, is_share=is_share)
-    reason = estimate.reason if estimate.value is None else found.reason
-    low, high = (found.low, found.high) if reason is None else (None, None)
-    return EstimateCI(estimate, Bounds(low, high, n=found.clusters, reason=reason))
+    # By a power of two, which changes no digit and keeps squares from overflowing.
+    power = frexp(float(np.abs(parts).max()))[1]
+    squares = np.ldexp(parts, -power) ** 2
+    return ldexp(sqrt(fsum(squares.tolist()) * count / (count - 1)), power)
 
 
 def mean_interval(
@@ -427,6 +436,7 @@ def mean_interval(
     *,
     is_share: bool,
     level: float = 0.95,
+    limits: Limits | None = None,
 ) -> Interval:
     """The mean of the values and its interval over clusters.
 
@@ -435,25 +445,28 @@ def mean_interval(
     Else it is Student's t with G - 1 degrees of freedom, G being the clusters, on the clustered
     standard error (Miller 2024, arXiv 2411.00640): of squared sums of residuals, times
     G / (G - 1). No interval: "too few" below three clusters, "constant" where the values, or the
-    means of clusters, are alike up to the rounding of single precision. Values are finite;
-    ValueError otherwise.
+    means of clusters, are alike up to the rounding of single precision, "degenerate" where the
+    error is no finite number. It is cut off at the
+    `limits` of the values, where all lie within. Values are finite; ValueError otherwise.
     """
-    _check(values, clusters, level=level)
+    check_values(values, clusters, level=level)
     sums, sizes = _totals(values, clusters)
     n, count = len(values), len(sums)
     if n == 0:
         return Interval(None, None, None, n=0, clusters=0, reason=NoValue.TOO_FEW)
     is_constant = count > 1 and min(values) == max(values)
-    value = values[0] if is_constant else fsum(values) / n
+    value = values[0] if is_constant else exact_mean(values)
     if is_share and 0 <= min(values) <= max(values) <= 1:
         found = share_bounds(sums, sizes, level=level)
     else:
-        parts = (sums - value * sizes) / n
-        found = cluster_bounds(Estimate(value, n), parts, level=level)
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = (sums - value * sizes) / n
+        found = limited(cluster_bounds(Estimate(value, n), parts, level=level), values, limits)
     return Interval(value, found.low, found.high, n=n, clusters=count, reason=found.reason)
 
 
-def _check(values: Sequence[float], clusters: Sequence[str], *, level: float) -> None:
+def check_values(values: Sequence[float], clusters: Sequence[str], *, level: float = 0.95) -> None:
+    """ValueError unless each value is finite and has a cluster."""
     if len(values) != len(clusters):
         raise ValueError(f"one cluster a value: {len(values)} values, {len(clusters)} clusters")
     if bad := [(c, v) for v, c in zip(values, clusters, strict=True) if not isfinite(v)]:
@@ -474,5 +487,5 @@ def _totals(values: Sequence[float], clusters: Sequence[str]) -> tuple[Floats, F
     for value, cluster in zip(values, clusters, strict=True):
         members.setdefault(cluster, []).append(value)
     ordered = [members[cluster] for cluster in sorted(members)]
-    sums = np.array([fsum(part) for part in ordered], dtype=np.float64)
+    sums = np.array([exact_sum(part) for part in ordered], dtype=np.float64)
     return sums, np.array([len(part) for part in ordered], dtype=np.float64)

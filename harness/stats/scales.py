@@ -1,6 +1,7 @@
-"""Scales on which intervals are made: Student's t, Wilson's score, and ranges without ends."""
+"""Scales on which intervals are made: Student's t, Wilson's score, ranges without ends, sums."""
 
-from math import sqrt
+from collections.abc import Sequence
+from math import fsum, inf, isfinite, sqrt
 from typing import Literal
 
 import numpy as np
@@ -10,6 +11,20 @@ Range = Literal["any", "correlation", "share"]
 """Where a statistic lies: anywhere, in -1..1, or in 0..1."""
 ROUNDING = 1e-12
 """Shares and correlations nearer than this to an end of their range are at it."""
+
+
+def exact_sum(values: Sequence[float]) -> float:
+    """The sum, rounded once; infinite beyond the numbers of a computer."""
+    try:
+        return fsum(values)
+    except OverflowError:
+        return inf
+
+
+def exact_mean(values: Sequence[float]) -> float:
+    """The mean of one value or more, summed exactly; finite wherever the values are."""
+    total = exact_sum(values)
+    return total / len(values) if isfinite(total) else fsum(v / len(values) for v in values)
 
 
 def student_t(degrees: float, *, level: float = 0.95) -> float:

@@ -46,8 +46,8 @@ class JudgeEntry:
     """A judge that has read this run; `asks` and `identity` name its judge model, if it asks.
 
     `step` is the earlier step whose responses it reads, None for the last one's. `chance` is what
-    a judge of one's own says a blind answer gets from it, None where it says nothing; UNSET for
-    the judges that come with the program, and in files of earlier versions.
+    a judge says a blind answer gets from it, None where one of your own says nothing; UNSET for
+    those of the program that leave it to the task, and in files of earlier versions.
     """
 
     name: str

@@ -14,6 +14,8 @@ from harness.text.cleanup import TURNING
 
 _UNFIT = re.compile(rf"[|\s\x00-\x1f\x7f-\x9f\ud800-\udfff{TURNING}]")
 
+_SCALE = re.compile(r"(?:ratings|strict)-(-?\d+)-(-?\d+)(?:-x\d+)?")
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeRecipe:
@@ -29,6 +31,12 @@ class JudgeRecipe:
         if not (judge and mark and way) or "|" in way:
             raise SpecError(f"recipe {text!r} of a judge: write it as name:digest|way")
         return cls(judge, way)
+
+    @property
+    def scale(self) -> tuple[int, int] | None:
+        """The least and the greatest rating of a judge that rates on one scale, else None."""
+        found = _SCALE.fullmatch(self.way)
+        return (int(found[1]), int(found[2])) if found else None
 
     def at(self, snapshot: str | None) -> str:
         """The judge with the snapshot, or the name, of the model it asks, if that is known."""

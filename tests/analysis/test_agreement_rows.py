@@ -191,7 +191,8 @@ def test_the_ceiling_is_the_reliability_of_the_mean_and_names_what_it_bounds() -
     assert [root.low, root.high] == pytest.approx(
         [(ceiling.low or 0) ** 0.5, (ceiling.high or 0) ** 0.5]
     )
-    assert "of pearson_dataset" in ceiling.note
+    assert "of pearson_dataset" not in ceiling.note
+    assert "of pearson_dataset" in root.note
 
 
 def test_nominal_ratings_have_no_ceiling_and_say_why() -> None:
@@ -428,3 +429,35 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
     assert first == again
     assert first != other
+
+
+OF_VALUES = (
+    "alpha_judge_with_raters",
+    "alpha_judge_with_each",
+    "agreement_pairwise_judge",
+    "annotator_winning_rate",
+    "annotator_advantage",
+)
+HALVES = ((0.0, 0.5, 1.0), (0.5, 0.5, 1.0), (1.0, 0.0, 0.5), (0.0, 0.0, 0.5))
+
+
+@pytest.mark.parametrize("judge", [HALVES, tuple(tuple(v * 0.7 for v in one) for one in HALVES)])
+def test_shares_and_cosines_are_not_compared_with_ratings_as_if_they_were_ratings(
+    judge: Table,
+) -> None:
+    found = rows(panel(own=judge, near=NEAR))
+
+    for name in OF_VALUES:
+        row = found["own", name]
+        assert (row.value, row.low, row.sd) == (None, None, None)
+        assert row.reason == "the judge's scale is not the raters'"
+        assert found["near", name].reason != row.reason
+    assert found["own", "pearson_dataset"].value is not None
+
+
+def test_a_judge_that_gives_one_value_or_only_low_ratings_is_still_compared() -> None:
+    assert rows(panel(own=FLAT))["own", "alpha_judge_with_raters"].value is not None
+    found = panel(own=HALVES)
+    rating = replace(found.judges[0], recipe="all|T0.3|own:00|ratings-0-5-x1")
+    kept = rows(replace(found, judges=(rating,)))
+    assert kept["own", "alpha_judge_with_raters"].value is not None

@@ -91,6 +91,15 @@ def test_the_exact_p_is_of_the_discordant_items() -> None:
     assert row.p_permutation == 2 / 32  # the tie is a fifth coin, and all five point one way
 
 
+def test_a_difference_of_accuracies_stays_between_minus_one_and_one() -> None:
+    row = within_rows(base="000", cot5="100")[0]
+
+    # Student's interval of three items reaches from -1.10 to 1.77.
+    assert row.value == pytest.approx(1 / 3)
+    assert (row.low, row.high) == (-1, 1)
+    assert row.p == pytest.approx(0.4226, abs=1e-4)
+
+
 def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> None:
     levels = {("base", "T0.3", "near"): "1=0011", ("cot5", "T0.3", "near"): "111=01"}
     run = stored(words_task(), levels)

@@ -129,6 +129,22 @@ def test_a_detector_is_ranked_by_both_rates_and_not_by_accuracy(tmp_path: Path) 
     assert accuracies[0] < accuracies[1] == 0.75
 
 
+def test_the_rate_that_a_detector_is_ranked_by_has_an_interval(tmp_path: Path) -> None:
+    rows = {"never": flagged(0.0, 0.0), "finder": flagged(0.9, 1 / 3)}
+    folders = [kept(tmp_path, run_of(own), own, model=name) for name, own in rows.items()]
+
+    finder, never = board(folders).lines
+    assert finder.value == pytest.approx(0.9 - 1 / 3)
+    assert finder.low is not None
+    assert finder.high is not None
+    # Two independent shares: .1 x .9 x .9 / 30 and so on, give or take what few clusters add.
+    reach = 1.98 * (0.9 * 0.1 / 30 + 1 / 3 * 2 / 3 / 90) ** 0.5
+    assert (finder.high - finder.low) / 2 == pytest.approx(reach, rel=0.05)
+    assert (never.value, never.low) == (0, None)
+    [alone] = board(folders[1:]).lines
+    assert (alone.low, alone.high) == (finder.low, finder.high)
+
+
 def given(name: str, gold: str, chosen: str) -> SampleRecord:
     """A text of one label that is given another, or the same."""
     labels = ("non", "open", "hidden")

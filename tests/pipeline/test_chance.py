@@ -68,3 +68,17 @@ def test_a_chance_that_is_no_number_is_refused(
 
     assert toy.run("--variant", "base", "--judge", "own") == 2
     assert "`chance` is 'half'; give the number" in capsys.readouterr().err
+
+
+def test_a_judge_of_pairs_is_right_by_chance_in_half_whatever_the_task_says(toy: Toy) -> None:
+    toy.write(
+        "configs/judges/pairs.yaml",
+        "{about: By pairs., kind: contrast, encoder: {kind: char-ngrams}, reference: right}",
+    )
+
+    toy.run("--variant", "base", "--judge", "pairs", "--judge", "near")
+
+    [folder] = toy.runs()
+    table = read_table(RunFolder(folder).scores)
+    found = {row.score.judge: row.chance for row in table if row.score.metric == "accuracy"}
+    assert found == {"pairs": 0.5, "near": None}

@@ -38,6 +38,21 @@ def test_independent_items_have_students_interval() -> None:
     )
 
 
+@pytest.mark.parametrize("values", [[1.0, 0.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 1.0, 1.0, 0.9]])
+def test_an_interval_stops_where_its_values_do(values: list[float]) -> None:
+    # Of three items one differs: Student's interval of the difference would be -1.10 to 1.77.
+    names = [*map(str, range(len(values)))]
+    free, found = clustered_mean(values, names), clustered_mean(values, names, limits=(-1, 1))
+
+    assert free.bounds.high is not None
+    assert free.bounds.low is not None
+    assert (found.bounds.low, found.bounds.high) == (max(-1, free.bounds.low), 1)
+    assert found.test == free.test
+    assert clustered_mean([7.0, *values], ["new", *names], limits=(-1, 1)) == clustered_mean(
+        [7.0, *values], ["new", *names]
+    )
+
+
 def test_p_is_below_the_level_just_where_the_interval_leaves_out_zero() -> None:
     draw, seen = np.random.default_rng(3), set()
     for _ in range(400):

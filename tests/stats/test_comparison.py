@@ -183,6 +183,30 @@ def test_an_interval_excludes_zero_where_the_test_does(p: float, low: float, hig
         assert found.low == pytest.approx(0.3 - stats.t.ppf(0.975, 11) * error, abs=1e-8)
 
 
+@pytest.mark.parametrize("p", [1.0, 0.9999999, 0.99])
+def test_a_test_that_finds_nothing_leaves_no_interval_beyond_the_range(p: float) -> None:
+    # The t of such a p is 0 or nearly so, and the error that it stands for is endless.
+    found = bounds_with_test(Bounds(0.1, 0.5, n=12), Significance(0.3, p, n=1), 12)
+
+    assert found == Bounds(None, None, n=12, reason=NoValue.DEGENERATE)
+    kept = Bounds(-0.1, 0.7, n=12)
+    assert bounds_with_test(kept, Significance(0.3, p, n=1), 12) == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "p", "ends"),
+    [((-2.2, 2.9), 0.5, (-2, 2)), ((0.1, 2.9), 0.01, (0.1, 2)), ((0.2, 1.9), 0.2, (-1.1318, 2))],
+)
+def test_a_difference_of_correlations_stays_between_minus_two_and_two(
+    given: tuple[float, float], p: float, ends: tuple[float, float]
+) -> None:
+    found = bounds_with_test(Bounds(*given, n=12), Significance(1.2, p, n=9), 4)
+
+    assert (found.low, found.high) == pytest.approx(ends, abs=5e-4)
+    assert found.low is not None
+    assert (found.low > 0) == (p <= 0.05)
+
+
 @each("statistic", STATISTICS)
 def test_equal_judges_never_differ_and_the_same_seed_draws_the_same(statistic: Statistic) -> None:
     human, judge = table_pair(2)

@@ -270,3 +270,13 @@ def test_barren_tables_give_a_reason_and_never_a_zero(
 )
 def test_the_reason_for_no_tau_is_the_nearest_one(name: str, reason: NoValue) -> None:
     assert document_tau(BARREN[name], BARREN[name]).reason == reason
+
+
+def test_ranks_see_the_ties_that_pairs_see() -> None:
+    # Three means that rounding alone tells apart lay on two points of a grid of 1e-12.
+    close = [0.5, 0.5 + 4e-13, 0.5 + 7e-13, 1.0, 0.1]
+
+    found = spearman(close, [1.0, 2, 3, 5, 0])
+
+    assert found == spearman([0.5, 0.5, 0.5, 1.0, 0.1], [1.0, 2, 3, 5, 0])
+    assert (snapped(close) == [0.5, 0.5, 0.5, 1.0, 0.1]).all()

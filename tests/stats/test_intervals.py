@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.stats.estimate import Bounds, Interval, NoValue, mean_interval
+from harness.stats.classification import auc
+from harness.stats.clustered import clustered_mean
+from harness.stats.estimate import Bounds, Clusters, Interval, NoValue, mean_interval
 
 
 def own_clusters(values: list[float]) -> list[str]:
@@ -66,6 +68,27 @@ def test_one_more_right_never_lowers_an_end(of: int) -> None:
     assert (found[0][0], found[-1][1]) == (0, 1)
 
 
+@pytest.mark.parametrize("of", [3, 10, 20, 56])
+def test_half_a_verdict_more_never_lowers_an_end(of: int) -> None:
+    # A judge that is asked in both orders gives .5 where these disagree.
+    found = []
+    for halves in range(2 * of + 1):
+        values = ([1.0] * (halves // 2) + [0.5] * (halves % 2) + [0.0] * of)[:of]
+        found.append(ends(mean_interval(values, own_clusters(values), is_share=True)))
+
+    assert [low for low, _ in found] == sorted(low for low, _ in found)
+    assert [high for _, high in found] == sorted(high for _, high in found)
+    assert found[::2] == [ends(right(count, of)) for count in range(of + 1)]
+
+
+def test_a_cluster_half_of_whose_rows_are_right_is_no_half_verdict() -> None:
+    values, clusters = [1.0, 0.0, 1.0, 1.0] * 5, [f"{at // 2}" for at in range(20)]
+
+    found = ends(mean_interval(values, clusters, is_share=True))
+
+    assert found == ends(mean_interval(values, clusters, is_share=False))
+
+
 def test_repeats_of_an_item_make_nothing_surer() -> None:
     once = mean_interval([1.0, 1, 1, 0, 1, 0], list("abcdef"), is_share=True)
     again = mean_interval([1.0, 1, 1, 0, 1, 0] * 5, list("abcdef") * 5, is_share=True)
@@ -85,6 +108,15 @@ def test_a_share_of_clusters_stays_within_its_range() -> None:
 
     assert 0.5 < low < 0.95 < high < 1
     assert ends(mean_interval(values, clusters, is_share=False))[1] > 1
+
+
+def test_ratings_stop_at_the_ends_of_their_scale() -> None:
+    values = [5.0, 5, 5, 5, 4, 5, 5, 5, 5, 5, 5, 4.5]
+    free = ends(mean_interval(values, own_clusters(values), is_share=False))
+
+    assert free[1] > 5
+    limited = mean_interval(values, own_clusters(values), is_share=False, limits=(1, 5))
+    assert ends(limited) == (free[0], 5)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 3.0, 0.1])
@@ -165,6 +197,34 @@ def test_clusters_of_like_values_make_the_interval_wider() -> None:
     # Five equal values a cluster: wider by the square root of five, and a little by t.
     ratio = (clustered[1] - clustered[0]) / (alone[1] - alone[0])
     assert ratio == pytest.approx(5**0.5, rel=0.1)
+
+
+def test_large_numbers_that_differ_are_not_constant() -> None:
+    low, high = ends(mean_interval([1e6, 1e6 + 5, 1e6 + 2], list("abc"), is_share=False))
+
+    assert low < 1e6 < 1e6 + 5 < high
+
+
+def test_huge_numbers_have_the_interval_of_their_smaller_selves_or_none() -> None:
+    small = ends(mean_interval([1.0, 2.0, 4.0, 3.0], list("abcd"), is_share=False))
+
+    huge = ends(mean_interval([1e200, 2e200, 4e200, 3e200], list("abcd"), is_share=False))
+    beyond = mean_interval([1e308, 1.5e308, 1.7e308], list("abc"), is_share=False)
+    together = mean_interval([1e308, 1.7e308, 1.5e308, 1e308], list("aabc"), is_share=False)
+
+    assert huge == pytest.approx([end * 1e200 for end in small])
+    assert beyond.value == pytest.approx(1.4e308)
+    assert (beyond.low, beyond.reason) == (None, NoValue.DEGENERATE)
+    assert (together.low, together.reason) == (None, NoValue.DEGENERATE)
+    assert clustered_mean([1e308, 1.5e308, 1.7e308], list("abc")).bounds.low is None
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_value_that_is_not_finite_has_no_difference_or_area(bad: float) -> None:
+    with pytest.raises(ValueError, match="1 of 3 values are not finite"):
+        clustered_mean([1.0, bad, 0.0], list("abc"))
+    with pytest.raises(ValueError, match="1 of 3 scores"):
+        auc(np.array([1.0, bad, 0.0]), [True, False, True], Clusters.named(list("abc")))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

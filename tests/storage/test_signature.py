@@ -21,6 +21,23 @@ MADE = Signature(
 )
 
 
+@pytest.mark.parametrize(
+    ("way", "scale"),
+    [
+        ("ratings-1-5-x20", (1, 5)),
+        ("ratings--2-2-x1", (-2, 2)),
+        ("strict-0-100", (0, 100)),
+        ("strict-by-variant", None),
+        ("first_digit-any-scale", None),
+        ("minilm-1-5", None),
+    ],
+)
+def test_a_way_of_judging_tells_the_scale_of_its_ratings(
+    way: str, scale: tuple[int, int] | None
+) -> None:
+    assert JudgeRecipe("own:00", way).scale == scale
+
+
 def test_a_signature_is_printed_and_read() -> None:
     assert str(MADE) == PRINTED
     assert Signature.parse(PRINTED) == MADE

@@ -74,7 +74,7 @@ def acc_eq(human: ArrayLike, judge: ArrayLike, *, epsilon: float = 0.0) -> Estim
 
 def drawn_rows(resamples: Resamples) -> Iterator[Indices]:
     """The rows each draw takes, in order, a row as often as its cluster was drawn."""
-    for counts in resamples.weights():
+    for counts in (one for block in resamples.counts() for one in block[:, resamples.places]):
         yield np.repeat(np.arange(len(counts)), counts.astype(np.intp))
 
 
