@@ -157,7 +157,7 @@ def test_a_one_step_level_is_the_base_prompt_and_one_paragraph(variant: str) -> 
     opening = base.removesuffix(CUE)
 
     assert words.startswith(f"{opening}\n\n")
-    assert words.endswith(CUE)
+    assert words.endswith("\n\nFirst the reasons:" if variant == "cot1" else CUE)
     assert "\n\n" not in words.removeprefix(f"{opening}\n\n").removesuffix(CUE)
 
 
