@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,7 +89,8 @@ def _about(registry: Registry, section: Section, name: str) -> str:
     if section != "configs/models":
         return about
     ends = values.get("ends", "")
-    end = f" Its provider shuts it down on {ends}." if ends else ""
+    when = "shut" if ends <= date.today().isoformat() else "shuts"
+    end = f" Its provider {when} it down on {ends}." if ends else ""
     return f"{kind:12} {about}{end}{NOT_HERE.get(kind, '')}"
 
 

@@ -85,7 +85,7 @@ def test_list_runs_without_a_results_folder_is_a_mistake(
     [
         ("oracle", ["scripted"]),
         ("mistral-7b-instruct", ["vllm", "add --backend transformers"]),
-        ("claude-3-sonnet", ["anthropic", "shuts it down on 2025-07-21"]),
+        ("claude-3-sonnet", ["anthropic", "provider shut it down on 2025-07-21"]),
     ],
 )
 def test_list_shows_the_kind_of_a_model_and_what_it_still_takes(
