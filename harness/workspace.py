@@ -286,7 +286,7 @@ def _warn_of_dates(model: str, ends: date | None, priced: date | None) -> None:
     """Say once that a model has ended or soon will, and that its price is an old one."""
     today = date.today()
     if ends and ends - today <= SOON:
-        when = "has shut it down on" if ends <= today else "shuts it down on"
+        when = "shut it down on" if ends <= today else "shuts it down on"
         _log.warning(
             "model %s: its provider %s %s; choose another with --model or --judge-model",
             *(model, when, ends),

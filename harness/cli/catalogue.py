@@ -1,12 +1,15 @@
 """The commands that show what there is: list, with runs, show, schema, tokens; data; verify."""
 
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
+from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,8 +75,17 @@ def list_names(
     for section, members in found.items():
         echo(f"{section}:")
         for name in members:
-            echo(f"  {name:24} {_about(registry, SECTIONS[section], name)}".rstrip())
+            echo(_listed(name, _about(registry, SECTIONS[section], name)))
     return ExitCode.DONE
+
+
+def _listed(name: str, about: str) -> str:
+    """A line of the list; on a terminal what is longer goes on under where the words begin."""
+    line = f"  {name:24} {about}".rstrip()
+    if not sys.stdout.isatty():
+        return line
+    width = max(60, get_terminal_size().columns)
+    return fill(line, width, subsequent_indent=" " * 27, break_on_hyphens=False)
 
 
 def _about(registry: Registry, section: Section, name: str) -> str:
@@ -89,7 +101,8 @@ def _about(registry: Registry, section: Section, name: str) -> str:
     if section != "configs/models":
         return about
     ends = values.get("ends", "")
-    end = f" Its provider shuts it down on {ends}." if ends else ""
+    when = "shut" if ends <= date.today().isoformat() else "shuts"
+    end = f" Its provider {when} it down on {ends}." if ends else ""
     return f"{kind:12} {about}{end}{NOT_HERE.get(kind, '')}"
 
 

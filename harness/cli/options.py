@@ -50,6 +50,10 @@ class ExitCode(IntEnum):
         return cls.DONE_WITH_MISSING if has_missing else cls.DONE
 
 
+MOST_NAMED = 12
+"""How many templates of a prompt pack are named."""
+
+
 @dataclass(frozen=True)
 class Only:
     """In `Annotated[Record, Only("a b")]`: the fields that are options of this command.
@@ -234,7 +238,7 @@ class Where:
             progress=progress or ProgressLine(),
         )
         if self.prompts is not None:
-            _warn_of_unused(self.prompts, found.registry)
+            _tell_of_pack(self.prompts, found.registry)
         if calling is None:
             return found
         retry = one_of("--retry", calling.retry, *get_args(Retry))
@@ -257,8 +261,13 @@ def registry(home: Path, prompts: Path | None = None) -> "Registry":
     return Registry.open(home, prompts)
 
 
-def _warn_of_unused(pack: Path, registry: "Registry") -> None:
+def _tell_of_pack(pack: Path, registry: "Registry") -> None:
     files = registry.prompts.overrides(pack)
+    used = [re.sub(r"(\.user)?\.j2$", "", file) for file, is_known in files if is_known]
+    if used:
+        more = f" and {len(used) - MOST_NAMED} more" if len(used) > MOST_NAMED else ""
+        count = f"{len(used)} template{'s' * (len(used) != 1)}"
+        log(f"prompts: {pack} replaces {count}: {', '.join(used[:MOST_NAMED])}{more}")
     unused = [file for file, is_known in files if not is_known]
     known = sorted(set(registry.prompts.names()) - set(unused))
     if len(unused) == len(files):

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Shown, Where, argument, one_of, option
 from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
+from harness.errors import ModelError
 from harness.storage.find_runs import find_run
 
 if TYPE_CHECKING:
     from harness.pipeline import execute, resolve
+    from harness.pipeline.setup import JudgeSetup
+    from harness.registry import Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +111,8 @@ def run(
         runs = line.each([plan.client.model.name for plan in plans], execute.run_each(plans))
         return put_runs(_tagged(runs, asking.tag), shown, is_all=calling.retry == "all")
     calls = dict(zip(map(_title, plans), preview.dry_runs(plans), strict=True))
+    models = options.names(choice.model, "--model")
+    _tell_of_keys(space.registry, models, [one for plan in plans for one in plan.judges])
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
 
 
@@ -139,7 +144,23 @@ def judge(
         done = _tagged([execute.judge(plan)], asking.tag)
         return put_runs(done, shown, is_all=calling.retry == "all")
     calls = {_title(plan): preview.dry_judges(plan)}
+    _tell_of_keys(space.registry, (), plan.judges)
     return put_dry_runs(calls, is_json=shown.is_json, terms=space.terms)
+
+
+def _tell_of_keys(
+    registry: "Registry", models: Iterable[str], judges: "Iterable[JudgeSetup]"
+) -> None:
+    """Say of whom no call could be made for want of a key, though a dry run needs none."""
+    told = {f"judge {one.entry.name}": one.key_error for one in judges}
+    for name in models:
+        try:
+            registry.check_key(name)
+        except ModelError as error:
+            told[f"model {name}"] = str(error)
+    for who, fact in told.items():
+        if fact is not None:
+            log(f"{who}: {fact} (a dry run needs none)")
 
 
 def read(

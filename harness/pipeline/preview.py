@@ -5,6 +5,7 @@ once at its longest and once at its shortest. A call that two cells share is cou
 asked; what is stored already is counted, and not paid for again.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -162,6 +163,19 @@ def _stand_in(asked: Request, tokens: int) -> Response:
     return Response(asked.key, texts=(shortest.ljust(length, ".") if tokens else shortest,))
 
 
+_STAND_IN = re.compile(r"\((?P<step>[^()\n]+) [0-9a-f]{8}\)\.+")
+
+
+def _explained(message: Message) -> Message:
+    """A message of an example in which a stand-in says what it stands for, in place of its dots."""
+
+    def words(found: re.Match[str]) -> str:
+        tokens = len(found[0]) // CHARACTERS_A_TOKEN
+        return f"(here the model's {found['step']}, at most {tokens} tokens)"
+
+    return Message(message.role, _STAND_IN.sub(words, message.content))
+
+
 ANY = "-"
 
 
@@ -293,11 +307,16 @@ def _summary(
         max_tokens=sum(c.longest.decoding.max_tokens * c.longest.decoding.n for c in new),
         least_usd=least,
         most_usd=most,
-        example=calls[0].longest.messages if calls else (),
+        example=_example(calls[0]) if calls else (),
         choices=calls[0].longest.choices if calls else (),
         waiting=len(client.waiting & {call.longest.key for call in left}),
         priced_as=client.priced_as,
     )
+
+
+def _example(call: PlannedCall) -> tuple[Message, ...]:
+    messages = call.longest.messages
+    return tuple(map(_explained, messages)) if call.is_open else messages
 
 
 def _price(

@@ -1,9 +1,17 @@
 """list and show: the folders are the registry, a user's own among them."""
 
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import MODEL, Toy
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_list_shows_the_names_of_the_home_beside_those_that_ship(
@@ -85,7 +93,7 @@ def test_list_runs_without_a_results_folder_is_a_mistake(
     [
         ("oracle", ["scripted"]),
         ("mistral-7b-instruct", ["vllm", "add --backend transformers"]),
-        ("claude-3-sonnet", ["anthropic", "shuts it down on 2025-07-21"]),
+        ("claude-3-sonnet", ["anthropic", "provider shut it down on 2025-07-21"]),
     ],
 )
 def test_list_shows_the_kind_of_a_model_and_what_it_still_takes(
@@ -142,3 +150,18 @@ def test_the_home_overrides_what_ships(toy: Toy, capsys: pytest.CaptureFixture[s
 
     assert toy.run(model="oracle") == 2
     assert "no server at http://127.0.0.1:9/v1" in capsys.readouterr().err
+
+
+def test_list_on_a_terminal_of_80_columns_goes_on_under_where_the_words_begin() -> None:
+    reader, writer = pty.openpty()
+    command = [sys.executable, "-m", "harness", "list", "tasks"]
+    done = subprocess.run(
+        command, stdout=writer, cwd=ROOT, env={**os.environ, "COLUMNS": "80"}, check=True
+    )
+    os.close(writer)
+    lines = os.read(reader, 100_000).decode().replace("\r", "").splitlines()
+    os.close(reader)
+
+    assert done.returncode == 0
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line.startswith(" " * 27)]

@@ -94,6 +94,20 @@ def test_python_in_the_readme_and_the_tutorial_is_python() -> None:
         compile(text, "page", "exec")
 
 
+def test_the_python_of_the_readme_runs_without_a_model_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [text] = blocks(README, "python")
+    quick = text.replace("minilm-cosine", "ngram-cosine").replace("limit=8", "limit=2")
+
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        exec(compile(quick, "README.md", "exec"), {})
+
+    heads = [line.split() for line in shown.getvalue().splitlines() if "value" in line]
+    assert [("metric" in head) for head in heads] == [True, True]
+
+
 def test_every_task_judge_and_source_has_its_words() -> None:
     folders = {
         "tasks.md": "tasks",

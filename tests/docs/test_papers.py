@@ -53,6 +53,17 @@ def test_every_command_is_one_of_the_program(capsys: pytest.CaptureFixture[str])
     assert wrong == []
 
 
+def test_every_figure_that_is_named_is_one_of_the_program(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["plot"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.split()}
+
+    named = [text.split()[2] for text in every_command() if text.startswith("harness plot ")]
+    assert len(named) > 10
+    assert [name for name in named if name not in listed] == []
+
+
 def words(command: str) -> tuple[list[str], str]:
     """The words behind `harness`, and the file that the output goes to, if any."""
     line, _, target = command.partition(" > ")
@@ -155,8 +166,9 @@ def test_the_other_commands_run_on_samples(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     others = [text for text in every_command() if not text.startswith("harness table ")]
-    # These ask a hosted model, or need weights that are not here.
-    kept = [text for text in others if not re.search("build |llm2vec|gpt-4o|--data-mode", text)]
+    # These ask a hosted model, need weights that are not here, train for long, or draw many texts.
+    costly = "build |llm2vec|gpt-4o|--data-mode|--grid|harness plot"
+    kept = [text for text in others if not re.search(costly, text)]
     plain = [text for text in kept if "RUN" not in text and "ratings.csv" not in text]
 
     assert len(plain) > 10

@@ -123,6 +123,22 @@ def test_a_later_step_is_sized_by_the_longest_answer_to_the_earlier(toy: Toy) ->
     assert later.prompt_characters == EACH * (words + 20 * 4)
 
 
+def test_an_example_says_what_stands_in_for_an_answer_that_is_not_there_yet(toy: Toy) -> None:
+    later = planned(toy)[2]
+
+    [shown] = [part for part in later.example if "Meant:" in part.content]
+    expected = "Story number 0. Meant: (here the model's thought, at most 20 tokens) What is said"
+    assert shown.content.startswith(expected)
+
+
+def test_an_example_of_a_judge_says_so_too_and_has_no_dots(toy: Toy) -> None:
+    judging = [part for part in planned(toy, "choice") if part.asker == "choice"]
+
+    told = [part.example[-1].content for part in judging]
+    assert ["(here the model's response, at most 20 tokens)" in text for text in told] == [True] * 2
+    assert ["..." in text for text in told] == [False] * 2
+
+
 def test_nothing_is_asked_and_nothing_written(
     toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

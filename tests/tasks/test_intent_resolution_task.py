@@ -156,9 +156,10 @@ def test_a_one_step_level_is_the_base_prompt_and_one_paragraph(variant: str) -> 
     [base], [words] = prompts("base"), prompts(variant)
     opening = base.removesuffix(CUE)
 
-    assert words.startswith(f"{opening}\n\n")
-    assert words.endswith(CUE)
-    assert "\n\n" not in words.removeprefix(f"{opening}\n\n").removesuffix(CUE)
+    start, end = (base, "\n\nFirst the reasons:") if variant == "cot1" else (opening, CUE)
+    assert words.startswith(f"{start}\n\n")
+    assert words.endswith(end)
+    assert "\n\n" not in words.removeprefix(f"{start}\n\n").removesuffix(end)
 
 
 @each("variant", VARIANTS)
