@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import FILES, Toy
+from support.toy import FILES, Toy, make_earlier
 
 from harness.cli import main
 
@@ -243,25 +243,70 @@ def test_a_run_of_an_earlier_version_is_taken_as_it_is_which_is_said_once(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy.run("--judge", "near", model="literal")
-    before = toy.bytes()
     for folder in toy.runs():
-        (folder / SUMS).unlink()
+        make_earlier(folder)
+    before = toy.bytes()
     capsys.readouterr()
 
     assert main(["leaderboard", "--results", str(toy.results)]) == 0
     assert capsys.readouterr().err.count("by an earlier version") == 1
     assert main(["compare", *map(str, toy.runs()), "--results", str(toy.results)]) == 0
-    assert toy.run("--judge", "near") == 0
-    assert toy.run("--judge", "near", model="literal") == 0
 
     assert toy.bytes() == before
+
+
+def test_a_run_of_an_earlier_version_is_repeated_with_sums(toy: Toy, judged: Path) -> None:
+    whole = toy.bytes()
+    make_earlier(judged)
+
+    assert toy.run("--judge", "near", "--judge", "far") == 0
+
+    assert toy.bytes() == whole
+
+
+def test_no_table_is_believed_where_the_sums_of_a_run_were_removed(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run(model="literal")
+    (judged / SUMS).unlink()
+    damage(judged, "scores")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 1
+
+    assert f"{judged}" in (told := capsys.readouterr().err)
+    assert "no SHA256SUMS beside it, which its version wrote" in told
+    assert "oracle" not in (toy.results / "leaderboard.csv").read_text("utf-8")
+    assert toy.main("read", str(judged)) == 2
+    assert toy.run("--judge", "near", "--judge", "far") == 0
+    assert (judged / SUMS).is_file()
+
+
+@pytest.mark.parametrize("value", ["7.5", "-1.0", "nan", "inf", "-inf", "1e999"])
+def test_a_value_that_none_can_be_in_an_earlier_versions_table_is_not_believed(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    main(["leaderboard", "--results", str(toy.results)])
+    whole = (toy.results / "leaderboard.csv").read_bytes()
+    make_earlier(judged)
+    scores = judged / "scores.csv"
+    text = scores.read_text("utf-8")
+    assert ",accuracy,1.0," in text
+    scores.write_text(text.replace(",accuracy,1.0,", f",accuracy,{value},", 1), "utf-8")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    assert "computed anew" in capsys.readouterr().err
+    table = (toy.results / "leaderboard.csv").read_bytes()
+    assert table.replace(b"v0.1.0", b"v0.2.0").replace(b"@0.1.0", b"@0.2.0") == whole
 
 
 def test_a_line_that_is_gone_of_an_earlier_versions_run_is_told(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(judged, "line gone")
-    (judged / SUMS).unlink()
+    make_earlier(judged)
 
     assert toy.main("read", str(judged)) == 2
     assert "23 of 24" in capsys.readouterr().err
