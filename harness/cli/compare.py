@@ -16,10 +16,10 @@ from harness.analysis.standings import (
     JudgeMatrix,
     RankedBy,
     RankedTable,
+    board_of,
     judge_matrices,
     placed,
     ranked_tables,
-    verdicts_of,
 )
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
@@ -66,9 +66,7 @@ def leaderboard(
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     tables = {folder: scores.whole_scores(folder) for folder in folders}
-    lacks = None in tables.values()
-    rows = scores.merged(tables)
-    verdicts = verdicts_of([f for f in folders if tables[f] is not None], rows)
+    rows, verdicts, left_out = board_of(tables)
     rows = placed(rows, ranked_tables(rows, verdicts))
     table, total = results / "leaderboard.csv", len(rows)
     write_whole(table, scores.board_text(rows).encode())
@@ -77,7 +75,7 @@ def leaderboard(
     rows = _chosen(rows, "variant", variant, lambda row: row.score.variant, of_task)
     if is_json:
         echo_json(rows)
-        return ExitCode.of(lacks)
+        return ExitCode.of(left_out)
     boards = ranked_tables(rows, verdicts)
     for board in boards:
         _put_board(board)
@@ -88,7 +86,7 @@ def leaderboard(
             log(f"judge {one.ceiling.judge} {_finding(one)}: {one.recipe}")
     log_alarms(rows)
     echo(f"wrote {total} rows to {table}")
-    return ExitCode.of(lacks)
+    return ExitCode.of(left_out)
 
 
 def _chosen(
