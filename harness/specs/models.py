@@ -4,8 +4,8 @@
 override the request, and prices, budgets and signatures would describe one that was never sent.
 """
 
-import re
 import json
+import re
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
