@@ -169,17 +169,17 @@ def _check(name: str, values: tuple[Any, ...]) -> None:
     texts = [one for one in values if isinstance(one, str)]
     if name == "replace" and len(texts) > 2:
         _refuse(texts[0].count(texts[1]) * len(texts[2]) > LONGEST, name)
-    elif name in ("expandtabs", "indent") and texts:
+    if name in ("expandtabs", "indent") and texts:
         widest = max((one for one in values if isinstance(one, int)), default=8)
         lines = texts[0].count("\t") + texts[0].count("\n") + 1
         _refuse(lines * max(widest, *map(len, texts[1:]), 1) > LONGEST, name)
-    elif name == "join":
+    if name == "join":
         parts = [one for one in values if isinstance(one, str | list | tuple)]
         inner = [len(str(part)) for one in parts for part in one if not isinstance(one, str)]
         count = max((len(one) for one in parts), default=0)
         between = min((len(one) for one in parts), default=0)
         _refuse(sum(inner) + count * between > LONGEST, name)
-    elif name == "format" and texts:
+    if name == "format" and texts:
         _check_widths(texts[0])
 
 
