@@ -98,6 +98,8 @@ def _chosen(
 ) -> list[BoardRow]:
     known, names = sorted({of(row) for row in rows}), options.names(wanted, f"--{what}")
     for name in (name for name in names if name not in known):
+        if what == "task" and name in options.registry(Path()).names("tasks"):
+            raise SpecError(f"no run of task {name} yet; `harness run --task {name}` makes one")
         raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
     return [row for row in rows if not names or of(row) in names]
 

@@ -343,3 +343,28 @@ def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
 
     assert set(lines) == {"run.json", "samples.jsonl", "scores.csv"}
     assert all(hashlib.sha256((judged / n).read_bytes()).hexdigest() == lines[n] for n in lines)
+
+
+def test_a_leaderboard_of_a_task_without_runs_says_that(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["leaderboard", "--results", str(toy.results), "--task"]
+
+    assert main([*words, "ishate_implicit"]) == 2
+    assert "no run of task ishate_implicit yet" in capsys.readouterr().err
+    assert main([*words, "toyy"]) == 2
+    assert "did you mean toy?" in capsys.readouterr().err
+
+
+def test_a_text_in_place_of_ratings_is_told_in_one_short_line(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = toy.folder / "README.md"
+    path.write_text("# Pragmatics\n\nA text, and more.\n", "utf-8")
+    capsys.readouterr()
+
+    assert main(["agree", "--ratings", str(path), "--results", str(toy.results)]) == 2
+
+    told = capsys.readouterr().err
+    assert "it has no columns task, sample_id, model, rater, value, scale" in told
+    assert "# Pragmatics" not in told

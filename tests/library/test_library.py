@@ -403,3 +403,16 @@ def test_a_workspaces_budget_stays(served: Path) -> None:
 def test_lists_are_lists(folder: Path, given: dict[str, Any]) -> None:
     with pytest.raises(ph.HarnessError, match="lists of names, and limit is at least 1"):
         ph.evaluate("intent_resolution", model="oracle", **given)
+
+
+def test_an_error_of_the_library_comes_without_those_behind_it(
+    served: Path,
+) -> None:
+    (served / "configs" / "models").mkdir(parents=True, exist_ok=True)
+    (served / "configs" / "models" / "broken.yaml").write_text("kind: [", "utf-8")
+
+    with pytest.raises(ph.HarnessError, match="not valid YAML") as caught:
+        ph.evaluate("my_task", model="broken", judges=["ngram-cosine"])
+
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
