@@ -5,13 +5,14 @@ objects whose `to_pandas()` gives a frame. `import harness as ph` exports what i
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from harness.core import Judge, Model
-from harness.errors import SpecError, StoreError, did_you_mean
+from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
 from harness.frames import ResultTable
 
 if TYPE_CHECKING:
@@ -306,6 +307,15 @@ def judges(workspace: "Workspace | None" = None) -> list[str]:
     return _opened(workspace).registry.names("configs/judges")
 
 
+@contextmanager
+def _own_words() -> Iterator[None]:
+    """Raise our errors without those behind them, whose tracebacks hide what they say."""
+    try:
+        yield
+    except HarnessError as error:
+        raise error from None
+
+
 def evaluate(
     task: str,
     model: "str | Model",
@@ -342,8 +352,9 @@ def evaluate(
         limit=limit,
         is_self_judge_allowed=allow_self_judge,
     )
-    opened = _opened(workspace)
-    [result] = run_each([resolve(opened.with_budget(budget_usd), options)])
+    with _own_words():
+        opened = _opened(workspace)
+        [result] = run_each([resolve(opened.with_budget(budget_usd), options)])
     if tag is not None:
         result.folder.write_tag(tag)
     return EvaluatedRun(opened, result.folder)

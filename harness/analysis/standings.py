@@ -6,6 +6,7 @@ that of false alarms: there a constant answer may have a high accuracy. Controls
 a rank. Two models are told apart by `stats.ranks`. Nothing here writes a file.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,8 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from harness.analysis.leaderboard import BoardRow, by_signature, headlines, tested
+from harness.analysis.leaderboard import BoardRow, by_signature, headlines, merged, tested
 from harness.data.choices import LABELS
+from harness.errors import StoreError
 from harness.judges.custom import JudgeLabel
 from harness.judges.gold import LABELLED
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, answered
@@ -32,6 +34,7 @@ from harness.stats.ranks import (
 )
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun
 
+_log = logging.getLogger(__name__)
 CONTROL: Final = "scripted"
 """The kind of the models that are built with the answers, or with none."""
 LEAST_SHARED = 0.5
@@ -86,6 +89,27 @@ def verdicts_of(folders: Iterable[RunFolder], rows: Sequence[BoardRow]) -> dict[
         if folder.path.name in wanted.values():
             found |= _verdicts(StoredRun.read(folder), {*wanted} - {*found})
     return found
+
+
+def board_of(
+    tables: Mapping[RunFolder, Sequence[ScoreRow] | None],
+) -> tuple[list[BoardRow], dict[str, BoardVerdicts], set[RunFolder]]:
+    """The rows and verdicts of some runs, and the runs that are left out, after a warning.
+
+    These are runs without a table of scores, and runs that are to be ranked with others and whose
+    verdicts are damaged.
+    """
+    lost = {folder for folder, table in tables.items() if table is None}
+    rows = merged(tables)
+    verdicts: dict[str, BoardVerdicts] = {}
+    for folder in (folder for folder in tables if folder not in lost):
+        try:
+            verdicts = verdicts_of([folder], rows) | verdicts
+        except StoreError as error:
+            _log.warning("%s: the run is left out", error)
+            lost.add(folder)
+    kept = {folder: table for folder, table in tables.items() if folder not in lost}
+    return merged(kept), verdicts, lost
 
 
 def _verdicts(run: StoredRun, wanted: set[str]) -> dict[str, BoardVerdicts]:

@@ -8,6 +8,7 @@ interval stands below the value.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.analysis import leaderboard as scores
 from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
@@ -26,6 +27,7 @@ from harness.analysis.standings import (
     RankedBy,
     RankedTable,
     Standing,
+    board_of,
     judge_matrices,
     placed,
     ranked_tables,
@@ -104,9 +106,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     if not (folders := run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     tables = {folder: scores.whole_scores(folder) for folder in folders}
-    lacks, folders = None in tables.values(), [f for f in folders if tables[f] is not None]
-    rows = scores.merged(tables)
-    verdicts = verdicts_of(folders, rows)
+    rows, verdicts, left_out = board_of(tables)
     rows = placed(rows, ranked_tables(rows, verdicts))
     table, total = results / "leaderboard.csv", len(rows)
     write_whole(table, scores.board_text(rows).encode())
@@ -114,9 +114,9 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     special = choice.of_metric(rows)
     if is_json:
         echo_json(special)
-        return ExitCode.of(lacks)
+        return ExitCode.of(left_out)
     if choice.decoding is not None:
-        verdicts = verdicts_of(folders, rows)
+        verdicts = verdicts_of([f for f in folders if f not in left_out], rows)
     shown = BoardScreen(choice, {folder.path.name: folder for folder in folders})
     if choice.metric is None and choice.in_group in (None, ALL):
         shown.put(ranked_tables(rows, verdicts))
@@ -125,7 +125,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         shown.put(plain_tables(special, choice.metric, choice.in_group or ALL))
     log_alarms(rows)
     echo(f"wrote {total} rows to {table}")
-    return ExitCode.of(lacks)
+    return ExitCode.of(left_out)
 
 
 def _chosen(
@@ -139,6 +139,8 @@ def _chosen(
     alone = (wanted,) if what == "group" and wanted else None
     known, names = sorted({of(row) for row in rows}), alone or options.names(wanted, f"--{what}")
     for name in (name for name in names if name not in known):
+        if what == "task" and name in options.registry(Path()).names("tasks"):
+            raise SpecError(f"no run of task {name} yet; `harness run --task {name}` makes one")
         raise SpecError(f"no run{where} has a {what} {name!r}{did_you_mean(name, known)}")
     return [row for row in rows if not names or of(row) in names]
 

@@ -150,7 +150,7 @@ def number(
 ) -> float | None:
     """The number in a cell, or of the word or mark in it; None for a blank cell.
 
-    With marks, a number lies between the lowest and the highest.
+    With marks, a number is that of one of them.
     """
     if not (text := text.strip()):
         return None
@@ -161,7 +161,7 @@ def number(
         value = known[text.casefold()] if text.casefold() in known else float(text)
     except ValueError:
         value = float("nan")
-    if marks and not min(marks.values()) <= value <= max(marks.values()):
+    if marks and value not in marks.values():
         raise DataError(
             f"{place}: rating {text!r} is none of {', '.join(marks)}; correct it, or leave it "
             "blank if it is missing"

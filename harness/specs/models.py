@@ -4,6 +4,7 @@
 override the request, and prices, budgets and signatures would describe one that was never sent.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import date
@@ -113,7 +114,12 @@ _BELONGS: Mapping[str, Mapping[str, str]] = {
 
 
 def check_body(extra: Mapping[str, Any], api: Literal["chat", "responses", "anthropic"]) -> None:
-    """Refuse further fields of a request that are its own, with where each belongs."""
+    """Refuse further fields that no JSON can hold, or that are the request's own."""
+    try:
+        json.dumps(extra, allow_nan=False)
+    except (TypeError, ValueError) as error:  # .nan, .inf, a date
+        fact = f"extra_body cannot be sent ({error})"
+        raise ValueError(f"{fact}; write finite numbers, texts, true, false and null") from error
     nested = {name: value for name, value in extra.items() if isinstance(value, dict)}
     inner = {f"{name}.{part}" for name, value in nested.items() for part in value}
     belongs = _BELONGS[api]

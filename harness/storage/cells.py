@@ -75,6 +75,13 @@ def decode_json(data: bytes | str, kind: Any = Any) -> Any:  # noqa: ANN401 - a 
         raise msgspec.DecodeError(_TOO_DEEP) from None
 
 
+def finite(cell: str) -> float | None:
+    """The number in a cell, None for an empty one; ValueError for another, and for NaN."""
+    if cell and not isfinite(float(cell)):
+        raise ValueError(f"{cell} is no number")
+    return float(cell) if cell else None
+
+
 def cell_text(cell: object) -> str:
     """A cell as a text without outer white space: "" for None, "1" for 1.0."""
     if cell is None:

@@ -27,6 +27,8 @@ from harness.text.cleanup import repair_surrogates
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
 _IDLE_S = 600.0
+_TOLD: set[tuple[Path, int]] = set()
+"""Torn segments that were told of, with their sizes: a run reads a ledger several times."""
 _T = TypeVar("_T")
 _Place = tuple[Path, int]
 """A segment and the number of a line in it, from 1."""
@@ -147,14 +149,19 @@ class Ledger:
         return {_decode(line, _Question, at).request.model for at, line in self._lines()}
 
     def _lines(self) -> Iterator[tuple[_Place, bytes]]:
-        """The lines of all segments; an incomplete last line is dropped, with a warning."""
+        """The lines of all segments; an incomplete last line is dropped, with one warning."""
         for path in _segments(self._folder):
             for number, line in enumerate(_raw_lines(path), 1):
                 if line.endswith(b"\n"):
                     yield (path, number), line
                 else:
-                    log = "%s:%d: torn last line dropped; that call is asked again"
-                    _log.warning(log, path, number)
+                    self._say_torn(path, number)
+
+    def _say_torn(self, path: Path, number: int) -> None:
+        size = path.stat().st_size
+        if (path, size) not in _TOLD:
+            _TOLD.add((path, size))
+            _log.warning("%s:%d: torn last line dropped; that call is asked again", path, number)
 
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; it is synced to disk at most 0.1 seconds later."""

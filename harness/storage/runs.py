@@ -7,10 +7,12 @@ clock, no host, no order of arrival. A file that was changed since it was writte
 import csv
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from io import StringIO
+from math import nan
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +23,7 @@ from harness.core import Run, Sample, Score
 from harness.errors import StoreError
 from harness.parts import ChoiceScore, Message, Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_text, decode_json, long_cells
+from harness.storage.cells import csv_text, decode_json, finite, long_cells
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.signature import Signature, clean_signature
 
@@ -268,17 +270,13 @@ def cells_of(row: ScoreRow) -> list[object]:
 def _row(cells: dict[str, str]) -> ScoreRow:
     score = Score(
         *(cells["judge"], cells["variant"], cells["decoding"], cells["group"], cells["metric"]),
-        *(_number(cells["value"]), _number(cells["low"]), _number(cells["high"])),
+        *(finite(cells["value"]), finite(cells["low"]), finite(cells["high"])),
         *(int(cells["n"]), int(cells["clusters"])),
         missing={reason: int(cells[f"missing_{reason}"]) for reason in Reason},
     )
-    chance, cost = _number(cells["chance"]), _number(cells["cost_usd"])
+    chance, cost = finite(cells["chance"]), finite(cells["cost_usd"])
     signature = clean_signature(cells["signature"])
     return ScoreRow(cells["task"], cells["model"], score, chance, cost, signature)
-
-
-def _number(cell: str) -> float | None:
-    return float(cell) if cell else None
 
 
 class RunFolder:
@@ -364,6 +362,8 @@ class RunFolder:
             return []
         rows = _rows_of(data := _bytes(self.scores), self.scores)
         self._check_sum(SCORES, data)
+        if self._sums() is None and (odd := next(filter(_is_outside, rows), None)):
+            raise _refused(f"{self.scores}: {odd.score.metric} is outside its interval")
         return rows
 
     def changed(self) -> list[str]:
@@ -373,10 +373,9 @@ class RunFolder:
 
     def judges_before(self) -> tuple[JudgeEntry, ...]:
         """The judges that a run names which need not be whole; none where it cannot be read."""
-        try:
+        with suppress(StoreError):
             return _decode(_bytes(self.path / RUN), RunFile, where="").judges
-        except StoreError:
-            return ()
+        return ()
 
     def _check_sum(self, name: str, data: bytes) -> None:
         sums = self._sums()
@@ -384,16 +383,25 @@ class RunFolder:
             _say_unchecked(str(self.path.parent.parent.parent))
         elif sums.get(name) != sha256(data).hexdigest():
             fact = f"changed since it was written (see {SUMS} beside it)"
+            if not (self.path / SUMS).exists():
+                fact = f"no {SUMS} beside it, which its version wrote: it may have been changed"
             raise _refused(f"{self.path / name}: {fact}")
 
     def _sums(self) -> dict[str, str] | None:
         """The sha256 of each file as it was written; None in a folder of an earlier version."""
         path = self.path / SUMS
         if not path.exists():
-            return None
+            return None if self._is_earlier() else dict.fromkeys(NAMES, "gone")
         pairs = [line.split("  ") for line in _bytes(path).decode("utf-8", "replace").splitlines()]
         sums = {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
         return sums if {RUN, SAMPLES} <= set(sums) <= {*NAMES} else dict.fromkeys(NAMES, "damaged")
+
+    def _is_earlier(self) -> bool:
+        """Whether version 0.1 wrote the run, or no run.json is there."""
+        with suppress(StoreError):
+            found = _decode(_bytes(self.path / RUN), dict[str, object], where="")
+            return str(found.get("version")).startswith("0.1.")
+        return not (self.path / RUN).exists()
 
     def check(self) -> None:
         """Raise StoreError, before a call is paid for, where the run cannot be written."""
@@ -419,6 +427,12 @@ class RunFolder:
             self.path.rmdir()
 
 
+def _is_outside(row: ScoreRow) -> bool:
+    score = row.score
+    low, value, high = (nan if x is None else x for x in (score.low, score.value, score.high))
+    return value < low - 1e-9 or value > high + 1e-9
+
+
 def _lines(rows: Iterable[SampleRecord]) -> bytes:
     return b"".join(msgspec.json.encode(row, order="deterministic") + b"\n" for row in rows)
 
@@ -433,10 +447,9 @@ def _say_unchecked(results: str) -> None:
 
 
 def _sum(path: Path) -> str:
-    try:
+    with suppress(StoreError):
         return sha256(_bytes(path)).hexdigest()
-    except StoreError:
-        return "none"
+    return "none"
 
 
 def _bytes(path: Path) -> bytes:

@@ -185,6 +185,11 @@ def checked_rows(path: Path, records: Sequence[Record], required: Sequence[str])
         hints = "; ".join(f"no column {name!r}{did_you_mean(name, named)}" for name in missing)
         if len(named) == 1 and any(mark in named[0] for mark in ";\t|"):
             hints += "; separate columns by commas, not by semicolons, tabs or bars"
+        if len(missing) == len(required) > 2 and "did you mean" not in hints:
+            wanted = f"it has no columns {', '.join(required)}"
+            raise DataError(
+                f"{path}: no such table as is read here: {wanted}; name a file of these"
+            )
         raise DataError(f"{path}: {hints}; fetch the file again or rename the column")
     if repeated := sorted({name for name in required if named.count(name) > 1}):
         raise DataError(f"{path}: columns named twice: {', '.join(repeated)}; rename one of each")

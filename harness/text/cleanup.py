@@ -11,7 +11,11 @@ from unicodedata import category
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 TURNING = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Within a character class: what turns the direction of the text around it."""
-_OBEYED = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")
+# Joiners stay behind letters of scripts that need them, and so do signs of Arabic that show.
+_OBEYED = re.compile(
+    rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}\u00ad\u180e\u200b\u2060-\u2064\u206a-\u206f\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e007f]|(?<![^\x00-\x7f])[\u200c\u200d]"
+)
 
 
 def without_controls(text: str) -> str:
@@ -20,9 +24,9 @@ def without_controls(text: str) -> str:
 
 
 def for_display(text: str) -> str:
-    """The text without what a terminal obeys: control characters and turns of direction.
+    """The text without what a terminal obeys or hides: controls, turns of direction, no widths.
 
-    Models are sent the latter, which right-to-left scripts need.
+    Models are sent turns of direction, which right-to-left scripts need.
     """
     return _OBEYED.sub("", text)
 

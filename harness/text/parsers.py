@@ -43,6 +43,16 @@ _ENDED = re.compile(
     r"(?:\s*\Z|\n|\s?[.,;:!?]+(?=\s|\Z|[)\]\"'])| ?[-\u2013\u2014(\[] ?(?![0-9])"
     r"| (?:because|since|as)\b)"
 )
+# What is taken from a rating or put to it, and scales that have another top.
+_SUM = re.compile(
+    r"[ ,;:.(\[\u2013\u2014]*(?:[-+\u2212] ?[0-9]|(?:minus|plus|less|times|add|subtract|deduct)"
+    r" (?:[0-9]|(?:one|two|half|a half|a point)\b))",
+    re.IGNORECASE,
+)
+_TOP = re.compile(r"(?:\bof|/|(?<=[0-9]) ?-|\u2013|\bto|\bmax(?:imum)?:?) ?([0-9]+)")
+_BRACKET = re.compile(r" ?\(([^()\n]{0,40})\)")
+_NEGATED = re.compile(r"(?:\b(?:not|no|never)|n't)(?: [a-z]+){0,3} \Z", re.IGNORECASE)
+_ITEM = re.compile(r"[.)] (?=[^\W\d])")
 _CAPITAL = re.compile(r" [A-Z]")
 _SCALE = re.compile(
     r"[0-9]+ ?(?:-|\u2013|to) ?[0-9]+|(?:out of|/) ?[0-9]+|^[0-9]+[.)] (?=\w)",
@@ -189,7 +199,8 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
 
     Without these labels the reply may also open or close with another one, as in "Coherence: 2".
     A number does not count if it is not whole, not on the scale, next to another number, or part of
-    a sentence ("2 people agree"). A reply that also states another rating on the scale states none.
+    a sentence ("2 people agree"), of a sum or of a numbered list, or if a bracket beside it tells
+    of another scale. A reply that also states another rating on the scale states none.
     """
     lines = (" ".join(line.split()) for line in re.sub(r"[*_`]+", "", text).splitlines())
     words = "\n".join(filter(None, lines))
@@ -202,11 +213,29 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
         match = _OPENING.match(words) or _CLOSING.search(words)
     if match is None or match[2] not in (None, str(high)):
         return Reason.UNPARSED
+    start = labels[-1].start() if labels else match.start()
+    if _is_other(words, start, match, high) or (not labels and _is_listed(words, match)):
+        return Reason.UNPARSED
     is_ended = _ENDED.match(words, match.end()) or (labels and _CAPITAL.match(words, match.end()))
     found = _whole_on_scale(match[1], low, high)
     others = _OTHER.findall(_SCALE.sub(" ", words[match.end() :]))
     is_other = any(low <= float(other) <= high and float(other) != found for other in others)
     return found if is_ended and not is_other else Reason.UNPARSED
+
+
+def _is_other(words: str, start: int, match: re.Match[str], high: int) -> bool:
+    """Whether a number that stands behind a label is no rating, or one on another scale."""
+    behind = _BRACKET.match(words, match.end())
+    tops = _TOP.findall(words[start : match.start(1)]) + _TOP.findall(behind[1] if behind else "")
+    is_scaled = bool(tops) and max(tops, key=lambda top: (len(top), top)) != str(high)
+    is_negated = _NEGATED.search(words, max(0, start - 60), start)
+    return bool(is_scaled or is_negated or _SUM.match(words, match.end()))
+
+
+def _is_listed(words: str, match: re.Match[str]) -> bool:
+    """Whether the number that opens a reply counts an item, since a later line has the next."""
+    item, after = _ITEM.match(words, match.end()), f"\n{int(match[1][:9]) + 1}"
+    return bool(item and (f"{after}. " in words or f"{after}) " in words))
 
 
 def first_digit(text: str) -> float | Reason:

@@ -10,15 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from jinja2 import TemplateNotFound, meta
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from harness.errors import SpecError
 from harness.parts import Message, digest
 from harness.text.cleanup import without_controls
+from harness.text.sandbox import Sandbox, shown
 
 Slot = str | tuple[str, ...]
 """The value of a slot: a text, or a list of texts for a "for" loop of the template."""
@@ -51,37 +50,6 @@ def with_paragraph(text: str, paragraph: str) -> str:
     return "\n\n".join(part for part in (opening.rstrip("\n"), paragraph, last) if part)
 
 
-def _refuse_list(value: object) -> object:
-    if isinstance(value, tuple):
-        raise jinja2.TemplateRuntimeError('a list is shown as if it were a text; use "for" on it')
-    return value
-
-
-LONGEST = 1_000_000
-"""The most characters, or digits, that an operation of a template may make."""
-
-
-class _Environment(ImmutableSandboxedEnvironment):
-    """A sandbox in which `*` and `**` make nothing that fills the memory."""
-
-    intercepted_binops = frozenset({"*", "**"})
-
-    def call_binop(
-        self,
-        context: jinja2.runtime.Context,
-        operator: str,
-        left: Any,  # noqa: ANN401 - any value of a template
-        right: Any,  # noqa: ANN401 - as above
-    ) -> Any:  # noqa: ANN401 - as above
-        """Multiply, or raise to a power, two values of a size that fits."""
-        sizes = [len(one) if hasattr(one, "__len__") else abs(one) for one in (left, right)]
-        is_repeated = hasattr(left, "__len__") or hasattr(right, "__len__")
-        is_power = operator == "**" and isinstance(left, int) and sizes[1] > LONGEST // 1_000
-        if is_power or (is_repeated and sizes[0] * sizes[1] > LONGEST):
-            raise jinja2.TemplateRuntimeError(f"{operator} makes something too large")
-        return super().call_binop(context, operator, left, right)
-
-
 class _Loader(jinja2.FileSystemLoader):
     """Reads a template only where `find` finds it, which refuses links."""
 
@@ -110,12 +78,12 @@ class Prompts:
         self._folders = tuple(folders)
         self._shipped = shipped  # some installers lay out a package as links
         self._variables: dict[str, frozenset[str]] = {}
-        self._environment = _Environment(
+        self._environment = Sandbox(
             loader=_Loader(self._folders, self._find),
             undefined=jinja2.StrictUndefined,
             autoescape=False,
             trim_blocks=True,
-            finalize=_refuse_list,
+            finalize=shown,
         )
         self._environment.filters["with_paragraph"] = with_paragraph
 
@@ -131,7 +99,11 @@ class Prompts:
         """The text of one template file with its slots filled."""
         with self._refusing(file, f"; slots here: {', '.join(sorted(slots))}"):
             compiled = self._environment.get_template(file)
-            return compiled.render({name: _as_data(value) for name, value in slots.items()})
+            return self._rendered(compiled, slots)
+
+    def _rendered(self, compiled: jinja2.Template, slots: Mapping[str, Slot]) -> str:
+        filling = {name: _as_data(value) for name, value in slots.items()}
+        return self._environment.rendered(compiled, filling)
 
     @contextmanager
     def _refusing(self, file: str, hint: str) -> Iterator[None]:
@@ -165,7 +137,7 @@ class Prompts:
         """A template that stands in another file, as text; SpecError names `where` it stands."""
         try:
             compiled = self._environment.from_string(source)
-            return compiled.render({name: _as_data(value) for name, value in slots.items()})
+            return self._rendered(compiled, slots)
         except TemplateNotFound as error:
             raise self._not_found(str(error.name)) from error
         except jinja2.TemplateError as error:

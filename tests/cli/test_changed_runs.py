@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import FILES, Toy
+from support.toy import FILES, Toy, make_earlier
 
 from harness.cli import main
 
@@ -229,6 +229,28 @@ def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     assert "oracle" not in table
 
 
+@pytest.mark.parametrize("kind", ["samples torn", "verdicts", "samples gone", "run cut"])
+def test_one_run_with_a_damaged_file_does_not_stop_the_leaderboard_of_the_others(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    toy.run("--judge", "near", model="literal")
+    if kind == "samples torn":
+        with (judged / "samples.jsonl").open("a") as file:
+            file.write('{"foo":\n')
+    damage(judged, kind)
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 1
+
+    out, err = capsys.readouterr()
+    assert str(judged) in err
+    assert "the run is left out" in err
+    table = (toy.results / "leaderboard.csv").read_text("utf-8")
+    assert "literal" in table
+    assert "oracle" not in table
+    assert "literal" in out
+
+
 def test_scores_that_are_whole_stand_where_verdicts_were_edited(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,25 +265,70 @@ def test_a_run_of_an_earlier_version_is_taken_as_it_is_which_is_said_once(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy.run("--judge", "near", model="literal")
-    before = toy.bytes()
     for folder in toy.runs():
-        (folder / SUMS).unlink()
+        make_earlier(folder)
+    before = toy.bytes()
     capsys.readouterr()
 
     assert main(["leaderboard", "--results", str(toy.results)]) == 0
     assert capsys.readouterr().err.count("by an earlier version") == 1
     assert main(["compare", *map(str, toy.runs()), "--results", str(toy.results)]) == 0
-    assert toy.run("--judge", "near") == 0
-    assert toy.run("--judge", "near", model="literal") == 0
 
     assert toy.bytes() == before
+
+
+def test_a_run_of_an_earlier_version_is_repeated_with_sums(toy: Toy, judged: Path) -> None:
+    whole = toy.bytes()
+    make_earlier(judged)
+
+    assert toy.run("--judge", "near", "--judge", "far") == 0
+
+    assert toy.bytes() == whole
+
+
+def test_no_table_is_believed_where_the_sums_of_a_run_were_removed(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run(model="literal")
+    (judged / SUMS).unlink()
+    damage(judged, "scores")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 1
+
+    assert f"{judged}" in (told := capsys.readouterr().err)
+    assert "no SHA256SUMS beside it, which its version wrote" in told
+    assert "oracle" not in (toy.results / "leaderboard.csv").read_text("utf-8")
+    assert toy.main("read", str(judged)) == 2
+    assert toy.run("--judge", "near", "--judge", "far") == 0
+    assert (judged / SUMS).is_file()
+
+
+@pytest.mark.parametrize("value", ["7.5", "-1.0", "nan", "inf", "-inf", "1e999"])
+def test_a_value_that_none_can_be_in_an_earlier_versions_table_is_not_believed(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    main(["leaderboard", "--results", str(toy.results)])
+    whole = (toy.results / "leaderboard.csv").read_bytes()
+    make_earlier(judged)
+    scores = judged / "scores.csv"
+    text = scores.read_text("utf-8")
+    assert ",accuracy,1.0," in text
+    scores.write_text(text.replace(",accuracy,1.0,", f",accuracy,{value},", 1), "utf-8")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    assert "computed anew" in capsys.readouterr().err
+    table = (toy.results / "leaderboard.csv").read_bytes()
+    assert table.replace(b"v0.1.0", b"v0.2.0").replace(b"@0.1.0", b"@0.2.0") == whole
 
 
 def test_a_line_that_is_gone_of_an_earlier_versions_run_is_told(
     toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(judged, "line gone")
-    (judged / SUMS).unlink()
+    make_earlier(judged)
 
     assert toy.main("read", str(judged)) == 2
     assert "23 of 24" in capsys.readouterr().err
@@ -276,3 +343,28 @@ def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
 
     assert set(lines) == {"run.json", "samples.jsonl", "scores.csv"}
     assert all(hashlib.sha256((judged / n).read_bytes()).hexdigest() == lines[n] for n in lines)
+
+
+def test_a_leaderboard_of_a_task_without_runs_says_that(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["leaderboard", "--results", str(toy.results), "--task"]
+
+    assert main([*words, "ishate_implicit"]) == 2
+    assert "no run of task ishate_implicit yet" in capsys.readouterr().err
+    assert main([*words, "toyy"]) == 2
+    assert "did you mean toy?" in capsys.readouterr().err
+
+
+def test_a_text_in_place_of_ratings_is_told_in_one_short_line(
+    toy: Toy, judged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = toy.folder / "README.md"
+    path.write_text("# Pragmatics\n\nA text, and more.\n", "utf-8")
+    capsys.readouterr()
+
+    assert main(["agree", "--ratings", str(path), "--results", str(toy.results)]) == 2
+
+    told = capsys.readouterr().err
+    assert "it has no columns task, sample_id, model, rater, value, scale" in told
+    assert "# Pragmatics" not in told

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from support.toy import Toy
+from support.toy import Toy, make_earlier
 
 from harness.cli import main
 
@@ -125,7 +125,7 @@ def test_a_judge_of_two_orders_is_read_by_one_of_them(
             line["verdicts"]["near"].update(split)
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / "samples.jsonl").write_text(text)
-        (folder / "SHA256SUMS").unlink()  # as in a folder of version 0.1
+        make_earlier(folder)  # as in a folder of version 0.1
     shares = {}
     for orders in ("both", "first", "second"):
         assert agree(ran, "--orders", orders) == 0

@@ -234,3 +234,14 @@ def test_what_only_is_called_xlsx_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"rated.xlsx: not an XLSX file .*save it again"):
         from_wide(tmp_path / "rated.xlsx", Conversion(key=KEY))
+
+
+@pytest.mark.parametrize(("marks", "value"), [("012345", "4.5"), ("01", ".5"), ("135", "2")])
+def test_a_mark_that_the_sheet_does_not_have_is_refused_with_those_it_has(
+    tmp_path: Path, marks: str, value: str
+) -> None:
+    path = written(tmp_path, "row,answer,ann", "r1,x,1", f"r2,y,{value}")
+    how = Conversion(key=SheetKey(KEY.targets, {mark: float(mark) for mark in marks}))
+
+    with pytest.raises(DataError, match=rf"ratings.csv:3.* is none of {', '.join(marks)};"):
+        from_wide(path, how)

@@ -421,3 +421,16 @@ def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(
     assert main(["prove", str(run.bundle("x.zip"))]) == 0
     with pytest.raises(ph.HarnessError, match="kind 'false': give one of missed"):
         run.errors("false")
+
+
+def test_an_error_of_the_library_comes_without_those_behind_it(
+    served: Path,
+) -> None:
+    (served / "configs" / "models").mkdir(parents=True, exist_ok=True)
+    (served / "configs" / "models" / "broken.yaml").write_text("kind: [", "utf-8")
+
+    with pytest.raises(ph.HarnessError, match="not valid YAML") as caught:
+        ph.evaluate("my_task", model="broken", judges=["ngram-cosine"])
+
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__

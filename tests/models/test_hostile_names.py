@@ -9,7 +9,7 @@ from support.batch_bench import request as asked
 from support.each import each
 from support.hostile import HostileServer, with_parts
 from support.stub_script import Script
-from support.toy import Toy
+from support.toy import Toy, make_earlier
 
 from harness.cli import main
 from harness.models.client.replies import LONGEST_NAME, read_served
@@ -52,7 +52,7 @@ def test_a_judge_model_with_an_endless_name_leaves_the_leaderboard_readable(
 def test_scores_with_an_endless_name_of_an_earlier_version_are_read(toy: Toy) -> None:
     toy.run("--variant", "base")
     scores = toy.runs()[0] / "scores.csv"
-    (toy.runs()[0] / "SHA256SUMS").unlink()
+    make_earlier(toy.runs()[0])
     scores.write_text(scores.read_text("utf-8").replace("|near:", f"|near{LONG}:"), "utf-8")
     usual = csv.field_size_limit()
 

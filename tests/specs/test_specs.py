@@ -105,6 +105,9 @@ def test_the_kind_picks_the_spec(tmp_path: Path, kind: object, text: str, expect
             "reasoning_effort: low, extra_body: {reasoning: {effort: high}}",
             ("give reasoning_effort by itself or within extra_body, not both",),
         ),
+        ("extra_body: {a: .nan}", ("extra_body cannot be sent", "finite numbers")),
+        ("extra_body: {a: {b: [.inf]}}", ("extra_body cannot be sent", "finite numbers")),
+        ("extra_body: {a: 2026-01-02}", ("extra_body cannot be sent", "finite numbers")),
         ("reasoning_max_tokens: -1", (">= 0", "reasoning_max_tokens")),
     ],
 )

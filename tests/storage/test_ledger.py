@@ -158,6 +158,8 @@ def test_a_torn_last_line_costs_its_own_call_only(
         assert Ledger(tmp_path).find([first.key, last.key]) == {first.key: reply(first)}
         warned = [record.getMessage() for record in caplog.records]
         assert [f"{segment}:2: torn" in text for text in warned] == [True] * (end > start)
+        assert Ledger(tmp_path).find([first.key]) == {first.key: reply(first)}
+        assert len(caplog.records) == len(warned), "told once"
 
 
 def test_a_torn_segment_is_left_alone_and_the_call_stored_beside_it(

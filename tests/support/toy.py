@@ -5,6 +5,7 @@
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,3 +220,11 @@ def build(folder: Path) -> Toy:
         toy.write(f"configs/models/{name}.yaml", MODEL.replace("{name}", name))
     toy.write("tasks/samples/toy.jsonl", "\n".join(lines()))
     return toy
+
+
+def make_earlier(folder: Path) -> None:
+    """Make a run's folder one of version 0.1, which wrote no sums."""
+    run = folder / "run.json"
+    text = run.read_text("utf-8")
+    run.write_text(re.sub(r'"version": "0\.2[^"]*"', '"version": "0.1.0"', text), "utf-8")
+    (folder / "SHA256SUMS").unlink()

@@ -1,5 +1,7 @@
 """Templates of strangers: what they link to is never read; what fails in them is one message."""
 
+import resource
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -129,3 +131,60 @@ def test_a_template_that_fails_is_one_message_that_names_its_file(text: str) -> 
 
         with pytest.raises(SpecError, match=r"base\.user\.j2"):
             used(prompts)
+
+
+@each(
+    "text",
+    [
+        *('{{ "a".ljust(10**8) }}', '{{ "a".rjust(10**8) | length }}', '{{ "a".center(10**8) }}'),
+        *(
+            '{{ "1".zfill(10**8) }}',
+            '{{ "a\\t".expandtabs(10**8) }}',
+            "{{ story | center(10**8) }}",
+        ),
+        *('{{ "%99999999d" | format(1) }}', '{{ "%*d" | format(10**8, 1) }}'),
+        *('{{ "%99999999d" % 1 }}', '{{ "%.99999999f" % 1.5 }}', '{{ "{:99999999}".format(1) }}'),
+        *('{{ "{:{w}}".format(1, w=10**8) }}', '{{ "{0:99999999}".format_map({}) }}'),
+        *(
+            "{{ lipsum(n=100000) }}",
+            "{{ story | indent(10**8) }}",
+            "{{ 1 | pprint | center(10**8) }}",
+        ),
+        *("{{ ('a' * 999999).replace('a', 'b' * 999999) }}", "{{ [1] | batch(10**8, 0) | list }}"),
+        *(
+            "{{ ('a' * 99999) | replace('a', 'b' * 99999) }}",
+            "{{ ('ab' * 99999).join('a' * 9999) }}",
+        ),
+        *("{{ ['a'] | map('center', 10**8) | list }}", "{{ (1).to_bytes(10**8, 'big') }}"),
+        "{% set n = namespace(a='a') %}{% for i in range(99) %}{% set n.a = n.a ~ n.a %}{% endfor %}",  # noqa: E501
+        "{% set n = namespace(a='a') %}{% for i in range(99) %}{% set n.a = n.a + n.a %}{% endfor %}",  # noqa: E501
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{% for a in range(99999) %}{{ 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' }}{% endfor %}",
+        "{% for i in range(10**9) %}{% endfor %}",
+    ],
+)
+def test_no_template_fills_time_or_memory(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        prompts = Prompts([pack(Path(folder), base=text)])
+        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+
+        with pytest.raises(SpecError, match=r"base\.user\.j2"):
+            prompts.render("toy/base", {"story": "Rain."})
+        with pytest.raises(SpecError, match="a file"):
+            prompts.fill(text, slots={"story": "Rain."}, where="a file")
+
+        assert time.monotonic() - began < 2
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_modest_widths_and_loops_are_rendered() -> None:
+    text = (
+        "{{ 'a'.ljust(3) }}|{{ '%5.1f' | format(1.25) }}|{{ '%s %%' % 'x' }}|{{ '{:>4}'.format(7) }}|"  # noqa: E501
+        "{% for i in range(300) %}.{% endfor %}|{{ story ~ '!' ~ 1 }}|{{ story | center(9) }}|"
+        "{{ 7 % 4 }}|{{ ['a', 'b'] | join(', ') }}|{{ story | replace('R', 'r') }}"
+    )
+    with TemporaryDirectory() as folder:
+        [message] = Prompts([pack(Path(folder), base=text)]).render("toy/base", {"story": "Rain."})
+
+    dots = "." * 300
+    assert message.content == f"a  |  1.2|x %|   7|{dots}|Rain.!1|  Rain.  |3|a, b|rain."

@@ -185,6 +185,34 @@ IN_SENTENCES: list[tuple[str, float | Reason]] = [
 ]
 
 
+OTHER_NUMBERS: list[tuple[str, float | Reason]] = [
+    # The number of an item in a list.
+    *(("1. The response is good.\n2. It is fluent.", U), ("1) Kind\n2) Short", U)),
+    *(("2. Dry\n3. Long", U), ("**1.** Kind\n\n**2.** Short", U)),
+    # Sums behind a comma or another mark.
+    *(("Rating: 3, minus 1 for style", U), ("3, -1 for style", U), ("Rating: 4 (+1 for wit)", U)),
+    *(("4; less one for length", U), ("Score: 4. Minus 1 for length", U), ("5, plus a half", U)),
+    # Another scale.
+    *(("Rating (out of 10): 4", U), ("Rating (0-100): 4", U), ("Score (/10): 4", U)),
+    *(("Warmth (1 to 7): 4", U), ("Rating: 4 (out of 10)", U), ("4 (on a scale of 1-10)", U)),
+    # No rating by its own words.
+    *(("Not a rating: 4", U), ("This is not my final score: 4", U), ("No rating: 3", U)),
+    *(("It isn't a rating: 4", U), ("This is not a score. Rating: 3", 3.0)),
+    # The same forms with nothing against them.
+    *(("1. It is dull.\nNo more to say.", 1.0), ("1. It has 2 faults:\n- dull", 1.0)),
+    *(("Rating (1-5): 4", 4.0), ("Rating (out of 5): 4", 4.0), ("Rating (tone): 4", 4.0)),
+    *(("Rating: 3, less warm than most", 3.0), ("4\n- two lines too many", 4.0)),
+    *(("Rating: 4 (out of 5)", 4.0), ("3, plus: it is short", 3.0)),
+]
+
+
+@each(("reply", "expected"), OTHER_NUMBERS)
+def test_a_number_of_a_list_a_sum_or_another_scale_is_no_rating(
+    reply: str, expected: float | Reason
+) -> None:
+    assert stated_rating(reply, low=1, high=5) == expected
+
+
 @each(("reply", "expected"), IN_SENTENCES)
 def test_a_number_in_a_sentence_is_no_rating(reply: str, expected: float | Reason) -> None:
     assert stated_rating(reply, low=1, high=5) == expected
