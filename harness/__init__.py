@@ -47,11 +47,10 @@ _MODULES = {
 if TYPE_CHECKING:
     from harness.core import Case, Response, Sample, Verdict
     from harness.errors import HarnessError
-    from harness.frames import ResultTable
+    from harness.frames import ResultTable, ResultTables
     from harness.judges.custom import ComputedJudge as Judge
     from harness.library import (
         EvaluatedRun,
-        ResultTables,
         agreement,
         evaluate,
         load_runs,

@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, get_args
 
 from harness.core import Judge, Model
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
-from harness.frames import ResultTable
+from harness.frames import ResultTable, ResultTables
 
 if TYPE_CHECKING:
-    import pandas
-
-    from harness.analysis.tables.pivot import PaperTable
     from harness.judges.asking import Orders
     from harness.specs.layouts import LayoutSpec
     from harness.stats.agreement import Scale
@@ -29,55 +26,6 @@ SAMPLE_COLUMNS = (
     *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
     *("answer", "gold", "judge", "value", "reason", "note"),
 )
-
-
-class ResultTables:
-    """Tables as a paper prints them, made by `table`: as text in four forms, and as a frame."""
-
-    def __init__(self, tables: "Sequence[PaperTable]") -> None:
-        """Keep the tables; they hold numbers, names and notes, each as its own field."""
-        self.tables = tuple(tables)
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The values in full precision, NaN where missing; of several tables one below another."""
-        import pandas
-
-        frames = [
-            pandas.DataFrame(
-                [[*row.names, *(cell.value for cell in row.cells)] for row in one.rows],
-                columns=[*one.head, *(name or "value" for name in one.headings)],
-            )
-            for one in self.tables
-        ]
-        if len(frames) == 1:
-            return frames[0]
-        for one, frame in zip(self.tables, frames, strict=True):
-            frame.insert(0, "table", one.title)
-        return pandas.concat(frames, ignore_index=True)
-
-    def to_latex(self) -> str:
-        """LaTeX for a paper that uses the package booktabs."""
-        return self._text(".tex")
-
-    def to_markdown(self) -> str:
-        """Markdown, with the signatures folded away."""
-        return self._text(".md")
-
-    def to_html(self) -> str:
-        """A piece of HTML, all texts escaped."""
-        return self._text(".html")
-
-    def to_csv(self) -> str:
-        """CSV in full precision; missing values are empty."""
-        return self._text(".csv")
-
-    def _text(self, form: str) -> str:
-        from harness.analysis.tables.build import FORMS
-
-        return FORMS[form](self.tables)
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
 
 
 class EvaluatedRun:

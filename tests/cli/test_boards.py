@@ -8,7 +8,7 @@ import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.terminal import on_terminal
-from support.toy import Toy, build
+from support.toy import Toy, build, make_earlier
 
 from harness.cli import main
 from harness.storage.runs import read_table
@@ -212,7 +212,7 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
     [path] = toy.runs()
     for n, name in enumerate(TWELVE):
         copy = copytree(path, path.parents[1] / name / f"{n:016x}")
-        (copy / "SHA256SUMS").unlink()
+        make_earlier(copy)
         for file in copy.iterdir():
             file.write_text(file.read_text("utf-8").replace("alpha", name), "utf-8")
     rmtree(path)

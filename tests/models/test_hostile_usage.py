@@ -9,7 +9,7 @@ from support.batch_bench import Bench, Kind
 from support.batch_bench import request as asked
 from support.each import each
 from support.hostile import Change, HostileServer
-from support.toy import PRICES, Toy
+from support.toy import PRICES, Toy, make_earlier
 
 from harness.cli import main
 from harness.core import Model, Response
@@ -147,7 +147,7 @@ def test_calls_stored_with_absurd_usage_by_an_earlier_version_are_read(
         toy.run("--variant", "base", model="alpha")
         [segment] = (toy.results / "calls" / "alpha").glob("*.jsonl")
         segment.write_text("\n".join(map(rewrite, segment.read_text().split("\n"))))
-        (toy.runs()[0] / "SHA256SUMS").unlink()
+        make_earlier(toy.runs()[0])
         for stored in (toy.runs()[0] / "run.json", toy.runs()[0] / "scores.csv"):
             stored.write_text(stored.read_text().replace('"cost_usd": 0', '"cost_usd": -70'))
 
