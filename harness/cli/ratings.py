@@ -416,7 +416,8 @@ def _families(rows: Sequence[AgreementRow]) -> list[str]:
     tested = [row.statistic for row in rows if row.p_holm is not None]
     alone = sum(name.endswith("williams") for name in tested)
     counts = {"permutation tests": len(tested) - alone, "Williams' tests": alone}
-    return [f"p holm: corrected for all {n} {of} of this table" for of, n in counts.items() if n]
+    words = "p holm: corrected for the {} {} of this table"
+    return [words.format(count, of) for of, count in counts.items() if count > 1]
 
 
 def _who(row: AgreementRow) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
 from harness.analysis.panels import AgreementQuery, match_ratings
 from harness.analysis.report.page import page_data, page_text
+from harness.cli import options
 from harness.cli.options import RESULTS, ExitCode, Results, argument, option
 from harness.cli.output import echo, log
 from harness.cli.page_server import LiveRuns, PageServer
@@ -16,7 +17,7 @@ from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, run_folders, stored_runs
 from harness.storage.runs import RunFolder
 
-_RUNS = "Run folders, or the first characters of their digests. Default: all runs of RESULTS."
+_RUNS = options.A_RUN.replace("Run:", "Runs:") + " Default: all runs of RESULTS."
 _MEGABYTE = 2**20
 
 
