@@ -51,9 +51,11 @@ def one(files: Mapping[str, bytes], end: str) -> str:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of a run that choices answer and of one that texts do."""
     toy = build(tmp_path_factory.mktemp("made"))
-    assert toy.main("run", "--task", "quiz", "--model", "random", "--limit", "6") == 0
-    assert toy.run("--judge", "near", "--variant", "base") == 0
-    assert bundle(toy, toy.folder / "x.zip") == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("HARNESS_DATA", raising=False)
+        assert toy.main("run", "--task", "quiz", "--model", "random", "--limit", "6") == 0
+        assert toy.run("--judge", "near", "--variant", "base") == 0
+        assert bundle(toy, toy.folder / "x.zip") == 0
     return toy.folder / "x.zip"
 
 

@@ -144,6 +144,7 @@ def test_calls_stored_with_absurd_usage_by_an_earlier_version_are_read(
     toy.write("configs/prices.yaml", PRICES)
     with HostileServer() as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_SERVER_URL", stub.url)
+        patch.delenv("HARNESS_DATA", raising=False)
         toy.run("--variant", "base", model="alpha")
         [segment] = (toy.results / "calls" / "alpha").glob("*.jsonl")
         segment.write_text("\n".join(map(rewrite, segment.read_text().split("\n"))))

@@ -57,6 +57,7 @@ def spaced(toy: Toy) -> None:
 def judged(toy: Toy, vector: Callable[[], list[float]]) -> int:
     with Listener(served(vector)) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_SERVER_URL", server.url)
+        patch.delenv("HARNESS_DATA", raising=False)
         return toy.run("--variant", "base", "--judge", "space", "--limit", "2")
 
 
