@@ -77,6 +77,7 @@ def test_runs_by_gold_and_by_spelling_are_derived_again_to_the_same_bytes(
     assert all(": the same (derived again from " in line for line in lines)
 
 
+@pytest.mark.slow
 def test_averages_and_imported_answers_are_derived_again(
     toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

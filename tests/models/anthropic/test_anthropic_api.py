@@ -147,6 +147,7 @@ def test_a_passing_fault_is_outlived() -> None:
     assert (stats["requests"], stats["early_retries"]) == (2 * len(PASSING), 0)
 
 
+@pytest.mark.slow
 def test_hundreds_of_requests_through_a_bad_network_are_answered_once_each() -> None:
     requests = [request(f"question {number}") for number in range(300)]
     shares = {"429": 0.05, "529": 0.03, "cut": 0.01}

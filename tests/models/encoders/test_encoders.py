@@ -111,6 +111,7 @@ def test_ngrams_read_a_lone_surrogate() -> None:
 # --- the packaged model ---
 
 
+@pytest.mark.slow
 def test_minilm_agrees_with_sentence_transformers(minilm: MiniLM) -> None:
     # Values of sentence-transformers 6.2.0, SentenceTransformer(folder).encode on the CPU.
     pairs = {

@@ -133,6 +133,7 @@ def test_missing_packages_are_named_with_the_install_line() -> None:
         require("json", "no_such_package")
 
 
+@pytest.mark.slow
 def test_a_hub_checkpoint_is_its_commit_and_a_missing_one_is_explained(
     folder: Path, tmp_path: Path
 ) -> None:

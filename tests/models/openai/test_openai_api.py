@@ -150,6 +150,7 @@ def test_a_late_answer_is_dropped_and_asked_for_again() -> None:
     assert (server.stats()["answered"], server.stats()["repeats"]) == (1, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", rest_slow([400, 2000], kept=1))
 def test_many_requests_through_a_bad_network_are_answered_once_each(count: int) -> None:
     requests = [request(f"question {number}") for number in range(count)]

@@ -366,6 +366,7 @@ def test_an_error_no_retry_mends_stops_the_run(fault: str, remedy: str) -> None:
         assert stub.stats()["requests"] == 1
 
 
+@pytest.mark.slow
 def test_hundreds_of_requests_through_a_bad_network_are_answered_once_each() -> None:
     requests = [request(f"question {number}") for number in range(300)]
     shares = {"429": 0.05, "500": 0.03, "failed-server": 0.02, "cut": 0.01}
