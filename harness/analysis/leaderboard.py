@@ -189,6 +189,19 @@ class PlaceAlarm:
     favourite: float | None
     alike: float | None
 
+    @property
+    def words(self) -> str:
+        """What is alarming, as a sentence that follows the name of the run."""
+        facts = []
+        if self.favourite is not None:
+            facts.append(f"{self.favourite:.0%} of its choices are at one position")
+        if self.alike is not None:
+            facts.append(f"all choices score the same in {self.alike:.0%} of its responses")
+        return (
+            f"{' and '.join(facts)}; its accuracy depends on where the right choices are placed, "
+            "not on understanding"
+        )
+
 
 def place_alarms(rows: Sequence[ScoreRow]) -> list[PlaceAlarm]:
     """The runs that nearly always choose one place, or that score all choices the same.

@@ -408,15 +408,7 @@ def log_alarms(rows: Sequence[ScoreRow]) -> None:
     """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
     names = _run_names(rows)
     for alarm in place_alarms(rows):
-        facts = []
-        if alarm.favourite is not None:
-            facts.append(f"{alarm.favourite:.0%} of its choices are at one position")
-        if alarm.alike is not None:
-            facts.append(f"all choices score the same in {alarm.alike:.0%} of its responses")
-        log(
-            f"alarm: {names[alarm.row.signature]}: {' and '.join(facts)}; its accuracy depends "
-            "on where the right choices are placed, not on understanding"
-        )
+        log(f"alarm: {names[alarm.row.signature]}: {alarm.words}")
     for constant in constant_alarms(rows, headlines(rows)):
         row, rates = constant.row, (constant.hits, constant.false_alarms, constant.auc)
         named = zip(("TPR", "FPR", "AUC"), map(cell, rates), strict=True)

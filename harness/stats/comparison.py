@@ -31,11 +31,10 @@ from harness.stats.estimate import (
     table,
 )
 from harness.stats.jackknife import jackknife_bounds
+from harness.stats.scales import ROUNDING
 
 Statistic = Callable[[Floats, Floats], Estimate]
 Alternative = Literal["two-sided", "greater"]
-
-_ROUNDING = 1e-12  # statistics nearer than this are equal
 
 
 def williams_test(
@@ -58,7 +57,7 @@ def williams_test(
     determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
     mean = (first + second) / 2
     variance = 2 * determinant * (n - 1) / (n - 3) + mean**2 * (1 - between) ** 3
-    if determinant < -_ROUNDING or variance <= _ROUNDING**2:
+    if determinant < -ROUNDING or variance <= ROUNDING**2:
         return Significance(None, None, n=n, reason=NoValue.DEGENERATE)
     from scipy.stats import t
 
@@ -107,7 +106,7 @@ def permutation_test(
         other = statistic(rows, np.where(swap, first, second)).value
         if one is not None and other is not None:
             defined += 1
-            reached += abs(one - other) >= abs(observed) - _ROUNDING
+            reached += abs(one - other) >= abs(observed) - ROUNDING
     if defined == 0:
         return Significance(None, None, n=0, skipped=draws, reason=NoValue.TOO_FEW)
     p = (reached + 1) / (defined + 1)
@@ -181,7 +180,7 @@ def soft_pairwise_accuracy(
 
 def _flip_shares(differences: Floats, *, seed: str, draws: int) -> Floats:
     """For each column, the share of sign flips whose sum is at least the column's own."""
-    observed, rounding = differences.sum(axis=0), _ROUNDING * np.abs(differences).sum(axis=0)
+    observed, rounding = differences.sum(axis=0), ROUNDING * np.abs(differences).sum(axis=0)
     reached = np.zeros(differences.shape[1])
     for signs in random_signs(len(differences), seed=seed, draws=draws):
         excess = signs @ differences - observed
@@ -193,7 +192,7 @@ def _why_not_standard(ratings: Floats) -> NoValue | None:
     values = ratings[~np.isnan(ratings)]
     if len(values) < 2:
         return NoValue.TOO_FEW
-    is_flat = np.ptp(values) <= _ROUNDING * np.abs(values).max()
+    is_flat = np.ptp(values) <= ROUNDING * np.abs(values).max()
     return NoValue.CONSTANT if is_flat else None
 
 
@@ -287,7 +286,7 @@ def _wins(
     seen = ~np.isnan(own[:, 0])
     others = np.delete(rows, rater, axis=1)[seen]
     lead = _near(judge[seen], others, alignment) - _near(own[seen], others, alignment)
-    return (lead >= -_ROUNDING).astype(np.float64), (lead <= _ROUNDING).astype(np.float64)
+    return (lead >= -ROUNDING).astype(np.float64), (lead <= ROUNDING).astype(np.float64)
 
 
 def _near(ratings: Floats, others: Floats, alignment: Alignment) -> Floats:
@@ -308,7 +307,7 @@ def _p_below(differences: Floats, clusters: NDArray[np.generic], epsilon: float)
     count, sums = len(names), np.bincount(places, differences - mean)
     error = sqrt(count / (count - 1) * float((sums**2).sum())) / len(differences)
     excess = mean - epsilon
-    if error <= _ROUNDING:
+    if error <= ROUNDING:
         return float(t.cdf(inf if excess >= 0 else -inf, count - 1))
     return float(t.cdf(excess / error, count - 1))
 
@@ -431,8 +430,8 @@ def sign_flip_test(
     if len(values) == 0:
         return Significance(None, None, n=0, reason=NoValue.TOO_FEW)
     sums = Clusters.named(clusters).totals(values)
-    there = sums[np.abs(sums) > _ROUNDING * max(1.0, float(np.abs(values).max()))]
-    least = abs(there.sum()) - _ROUNDING * np.abs(there).sum()
+    there = sums[np.abs(sums) > ROUNDING * max(1.0, float(np.abs(values).max()))]
+    least = abs(there.sum()) - ROUNDING * np.abs(there).sum()
     if 2 ** len(there) <= draws:
         bits = np.arange(2 ** len(there))[:, None] >> np.arange(len(there)) & 1
         signs = 1.0 - 2.0 * bits  # every way to give so many numbers a sign, a row each

@@ -37,12 +37,12 @@ from harness.stats.estimate import (
     snapped_rows,
     table,
 )
+from harness.stats.scales import ROUNDING
 
 Coefficient = Literal["pearson", "spearman"]
 
 # Values nearer to one another than this share of the largest are one value: the rounding of a
 # mean must neither break a tie nor make up a spread.
-_ROUNDING = 1e-12
 _MOST_PERMUTED = 8  # 40,320 orders; nine would be 362,880
 
 
@@ -146,7 +146,7 @@ def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estim
     first, second, _ = complete_pairs(x, y)
     orders = np.array(list(permutations(range(n))))
     rows, others = np.tile(first, (len(orders), 1)), second[orders]
-    reached = np.abs(row_correlations(rows, others, coefficient)) >= abs(observed.value) - _ROUNDING
+    reached = np.abs(row_correlations(rows, others, coefficient)) >= abs(observed.value) - ROUNDING
     return Estimate(float(reached.mean()), n=n, skipped=skipped)
 
 
@@ -178,7 +178,7 @@ def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Bounds:
         raise ValueError(f"-1 <= r <= 1 and 0 < level < 1, not {r!r} and {level!r}")
     if n < 4:
         return Bounds(None, None, n=n, reason=NoValue.TOO_FEW)
-    if abs(r) >= 1 - _ROUNDING:
+    if abs(r) >= 1 - ROUNDING:
         return Bounds(None, None, n=n, reason=NoValue.DEGENERATE)
     reach = NormalDist().inv_cdf((1 + level) / 2) / sqrt(n - 3)
     return Bounds(tanh(atanh(r) - reach), tanh(atanh(r) + reach), n=n)
@@ -215,7 +215,7 @@ def _standardised(rows: Floats) -> Floats:
     scaled = _scaled(rows)
     centred = scaled - scaled.mean(axis=1, keepdims=True)
     length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
-    is_flat = length <= _ROUNDING * sqrt(rows.shape[1])
+    is_flat = length <= ROUNDING * sqrt(rows.shape[1])
     return ratio(centred, np.where(is_flat, 0, length))
 
 
@@ -381,7 +381,7 @@ def _pairs(human: ArrayLike, judge: ArrayLike) -> _Pairs:
         is_human_tie=(direction == 0)[is_pair],
         is_concordant=(direction * pair_directions(others) > 0)[is_pair],
         difference=difference[is_pair],
-        rounding=_ROUNDING * float(np.nanmax(np.abs(others), initial=0)),
+        rounding=ROUNDING * float(np.nanmax(np.abs(others), initial=0)),
     )
 
 

@@ -11,11 +11,9 @@ from math import isfinite, sqrt
 import numpy as np
 
 from harness.stats.estimate import LEAST_CLUSTERS, Bounds, Estimate, Floats, NoValue
-from harness.stats.scales import Range, narrowed, student_t, widened
+from harness.stats.scales import ROUNDING, Range, narrowed, student_t, widened
 
 __all__ = ["Range", "jackknife_bounds"]
-
-_EDGE = 1e-12
 
 
 def jackknife_bounds(
@@ -34,7 +32,7 @@ def jackknife_bounds(
         return Bounds(None, None, n=count, reason=estimate.reason)
     if count < LEAST_CLUSTERS or np.isnan(without).any():
         return Bounds(None, None, n=count, reason=NoValue.TOO_FEW)
-    if np.ptp(without) <= _EDGE:
+    if np.ptp(without) <= ROUNDING:
         return Bounds(None, None, n=count, reason=NoValue.CONSTANT)
     middle, values = float(widened(np.array(estimate.value), range_)), widened(without, range_)
     if not isfinite(middle) or not np.isfinite(values).all():

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from harness.stats.comparison import holm
 from harness.stats.estimate import Floats, random_signs, ratio
+from harness.stats.scales import ROUNDING
 
 Pooled = Callable[[Floats], Floats]
 """Sums over items, one row a model, to the score of each row; NaN where it has none."""
 
-_ROUNDING = 1e-12
 _DRAWS_PER_PAIR = 40  # so that the smallest p, of draws, times the number of pairs is small
 
 
@@ -54,7 +54,7 @@ def rank_groups(
     pairs = list(combinations(range(len(sums)), 2))
     adjusted = holm(_p_of_pairs(sums, pooled, pairs, seed=seed, draws=draws))
     p = {pair: 1.0 if one is None else one for pair, one in zip(pairs, adjusted, strict=True)}
-    ranks = tuple(1 + int((values > own + _ROUNDING).sum()) for own in values)
+    ranks = tuple(1 + int((values > own + ROUNDING).sum()) for own in values)
     return ModelRanking(tuple(map(float, values)), ranks, _groups(values, p, level), p)
 
 
@@ -86,7 +86,7 @@ def _p_of_pairs(
             middle, half = (totals[a] + totals[b]) / 2, (drawn[:, a] - drawn[:, b]) / 2
             gaps = np.abs(pooled(middle + half) - pooled(middle - half))
             # A swap after which one has no score counts for no difference.
-            reached[place] += (~(gaps < abs(observed[a] - observed[b]) - _ROUNDING)).sum()
+            reached[place] += (~(gaps < abs(observed[a] - observed[b]) - ROUNDING)).sum()
     at_hand = 0 if is_exact else 1
     return [float(one + at_hand) / (tried + at_hand) for one in reached]
 
@@ -116,6 +116,6 @@ def macro_f1_of(sums: Floats) -> Floats:
     The features are, class by class, the hits, and the times given or true together.
     """
     hits, times = np.split(sums, 2, axis=-1)
-    is_there = times > _ROUNDING
+    is_there = times > ROUNDING
     each = np.where(is_there, 2 * hits / np.where(is_there, times, 1.0), 0.0)
     return ratio(each.sum(axis=-1), is_there.sum(axis=-1))

@@ -23,8 +23,8 @@ from harness.stats.estimate import (
     ratio,
 )
 from harness.stats.jackknife import jackknife_bounds
+from harness.stats.scales import ROUNDING
 
-_ROUNDING = 1e-12
 _MOST_WORK = 1 << 31  # clusters x raters cubed: a minute
 _LEAST_CLUSTERS = 5
 _MOST_SEVERITY = 0.1  # two groups of twenty raters each
@@ -115,7 +115,7 @@ def _bounds(cells: Floats, sums: _Sums, value: float, resamples: Resamples) -> B
         inside = _Sums.of(_units(cells[resamples.places == cluster]))
         rest = _reliability(sums.less(inside))
         without[cluster] = np.nan if isinstance(rest, NoValue) else rest
-    if max(value, np.nanmax(without, initial=0)) >= 1 - _ROUNDING:
+    if max(value, np.nanmax(without, initial=0)) >= 1 - ROUNDING:
         return Bounds(None, None, n=count, reason=NoValue.DEGENERATE)
     middle = Estimate(-log(1 - value), n=count)
     ends = jackknife_bounds(middle, -np.log(1 - without), range_="any")
@@ -136,7 +136,7 @@ def _reliability(sums: _Sums) -> float | NoValue:
     if freedom < 0.5:
         return NoValue.TOO_FEW
     variance = (sums.square - sums.mean**2 / sums.cells) / (sums.cells - 1)
-    if variance <= _ROUNDING * sums.square / sums.cells:
+    if variance <= ROUNDING * sums.square / sums.cells:
         return NoValue.CONSTANT
     error = max(0.0, sums.within - float(sums.residual @ severity)) / freedom
     spread = sums.products - np.outer(sums.weight, sums.weight) / sums.cells

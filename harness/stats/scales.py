@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Range = Literal["any", "correlation", "share"]
 """Where a statistic lies: anywhere, in -1..1, or in 0..1."""
 ROUNDING = 1e-12
-"""Shares and correlations nearer than this to an end of their range are at it."""
+"""Statistics nearer than this to one another, or to an end of their range, are equal."""
 
 
 def exact_sum(values: Sequence[float]) -> float:

@@ -120,15 +120,8 @@ def _unit(one: ComparedRuns) -> str:
 def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[str]:
     """What makes a number untrustworthy: constant answers, unfit judges, missing answers."""
     for place in place_alarms(numbers.rows):
-        row, facts = place.row, []
-        if place.favourite is not None:
-            facts.append(f"{place.favourite:.0%} of its choices are at one position")
-        if place.alike is not None:
-            facts.append(f"all choices score the same in {place.alike:.0%} of its responses")
-        yield (
-            f"{row.model} on {row.task}, {row.score.variant}: {' and '.join(facts)}; its accuracy "
-            "depends on where the right choices are placed, not on understanding."
-        )
+        row = place.row
+        yield f"{row.model} on {row.task}, {row.score.variant}: {place.words}."
     for alarm in constant_alarms(numbers.rows, headlines(numbers.rows)):
         row = alarm.row
         yield (
