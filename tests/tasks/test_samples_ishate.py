@@ -58,3 +58,17 @@ def test_only_implicit_texts_have_properties() -> None:
     held = [s.references["label"][0] for s in samples(TASKS[0]) if "properties" in s.references]
 
     assert held == ["implicit"] * 12
+
+
+@pytest.mark.parametrize("task", (*TASKS, "hate_speech"))
+def test_targets_are_invented_peoples_faiths_and_origins_and_no_trades(task: str) -> None:
+    kinds: dict[str, set[str]] = {}
+    for sample in samples(task):
+        kinds.setdefault(sample.references["target"][0], set()).update(
+            sample.references["target_kind"]
+        )
+    trades = ("baker", "weaver", "clerk", "cutter", "keeper", "tender", "blower", "fisher", "miner")
+
+    assert all(len(of) == 1 for of in kinds.values())
+    assert set.union(*kinds.values()) == {"people", "faith", "origin"}
+    assert [name for name in kinds if any(trade in name for trade in trades)] == []
