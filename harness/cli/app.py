@@ -33,6 +33,8 @@ COMMANDS: Mapping[str, Entry] = {
     "read": Entry("run:read", "Parse a run's stored replies again; list changed verdicts."),
     "import": Entry("run:import_files", "Make a run from answers that another program stored."),
     "tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
+    "split": Entry("texts.tables:split", "Split a table into parts without shared texts."),
+    "clean": Entry("texts.tables:clean", "Clean the texts of a table by named steps."),
     "train": Entry("make:train", "Train a classifier on a task's training texts."),
     "build": Entry("make:build", "Let a model make new samples from samples."),
     "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),

@@ -1,0 +1,275 @@
+"""The commands that make tables of tables: split and clean."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from harness.analysis.error_table import output_format
+from harness.cli import options
+from harness.cli.impscore import Format, read_input
+from harness.cli.options import AsJson, ExitCode, argument, one_of, option
+from harness.cli.output import echo, echo_json, echo_table, log
+from harness.data.split import (
+    LINKS,
+    Leak,
+    Parts,
+    SplitRows,
+    Stratum,
+    leaks,
+    picked,
+    shares_of,
+    split_rows,
+)
+from harness.errors import DataError, SpecError, did_you_mean
+from harness.implicitness.scorer import Flag, text_of
+from harness.storage.cells import cell_text, json_text
+from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.tables import Column, FileFormat, Table, column_of, extended
+from harness.text.cleaning import RELEASED_STEPS, STEPS, CleanedText, chosen_steps
+from harness.text.cleaning import clean as clean_text
+
+NAMES = {2: ("train", "test"), 3: ("train", "dev", "test")}
+MOST_SHOWN = 20
+"""How many strata the screen shows; split.json has all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitChoice:
+    """Which table is split, by what, and where the parts go."""
+
+    files: list[str] = argument("TABLE", "Table to split; with --check the parts there are.")
+    by: str | None = option("Columns whose values each part has alike, comma-separated.", None)
+    shares: str = option("Shares of the parts.", "70,15,15", metavar="LIST")
+    group: str | None = option(
+        "Columns whose equal values stay in one part, comma-separated.", None, metavar="NAMES"
+    )
+    link: str = option(
+        "near: rows of nearly the same words stay in one part; same: those of the same words; "
+        "none: rows are linked by --group alone.",
+        "near",
+    )
+    column: str | None = option("Column of the texts. Default: text.", None)
+    names: str | None = option("Names of the parts. Default: train,dev,test.", None)
+    is_check: bool = option(
+        "Split nothing: count what the given files share.", False, flags="--check"
+    )
+    out: Path | None = option("Folder for the parts.", None, flags="-o --out")
+    layout: Format = None
+    seed: options.Seed = 0
+
+
+def split(choice: SplitChoice, is_json: AsJson = False) -> int:
+    """Split a table into parts, stratified, with near-duplicates and groups kept together.
+
+    Every row is in exactly one part, in its own words; the same seed gives the same parts. What
+    parts share all the same is counted, as for parts that others made with --check.
+
+    \b
+    Examples:
+      harness split posts.csv --by kind,source --shares 70,15,15 --seed 42 -o parts
+      harness split train.parquet dev.parquet --check
+    """
+    if choice.is_check:
+        return _check(choice, is_json=is_json)
+    if choice.out is None or len(choice.files) > 1:
+        raise SpecError("split: name one table and a folder with -o, or parts with --check")
+    refuse_file(choice.out)
+    table, where = read_input(choice.files[0], choice.layout, has_column=choice.column is not None)
+    rows, shares = _rows(table, choice, where), shares_of(choice.shares)
+    names = _names(choice.names, len(shares))
+    link = one_of("--link", choice.link, *LINKS)
+    found = split_rows(rows, shares, link=link, seed=choice.seed)
+    target = FileFormat.CSV if table.file_format is FileFormat.LINES else table.file_format
+    paths = [choice.out / f"{name}.{target}" for name in names]
+    for path, part in zip(paths, found.rows, strict=True):
+        refuse_source(path, Path(where))
+        write_whole(path, extended(picked(table, part), (), target))
+    shared = leaks(_texts(names, found, rows))
+    card = _card(choice, rows, found, names) | {"leaks": shared}
+    write_whole(choice.out / "split.json", f"{json.dumps(_plain(card), indent=1)}\n".encode())
+    if is_json:
+        echo_json(card)
+        return ExitCode.DONE
+    _put(choice, rows, found, names)
+    _put_leaks(shared)
+    echo(f"wrote {', '.join(map(str, paths))} and {choice.out / 'split.json'}")
+    return ExitCode.DONE
+
+
+def _plain(value: object) -> object:
+    return json.loads(json_text(value))
+
+
+def _check(choice: SplitChoice, *, is_json: bool) -> int:
+    if len(choice.files) < 2:
+        raise SpecError("--check: name two files or more, the one to train on first")
+    parts = []
+    for file in choice.files:
+        table, where = read_input(file, choice.layout, has_column=choice.column is not None)
+        cells = column_of(table, choice.column, where=where)
+        parts.append((Path(file).name, [cell if isinstance(cell, str) else "" for cell in cells]))
+    found = leaks(parts)
+    if is_json:
+        echo_json(found)
+    else:
+        _put_leaks(found)
+    return ExitCode.of(any(one.near for one in found))
+
+
+def _rows(table: Table, choice: SplitChoice, where: str) -> SplitRows:
+    has_text = choice.column is not None or "text" in table.columns
+    if not has_text and choice.link != "none":
+        column_of(table, None, where=where)  # raises, and names the columns there are
+    texts = column_of(table, choice.column, where=where) if has_text else [""] * len(table)
+    by = options.names(choice.by, "--by") if choice.by else ()
+    columns = [_cells(table, name, "--by", where) for name in by]
+    strata: list[Stratum] = [*zip(*columns, strict=True)] or [()] * len(table)
+    groups = options.names(choice.group, "--group") if choice.group else ()
+    linked = [[cell or None for cell in _cells(table, n, "--group", where)] for n in groups]
+    return SplitRows([t if isinstance(t, str) else "" for t in texts], strata, linked)
+
+
+def _cells(table: Table, name: str, given: str, where: str) -> list[str]:
+    if table.columns.count(name) != 1:
+        fact = "no column" if name not in table.columns else "several columns"
+        close = did_you_mean(name, [*table.columns])
+        raise DataError(f"{where}: {fact} {name!r}{close}; correct {given}")
+    return [cell_text(cell) for cell in table.cells(table.columns.index(name))]
+
+
+def _names(given: str | None, count: int) -> tuple[str, ...]:
+    found = options.names(given, "--names") if given else NAMES.get(count, ())
+    found = found or tuple(f"part{at}" for at in range(1, count + 1))
+    if len(found) != count:
+        raise SpecError(f"--names {given}: {len(found)} names for {count} shares; give as many")
+    return tuple(options.plain_name(name, option="--names") for name in found)
+
+
+def _texts(names: Sequence[str], found: Parts, rows: SplitRows) -> list[tuple[str, list[str]]]:
+    pairs = zip(names, found.rows, strict=True)
+    return [(name, [rows.texts[row] for row in part]) for name, part in pairs]
+
+
+def _counts(rows: SplitRows, part: Sequence[int]) -> Counter[str]:
+    return Counter(" + ".join(one or "(empty)" for one in rows.strata[row]) for row in part)
+
+
+def _card(
+    choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str]
+) -> dict[str, object]:
+    """What was split and how, and the rows of each part by stratum."""
+    source = choice.files[0]
+    data = Path(source).read_bytes() if Path(source).is_file() else None
+    return {
+        "table": Path(source).name,
+        "sha256": sha256(data).hexdigest() if data is not None else None,
+        "by": choice.by,
+        "group": choice.group,
+        "link": choice.link,
+        "shares": choice.shares,
+        "seed": choice.seed,
+        "units": found.units,
+        "largest_unit": found.largest,
+        "parts": {
+            name: {"rows": len(part), "strata": dict(sorted(_counts(rows, part).items()))}
+            for name, part in zip(names, found.rows, strict=True)
+        },
+    }
+
+
+def _put(choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str]) -> None:
+    counts = [_counts(rows, part) for part in found.rows]
+    strata = sorted(_counts(rows, range(len(rows))).items(), key=lambda item: -item[1])
+    lines = [(name, *(own[name] for own in counts)) for name, _ in strata[:MOST_SHOWN] if name]
+    total = ("all", *map(len, found.rows))
+    share = ("share", *(f"{len(part) / len(rows):.3f}" for part in found.rows))
+    echo_table("Rows", (choice.by or "rows", *names), [total, share, *lines])
+    if len(strata) > MOST_SHOWN:
+        echo(f"{len(strata) - MOST_SHOWN} further strata: see split.json")
+    echo(f"{len(rows)} rows in {found.units} units, the largest of {found.largest} rows")
+    if found.largest > min(map(len, found.rows)):
+        log(f"one unit has {found.largest} rows, more than a part; see --link and --group")
+
+
+def _put_leaks(found: Sequence[Leak]) -> None:
+    rows = [(one.part, one.other, one.rows, one.same_words, one.near) for one in found]
+    head = ("rows of", "that are in", "of", "same words", "nearly or quite the same")
+    echo_table("Shared texts", head, rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanChoice:
+    """Which texts are cleaned, by which steps, and where they go."""
+
+    file: str | None = argument("FILE", "Table, or - for stdin.", None)
+    column: str | None = option("Column of the texts. Default: text.", None)
+    steps: str | None = option(
+        "Steps, comma-separated; they are taken in the order that the command lists without FILE. "
+        "Default: those of the released cleaned texts of ISHate.",
+        None,
+    )
+    name: str = option("Name of the new column.", "cleaned", flags="--as")
+    out: Path | None = option(
+        "File to write: .csv, .tsv, .jsonl or .parquet.", None, flags="-o --out"
+    )
+    layout: Format = None
+
+
+def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
+    """Clean the texts of a table by named steps, and write its rows with the cleaned texts.
+
+    A second new column says why a text is missing: it was absent, no text, empty, or emptied by
+    a step, which is named. Exit code 1: some are missing. Without FILE: list the steps.
+
+    \b
+    Examples:
+      harness clean
+      harness clean posts.csv -o cleaned.csv
+      harness clean posts.csv --steps urls,emojis,spaces -o cleaned.csv
+    """
+    if choice.file is None:
+        steps = [(n, step.about, "yes" * (n in RELEASED_STEPS)) for n, step in STEPS.items()]
+        echo_table("Steps, in their order", ("name", "what it does", "default"), steps)
+        return ExitCode.DONE
+    if (out := choice.out) is None:
+        raise SpecError("-o: name the file to write, as in -o cleaned.csv")
+    target = output_format(out)
+    steps = chosen_steps(options.names(choice.steps, "--steps") if choice.steps else ())
+    table, where = read_input(choice.file, choice.layout, has_column=choice.column is not None)
+    refuse_source(out, Path(where))
+    found = [_cleaned(cell, steps) for cell in column_of(table, choice.column, where=where)]
+    notes = [_note(one) for one in found]
+    texts = [one.text if isinstance(one, CleanedText) else None for one in found]
+    added = [Column(choice.name, texts, False), Column(f"{choice.name}_note", notes, False)]
+    write_whole(out, extended(table, added, target))
+    changed = Counter(n for one in found if isinstance(one, CleanedText) for n in one.changed_by)
+    missing = Counter(note for note in notes if note)
+    if is_json:
+        of = {name: changed[name] for name in steps}
+        echo_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)})
+    else:
+        lines = [(name, STEPS[name].about, changed[name]) for name in steps]
+        echo_table(f"{len(found)} texts", ("step", "what it does", "texts changed"), lines)
+        echo(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
+    if missing:
+        said = ", ".join(f"{count} {why}" for why, count in missing.most_common())
+        log(
+            f"without a cleaned text: {said}; their cells are blank, and {choice.name}_note says why"
+        )
+    return ExitCode.of(missing)
+
+
+def _cleaned(cell: object, steps: Sequence[str]) -> CleanedText | Flag:
+    text = text_of(cell)
+    return text if isinstance(text, Flag) else clean_text(text, steps)
+
+
+def _note(found: CleanedText | Flag) -> str | None:
+    if isinstance(found, Flag):
+        return str(found)
+    if found.emptied_by is None:
+        return None
+    return f"emptied by {found.emptied_by}" if found.emptied_by else str(Flag.EMPTY)

@@ -1,0 +1,142 @@
+"""Texts of social media to cleaned texts, by named steps in a fixed order.
+
+A step removes or spells out one kind of sign and leaves all others as they are. A text that a step
+leaves without anything visible is no text: the step is named in its place.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import unescape
+from typing import Final
+from unicodedata import category
+
+from harness.errors import SpecError, did_you_mean
+from harness.text.cleanup import is_blank
+
+_URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_MENTION = re.compile(r"(?<![\w.@])@(\w+)")
+_HASHTAG = re.compile(r"(?<![\w&#])#(\w+)")
+_NUMBER = re.compile(r"(?<!\w)\d+(?:[.,:]\d+)*(?!\w)")
+_PICTURE = (
+    r"[\U0001F000-\U0001FAFF\u2600-\u27BF\u231A\u231B\u23E9-\u23FA\u25AA-\u25FE\u2B05-\u2B55"
+    r"\u3030\u303D\u3297\u3299]"
+)
+# With what follows a picture: its colour, its form, and further pictures that a joiner ties to it.
+_EMOJI = re.compile(
+    rf"{_PICTURE}[\uFE0E\uFE0F\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F]*"
+    rf"(?:\u200D{_PICTURE}[\uFE0E\uFE0F\U0001F3FB-\U0001F3FF]*)*|[0-9#*]\uFE0F?\u20E3"
+)
+_LONG = re.compile(r"([^\W\d_])\1{2,}", re.IGNORECASE)
+_ROMAN = re.compile(r"[IVXLCDM]+|www|xxx", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+_NOT = re.compile(r"\b([^\W\d_]+?)[ ]?n['\u2019]t\b", re.IGNORECASE)
+_ENDING = re.compile(r"\b([^\W\d_]+)['\u2019](re|ve|ll|m)\b", re.IGNORECASE)
+_IS = re.compile(
+    r"\b(it|he|she|that|there|here|what|who|where|how|when)['\u2019]s\b"
+    r"(?!\s+(?:own|been|got|had|done|gone|become|always been|never been)\b)",
+    re.IGNORECASE,
+)
+_HAS = re.compile(
+    r"\b(it|he|she|that|there|what|who)['\u2019]s(?=\s+(?:been|got|had|done|gone|become|"
+    r"always been|never been)\b)",
+    re.IGNORECASE,
+)
+_LET = re.compile(r"\b(let)['\u2019]s\b", re.IGNORECASE)
+_STEMS: Final = {"ca": "can", "wo": "will", "sha": "shall"}
+_ENDINGS: Final = {"re": "are", "ve": "have", "ll": "will", "m": "am"}
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningStep:
+    """One step: what it does, in words, and the function that does it."""
+
+    about: str
+    change: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedText:
+    """A cleaned text, or None with the step that left nothing of it; and the steps that changed it.
+
+    `emptied_by` is also the empty text, for a text that was blank before any step.
+    """
+
+    text: str | None
+    changed_by: tuple[str, ...]
+    emptied_by: str | None = None
+
+
+def clean(text: str, steps: Sequence[str]) -> CleanedText:
+    """Take the steps, which are names in STEPS, in the order of STEPS."""
+    if is_blank(text):
+        return CleanedText(None, (), "")
+    changed: list[str] = []
+    for name in STEPS:
+        if name not in steps:
+            continue
+        before, text = text, STEPS[name].change(text)
+        changed += [name] if text != before else []
+        if is_blank(text):
+            return CleanedText(None, tuple(changed), name)
+    return CleanedText(text, tuple(changed))
+
+
+def chosen_steps(names: Sequence[str]) -> tuple[str, ...]:
+    """The steps of these names in their order; without any those of the released cleaning."""
+    if unknown := [name for name in names if name not in STEPS]:
+        raise SpecError(f"--steps {unknown[0]}: no such step{did_you_mean(unknown[0], [*STEPS])}")
+    return tuple(name for name in STEPS if name in (names or RELEASED_STEPS))
+
+
+def _expanded(text: str) -> str:
+    """Contractions that stand for one thing alone; possessives, and 'd for had or would, stay."""
+    text = _NOT.sub(_negated, text)
+    text = _ENDING.sub(lambda m: f"{m[1]} {_like(_ENDINGS[m[2].lower()], m[2])}", text)
+    text = _HAS.sub(lambda m: f"{m[1]} {_like('has', m[0][-1])}", text)
+    text = _IS.sub(lambda m: f"{m[1]} {_like('is', m[0][-1])}", text)
+    return _LET.sub(lambda m: f"{m[1]} {_like('us', m[0][-1])}", text)
+
+
+def _negated(match: re.Match[str]) -> str:
+    stem, end = match[1], match[0][-1]
+    if stem.lower() == "ai":  # "ain't" is not one word's
+        return match[0]
+    whole = _STEMS.get(stem.lower())
+    if whole is not None:
+        stem = whole.upper() if stem.isupper() else stem[0] + whole[1:]
+    return f"{stem}{'' if whole == 'can' else ' '}{_like('not', end)}"
+
+
+def _like(word: str, letter: str) -> str:
+    return word.upper() if letter.isupper() else word
+
+
+def _shortened(text: str) -> str:
+    return _WORD.sub(lambda m: m[0] if _ROMAN.fullmatch(m[0]) else _LONG.sub(r"\1\1", m[0]), text)
+
+
+def _without_marks(text: str) -> str:
+    return "".join(" " if category(letter)[0] in "PS" else letter for letter in text)
+
+
+STEPS: Final[Mapping[str, CleaningStep]] = {
+    "entities": CleaningStep("&amp; and the like become the signs they stand for", unescape),
+    "urls": CleaningStep("addresses of pages go", lambda text: _URL.sub("", text)),
+    "mentions": CleaningStep("@name goes", lambda text: _MENTION.sub("", text)),
+    "mention_marks": CleaningStep("@name becomes name", lambda text: _MENTION.sub(r"\1", text)),
+    "hashtag_marks": CleaningStep("#word becomes word", lambda text: _HASHTAG.sub(r"\1", text)),
+    "emojis": CleaningStep("emojis go", lambda text: _EMOJI.sub("", text)),
+    "contractions": CleaningStep("don't becomes do not; possessives and 'd stay", _expanded),
+    "elongations": CleaningStep("three or more of one letter become two", _shortened),
+    "numbers": CleaningStep("numbers go", lambda text: _NUMBER.sub("", text)),
+    "marks": CleaningStep("punctuation and symbols become spaces", _without_marks),
+    "lowercase": CleaningStep("capitals become small letters", str.lower),
+    "spaces": CleaningStep("one space between words", lambda text: " ".join(text.split())),
+}
+"""All steps, in the order in which they are taken."""
+RELEASED_STEPS: Final = (
+    *("urls", "mention_marks", "emojis", "contractions", "elongations", "numbers", "lowercase"),
+    "spaces",
+)
+"""What the released column of cleaned texts shows to have been done, without its defects."""

@@ -1,0 +1,135 @@
+"""Tables of texts to tables: a stratified split, and cleaned texts."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+
+DATA = os.environ.get("HARNESS_DATA")
+
+
+def write(path: Path, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+    return path
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def posts(tmp_path: Path) -> Path:
+    rows = [(f"=word{n} other{n}", "ab"[n % 2], f"g{n // 2}") for n in range(40)]
+    return write(tmp_path / "posts.csv", ("text", "kind", "thread"), rows)
+
+
+def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
+    posts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "parts"
+    options = ("--by", "kind", "--group", "thread", "--shares", "70,15,15", "--seed", "42")
+
+    assert main(["split", str(posts), *options, "-o", str(out)]) == 0
+
+    parts = [read(out / f"{name}.csv") for name in ("train", "dev", "test")]
+    assert [len(part) for part in parts] == [28, 6, 6]
+    assert sorted(row["text"] for part in parts for row in part) == sorted(
+        row["text"] for row in read(posts)
+    )
+    threads = [{row["thread"] for row in part} for part in parts]
+    assert not threads[0] & threads[1]
+    card = json.loads((out / "split.json").read_text("utf-8"))
+    assert card["parts"]["train"] == {"rows": 28, "strata": {"a": 14, "b": 14}}
+    shown = capsys.readouterr().out
+    assert "40 rows in 20 units" in shown
+    assert "Shared texts" in shown
+
+
+def test_rows_in_two_files_are_counted_without_a_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = write(tmp_path / "train.csv", ("text",), [("A cat sat.",), ("A dog ran off.",)])
+    dev = write(tmp_path / "dev.csv", ("text",), [("a CAT sat",), ("Rain fell all day.",)])
+
+    assert main(["split", str(train), str(dev), "--check", "--json"]) == 1
+
+    [found] = json.loads(capsys.readouterr().out)
+    assert (found["part"], found["same_words"], found["near"]) == ("dev.csv", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--by", "kinds", "-o", "x"), "did you mean kind"),
+        (("--group", "threads", "-o", "x"), "did you mean thread"),
+        (("--names", "one,two", "-o", "x"), "2 names for 3 shares"),
+        ((), "a folder with -o"),
+        (("--link", "all", "-o", "x"), "near, same or none"),
+    ],
+)
+def test_what_cannot_be_split_is_said(
+    posts: Path, options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["split", str(posts), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.skipif(DATA is None, reason="HARNESS_DATA is unset: the folder of the released data")
+def test_the_released_split_shares_texts_and_ours_shares_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pyarrow import compute, parquet
+
+    folder = Path(DATA or ".") / "ishate"
+    train = parquet.read_table(folder / "ishate_train.parquet.gzip")
+    originals = tmp_path / "train.parquet"
+    parquet.write_table(train.filter(compute.equal(train["aug_method"], "orig")), originals)
+    dev = str(folder / "ishate_dev.parquet.gzip")
+
+    assert main(["split", str(originals), dev, "--check", "--json"]) == 1
+
+    [found] = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["same_words"]) == (4367, 29)
+    options = ("--by", "implicit_layer,source", "--seed", "42", "-o", str(tmp_path / "parts"))
+    assert main(["split", dev, *options, "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert [part["rows"] for part in card["parts"].values()] == [3057, 655, 655]
+    assert [one["near"] for one in card["leaks"]] == [0, 0, 0]
+
+
+def test_texts_are_cleaned_and_emptied_ones_are_flagged_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("1", "@you See https://t.co/x, we'll go!"), ("2", "2024"), ("3", ""), ("4", "plain")]
+    posts = write(tmp_path / "posts.csv", ("nr", "body"), rows)
+    out = tmp_path / "cleaned.csv"
+
+    assert main(["clean", str(posts), "--column", "body", "-o", str(out)]) == 1
+
+    found = read(out)
+    assert [row["cleaned"] for row in found] == ["you see we will go!", "", "", "plain"]
+    assert [row["cleaned_note"] for row in found] == ["", "emptied by numbers", "empty", ""]
+    shown = capsys.readouterr()
+    assert "1 emptied by numbers, 1 empty" in shown.err
+    assert [row["body"] for row in found] == [text for _, text in rows]
+
+
+def test_the_steps_of_cleaning_are_listed_and_can_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    posts = write(tmp_path / "posts.csv", ("text",), [("LOUD  #word",)])
+    out = tmp_path / "cleaned.jsonl"
+
+    assert main(["clean"]) == 0
+    assert "hashtag_marks" in capsys.readouterr().out
+    assert main(["clean", str(posts), "--steps", "spaces,lowercase", "-o", str(out)]) == 0
+
+    assert json.loads(out.read_text("utf-8"))["cleaned"] == "loud #word"
+    assert main(["clean", str(posts), "--steps", "lower", "-o", str(out)]) == 2
+    assert "did you mean lowercase" in capsys.readouterr().err
