@@ -138,6 +138,9 @@ class PerturbChoice:
         None,
     )
     model: str | None = option("Model that rewrites texts, for perturbations that need one.", None)
+    language: str | None = option(
+        "Language to translate into and back from. Default: that of the perturbation's YAML.", None
+    )
     field: str | None = option(
         "Field of the sample to perturb. Default: text, else the longest.", None
     )
@@ -174,7 +177,7 @@ def perturb(
     space = where.workspace(calling)
     task = space.registry.load("tasks", choice.task)
     spec = with_options(task, name=choice.task, table=where.table, scorer=None)
-    specs = _perturbations(space.registry, choice.method)
+    specs = _in_language(_perturbations(space.registry, choice.method), choice.language)
     model = _model(space.registry, specs, choice)
     every, entry = space.samples(spec.data)
     samples = subsample(every, choice.limit, seed=choice.seed)
@@ -207,6 +210,24 @@ def _perturbations(registry: Registry, method: str | None) -> dict[str, Perturba
         specs = {name: registry.load("configs/perturbations", name) for name in names}
         found |= _without_model(specs) if one == "all" else specs
     return found
+
+
+def _in_language(
+    specs: dict[str, PerturbationSpec], language: str | None
+) -> dict[str, PerturbationSpec]:
+    """The perturbations, those by translation through this language where one is given."""
+    if language is None:
+        return specs
+    through = {n: s for n, s in specs.items() if isinstance(s, AskedSpec) and "language" in s.words}
+    if not through or not language.strip():
+        raise SpecError(
+            f"--language {language!r}: goes with a perturbation whose YAML has `language` among its "
+            "words, such as --method back_translation"
+        )
+    return specs | {
+        name: msgspec.structs.replace(spec, words={**spec.words, "language": language})
+        for name, spec in through.items()
+    }
 
 
 def _without_model(specs: Mapping[str, PerturbationSpec]) -> Mapping[str, PerturbationSpec]:

@@ -26,6 +26,7 @@ from harness.specs.tasks import (
     BuildStepSpec,
     DataSpec,
     DecodingSpec,
+    GroupNamesSpec,
     LocalSpec,
     PerturbationSpec,
     TaskSpec,
@@ -33,7 +34,7 @@ from harness.specs.tasks import (
 )
 from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
-from harness.text.edits import edit_text, synonyms
+from harness.text.edits import edit_text, group_exchange, synonyms, with_group_exchanged
 from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal
 from harness.text.prompts import Prompts
 
@@ -284,11 +285,16 @@ def _changed(
     lookup = synonyms(spec.part_of_speech) if isinstance(spec, WordNetSpec) else lambda _: ()
     found = {}
     for sample in samples:
-        draw = Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw
-        made = edit_text(sample.fields.get(plan.field, ""), spec, draw, wordnet=lookup)
+        made = edit_text(
+            sample.fields.get(plan.field, ""), spec, _draw(sample, name, plan), wordnet=lookup
+        )
         if made is not None:
             found[sample.id] = made
     return found
+
+
+def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
+    return Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw
 
 
 def _written(
@@ -300,7 +306,7 @@ def _written(
     job = BuildSpec(
         about=spec.about, steps=spec.steps, decoding=spec.decoding, postprocess=spec.postprocess
     )
-    asked = [Sample(id=name, fields={TEXT: text}) for name, text in there.items()]
+    asked = [Sample(id=name, fields={TEXT: text, **spec.words}) for name, text in there.items()]
     built = build(asked, job, prompts=writer.prompts, client=writer.client, seed=plan.seed)
     missing, texts = Counter(built.missing), {}
     for draft in built.finished:
@@ -315,6 +321,7 @@ def _written(
 def _sample(
     sample: Sample, text: str, task: TaskSpec, *, plan: PerturbationPlan, name: str
 ) -> Sample:
+    sample = _about_other_group(sample, plan, name)
     measured = {n: texts for n, texts in sample.references.items() if n != IMPLICITNESS}
     if taken := {FROM, BY, KEEPS} & {*measured, *sample.fields}:
         raise SpecError(
@@ -333,6 +340,24 @@ def _sample(
             KEEPS: (keeps,),
         },
         group=sample.group if task.phrases else name,
+    )
+
+
+def _about_other_group(sample: Sample, plan: PerturbationPlan, name: str) -> Sample:
+    """The sample with the group exchanged in all its fields and references, where one was."""
+    spec = plan.specs[name]
+    if not isinstance(spec, GroupNamesSpec):
+        return sample
+    pair = group_exchange(sample.fields.get(plan.field, ""), spec, _draw(sample, name, plan))
+    if pair is None:
+        return sample
+    return replace(
+        sample,
+        fields={n: with_group_exchanged(text, pair) for n, text in sample.fields.items()},
+        references={
+            n: tuple(with_group_exchanged(text, pair) for text in texts)
+            for n, texts in sample.references.items()
+        },
     )
 
 

@@ -337,6 +337,38 @@ class NamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="na
     places_before: Words
 
 
+class GroupName(Spec, frozen=True, kw_only=True):
+    """The name of a group of people in three forms: its `many`, `one` of them, and an adjective.
+
+    Forms may be equal, as of a place that people come from.
+    """
+
+    many: str
+    one: str
+    adjective: str
+
+    @property
+    def forms(self) -> Words:
+        """The three forms."""
+        return self.many, self.one, self.adjective
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Which forms are equal: names of one shape fit in each other's places."""
+        return tuple(self.forms.index(form) for form in self.forms)
+
+
+class GroupNamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="group_names"):
+    """Exchanges one named group, wherever it stands, for another of its kind, such as a faith.
+
+    `groups` are found and put in, those of `found` are found alone. A group is exchanged for one
+    of the same kind whose forms are equal where its own are.
+    """
+
+    groups: dict[str, tuple[GroupName, ...]]
+    found: dict[str, tuple[GroupName, ...]] = field(default_factory=dict)
+
+
 class RandomSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="random"):
     """An operation of EDA (Wei and Zou 2019) on `share` of a text's words, at least on one.
 
@@ -364,15 +396,19 @@ class WordNetSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="
 class AskedSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="asked"):
     """Asks a model to rewrite the text; the answer of the last step replaces it.
 
-    Steps see the text as `text`, and the answers of earlier steps under their names.
+    Steps see the text as `text`, the answers of earlier steps under their names, and `words`,
+    such as the language to translate into.
     """
 
     steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]
+    words: dict[str, str] = field(default_factory=dict)
     decoding: DecodingSpec = field(
         default_factory=lambda: DecodingSpec(temperature=0.0, max_tokens=400)
     )
     postprocess: Literal["none", "blank_line", "lead_in"] = field(default="blank_line", name="cut")
 
 
-LocalSpec = InsertSpec | DegreeSpec | SwapSpec | NamesSpec | RandomSpec | WordNetSpec
+LocalSpec = (
+    InsertSpec | DegreeSpec | SwapSpec | NamesSpec | GroupNamesSpec | RandomSpec | WordNetSpec
+)
 PerturbationSpec = LocalSpec | AskedSpec

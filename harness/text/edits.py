@@ -147,6 +147,9 @@ def edit_text(text: str, spec: tasks.LocalSpec, draw: Random, *, wordnet: Synony
             edited = _swap_expression(pieces, spec, draw)
         case tasks.NamesSpec():
             edited = _replace_name(pieces, spec, draw)
+        case tasks.GroupNamesSpec():
+            pair = group_exchange(text, spec, draw)
+            edited = None if pair is None else _with_group(pieces, *pair)
         case tasks.RandomSpec():
             edited = _edit_at_random(pieces, spec, draw)
         case tasks.WordNetSpec():
@@ -306,6 +309,67 @@ def _invented_names(
     is_whole = end == len(pieces) or not pieces[end].is_word
     is_whole = is_whole or pieces[end].plain in spec.places_before
     return spec.places if before in spec.near and is_whole else None
+
+
+GroupPair = tuple[tasks.GroupName, tasks.GroupName]
+"""A group that is named, and the one that is named in its place."""
+
+
+def group_exchange(text: str, spec: tasks.GroupNamesSpec, draw: Random) -> GroupPair | None:
+    """One of the groups that a text names, and another of its kind and shape; None without one."""
+    pieces, _ = split_pieces(text)
+    pairs = []
+    for kind in dict.fromkeys((*spec.groups, *spec.found)):
+        own = spec.groups.get(kind, ())
+        for group in (*own, *spec.found.get(kind, ())):
+            others = [o for o in own if o.shape == group.shape and not _is_named(pieces, o)]
+            if others and _is_named(pieces, group):
+                pairs.append((group, others))
+    if not pairs:
+        return None
+    group, others = draw.choice(pairs)
+    return group, draw.choice(others)
+
+
+def with_group_exchanged(text: str, pair: GroupPair) -> str:
+    """A text with every form of the first group's name in that form of the second's."""
+    pieces, end = split_pieces(text)
+    return join_pieces(_with_group(pieces, *pair), end)
+
+
+def _is_named(pieces: Sequence[Piece], group: tasks.GroupName) -> bool:
+    return next(_group_spans(pieces, group), None) is not None
+
+
+def _group_spans(pieces: Sequence[Piece], group: tasks.GroupName) -> Iterator[tuple[int, int, int]]:
+    """Where each form of a name stands, the longest first: start, end, and the form's number."""
+    forms: dict[tuple[str, ...], int] = {}
+    for number, form in enumerate(group.forms):
+        forms.setdefault(tuple(piece.plain for piece in split_pieces(form)[0]), number)
+    plain = [_base(piece).casefold().replace("\u2019", "'") for piece in pieces]
+    at, longest = 0, max(map(len, forms))
+    while at < len(pieces):
+        ends = range(min(at + longest, len(pieces)), at, -1)
+        end = next((end for end in ends if tuple(plain[at:end]) in forms), None)
+        if end is not None:
+            yield at, end, forms[tuple(plain[at:end])]
+        at = end or at + 1
+
+
+def _with_group(
+    pieces: Sequence[Piece], group: tasks.GroupName, other: tasks.GroupName
+) -> list[Piece]:
+    edited = list(pieces)
+    for at, end, number in reversed([*_group_spans(pieces, group)]):
+        run, new = pieces[at:end], other.forms[number]
+        if all(piece.word.islower() for piece in run):
+            new = new.lower()
+        elif all(piece.is_shouted for piece in run):
+            new = new.upper()
+        ending = run[-1].word[len(_base(run[-1])) :]
+        edited[at:end] = [Piece(run[0].space, new + ending)]
+        edited = fix_article(edited, at)
+    return edited
 
 
 def _base(piece: Piece) -> str:

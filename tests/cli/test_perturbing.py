@@ -146,6 +146,7 @@ def test_a_model_writes_texts_anew_and_is_not_asked_twice(
         (("--method", "adverb"), "did you mean adverbs"),
         (("--method", "generation"), "name one with --model"),
         (("--method", "adverbs", "--model", "local-server"), "leave it out"),
+        (("--method", "adverbs", "--language", "Russian"), "goes with a perturbation whose YAML"),
         (("--field", "texts"), "did you mean text"),
         (("--as", "toy"), "there is a task 'toy' already"),
         (("--as", "hate_speech"), "there is a task 'hate_speech' already"),
@@ -173,3 +174,59 @@ def test_a_task_in_words_is_perturbed_and_run(toy: Toy, capsys: Lines) -> None:
     out = capsys.readouterr().out
     assert "oracle on toy_perturbed, think (T0.5), by near" in out
     assert list((toy.results / "flips").glob("*.csv"))
+
+
+def test_a_group_is_exchanged_in_the_text_and_in_what_is_kept_of_it(toy: Toy) -> None:
+    assert perturb(toy, "--method", "group_names") == 0
+
+    lines = (toy.home / "tasks/samples/hate_speech_perturbed.jsonl").read_text("utf-8").splitlines()
+    held = {one["id"]: one for one in map(json.loads, lines)}
+    made = [one for one in held.values() if "perturbed_from" in one["references"]]
+    assert made
+    for one in made:
+        original = held[one["references"]["perturbed_from"][0]]
+        assert one["references"]["label"] == original["references"]["label"]
+        assert one["references"]["target"] != original["references"]["target"]
+        names = [word for word in original["references"]["target"][0].split() if word.istitle()]
+        assert not any(name in one["fields"]["text"] for name in names)
+
+
+def test_groups_of_ones_own_list_are_exchanged_for_its_neutral_names(toy: Toy) -> None:
+    toy.write(
+        "configs/perturbations/mine.yaml",
+        """
+        about: Mine.
+        kind: group_names
+        keeps_meaning: false
+        groups: {people: [{many: Lunarians, one: Lunarian, adjective: Lunarian}]}
+        found: {people: [{many: Brindlers, one: Brindler, adjective: Brindler}]}
+        """,
+    )
+
+    assert toy.main("perturb", "--task", "hate_speech", "--method", "mine") == 0
+
+    lines = (toy.home / "tasks/samples/hate_speech_perturbed.jsonl").read_text("utf-8").splitlines()
+    made = [one for one in map(json.loads, lines) if "perturbed_by" in one["references"]]
+    assert len(made) == 8  # every text of one target
+    assert {one["references"]["target"][0] for one in made} == {"the Lunarians"}
+
+
+def test_the_language_of_a_translation_can_be_chosen(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def reply(prompt: str) -> str:
+        asked.append(prompt)
+        return "The bees are out."
+
+    with StubServer(Script(), reply=reply) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        arguments = ("--method", "back_translation", "--model", "local-server")
+        assert perturb(toy, *arguments, "--language", "Russian") == 0
+
+    assert sum("into Russian" in prompt for prompt in asked) == 8
+    assert (
+        sum("into English" in prompt for prompt in asked) == 1
+    )  # equal replies are asked about once
+    assert not any("French" in prompt for prompt in asked)

@@ -43,7 +43,7 @@ def test_every_row_is_in_exactly_one_part(texts: list[str]) -> None:
 def test_the_seed_decides_and_the_order_of_the_rows_does_not() -> None:
     rows = invented(60)
     places = list(range(60))
-    Random(3).shuffle(places)  # noqa: S311 - a reproducible order
+    Random(3).shuffle(places)
     turned = SplitRows([rows.texts[at] for at in places], [rows.strata[at] for at in places])
 
     def parts(of: SplitRows, seed: int) -> list[set[str]]:

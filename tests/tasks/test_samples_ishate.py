@@ -60,7 +60,7 @@ def test_only_implicit_texts_have_properties() -> None:
     assert held == ["implicit"] * 12
 
 
-@pytest.mark.parametrize("task", (*TASKS, "hate_speech"))
+@pytest.mark.parametrize("task", [*TASKS, "hate_speech"])
 def test_targets_are_invented_peoples_faiths_and_origins_and_no_trades(task: str) -> None:
     kinds: dict[str, set[str]] = {}
     for sample in samples(task):

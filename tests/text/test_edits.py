@@ -78,6 +78,9 @@ def test_the_same_seed_makes_the_same_text(name: str) -> None:
         ("named_entities", "We saw Mr Brown.", "We saw Mr Corvin."),
         ("named_entities", "They left London.", "They left Saltwick."),
         ("named_entities", "Anna knows Anna's house.", "Venna knows Venna's house."),
+        ("group_names", "A Talvish man, and the TALVISH.", "An Ondry man, and the ONDRY."),
+        ("group_names", "Two Vessans met a Vessan's son.", "Two Tessarians met a Tessarian's son."),
+        ("group_names", "He comes from sillow marsh.", "He comes from low orrin."),
         ("eda_deletion", "one two", "two"),
         ("eda_swap", "one two", "two one"),
         ("eda_synonyms", "a big cup", "a huge cup"),
@@ -100,6 +103,7 @@ def test_a_perturbation_makes_what_its_list_says(name: str, text: str, some: str
         ("named_entities", "The Adam family came."),
         ("named_entities", "Maps from Ondry people, in Ondry letters."),
         ("named_entities", "I met English speakers in German class."),
+        ("group_names", "Nobody is named here."),
         ("eda_deletion", "tea"),
         ("eda_insertion", "tea with lemon"),
     ],
@@ -145,6 +149,6 @@ def test_a_group_has_several_words_and_no_word_stands_twice(path: Path) -> None:
 
 @each("path", FILES)
 def test_only_what_minds_the_sense_is_said_to_keep_the_meaning(path: Path) -> None:
-    is_blind = path.stem.startswith(("eda", "wordnet"))
+    is_blind = path.stem.startswith(("eda", "wordnet", "group_names"))
 
     assert spec_of(path).keeps_meaning is not is_blind

@@ -256,9 +256,7 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
         echo(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
     if missing:
         said = ", ".join(f"{count} {why}" for why, count in missing.most_common())
-        log(
-            f"without a cleaned text: {said}; their cells are blank, and {choice.name}_note says why"
-        )
+        log(f"without a cleaned text: {said}; their cells are blank; see {choice.name}_note")
     return ExitCode.of(missing)
 
 
