@@ -221,8 +221,8 @@ def _in_language(
     through = {n: s for n, s in specs.items() if isinstance(s, AskedSpec) and "language" in s.words}
     if not through or not language.strip():
         raise SpecError(
-            f"--language {language!r}: goes with a perturbation whose YAML has `language` among its "
-            "words, such as --method back_translation"
+            f"--language {language!r}: goes with a perturbation whose YAML has `language` among "
+            "its words, such as --method back_translation"
         )
     return specs | {
         name: msgspec.structs.replace(spec, words={**spec.words, "language": language})
