@@ -17,6 +17,7 @@ from harness.storage.cells import filled, json_text
 from harness.storage.runs import SampleRecord
 from harness.storage.tables import (
     ENDINGS,
+    TEXT,
     Column,
     FileFormat,
     Table,
@@ -24,6 +25,7 @@ from harness.storage.tables import (
     format_by_name,
     read_file,
 )
+from harness.text.dedup import nearest_originals, normal
 
 MISSED, FALSE_ALARM, ALL_KINDS = "missed", "false-alarm", "all"
 KINDS = (MISSED, FALSE_ALARM, ALL_KINDS)
@@ -151,22 +153,61 @@ def _kept(record: SampleRecord) -> dict[str, object]:
     return {"id": sample.id, **sample.fields, **several, "group": sample.group}
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingTexts:
+    """Texts that a model was trained on, by row, and their labels where the file has them."""
+
+    texts: Sequence[str]
+    labels: Sequence[str | None]
+    rows: Sequence[str]
+
+
 def error_file(
     errors: Sequence[RunError],
     table: Table,
     places: Mapping[str, tuple[str, ...]],
     target: FileFormat,
+    trained: TrainingTexts | None = None,
 ) -> bytes:
     """The file of some errors: their rows in `table`, and what the run says of each.
 
-    `harness_same_words` names the other rows of the data that have the same words.
+    `harness_same_words` names the other rows of the data that have the same words. With `trained`
+    each has the training text that shares most of its words.
     """
     rows = [error_cells(error, places) for error in errors]
+    names = dict(COLUMNS)
+    if trained is not None:
+        near = nearest_texts([_text(error.reading.record) for error in errors], trained)
+        rows = [{**row, **cells} for row, cells in zip(rows, near, strict=True)]
+        names |= NEAREST
     added = [
         Column(_free(f"{OURS}{name}", table.columns), [row[name] for row in rows], is_number)
-        for name, is_number in COLUMNS.items()
+        for name, is_number in names.items()
     ]
     return extended(table, added, target)
+
+
+def _text(record: SampleRecord) -> str:
+    fields = record.sample.fields
+    return fields.get(TEXT) or max(fields.values(), key=len, default="")
+
+
+def nearest_texts(texts: Sequence[str], trained: TrainingTexts) -> list[dict[str, object]]:
+    """The training text nearest to each text, by NEAREST; None where no word is shared.
+
+    Nearness is the Jaccard index of the words, 0 to 1; of texts equally near the first counts.
+    """
+    found = []
+    places = nearest_originals(texts, trained.texts, likeness=_LEAST)
+    for text, at in zip(texts, places, strict=True):
+        if at is None:
+            found.append(dict.fromkeys(NEAREST))
+            continue
+        mine, theirs = ({*normal(one).split()} for one in (text, trained.texts[at]))
+        shared = len(mine & theirs) / len(mine | theirs)
+        values = (trained.texts[at], shared, trained.labels[at], trained.rows[at])
+        found.append(dict(zip(NEAREST, values, strict=True)))
+    return found
 
 
 COLUMNS: Final = {
@@ -175,6 +216,14 @@ COLUMNS: Final = {
     **dict.fromkeys(("label", "variant", "decoding", "id", "row", "same_words"), False),
 }
 """The columns that are added, and whether they hold numbers."""
+NEAREST: Final = {
+    "nearest": False,
+    "nearest_likeness": True,
+    "nearest_label": False,
+    "nearest_row": False,
+}
+"""The columns of the nearest training text."""
+_LEAST: Final = 1e-9
 
 
 def error_cells(error: RunError, places: Mapping[str, tuple[str, ...]]) -> dict[str, object]:

@@ -45,6 +45,8 @@ COMMANDS: Mapping[str, Entry] = {
     "curve": Entry("compare:curve", "Plot hits and false alarms against implicitness."),
     "plot": Entry("plot:plot", "Draw a figure of runs, ratings or texts."),
     "rates": Entry("rates:rates", "Show hits and false alarms by columns of the data."),
+    "drift": Entry("texts.moderation:drift", "Test what has moved between two tables or runs."),
+    "card": Entry("texts.moderation:card", "Write the card of a moderation model."),
     "profile": Entry("impscore:profile", "Describe how implicit and varied texts are."),
     "report": Entry("report:report", "Write one HTML page of runs and their answers."),
     "view": Entry("report:view", "Show that page in a browser while runs go on."),

@@ -13,6 +13,7 @@ from harness.analysis.error_table import (
     KINDS,
     MISSED,
     RunError,
+    TrainingTexts,
     error_file,
     joined_columns,
     original_table,
@@ -41,10 +42,11 @@ from harness.cli.output import cell, echo, echo_json, echo_table, log, p_value
 from harness.errors import SpecError
 from harness.pipeline.score import ALL
 from harness.stats.estimate import NoValue
-from harness.storage.cells import records_csv
+from harness.storage.cells import cell_text, records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run
 from harness.storage.runs import StoredRun
+from harness.storage.tables import column_of, read_file
 
 if TYPE_CHECKING:
     from harness.data.readers.labelled_table import OriginalRows
@@ -137,7 +139,7 @@ def rates(
     shared = replace(shared, by=by, is_paired=is_paired, least=choice.least)
     tables = []
     for run in [StoredRun.read_all(find_run(where.results, name)) for name in choice.runs]:
-        query = _with_columns(run, shared, where)
+        query = with_columns(run, shared, where)
         tables.append((flagged_blocks(run, query), query))
     rows = [row for blocks, query in tables for row in rate_rows(blocks, query)]
     gaps = rate_gaps(tables)
@@ -157,7 +159,7 @@ def rates(
     return ExitCode.DONE
 
 
-def _with_columns(run: StoredRun, query: RateQuery, where: Where) -> RateQuery:
+def with_columns(run: StoredRun, query: RateQuery, where: Where) -> RateQuery:
     """The query with the columns that the run did not keep, from its data where that is a table."""
     wanted = lacking(run, query.by)
     if not wanted or not _has_table(run):
@@ -241,6 +243,11 @@ class ErrorChoice:
         "missed: positive texts that were not flagged; false-alarm: negative texts that were; all.",
         "all",
     )
+    nearest: Path | None = option(
+        "Table of training texts: beside each error stands the one that shares most words.",
+        None,
+        metavar="TRAIN",
+    )
     out: Path = option(
         "File to write; its name says the format: .csv, .tsv, .jsonl or .parquet.", flags="-o --out"
     )
@@ -270,12 +277,31 @@ def export_errors(
     for path in originals.files if originals else ():
         refuse_source(choice.out, path)
     table = original_table(errors, originals) if originals else sample_table(errors)
-    data = error_file(errors, table, originals.places if originals else {}, target)
+    trained = _trained(run, choice.nearest, where) if choice.nearest else None
+    data = error_file(errors, table, originals.places if originals else {}, target, trained)
     write_whole(choice.out, data)
     echo(f"wrote {_counts(errors)} among {_counted(blocks)} to {choice.out}")
     if missing := sum(one.flagged is None for block in blocks for one in block.readings):
         log(f"{missing} answers are missing or have no score: they are no errors and not written")
     return ExitCode.DONE
+
+
+def _trained(run: StoredRun, path: Path, where: Where) -> TrainingTexts:
+    """The texts of a training table, and its labels where it has the column map's."""
+    spec = run.file.task.data
+    name = where.table or (spec.map if run.file.data.mode != "sample" else None)
+    columns = options.registry(where.home).load("configs/tables", name) if name else None
+    table = read_file(path, quotes=columns.quotes if columns else None)
+    has_text = columns is not None and columns.text in table.columns
+    cells = column_of(table, columns.text if columns and has_text else None, where=str(path))
+    label = columns.label.column if columns else "label"
+    at = table.columns.index(label) if label in table.columns else None
+    labels = [None] * len(table) if at is None else [cell_text(c) for c in table.cells(at)]
+    return TrainingTexts(
+        [cell if isinstance(cell, str) else "" for cell in cells],
+        labels,
+        [f"{path.name}:{line}" for line in table.lines],
+    )
 
 
 def _counted(blocks: Sequence[FlaggedBlock]) -> str:

@@ -167,3 +167,35 @@ def test_a_wanted_rate_that_scores_cannot_reach_is_told(
     out = capsys.readouterr().out
     assert "chosen on 6 benign texts of 6 originals (half of this run, by seed 0)" in out
     assert "no text is flagged: too many share the highest score" in out
+
+
+def test_the_nearest_training_text_stands_beside_each_error(mine: tuple[Toy, Path]) -> None:
+    toy, path = mine
+    train, out = toy.folder / "train.csv", toy.folder / "missed.csv"
+    rows = [("Text, number 7!", "1"), ("Quite another one", "0"), ("A number", "0"), ("", "0")]
+    with train.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("body", "verdict"), *rows])
+    options = ("--kind", "missed", "--data", str(path), "--nearest", str(train), "-o", str(out))
+
+    assert command(toy, "export", "errors", *options) == 0
+
+    found = {row["nr"]: row for row in read(out)}
+    assert found["7"]["harness_nearest"] == "Text, number 7!"
+    assert float(found["7"]["harness_nearest_likeness"]) == 1
+    assert (found["7"]["harness_nearest_label"], found["7"]["harness_nearest_row"]) == (
+        "1",
+        "train.csv:2",
+    )
+    assert float(found["9"]["harness_nearest_likeness"]) == 0.5
+
+
+def test_a_training_table_without_texts_is_an_error(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    train = toy.folder / "train.csv"
+    train.write_text("words,verdict\na,1\n", "utf-8")
+    options = ("--data", str(path), "--nearest", str(train), "-o", str(toy.folder / "e.csv"))
+
+    assert command(toy, "export", "errors", *options) == 2
+    assert "no column 'text'" in capsys.readouterr().err

@@ -125,14 +125,15 @@ def _rows(table: Table, choice: SplitChoice, where: str) -> SplitRows:
         column_of(table, None, where=where)  # raises, and names the columns there are
     texts = column_of(table, choice.column, where=where) if has_text else [""] * len(table)
     by = options.names(choice.by, "--by") if choice.by else ()
-    columns = [_cells(table, name, "--by", where) for name in by]
+    columns = [cells_of(table, name, "--by", where) for name in by]
     strata: list[Stratum] = [*zip(*columns, strict=True)] or [()] * len(table)
     groups = options.names(choice.group, "--group") if choice.group else ()
-    linked = [[cell or None for cell in _cells(table, n, "--group", where)] for n in groups]
+    linked = [[cell or None for cell in cells_of(table, n, "--group", where)] for n in groups]
     return SplitRows([t if isinstance(t, str) else "" for t in texts], strata, linked)
 
 
-def _cells(table: Table, name: str, given: str, where: str) -> list[str]:
+def cells_of(table: Table, name: str, given: str, where: str) -> list[str]:
+    """The cells of a column as texts, empty where there is none; `given` is the option."""
     if table.columns.count(name) != 1:
         fact = "no column" if name not in table.columns else "several columns"
         close = did_you_mean(name, [*table.columns])

@@ -1,0 +1,188 @@
+"""A stored run to the card of a moderation model: what it was run on, its rates, and their limits.
+
+The card is Markdown. It holds numbers and names, and none of the texts; names from data and models
+are escaped.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.analysis.rates import (
+    GROUP,
+    FlaggedBlock,
+    RateGap,
+    RateQuery,
+    RateRow,
+    known_columns,
+    names,
+    positive_labels,
+)
+from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
+from harness.pipeline.score import ALL
+from harness.stats.estimate import NoValue
+from harness.storage.runs import StoredRun
+from harness.text.cleanup import for_display
+
+MOST_GROUPS, MOST_MISSED, LEAST_MISSED = 20, 8, 5
+_HEADS = {HITS: "found (TPR)", FALSE_ALARMS: "flagged falsely (FPR)", "precision": "precision"}
+_SPECIAL = re.compile(r"([\\`*_\[\]|#~])")
+_OURS = ("label", "perturbed_from", "perturbed_by", "keeps_meaning")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a card says: the run, its readings, their rates, and the gaps between groups."""
+
+    run: StoredRun
+    blocks: Sequence[FlaggedBlock]
+    rows: Sequence[RateRow]
+    gaps: Sequence[RateGap]
+    query: RateQuery
+
+
+def card_columns(run: StoredRun) -> tuple[str, ...]:
+    """The kept columns of two to twenty values, by which a card tells rates without --by."""
+    found = []
+    for name in known_columns(run):
+        samples = [row.sample for row in run.rows]
+        cells = [(s.group,) if name == GROUP else s.references.get(name, ()) for s in samples]
+        values = {text for texts in cells for text in texts}
+        is_order = re.fullmatch(r"order\d+", name) is not None
+        if 2 <= len(values) <= MOST_GROUPS and name not in _OURS and not is_order:
+            found.append(name)
+    return tuple(found)
+
+
+def card_markdown(card: ModelCard) -> str:
+    """The card as a page of Markdown."""
+    file = card.run.file
+    title = f"# Moderation card: {plain(file.model.name)} on {plain(file.run.task)}\n"
+    parts = [title, _about(card), "## Rates\n", *_rates(card), *_gaps(card), *_missed(card)]
+    limits = "".join(f"- {line}\n" for line in _limits(card))
+    return "\n".join([*parts, f"## Limits\n\n{limits}"])
+
+
+def plain(text: str) -> str:
+    """A text on one line without anything that Markdown or HTML would act on."""
+    shown = " ".join(for_display(text).split()).replace("&", "&amp;").replace("<", "&lt;")
+    return _SPECIAL.sub(r"\\\1", shown)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _about(card: ModelCard) -> str:
+    file = card.run.file
+    model, data = file.model, file.data
+    labels = card.query.positive or positive_labels(card.run)
+    revision = f", revision {model.revision}" if model.revision else ""
+    files = ", ".join(f"{name} (sha256 {digest[:16]})" for name, digest in data.files.items())
+    facts = {
+        "Model": f"{model.name} ({model.kind}): {model.identity}{revision}",
+        "Task": f"{file.run.task}: {file.task.about}",
+        "Data": f"{data.source}, {data.label}" + (f": {files}" if files else ""),
+        "Texts": f"{file.samples}, answered under {', '.join(file.run.variants)}",
+        "To detect": ", ".join(labels),
+        "Judge": card.query.judge,
+        "Run": f"{file.digest[:16]}, harness {file.version}",
+    }
+    points = {_point(row) for row in card.rows if row.threshold is not None}
+    if points:
+        facts["Operating point"] = "; ".join(sorted(points))
+    return _table(("", "what was run"), [(name, plain(said)) for name, said in facts.items()])
+
+
+def _point(row: RateRow) -> str:
+    chosen = f", chosen on {row.chosen_on}" if row.chosen_on else ""
+    return f"flagged from {row.score} {row.threshold:.6g} on{chosen}"
+
+
+def _rates(card: ModelCard) -> Iterator[str]:
+    called = names(card.rows)
+    for signature, label in called.items():
+        own = [row for row in card.rows if row.signature == signature]
+        for column in dict.fromkeys(row.column for row in own):
+            rows = [row for row in own if row.column == column]
+            groups = dict.fromkeys(row.group for row in rows)
+            cells = {(row.group, row.rate): _rate(row) for row in rows}
+            lines = [(plain(g), *(cells[g, rate] for rate in _HEADS)) for g in groups]
+            by = f"by {column}" if column else "all texts"
+            yield f"**{plain(label)}, {plain(by)}** (95% interval over originals; n texts)\n"
+            yield _table((plain(column) or "texts", *_HEADS.values()), lines)
+
+
+def _rate(row: RateRow) -> str:
+    if row.value is None:
+        return f"none: {row.note}"
+    ends = f" ({row.low:.3f} to {row.high:.3f})" if row.low is not None else ""
+    lost = f", {row.missing} missing" if row.missing else ""
+    return f"{row.value:.3f}{ends}, n {row.n}{lost}"
+
+
+def _gaps(card: ModelCard) -> Iterator[str]:
+    yield "## Gaps between groups\n"
+    tested = [gap for gap in card.gaps if gap.p_holm is not None]
+    sure = sorted((g for g in tested if (g.p_holm or 0) < 0.05), key=lambda g: g.p_holm or 0)
+    if not tested:
+        yield "No two groups have enough originals for a test.\n"
+        return
+    yield f"{len(sure)} of {len(tested)} gaps are beyond chance (Holm's method over all of them).\n"
+    lines = [
+        (
+            plain(f"{gap.column}: {gap.group} less {gap.against}"),
+            gap.rate,
+            f"{gap.gap:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
+            f"{gap.p_holm:.3g}",
+        )
+        for gap in sure
+    ]
+    if lines:
+        yield _table(("groups", "rate", "gap (95% interval)", "p (Holm)"), lines)
+
+
+def _missed(card: ModelCard) -> Iterator[str]:
+    """The kinds of texts of which the greatest shares are missed."""
+    yield "## What it misses most\n"
+    rows = [r for r in card.rows if r.column and r.rate == HITS and r.value is not None]
+    known = sorted((r for r in rows if r.n >= LEAST_MISSED), key=lambda r: r.value or 0)
+    missed = [row for row in known if (row.value or 0) < 1][:MOST_MISSED]
+    if not missed:
+        yield "No kind of text with five texts or more is missed.\n"
+        return
+    lines = [
+        (plain(f"{row.column}: {row.group}"), f"{1 - (row.value or 0):.3f}", f"{row.n}")
+        for row in missed
+    ]
+    yield _table(("kind", "share missed", "texts"), lines)
+
+
+def _limits(card: ModelCard) -> Iterator[str]:
+    file = card.run.file
+    if file.data.mode == "sample":
+        yield (
+            "The data is the sample set of the program, which shows how the task works: these "
+            "rates say nothing about real texts."
+        )
+    yield "Rates are of this data, this prompt and this operating point, and of no others."
+    readings = [one for block in card.blocks for one in block.readings]
+    if lost := sum(one.flagged is None for one in readings):
+        yield f"{lost} of {len(readings)} answers are missing: no rate counts them."
+    positive = sum(one.is_positive for one in readings)
+    if 0 < positive < len(readings):
+        yield (
+            f"{positive / len(readings):.0%} of the texts are to be detected; where fewer are, "
+            "precision is lower."
+        )
+    known = sum("scorer_trained_on" in row.sample.flags for row in card.run.rows)
+    if known:
+        yield f"The scorer of implicitness was trained on the texts of {known} answers."
+    few = {f"{g.column}: {g.group}" for g in card.gaps if g.note == NoValue.TOO_FEW}
+    if few:
+        yield f"Too few originals for a test of their gaps: {plain(', '.join(sorted(few)))}."
+    whole = {row.clusters for row in card.rows if row.group == ALL and row.rate == HITS}
+    if whole and min(whole) < 100:
+        yield f"Only {min(whole)} originals are to be detected: intervals are wide."
+    yield "Texts that are reworded to pass unflagged were not tried; `harness perturb` tries some."

@@ -1,0 +1,248 @@
+"""The commands for moderators: drift between two files or runs, and the card of a model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from harness.analysis.moderation.card import ModelCard, card_columns, card_markdown
+from harness.analysis.moderation.drift import Drift, DriftText, drift_rows, run_texts
+from harness.analysis.rates import flagged_blocks, rate_gaps, rate_rows
+from harness.cli import options
+from harness.cli.impscore import read_input
+from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Where, argument, option
+from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_table, log, p_value
+from harness.cli.rates import PointChoice, with_columns
+from harness.cli.texts.tables import cells_of
+from harness.errors import DataError, SpecError
+from harness.storage.cells import finite, records_csv
+from harness.storage.files import write_whole
+from harness.storage.find_runs import find_run
+from harness.storage.runs import StoredRun
+from harness.storage.tables import Table, column_of
+from harness.text.dedup import normal
+
+FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftChoice:
+    """Which two files or runs are compared, and by what."""
+
+    old: str = argument("OLD", "Table of texts, or a run.")
+    new: str = argument("NEW", "The same later: a table, or a run of the same task.")
+    by: str | None = option("Columns by whose groups rates are compared, comma-separated.", None)
+    column: str | None = option("Column of the texts of tables. Default: text.", None)
+    flag: str | None = option(
+        "Column of tables that says what was flagged: 1 or 0, yes or no.", None
+    )
+    measured: str | None = option(
+        "Column of tables with measured implicitness. Default: the texts are scored.",
+        None,
+        flags="--implicitness",
+    )
+    least: int = option("Texts of different words that a rate needs on each side.", 10, min=3)
+    is_alarm: bool = option(
+        "End with exit code 1 where something has drifted.", False, flags="--alarm"
+    )
+    out: Path | None = option("CSV file to write.", None, flags="-o --out")
+
+
+def drift(
+    choice: DriftChoice,
+    point: PointChoice,
+    where: Annotated[Where, Only("data table results home")],
+    scorer: ScorerName = SCORER,
+    is_json: AsJson = False,
+) -> int:
+    """Test whether implicitness and rates have moved between two tables of texts, or two runs.
+
+    Of tables the rate is the share that was flagged (--flag), of runs TPR and FPR. All tests are
+    corrected together by Holm's method: without any drift one comparison in twenty raises an alarm.
+
+    \b
+    Examples:
+      harness drift may.csv june.csv --flag removed --by topic
+      harness drift 3f9a 81c2 --by target
+    """
+    by = options.names(choice.by, "--by") if choice.by else ()
+    are_files = [Path(name).is_file() for name in (choice.old, choice.new)]
+    if any(are_files) != all(are_files):
+        raise SpecError(
+            f"drift: {choice.old} and {choice.new} are a file and a run; name two alike"
+        )
+    if all(are_files):
+        old, new = (
+            _file_texts(name, choice, by, scorer, where) for name in (choice.old, choice.new)
+        )
+    else:
+        old, new = _run_texts(choice, point, by, where)
+    rows = drift_rows(old, new, by=by, seed=point.seed, least=choice.least)
+    if not rows:
+        raise DataError("drift: nothing to compare: no implicitness and no rate is on both sides")
+    if choice.out is not None:
+        write_whole(choice.out, records_csv(Drift, rows).encode())
+    alarms = [row for row in rows if row.is_alarm]
+    if is_json:
+        echo_json({"drift": bool(alarms), "rows": rows})
+    else:
+        _put(choice, rows, alarms)
+    return ExitCode.of(choice.is_alarm and alarms)
+
+
+def _file_texts(
+    name: str, choice: DriftChoice, by: Sequence[str], scorer: str, where: Where
+) -> list[DriftText]:
+    has_column = any((choice.column, choice.flag, choice.measured, by))
+    table, source = read_input(name, None, has_column=has_column)
+    texts = column_of(table, choice.column, where=source)
+    columns = {column: cells_of(table, column, "--by", source) for column in by}
+    flags = _flags(table, choice.flag, source)
+    values = _values(table, texts, choice.measured, scorer=scorer, where=where, source=source)
+    return [
+        DriftText(
+            # A row without words is like no other.
+            normal(text) if isinstance(text, str) and normal(text) else f"{source}:{at}",
+            values[at],
+            flags[at],
+            None,
+            {name: (cells[at],) for name, cells in columns.items() if cells[at]},
+        )
+        for at, text in enumerate(texts)
+    ]
+
+
+def _flags(table: Table, name: str | None, source: str) -> list[float | None]:
+    if name is None:
+        return [None] * len(table)
+    cells = [cell.strip().casefold() for cell in cells_of(table, name, "--flag", source)]
+    if unknown := [cell for cell in cells if cell and cell not in FLAGS]:
+        raise DataError(
+            f"{source}: column {name!r} holds {unknown[0]!r:.60}; write {', '.join(FLAGS)}, or "
+            "leave a cell empty where nobody knows"
+        )
+    return [FLAGS.get(cell) for cell in cells]
+
+
+def _values(
+    table: Table,
+    texts: Sequence[object],
+    measured: str | None,
+    *,
+    scorer: str,
+    where: Where,
+    source: str,
+) -> list[float | None]:
+    if measured is None:
+        opened = options.registry(where.home).scorer(scorer)
+        return [one.value for one in opened.score(texts, ProgressLine("encoded"))]
+    cells = cells_of(table, measured, "--implicitness", source)
+    try:
+        return [finite(own) if own else None for own in cells]
+    except ValueError as error:
+        raise DataError(f"{source}: column {measured!r} holds no number: {error}") from error
+
+
+def _run_texts(
+    choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where
+) -> tuple[list[DriftText], list[DriftText]]:
+    """The texts of two runs under the one variant and decoding that both have."""
+    runs = [StoredRun.read_all(find_run(where.results, name)) for name in (choice.old, choice.new)]
+    first, second = (run.file for run in runs)
+    if first.run.task != second.run.task:
+        raise SpecError(f"drift: runs of {first.run.task} and {second.run.task}; name one task's")
+    scales = {run.file.run.data.partition("+")[2] for run in runs}
+    if len(scales) > 1:
+        raise SpecError(
+            f"drift: implicitness by {' and '.join(sorted(scales))} is not on one scale; run again "
+            "with one --scorer"
+        )
+    sides: list[dict[tuple[str, str], list[DriftText]]] = []
+    for run in runs:
+        query = with_columns(run, replace(point.query(where.results), by=tuple(by)), where)
+        blocks = flagged_blocks(run, query)
+        texts = (run_texts(one.readings, query.columns) for one in blocks)
+        places = ((one.blank.variant, one.blank.decoding) for one in blocks)
+        sides.append(dict(zip(places, texts, strict=True)))
+    shared = [place for place in sides[0] if place in sides[1]]
+    if len(shared) != 1:
+        said = ", ".join(f"{variant} ({decoding})" for variant, decoding in shared) or "none"
+        raise SpecError(f"drift: the runs share {said}; choose one by --variant")
+    old, new = (side[shared[0]] for side in sides)
+    known = {name for text in (*old, *new) for name in text.groups}
+    if unknown := [name for name in by if name not in known]:
+        raise SpecError(f"--by {unknown[0]}: these runs keep {', '.join(sorted(known))}")
+    return old, new
+
+
+def _put(choice: DriftChoice, rows: Sequence[Drift], alarms: Sequence[Drift]) -> None:
+    lines = [
+        (
+            f"{row.column}: {row.group}" if row.column else row.what,
+            row.what if row.column else "all",
+            cell(row.old),
+            cell(row.new),
+            f"{cell(row.change)} ({cell((row.low, row.high))})"
+            if row.low is not None
+            else row.note,
+            p_value(row.p),
+            p_value(row.p_holm),
+        )
+        for row in rows
+    ]
+    head = ("of", "rate", "old", "new", "change (95% interval)", "p", "Holm")
+    echo_table(f"{Path(choice.new).name} less {Path(choice.old).name}", head, lines)
+    for row in rows:
+        if row.distance is not None:
+            echo(
+                f"implicitness: {row.n_old} and {row.n_new} texts; the distributions are "
+                f"{row.distance:.3f} apart (Kolmogorov-Smirnov), to which p belongs"
+            )
+    tests = max(row.tests for row in rows)
+    if alarms:
+        said = ", ".join(f"{row.what} of {row.group}" for row in alarms)
+        echo(f"drift beyond chance in {len(alarms)} of {tests} tests: {said}")
+    else:
+        echo(f"no drift beyond chance in {tests} tests")
+    if choice.out is not None:
+        echo(f"wrote {len(rows)} rows to {choice.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardChoice:
+    """Of which run a card is made, by which columns, and where it goes."""
+
+    run: options.RunName
+    by: str | None = option(
+        "Columns to tell rates by, comma-separated. Default: all that the run keeps, of 2 to 20 "
+        "values.",
+        None,
+    )
+    out: Path = option("Markdown file to write.", flags="-o --out")
+
+
+def card(
+    choice: CardChoice,
+    point: PointChoice,
+    where: Annotated[Where, Only("data table results home")],
+) -> int:
+    """Write the card of a moderation model: what it was run on, its rates, kinds missed, limits.
+
+    Rates have intervals over originals; gaps between groups are corrected together by Holm's
+    method. The card holds none of the texts.
+
+    \b
+    Example:
+      harness card 3f9a --by target -o card.md
+    """
+    run = StoredRun.read_all(find_run(where.results, choice.run))
+    by = options.names(choice.by, "--by") if choice.by else card_columns(run)
+    query = with_columns(run, replace(point.query(where.results), by=by), where)
+    blocks = flagged_blocks(run, query)
+    rows, gaps = rate_rows(blocks, query), rate_gaps([(blocks, query)])
+    text = card_markdown(ModelCard(run, blocks, rows, gaps, query))
+    write_whole(choice.out, text.encode("utf-8", "replace"))
+    echo(f"wrote the card of {run.file.model.name} to {choice.out}")
+    if run.file.data.mode == "sample":
+        log("the run is of the sample set: its card shows the form, and measures nothing")
+    return ExitCode.DONE

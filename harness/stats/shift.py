@@ -1,0 +1,117 @@
+"""Two sets of numbers to how far apart their means and their distributions are.
+
+Numbers come in clusters, such as texts of the same words; a cluster may be in both sets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.stats.clustered import ClusteredMean
+from harness.stats.estimate import (
+    LEAST_CLUSTERS,
+    Bounds,
+    Clusters,
+    Estimate,
+    Floats,
+    NoValue,
+    Significance,
+    generator,
+)
+from harness.stats.scales import exact_mean, student_p, student_t
+
+Flags = NDArray[np.bool_]
+_TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Some numbers, each with the name of its cluster."""
+
+    values: Sequence[float]
+    clusters: Sequence[str]
+
+
+def mean_shift(old: Numbers, new: Numbers, *, level: float = 0.95) -> ClusteredMean:
+    """How much greater the mean of the new numbers is, by Welch's t over clusters.
+
+    Each side's error is that of `cluster_bounds`; clusters of both sides make them correlate. The
+    degrees of freedom are Welch and Satterthwaite's (1947), of clusters. None: "too few" where a
+    side has fewer than three clusters, "constant" where no cluster departs from its side's mean.
+    """
+    names = sorted({*old.clusters, *new.clusters})
+    counts = [len(set(side.clusters)) for side in (old, new)]
+    if not old.values or not new.values:
+        none = Estimate(None, n=len(old.values) + len(new.values), reason=NoValue.TOO_FEW)
+        return ClusteredMean.without_error(none, NoValue.TOO_FEW, clusters=len(names))
+    value = exact_mean(list(new.values)) - exact_mean(list(old.values))
+    estimate = Estimate(value, n=len(old.values) + len(new.values))
+    if min(counts) < LEAST_CLUSTERS:
+        return ClusteredMean.without_error(estimate, NoValue.TOO_FEW, clusters=len(names))
+    sides = [_parts(side, names) for side in (old, new)]
+    variances = [fsum((parts**2).tolist()) for parts in sides]
+    variance = fsum(((sides[1] - sides[0]) ** 2).tolist())
+    if variance <= 0 or sum(variances) <= 0:
+        return ClusteredMean.without_error(estimate, NoValue.CONSTANT, clusters=len(names))
+    freedom = sum(variances) ** 2 / sum(
+        v**2 / (count - 1) for v, count in zip(variances, counts, strict=True)
+    )
+    error, degrees = sqrt(variance), max(1, int(freedom))
+    reach = student_t(degrees, level=level) * error
+    test = Significance(value / error, student_p(value / error, degrees), n=len(names))
+    return ClusteredMean(estimate, Bounds(value - reach, value + reach, n=len(names)), test)
+
+
+def _parts(side: Numbers, names: Sequence[str]) -> Floats:
+    """How far each cluster moves the mean of a side, times the root of G / (G - 1)."""
+    values = np.asarray(side.values, dtype=np.float64)
+    found = Clusters.named([*side.clusters])
+    totals = found.totals((values - values.mean()) / len(values))
+    place = {name: at for at, name in enumerate(names)}
+    parts: Floats = np.zeros(len(names))
+    parts[[place[name] for name in sorted(set(side.clusters))]] = totals
+    return parts * sqrt(found.clusters / max(1, found.clusters - 1))
+
+
+def shift_test(old: Numbers, new: Numbers, *, seed: str, draws: int = 1999) -> Significance:
+    """The Kolmogorov-Smirnov distance of two sets, 0 to 1, and its p by permuting clusters.
+
+    Under no shift a cluster is as well of one set as of the other: clusters of one set are
+    shuffled among the sets, and those of both exchange their numbers. p counts the draws that are
+    at least as far apart, and the data itself (Phipson & Smyth 2010). None: "too few" where a set
+    has fewer than three clusters.
+    """
+    counts = [len(set(side.clusters)) for side in (old, new)]
+    names = sorted({*old.clusters, *new.clusters})
+    if min(counts) < LEAST_CLUSTERS:
+        return Significance(None, None, n=len(names), reason=NoValue.TOO_FEW)
+    values = np.array([*old.values, *new.values])
+    order = np.argsort(values, kind="stable")
+    ends = np.append(values[order][1:] - values[order][:-1] > _TIE, True)
+    is_new = np.arange(len(values)) >= len(old.values)
+    places = Clusters.named([*old.clusters, *new.clusters]).places
+    both = np.isin(names, [*{*old.clusters} & {*new.clusters}])
+    side = np.zeros(len(names), dtype=bool)
+    side[places[is_new]] = True
+    found = _distance(is_new[order], ends)
+    numbers, alone, hits = generator(f"shift:{seed}"), np.flatnonzero(~both), 1
+    for _ in range(draws):
+        mine = side.copy()
+        mine[alone] = numbers.permutation(side[alone])
+        swapped = both & (numbers.random(len(names)) < 0.5)
+        drawn = np.where(both[places], is_new ^ swapped[places], mine[places])
+        hits += bool(_distance(drawn[order], ends) >= found - _TIE)
+    return Significance(found, hits / (draws + 1), n=len(names))
+
+
+def _distance(is_new: Flags, ends: Flags) -> float:
+    """The greatest distance of the two distributions; rows in order, `ends` after equal ones."""
+    count = int(is_new.sum())
+    if not 0 < count < len(is_new):
+        return 1.0
+    new = np.cumsum(is_new)
+    old = np.arange(1, len(is_new) + 1) - new
+    return float(np.abs(new / count - old / (len(is_new) - count))[ends].max())

@@ -1,0 +1,103 @@
+"""Two sets of texts to what has moved: found where planted, and rarely where nothing has."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.analysis.moderation.drift import ALARM, DriftText, drift_rows
+from harness.stats.shift import Numbers, mean_shift, shift_test
+
+GROUPS = ("north", "south", "isles", "delta")
+
+
+def texts(
+    draw: np.random.Generator,
+    count: int = 200,
+    *,
+    at: float = 0.8,
+    rate: float = 0.6,
+    isles: float | None = None,
+    name: str = "",
+) -> list[DriftText]:
+    """Texts of four groups, half of them to detect; the hit rate of one may be its own."""
+    found = []
+    for n in range(count):
+        group = GROUPS[n % 4]
+        is_positive = n % 8 < 4
+        own = isles if isles is not None and group == "isles" else rate
+        said = float(draw.random() < (own if is_positive else 0.2))
+        value = float(draw.gamma(4, at / 4))
+        found.append(DriftText(f"{name}{n}", value, said, is_positive, {"target": (group,)}))
+    return found
+
+
+def test_rows_are_those_counted_by_hand() -> None:
+    old = [DriftText(f"o{n}", 0.1 * n, float(n < 5), n < 10) for n in range(20)]
+    new = [DriftText(f"n{n}", 0.1 * n + 1, float(n < 8), n < 10) for n in range(20)]
+
+    found = {row.what: row for row in drift_rows(old, new)}
+
+    assert list(found) == ["implicitness", "tpr", "fpr"]
+    assert (found["implicitness"].old, found["implicitness"].new) == pytest.approx((0.95, 1.95))
+    assert found["implicitness"].distance == pytest.approx(0.5)
+    assert (found["tpr"].old, found["tpr"].new, found["tpr"].n_old) == (0.5, 0.8, 10)
+    assert found["fpr"].change == 0
+    assert all(row.tests == 3 for row in found.values())
+
+
+def test_the_change_of_the_mean_is_welch_s_and_the_distance_kolmogorov_s() -> None:
+    draw = np.random.default_rng(4)
+    old, new = draw.normal(0, 1, 30).tolist(), draw.normal(0.7, 2, 50).tolist()
+    names = [f"c{n}" for n in range(80)]
+    sides = Numbers(old, names[:30]), Numbers(new, names[30:])
+
+    mean, test = mean_shift(*sides), shift_test(*sides, seed="1")
+
+    welch = stats.ttest_ind(new, old, equal_var=False)
+    assert mean.test.statistic == pytest.approx(welch.statistic)
+    assert mean.test.p == pytest.approx(welch.pvalue, rel=0.02)  # whole degrees of freedom
+    exact = stats.ks_2samp(old, new)
+    assert test.statistic == pytest.approx(exact.statistic)
+    assert test.p == pytest.approx(exact.pvalue, abs=0.02)
+
+
+def test_copies_of_a_text_count_once() -> None:
+    draw = np.random.default_rng(2)
+    old, new = draw.normal(0, 1, 8).tolist(), draw.normal(0.6, 1, 8).tolist()
+    once = Numbers(old, [f"o{n}" for n in range(8)]), Numbers(new, [f"n{n}" for n in range(8)])
+    many = [Numbers([*side.values] * 9, [*side.clusters] * 9) for side in once]
+
+    assert mean_shift(*many).test.p == pytest.approx(mean_shift(*once).test.p)
+    assert shift_test(*many, seed="1").p == pytest.approx(shift_test(*once, seed="1").p, abs=0.02)
+
+
+def test_equal_sets_have_not_moved_and_small_groups_are_not_tested() -> None:
+    same = texts(np.random.default_rng(1), 40)
+
+    found = drift_rows(same, same, by=("target",), least=10)
+
+    assert not any(row.is_alarm for row in found)
+    assert {row.note for row in found if row.column} == {"too few"}
+
+
+@pytest.mark.slow
+def test_data_without_drift_alarms_once_in_twenty_times_and_drift_is_found() -> None:
+    draws, alarms, shifted, dropped = 400, 0, 0, 0
+    for seed in range(draws):
+        draw = np.random.default_rng(seed)
+        old = texts(draw, name="o")
+        alarms += any(
+            row.is_alarm for row in drift_rows(old, texts(draw, name="n"), by=("target",))
+        )
+        if seed < 100:
+            later = texts(draw, at=1.1, name="n")
+            shifted += drift_rows(old, later, by=("target",))[0].is_alarm
+            worse = drift_rows(
+                texts(draw, 800, name="o"), texts(draw, 800, isles=0.2, name="n"), by=("target",)
+            )
+            dropped += any(r.is_alarm and (r.what, r.group) == ("tpr", "isles") for r in worse)
+
+    assert ALARM == 0.05
+    assert 0.02 <= alarms / draws <= 0.07
+    assert shifted >= 80
+    assert dropped >= 80
