@@ -1,27 +1,26 @@
 """The command plot: runs, ratings and texts to a figure, with its data beside it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from harness.analysis.figures.chart import Chart, chart_csv
 from harness.analysis.figures.comparisons import Layout, ScoreFilter, comparison
 from harness.analysis.figures.drawing import ENDINGS, Ending, pictures
 from harness.analysis.figures.named import FIGURES, Inputs, figure_named
 from harness.cli import options
-from harness.cli.options import (
-    HOME,
-    RESULTS,
-    SCORER,
-    ExitCode,
-    Home,
-    Results,
-    ScorerName,
-    argument,
-    option,
-)
+from harness.cli.options import SCORER, ExitCode, Only, ScorerName, Where, argument, option
 from harness.cli.output import ProgressLine, echo, echo_table
+from harness.core import Sample
 from harness.errors import SpecError
+from harness.implicitness.open import with_options
+from harness.specs.models import CharNgramsSpec, MiniLMSpec, SentenceTransformerSpec
 from harness.storage.files import write_whole
+
+if TYPE_CHECKING:
+    from harness.models.encoders.encoders import Encoder
+    from harness.registry import Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +55,11 @@ class Selection:
     ratings: Path | None = option("Long-form CSV of ratings by people.", None)
     column: str | None = option("Column of the texts of files. Default: text.", None)
     label: str | None = option("Column of labels of files; each label is a series.", None)
+    encoder: str | None = option(
+        "Encoder for ishate-1 and -2: minilm, char-ngrams, or a sentence-transformers model "
+        "(hub name or folder). Default: the scorer's.",
+        None,
+    )
     seed: options.Seed = 0
 
     def choice(self, metric: str) -> ScoreFilter:
@@ -63,13 +67,19 @@ class Selection:
         judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
         return ScoreFilter(judges, variants, options.names(self.task, "--task"), metric)
 
+    def encoder_of(self, registry: "Registry") -> "Callable[[], Encoder] | None":
+        """What opens the encoder that is named; None where none is."""
+        if (name := self.encoder) is None:
+            return None
+        known = {"minilm": MiniLMSpec(), "char-ngrams": CharNgramsSpec()}
+        return lambda: registry.encoder(known.get(name) or SentenceTransformerSpec(model=name))
+
 
 def plot(
     figure: FigureChoice,
     selection: Selection,
+    where: Annotated[Where, Only("data table results home")],
     scorer: ScorerName = SCORER,
-    results: Results = RESULTS,
-    home: Home = HOME,
 ) -> int:
     """Draw a figure of runs, ratings or texts, and write its data as CSV beside it.
 
@@ -83,13 +93,15 @@ def plot(
         return _list_figures()
     if figure.out is None:
         raise SpecError("-o: name the file to write, as in -o figure.pdf")
-    endings = _endings(figure.out)
+    endings, registry = _endings(figure.out), options.registry(where.home)
     inputs = Inputs(
         given=tuple(words if figure.x else words[1:]),
-        results=results,
+        results=where.results,
         choice=selection.choice(figure.metric),
-        scorer=lambda: options.registry(home).scorer(scorer),
+        scorer=lambda: registry.scorer(scorer),
         progress=ProgressLine("encoded"),
+        samples=lambda task: _samples(task, where),
+        encoder=selection.encoder_of(registry),
         ratings=selection.ratings,
         column=selection.column,
         label=selection.label,
@@ -98,6 +110,16 @@ def plot(
     chart = _compared(figure, inputs) if figure.x else figure_named(words[0]).chart(inputs)
     _write(chart, figure.out, endings, width=figure.width)
     return ExitCode.DONE
+
+
+def _samples(task: str, where: Where) -> list[Sample]:
+    """The samples of a task, from the data that is given or fetched, else its own."""
+    space = where.workspace(options.OFFLINE)
+    spec = with_options(
+        space.registry.load("tasks", task), name=task, table=where.table, scorer=None
+    )
+    samples, _ = space.samples(spec.data)
+    return samples
 
 
 def _list_figures() -> int:

@@ -178,3 +178,22 @@ def test_without_matplotlib_the_data_are_written_and_one_line_says_what_to_insta
     assert done.stderr.count('pip install "pragmatics-harness[plots]"') == 1
     assert (texts / data).is_file()
     assert not list(texts.rglob("*.svg"))
+
+
+def test_labelled_texts_of_a_task_are_placed_by_a_named_encoder(
+    tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    out = tmp_path / "places.svg"
+
+    assert main(["plot", "ishate-2", "--encoder", "char-ngrams", "-o", str(out)]) == 0
+
+    assert {row["series"] for row in rows(tmp_path / "places.csv")} == {
+        "non (n=12)",
+        "plain (n=12)",
+        "subtle (n=12)",
+    }
+    assert "char-ngrams" in said(out)
+    assert main(["plot", "ishate-1", "--label", "kind", "-o", str(out)]) == 2
+    assert "--column and --label are of files" in capsys.readouterr().err

@@ -15,17 +15,19 @@ from harness.analysis.figures.comparisons import ScoreFilter
 from harness.analysis.leaderboard import BoardRow, collect
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.analysis.profile import Profile, Sampling, profile
+from harness.core import Sample
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.implicitness.pairs import read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
+from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
 from harness.storage import tables
 from harness.storage.find_runs import find_run, run_folders
 from harness.storage.runs import RunFolder, StoredRun
 from harness.storage.tables import Table, column_of
 
-Source = Literal["runs", "runs and --ratings", "files", "pairs", "grid.csv"]
+Source = Literal["runs", "runs and --ratings", "files", "files or data", "pairs", "grid.csv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class Inputs:
     """What a figure is drawn from.
 
     `given` names runs or files: without any, all runs below `results`. `column` and `label` are
-    those of files of texts; `ratings` is a long-form CSV. `scorer` opens the scorer when asked.
+    those of files of texts; `ratings` is a long-form CSV. `scorer` opens the scorer when asked,
+    `encoder` another encoder of texts than the scorer's; `samples` reads those of a task.
     """
 
     given: tuple[str, ...]
@@ -41,6 +44,8 @@ class Inputs:
     choice: ScoreFilter
     scorer: Callable[[], Scorer]
     progress: Progress
+    samples: Callable[[str], Sequence[Sample]]
+    encoder: Callable[[], Encoder] | None = None
     ratings: Path | None = None
     column: str | None = None
     label: str | None = None
@@ -112,6 +117,21 @@ class Inputs:
         if not found:
             raise DataError(f"{', '.join(self.given)}: no text to draw")
         return texts.TextGroups(*(tuple(side) for side in zip(*found, strict=True)))
+
+    def labelled_or(self, task: str) -> texts.TextGroups:
+        """The texts of the files, or without any those of a task's data, by their labels."""
+        if self.given:
+            return self.labelled()
+        if self.column is not None or self.label is not None:
+            raise SpecError("--column and --label are of files: name one, or leave them out")
+        held = self.samples(task)
+        labels = tuple(sample.references["label"][0] for sample in held)
+        return texts.TextGroups(tuple(sample.fields[tables.TEXT] for sample in held), labels)
+
+    def encoded_map(self, task: str) -> Chart:
+        """The embeddings of those texts, by the encoder that is named, else by the scorer's."""
+        encoder = self.encoder() if self.encoder else self.scorer().encoder
+        return texts.embedding_map(self.labelled_or(task), encoder, self.progress, seed=self.seed)
 
     def _labels(self, table: Table, name: str) -> list[str]:
         if self.label is None:
@@ -264,11 +284,14 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
         lambda inputs: texts.datasets_distribution(inputs.profile()),
     ),
     "ishate-1": NamedFigure(
-        "t-SNE of the embeddings of texts, by label (also 2)",
-        "files",
-        lambda inputs: texts.embedding_map(
-            inputs.labelled(), inputs.scorer(), inputs.progress, seed=inputs.seed
-        ),
+        "t-SNE of embeddings: not hateful, explicit, implicit",
+        "files or data",
+        lambda inputs: inputs.encoded_map("ishate_implicit"),
+    ),
+    "ishate-2": NamedFigure(
+        "t-SNE of embeddings: not hateful, plain, subtle",
+        "files or data",
+        lambda inputs: inputs.encoded_map("ishate_subtle"),
     ),
     "confusion": NamedFigure(
         "True labels against given ones", "runs", _with_verdicts(detection.confusion)
@@ -291,7 +314,6 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
 ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("impscore-12", "impscore-13"), "impscore-11"),
     **dict.fromkeys(("impscore-15", "impscore-16"), "impscore-7"),
-    "ishate-2": "ishate-1",
 }
 """Figures of the same form on other texts or models."""
 

@@ -20,6 +20,7 @@ from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair, with_negatives
 from harness.implicitness.scorer import Embedded, Scorer, embedded_texts
 from harness.implicitness.train import SWEPT, AblationRow
+from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
 from harness.models.vectors import Progress
 from harness.stats.estimate import generator
@@ -207,22 +208,23 @@ class TextGroups:
 def features_map(held: TextGroups, scorer: Scorer, progress: Progress, *, seed: int = 0) -> Chart:
     """ImpScore, figures 11-13: t-SNE of the pragmatic and of the semantic features of texts."""
     some = held.some(seed)
-    vectors = _vectors(some, scorer, progress)
+    vectors = _vectors(some, scorer.encoder, progress)
     found = scorer.head.features(vectors)
     spaces = {"Pragmatic features": found.pragmatic, "Semantic features": found.semantic}
     return _maps("Features of texts", spaces, some, scorer.signature, seed)
 
 
-def embedding_map(held: TextGroups, scorer: Scorer, progress: Progress, *, seed: int = 0) -> Chart:
+def embedding_map(
+    held: TextGroups, encoder: Encoder, progress: Progress, *, seed: int = 0
+) -> Chart:
     """ISHate, figures 1 and 2: t-SNE of the embeddings of texts, by label."""
     some = held.some(seed)
-    vectors = _vectors(some, scorer, progress)
-    name = scorer.encoder.name
-    return _maps("Embeddings of texts", {"": vectors.astype(np.float64)}, some, name, seed)
+    vectors = _vectors(some, encoder, progress).astype(np.float64)
+    return _maps("Embeddings of texts", {"": vectors}, some, encoder.name, seed)
 
 
-def _vectors(held: TextGroups, scorer: Scorer, progress: Progress) -> NDArray[np.float32]:
-    embedded = embedded_texts(held.texts, scorer.encoder, progress)
+def _vectors(held: TextGroups, encoder: Encoder, progress: Progress) -> NDArray[np.float32]:
+    embedded = embedded_texts(held.texts, encoder, progress)
     return embedded.vectors[[embedded.places[text] for text in held.texts]]
 
 

@@ -138,7 +138,7 @@ def _values(
         return [one.value for one in opened.score(texts, ProgressLine("encoded"))]
     cells = cells_of(table, measured, "--implicitness", source)
     try:
-        return [finite(own) if own else None for own in cells]
+        return [finite(own) for own in cells]
     except ValueError as error:
         raise DataError(f"{source}: column {measured!r} holds no number: {error}") from error
 
