@@ -33,7 +33,7 @@ from harness.specs.models import (
 )
 from harness.specs.plugins import Extension
 from harness.specs.schema import kinds_of, load_spec, read_yaml
-from harness.specs.sheets import SheetSpec
+from harness.specs.sheets import AnnotationSpec, SheetSpec
 from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
 from harness.text.prompts import Prompts
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 Section = Literal[
     "tasks",
+    "configs/annotations",
     "configs/builds",
     "configs/data",
     "configs/golden",
@@ -61,6 +62,7 @@ Section = Literal[
 ]
 SPECS: Mapping[Section, Any] = {
     "tasks": TaskSpec,
+    "configs/annotations": AnnotationSpec,
     "configs/builds": BuildSpec,
     "configs/data": SourceSpec,
     "configs/golden": GoldenSpec,
@@ -202,6 +204,8 @@ class Registry:
     def load(self, section: Literal["configs/recipes"], name: str) -> RecipeSpec: ...
     @overload
     def load(self, section: Literal["configs/scorers"], name: str) -> ScorerSpec: ...
+    @overload
+    def load(self, section: Literal["configs/annotations"], name: str) -> AnnotationSpec: ...
     @overload
     def load(self, section: Literal["configs/sheets"], name: str) -> SheetSpec: ...
     @overload

@@ -72,6 +72,9 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
+    "export annotation": Entry(
+        "texts.annotation:export_annotation", "Write sheets to label texts step by step."
+    ),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
     "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
     "export every-eval-ever": Entry(
@@ -79,6 +82,9 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
     "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
+    "ratings labels": Entry(
+        "texts.annotation:import_labels", "Read filled sheets of labels into a table."
+    ),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
 }
 GROUPS: Mapping[str, Entry] = {

@@ -37,6 +37,7 @@ SECTIONS: dict[str, Section] = {
     "models": "configs/models",
     "judges": "configs/judges",
     "data": "configs/data",
+    "annotations": "configs/annotations",
     "builds": "configs/builds",
     "imports": "configs/imports",
     "scorers": "configs/scorers",
@@ -147,8 +148,8 @@ def _without_keys(text: str, registry: Registry) -> str:
 def schema(
     kind: str = argument(
         "KIND",
-        "task, model, judge, scorer, recipe, sheet, table, layout, perturbation, build, import, "
-        "data, golden, overlay or prices.",
+        "task, model, judge, scorer, recipe, sheet, annotation, table, layout, perturbation, "
+        "build, import, data, golden, overlay or prices.",
     ),
     out: Path | None = option("File to write. Default: stdout.", None, flags="--out -o"),
 ) -> int:

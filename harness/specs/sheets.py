@@ -1,8 +1,11 @@
-"""What the YAML of a rating sheet may say: what people see of a sample, and what they are asked."""
+"""What the YAML of a sheet may say: how people rate answers, and by which steps they label texts.
+
+A rating sheet is of a task's answers, an annotation sheet of the texts of any table.
+"""
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from harness.specs.schema import Spec
 
@@ -46,3 +49,55 @@ class SheetSpec(Spec, frozen=True, kw_only=True):
                 f"two marks of `scale` are alike ({', '.join(words)}); give each a value and, if "
                 "any, a word of its own"
             )
+
+
+class StepLabel(Spec, frozen=True, kw_only=True):
+    """One label that people may give in a step, and in plain words what it `means`."""
+
+    word: Annotated[str, Meta(pattern=r"^[^\s;,](?:[^;,]*[^\s;,])?$")]
+    means: str
+
+
+class AnnotationStep(Spec, frozen=True, kw_only=True):
+    """One step of labelling a text; `name` is its column.
+
+    It is taken where the earlier steps of `when` were given one of these labels. With
+    `is_several` any number of labels may be given, else one.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*$")]
+    question: str
+    labels: Annotated[tuple[StepLabel, ...], Meta(min_length=2)]
+    when: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    is_several: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The labels, as people write them."""
+        return tuple(label.word for label in self.labels)
+
+
+class AnnotationSpec(Spec, frozen=True, kw_only=True):
+    """In which steps people label texts, each after those that it depends on.
+
+    People read `guide` before they begin.
+    """
+
+    about: str
+    steps: Annotated[tuple[AnnotationStep, ...], Meta(min_length=1)]
+    guide: str = ""
+
+    def __post_init__(self) -> None:
+        known: dict[str, tuple[str, ...]] = {}
+        for step in self.steps:
+            if step.name in known or step.name in ("row", "text", "coder", "annotator"):
+                raise ValueError(f"step {step.name!r}: the name is taken; give another")
+            if len({word.casefold() for word in step.words}) < len(step.words):
+                raise ValueError(f"step {step.name!r}: two labels are alike; rename one")
+            for name, words in step.when.items():
+                if unknown := [word for word in words if word not in known.get(name, ())]:
+                    raise ValueError(
+                        f"step {step.name!r}: `when` names {name}: {unknown[0]}, which no earlier "
+                        "step has"
+                    )
+            known[step.name] = step.words

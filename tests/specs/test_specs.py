@@ -14,7 +14,7 @@ from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.layouts import LayoutSpec
 from harness.specs.models import ModelSpec, OpenAISpec, PricesSpec
 from harness.specs.schema import Spec, load_spec, read_yaml
-from harness.specs.sheets import SheetSpec
+from harness.specs.sheets import AnnotationSpec, SheetSpec
 from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
 
 HOME = Path(__file__).parents[2]
@@ -24,6 +24,7 @@ KINDS: Mapping[str, Any] = {
     "configs/models": ModelSpec,
     "configs/judges": JudgeSpec,
     "configs/data": SourceSpec,
+    "configs/annotations": AnnotationSpec,
     "configs/builds": BuildSpec,
     "configs/golden": GoldenSpec,
     "configs/imports": MapSpec,

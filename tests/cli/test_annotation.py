@@ -1,0 +1,138 @@
+"""Texts labelled step by step: sheets out, labels in, and their agreement."""
+
+import csv
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.cli import main
+from harness.data.annotation import read_labels, steps_config
+from harness.registry import Registry, shipped_home
+from harness.specs.sheets import AnnotationSpec
+
+Lines = pytest.CaptureFixture[str]
+LAYERS = ("hateful_layer", "target", "implicit_layer", "subtlety_layer", "implicit_props_layer")
+
+
+def ishate() -> AnnotationSpec:
+    return Registry((shipped_home(),), {}, Path("cache")).load("configs/annotations", "ishate")
+
+
+def filled(sheet: Path, labels: list[tuple[str, ...]]) -> None:
+    """Write labels into the columns of the steps, a tuple for each row."""
+    with sheet.open(encoding="utf-8-sig", newline="") as file:
+        head, *rows = csv.reader(file)
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(
+            [head, *([*row[:2], *own] for row, own in zip(rows, labels, strict=True))]
+        )
+
+
+@pytest.fixture
+def sheets(tmp_path: Path) -> list[Path]:
+    posts = tmp_path / "posts.csv"
+    posts.write_text("text\n" + "".join(f"=post number {n}\n" for n in range(8)), "utf-8")
+    out = tmp_path / "sheet.csv"
+    options = ("--steps", "ishate", "--raters", "ann,bob", "-o", str(out))
+    assert main(["export", "annotation", str(posts), *options]) == 0
+    return [tmp_path / "sheet-ann.csv", tmp_path / "sheet-bob.csv"]
+
+
+NON = ("Non-HS", "", "", "", "")
+PLAIN = ("HS", "Women", "Explicit HS", "Non-Subtle", "")
+IRONY = ("HS", "Women", "Implicit HS", "Subtle", "Irony; context")
+
+
+def test_a_sheet_is_blind_and_has_a_column_for_each_step(sheets: list[Path]) -> None:
+    head, *rows = sheets[0].read_text("utf-8-sig").splitlines()
+
+    assert head == ",".join(("row", "text", *LAYERS))
+    assert len(rows) == 8
+    assert all(",'=post number" in row and row.endswith(",,,,,") for row in rows)
+    guide = (sheets[0].parent / "sheet.guide.txt").read_text("utf-8")
+    assert "Only where implicit_layer is Implicit HS" in guide
+    key = (sheets[0].parent / "sheet.key.csv").read_text("utf-8")
+    assert sorted(int(line.split(",")[1]) for line in key.splitlines()[1:]) == [*range(2, 10)]
+
+
+def test_in_label_studio_a_step_shows_up_once_it_is_to_be_taken() -> None:
+    root = ElementTree.fromstring(steps_config(ishate()))
+
+    found = {view[1].get("name"): view for view in root.findall("View")}
+    shown = {n: (v.get("whenTagName"), v.get("whenChoiceValue")) for n, v in found.items()}
+    assert shown == {
+        "target": ("hateful_layer", "HS"),
+        "implicit_layer": ("hateful_layer", "HS"),
+        "subtlety_layer": ("hateful_layer", "HS"),
+        "implicit_props_layer": ("implicit_layer", "Implicit HS"),
+    }
+    assert [one.get("name") for one in root.findall("Choices")] == ["hateful_layer"]
+    assert found["implicit_props_layer"][1].get("choice") == "multiple"
+
+
+def test_filled_sheets_become_one_table_whose_agreement_is_told(
+    sheets: list[Path], tmp_path: Path, capsys: Lines
+) -> None:
+    filled(sheets[0], [PLAIN, PLAIN, PLAIN, IRONY, IRONY, IRONY, IRONY, NON])
+    filled(sheets[1], [PLAIN, PLAIN, PLAIN, PLAIN, IRONY, IRONY, IRONY, NON])
+    out = tmp_path / "labels.csv"
+
+    assert main(["ratings", "labels", *map(str, sheets), "--steps", "ishate", "-o", str(out)]) == 0
+
+    with out.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["coder"] for row in rows] == ["ann"] * 8 + ["bob"] * 8
+    assert rows[3]["implicit_props_layer"] == "Irony; Context"
+    capsys.readouterr()
+    assert main(["table", "ishate-agreement", "--data", str(out)]) == 0
+    assert "0.75" in capsys.readouterr().out  # kappa of 7 of 8, each half implicit
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (("Non-HS", "", "Implicit HS", "", ""), "is taken only where hateful_layer is HS"),
+        (("HS", "Women", "Implicit", "Subtle", ""), "did you mean Implicit HS"),
+        (("HS", "Women", "Explicit HS", "Subtle", "Irony"), "implicit_layer is Implicit HS"),
+    ],
+)
+def test_a_label_that_cannot_be_is_an_error_with_its_line(
+    sheets: list[Path], labels: tuple[str, ...], said: str, tmp_path: Path, capsys: Lines
+) -> None:
+    filled(sheets[0], [NON, labels, *[NON] * 6])
+    out = str(tmp_path / "labels.csv")
+
+    assert main(["ratings", "labels", str(sheets[0]), "--steps", "ishate", "-o", out]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert "sheet-ann.csv:3" in message
+
+
+def test_blank_steps_are_missing_and_counted(
+    sheets: list[Path], tmp_path: Path, capsys: Lines
+) -> None:
+    blank = ("HS", "Women", "Implicit HS", "Subtle", "")
+    filled(sheets[0], [NON, blank, ("", "", "", "", ""), *[NON] * 5])
+    out = str(tmp_path / "labels.csv")
+
+    assert main(["ratings", "labels", str(sheets[0]), "--steps", "ishate", "-o", out]) == 1
+
+    found = [row.labels for row in read_labels(ishate(), sheets[0])]
+    assert found[0]["implicit_layer"] == ()
+    assert found[1]["implicit_props_layer"] is None
+    assert set(found[2].values()) == {None}
+    assert "1 of hateful_layer" in capsys.readouterr().err
+
+
+def test_label_studio_s_csv_export_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    cells = ["7", "ann", "r1", "Hm.", "HS", "Women", "Implicit HS", "Subtle"]
+    several = '{"choices":["Irony","Context"]}'
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "annotator", "row", "text", *LAYERS), (*cells, several)])
+
+    [found] = read_labels(ishate(), path)
+
+    assert (found.coder, found.row) == ("ann", "r1")
+    assert found.labels["implicit_props_layer"] == ("Irony", "Context")
