@@ -87,6 +87,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, lines in (("pairs", pairs), ("graded", graded), ("closest", [choice])):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
     (tmp_path / "texts.csv").write_text("text\n" + "\n".join(SENTENCES) + "\n")
+    labelled = "".join(f"One{n} other{n} text{n}.,{'ab'[n % 2]}\n" for n in range(20))
+    (tmp_path / "labelled.csv").write_text("text,label\n" + labelled)
     head = "setting,value,seed,kept_epoch,implicitness,pragmatics\n"
     (tmp_path / "ablation.csv").write_text(head + "form,p2s cosine euclidean,0,3,0.95,0.96\n")
     return tmp_path
@@ -142,6 +144,28 @@ def test_tables_of_runs_are_made_of_the_samples(
 
     assert len(kept) > 6
     assert failures(kept, capsys) == []
+
+
+def test_tables_of_texts_are_split_cleaned_and_labelled(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ("split", "clean", "export annotation", "ratings labels")
+    made = [c for c in every_command() if c.removeprefix("harness ").startswith(own)]
+
+    assert len(made) == 4
+    assert failures(made, capsys) == []
+    assert {path.name for path in place.glob("parts/*.csv")} == {"train.csv", "dev.csv", "test.csv"}
+
+
+@pytest.mark.slow
+def test_the_labelled_texts_of_both_tasks_are_placed(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [c for c in every_command() if c.startswith("harness plot ishate-")]
+
+    assert len(made) == 2
+    assert failures(made, capsys) == []
+    assert {row.split(",")[1] for row in (place / "places.csv").read_text().splitlines()} >= {"x"}
 
 
 @pytest.mark.slow

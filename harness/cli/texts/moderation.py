@@ -198,12 +198,13 @@ def _put(choice: DriftChoice, rows: Sequence[Drift], alarms: Sequence[Drift]) ->
                 f"implicitness: {row.n_old} and {row.n_new} texts; the distributions are "
                 f"{row.distance:.3f} apart (Kolmogorov-Smirnov), to which p belongs"
             )
-    tests = max(row.tests for row in rows)
+    count = max(row.tests for row in rows)
+    tests = f"{count} test{'s' * (count != 1)}"
     if alarms:
         said = ", ".join(f"{row.what} of {row.group}" for row in alarms)
-        echo(f"drift beyond chance in {len(alarms)} of {tests} tests: {said}")
+        echo(f"drift beyond chance in {len(alarms)} of {tests}: {said}")
     else:
-        echo(f"no drift beyond chance in {tests} tests")
+        echo(f"no drift beyond chance in {tests}")
     if choice.out is not None:
         echo(f"wrote {len(rows)} rows to {choice.out}")
 
