@@ -154,7 +154,7 @@ def _kept(record: SampleRecord) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingTexts:
+class KnownTexts:
     """Texts that a model was trained on, by row, and their labels where the file has them."""
 
     texts: Sequence[str]
@@ -167,7 +167,7 @@ def error_file(
     table: Table,
     places: Mapping[str, tuple[str, ...]],
     target: FileFormat,
-    trained: TrainingTexts | None = None,
+    trained: KnownTexts | None = None,
 ) -> bytes:
     """The file of some errors: their rows in `table`, and what the run says of each.
 
@@ -192,7 +192,7 @@ def _text(record: SampleRecord) -> str:
     return fields.get(TEXT) or max(fields.values(), key=len, default="")
 
 
-def nearest_texts(texts: Sequence[str], trained: TrainingTexts) -> list[dict[str, object]]:
+def nearest_texts(texts: Sequence[str], trained: KnownTexts) -> list[dict[str, object]]:
     """The training text nearest to each text, by NEAREST; None where no word is shared.
 
     Nearness is the Jaccard index of the words, 0 to 1; of texts equally near the first counts.

@@ -15,7 +15,12 @@ from harness.cli.output import ProgressLine, echo, echo_table
 from harness.core import Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
-from harness.specs.models import CharNgramsSpec, MiniLMSpec, SentenceTransformerSpec
+from harness.specs.models import (
+    CharNgramsSpec,
+    LocalEncoderSpec,
+    MiniLMSpec,
+    SentenceTransformerSpec,
+)
 from harness.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -71,7 +76,10 @@ class Selection:
         """What opens the encoder that is named; None where none is."""
         if (name := self.encoder) is None:
             return None
-        known = {"minilm": MiniLMSpec(), "char-ngrams": CharNgramsSpec()}
+        known: dict[str, LocalEncoderSpec] = {
+            "minilm": MiniLMSpec(),
+            "char-ngrams": CharNgramsSpec(),
+        }
         return lambda: registry.encoder(known.get(name) or SentenceTransformerSpec(model=name))
 
 

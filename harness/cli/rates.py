@@ -12,8 +12,8 @@ from harness.analysis.error_table import (
     FALSE_ALARM,
     KINDS,
     MISSED,
+    KnownTexts,
     RunError,
-    TrainingTexts,
     error_file,
     joined_columns,
     original_table,
@@ -286,7 +286,7 @@ def export_errors(
     return ExitCode.DONE
 
 
-def _trained(run: StoredRun, path: Path, where: Where) -> TrainingTexts:
+def _trained(run: StoredRun, path: Path, where: Where) -> KnownTexts:
     """The texts of a training table, and its labels where it has the column map's."""
     spec = run.file.task.data
     name = where.table or (spec.map if run.file.data.mode != "sample" else None)
@@ -297,7 +297,7 @@ def _trained(run: StoredRun, path: Path, where: Where) -> TrainingTexts:
     label = columns.label.column if columns else "label"
     at = table.columns.index(label) if label in table.columns else None
     labels = [None] * len(table) if at is None else [cell_text(c) for c in table.cells(at)]
-    return TrainingTexts(
+    return KnownTexts(
         [cell if isinstance(cell, str) else "" for cell in cells],
         labels,
         [f"{path.name}:{line}" for line in table.lines],

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from harness.cli import main
 DATA = os.environ.get("HARNESS_DATA")
 
 
-def write(path: Path, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Path:
+def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([columns, *rows])
     return path

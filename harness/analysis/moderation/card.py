@@ -179,7 +179,11 @@ def _limits(card: ModelCard) -> Iterator[str]:
     known = sum("scorer_trained_on" in row.sample.flags for row in card.run.rows)
     if known:
         yield f"The scorer of implicitness was trained on the texts of {known} answers."
-    few = {f"{g.column}: {g.group}" for g in card.gaps if g.note == NoValue.TOO_FEW}
+    few = {
+        f"{gap.column}: {gap.group}"
+        for gap in card.gaps
+        if gap.note == NoValue.TOO_FEW and gap.rate in (HITS, FALSE_ALARMS)
+    }
     if few:
         yield f"Too few originals for a test of their gaps: {plain(', '.join(sorted(few)))}."
     whole = {row.clusters for row in card.rows if row.group == ALL and row.rate == HITS}

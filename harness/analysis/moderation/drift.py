@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from harness.analysis.rates import FALSE_ALARMS, GROUP, HITS, Columns, Flagged
+from harness.analysis.rates import GROUP, Columns, Flagged
 from harness.data.choices import LABELS
-from harness.pipeline.choice_scores import IMPLICITNESS
+from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.score import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm

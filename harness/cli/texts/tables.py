@@ -69,7 +69,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
 
     \b
     Examples:
-      harness split posts.csv --by kind,source --shares 70,15,15 --seed 42 -o parts
+      harness split posts.csv --by kind --shares 70,15,15 -o parts
       harness split train.parquet dev.parquet --check
     """
     if choice.is_check:
@@ -184,10 +184,12 @@ def _card(
 def _put(choice: SplitChoice, rows: SplitRows, found: Parts, names: Sequence[str]) -> None:
     counts = [_counts(rows, part) for part in found.rows]
     strata = sorted(_counts(rows, range(len(rows))).items(), key=lambda item: -item[1])
-    lines = [(name, *(own[name] for own in counts)) for name, _ in strata[:MOST_SHOWN] if name]
-    total = ("all", *map(len, found.rows))
-    share = ("share", *(f"{len(part) / len(rows):.3f}" for part in found.rows))
-    echo_table("Rows", (choice.by or "rows", *names), [total, share, *lines])
+    lines: list[list[str | int]] = [
+        ["all", *map(len, found.rows)],
+        ["share", *(f"{len(part) / len(rows):.3f}" for part in found.rows)],
+    ]
+    lines += [[name, *(own[name] for own in counts)] for name, _ in strata[:MOST_SHOWN] if name]
+    echo_table("Rows", (choice.by or "rows", *names), lines)
     if len(strata) > MOST_SHOWN:
         echo(f"{len(strata) - MOST_SHOWN} further strata: see split.json")
     echo(f"{len(rows)} rows in {found.units} units, the largest of {found.largest} rows")
@@ -232,8 +234,8 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
       harness clean posts.csv --steps urls,emojis,spaces -o cleaned.csv
     """
     if choice.file is None:
-        steps = [(n, step.about, "yes" * (n in RELEASED_STEPS)) for n, step in STEPS.items()]
-        echo_table("Steps, in their order", ("name", "what it does", "default"), steps)
+        known = [(n, step.about, "yes" * (n in RELEASED_STEPS)) for n, step in STEPS.items()]
+        echo_table("Steps, in their order", ("name", "what it does", "default"), known)
         return ExitCode.DONE
     if (out := choice.out) is None:
         raise SpecError("-o: name the file to write, as in -o cleaned.csv")
