@@ -165,7 +165,8 @@ def test_the_labelled_texts_of_both_tasks_are_placed(
 
     assert len(made) == 2
     assert failures(made, capsys) == []
-    assert {row.split(",")[1] for row in (place / "places.csv").read_text().splitlines()} >= {"x"}
+    for name, labels in (("places", "explicit"), ("places-2", "subtle")):
+        assert f"{labels} (n=12)" in (place / f"{name}.csv").read_text()
 
 
 @pytest.mark.slow
