@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from harness.analysis.moderation.drift import ALARM, DriftText, drift_rows
+from harness.errors import SpecError
 from harness.stats.shift import Numbers, mean_shift, shift_test
 
 GROUPS = ("north", "south", "isles", "delta")
@@ -80,6 +81,13 @@ def test_equal_sets_have_not_moved_and_small_groups_are_not_tested() -> None:
     assert {row.note for row in found if row.column} == {"too few"}
 
 
+def test_a_column_that_tells_texts_apart_is_refused() -> None:
+    many = [DriftText(f"t{n}", 0.1, 1.0, True, {"id": (f"t{n}",)}) for n in range(101)]
+
+    with pytest.raises(SpecError, match="101 values"):
+        drift_rows(many, many, by=("id",))
+
+
 @pytest.mark.slow
 def test_data_without_drift_alarms_once_in_twenty_times_and_drift_is_found() -> None:
     draws, alarms, shifted, dropped = 400, 0, 0, 0
@@ -98,6 +106,6 @@ def test_data_without_drift_alarms_once_in_twenty_times_and_drift_is_found() -> 
             dropped += any(r.is_alarm and (r.what, r.group) == ("tpr", "isles") for r in worse)
 
     assert ALARM == 0.05
-    assert 0.02 <= alarms / draws <= 0.07
+    assert 0.03 <= alarms / draws <= 0.07
     assert shifted >= 80
     assert dropped >= 80

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from harness.analysis.rates import GROUP, Columns, Flagged
+from harness.analysis.rates import GROUP, MOST_VALUES, Columns, Flagged
 from harness.data.choices import LABELS
+from harness.errors import SpecError
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.score import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
@@ -78,12 +79,18 @@ def drift_rows(
 ) -> list[Drift]:
     """Implicitness first, then each rate of all texts, then by each column's groups.
 
-    A rate needs `least` clusters on both sides to be tested, and a group texts on both.
+    A rate needs `least` clusters on both sides to be tested, and a group texts on both. SpecError
+    for a column of more values than groups can have.
     """
     found = [row for row in [_implicitness(old, new, seed)] if row is not None]
     found += _rates("", ALL, old, new, least=least)
     for column in by:
         groups = sorted({name for text in (*old, *new) for name in text.groups.get(column, ())})
+        if len(groups) > MOST_VALUES:
+            raise SpecError(
+                f"--by {column}: it has {len(groups)} values, and drift is told by {MOST_VALUES} "
+                "at most; name a column of fewer, such as the target or the source of texts"
+            )
         for name in groups:
             sides = [[t for t in side if name in t.groups.get(column, ())] for side in (old, new)]
             found += _rates(column, name, *sides, least=least)
