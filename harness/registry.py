@@ -310,6 +310,15 @@ class Registry:
         if spec := self.hosted(name):
             _ = Endpoint.of(spec, self.environ, name=name).key
 
+    def is_unpaid(self, name: str) -> bool:
+        """Whether a hosted model is a server on this machine without a key, and has no price."""
+        from harness.models.client.hosted import Endpoint
+
+        spec = self.hosted(name)
+        if spec is None or spec.key_env is not None or self.price(name) is not None:
+            return False
+        return Endpoint.of(spec, self.environ, name=name).remote_host is None
+
     def price(self, name: str) -> "Price | None":
         """Return what the tokens of a hosted model cost; None where no price is known."""
         from harness.models.client.cached import price_of
