@@ -34,7 +34,7 @@ from harness.analysis.standings import (
     verdicts_of,
 )
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
+from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.output import (
     Cell,
     Marked,
@@ -52,7 +52,7 @@ from harness.core import Score
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.pipeline.score import ALL
 from harness.storage.files import write_whole
-from harness.storage.find_runs import run_folders
+from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFile, RunFolder, ScoreRow
 
 RANKING = {RankedBy.MACRO_F1: "macro F1", RankedBy.INFORMEDNESS: "TPR-FPR"}
@@ -63,6 +63,11 @@ GAP = 2  # between columns
 class BoardChoice:
     """What of all scores is printed, and in which order."""
 
+    runs: list[str] | None = argument(
+        "RUN",
+        options.SOME_RUNS + " Default: all runs.",
+        None,
+    )
     task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
@@ -101,15 +106,17 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
 
     Two models are ranked in one table only if the rest of their signatures is equal, on the items
     that all models have. No order is known within a group. Controls have no rank. The file has all
-    rows, also those that are not printed.
+    rows, also those that are not printed. With RUNs these alone are ranked, without a file.
     """
-    if not (folders := run_folders(results)):
+    named = find_runs(results, choice.runs or ())
+    if not (folders := named or run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     tables = {folder: scores.whole_scores(folder) for folder in folders}
     rows, verdicts, left_out = board_of(tables)
     rows = placed(rows, ranked_tables(rows, verdicts))
     table, total = results / "leaderboard.csv", len(rows)
-    write_whole(table, scores.board_text(rows).encode())
+    if not named:
+        write_whole(table, scores.board_text(rows).encode())
     rows = choice.filtered(rows)
     special = choice.of_metric(rows)
     if is_json:
@@ -124,7 +131,8 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     else:
         shown.put(plain_tables(special, choice.metric, choice.in_group or ALL))
     log_alarms(rows)
-    echo(f"wrote {total} rows to {table}")
+    if not named:
+        echo(f"wrote {total} rows to {table}")
     return ExitCode.of(left_out)
 
 

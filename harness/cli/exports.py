@@ -21,7 +21,7 @@ from harness.cli.output import ProgressLine, echo, echo_json, log
 from harness.errors import ModelError, SpecError
 from harness.storage.cells import json_text
 from harness.storage.files import refuse_file, write_whole
-from harness.storage.find_runs import find_run
+from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun, read_table
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def bundle(
 
     if out.suffix.lower() != ".zip":
         raise SpecError(f"-o {out}: a bundle is a zip; end its name in .zip")
-    folders = [find_run(where.results, name) for name in runs]
+    folders = find_runs(where.results, runs)
     results = folders[0].results(where.results)
     count, size = write_bundle(where.workspace(OFFLINE, results), folders, out)
     proofs = prove_bundle(out, ProgressLine()).runs

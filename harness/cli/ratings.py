@@ -48,7 +48,7 @@ from harness.errors import DataError, SpecError
 from harness.judges.asking import Orders
 from harness.storage.cells import long_cells, records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
-from harness.storage.find_runs import find_run, run_folders, stored_runs
+from harness.storage.find_runs import find_runs, run_folders, stored_runs
 from harness.storage.runs import RunFile
 
 MAIN = {
@@ -196,7 +196,7 @@ def export_ratings(choice: SheetChoice, results: Results = RESULTS, home: Home =
     ending = {"labelstudio": "json", "csv": "csv"}.get(choice.form)
     if ending is None:
         raise SpecError(f"--format {choice.form!r}: give labelstudio or csv")
-    runs = sheets.read_runs(find_run(results, name) for name in dict.fromkeys(choice.runs))
+    runs = sheets.read_runs(find_runs(results, choice.runs))
     form = _sheet_form(runs[0].file, home)
     marks = choice.marks(form)
     sheet = sheets.draw_sheet(runs, choice.query(), form)

@@ -14,10 +14,10 @@ from harness.cli.page_server import LiveRuns, PageServer
 from harness.data.ratings import read_ratings
 from harness.errors import SpecError
 from harness.storage.files import write_whole
-from harness.storage.find_runs import find_run, run_folders, stored_runs
+from harness.storage.find_runs import find_runs, run_folders, stored_runs
 from harness.storage.runs import RunFolder
 
-_RUNS = options.A_RUN.replace("Run:", "Runs:") + " Default: all runs of RESULTS."
+_RUNS = options.SOME_RUNS + " Default: all runs of RESULTS."
 _MEGABYTE = 2**20
 
 
@@ -32,8 +32,7 @@ class PageChoice:
 
     def folders(self, results: Path) -> list[RunFolder]:
         """The folders of the chosen runs, or of all below a results folder."""
-        named = [find_run(results, name) for name in dict.fromkeys(self.runs or ())]
-        return named or run_folders(results)
+        return find_runs(results, self.runs or ()) or run_folders(results)
 
     def agreement(self, results: Path) -> list[AgreementRow]:
         """The agreement of all judges with the ratings, task by task; nothing without ratings."""

@@ -191,7 +191,8 @@ class CallSummary:
     not hosted. `choices` are those of the example, where there is something to choose. `waiting`
     counts the calls, among those that are not stored, that wait in a batch already handed in;
     `priced_as` is what prices.yaml calls the model, None for one that is not paid by the call: not
-    hosted, or without a key and a price on a server of this machine. Of a model that reads texts and no prompt the example is a text alone, and there are no tokens.
+    hosted, or without a key and a price on a server of this machine. Of a model that reads texts
+    and no prompt the example is a text alone, and there are no tokens.
     """
 
     asker: str

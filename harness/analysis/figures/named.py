@@ -21,7 +21,7 @@ from harness.implicitness.pairs import read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.models.vectors import Progress
 from harness.storage import tables
-from harness.storage.find_runs import find_run, run_folders
+from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder, StoredRun
 from harness.storage.tables import Table, column_of
 
@@ -54,7 +54,7 @@ class Inputs:
     def folders(self) -> list[RunFolder]:
         """The folders of the runs that are named; all without names."""
         if self.given:
-            return [find_run(self.results, name) for name in dict.fromkeys(self.given)]
+            return find_runs(self.results, self.given)
         if not (found := run_folders(self.results)):
             raise StoreError(f"no run below {self.results}/runs; `harness run` makes one")
         return found
