@@ -11,7 +11,7 @@ from typing import Final, Literal
 from harness.analysis.curves import curve_rows, together
 from harness.analysis.figures import comparisons, detection, people, texts
 from harness.analysis.figures.chart import Chart
-from harness.analysis.figures.comparisons import ScoreFilter
+from harness.analysis.figures.comparisons import Layout, ScoreFilter
 from harness.analysis.leaderboard import BoardRow, collect
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.analysis.profile import Profile, Sampling, profile
@@ -294,6 +294,14 @@ ALIASES: Final[Mapping[str, str]] = {
     "ishate-2": "ishate-1",
 }
 """Figures of the same form on other texts or models."""
+
+
+def chart_of(figure: str | Layout, inputs: Inputs) -> Chart:
+    """The chart of a figure that has a name, or of scores by some of their properties."""
+    if isinstance(figure, str):
+        return figure_named(figure).chart(inputs)
+    by_group = "group" in (figure.x, figure.panel, figure.series)
+    return comparisons.comparison(inputs.choice.of(inputs.rows(), by_group=by_group), figure, "")
 
 
 def figure_named(name: str) -> NamedFigure:
