@@ -437,14 +437,14 @@ def test_a_figure_of_runs_is_one_of_matplotlib_with_the_numbers_of_the_command(
 ) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     options = {"x": "variant", "series": "model", "tasks": ["intent_resolution"]}
-    assert main("plot --x variant --series model -o by".split()) == 0
+    assert main(["plot", "--x", "variant", "--series", "model", "-o", "by"]) == 0
 
     drawn, all_runs = two.plot(**options), ph.plot(**options)  # type: ignore[arg-type]  # one dict
 
     texts = {found.get_text() for found in drawn.findobj(matplotlib.text.Text)}
     assert {"literal", "oracle", "base", "cot3"} <= texts
     assert drawn._repr_png_() == all_runs._repr_png_() == Path("by.png").read_bytes()  # type: ignore[attr-defined]
-    with pytest.raises(ph.HarnessError, match="no figure 'forst'; did you mean 'forest'"):
+    with pytest.raises(ph.HarnessError, match="no figure 'forst'; did you mean forest"):
         two.plot("forst")
     with pytest.raises(ph.HarnessError, match="judges 'gold': give a list"):
         two.plot("forest", judges="gold")
@@ -453,7 +453,7 @@ def test_a_figure_of_runs_is_one_of_matplotlib_with_the_numbers_of_the_command(
 
 
 def test_a_page_of_runs_is_that_of_the_command(folder: Path, two: EvaluatedRuns) -> None:
-    assert main("report -o own.html".split()) == 0
+    assert main(["report", "-o", "own.html"]) == 0
 
     assert two.report() == Path("results/report.html")
     assert Path("results/report.html").read_bytes() == Path("own.html").read_bytes()
@@ -466,7 +466,23 @@ def test_a_table_of_named_runs_shows_what_its_cells_are_asked_for(
     folder: Path, two: EvaluatedRuns
 ) -> None:
     where = {"variant": ["base"]}
-    assert main("table @pair --where variant=base --cell value,n --digits 1 -o t.tex".split()) == 0
+    assert (
+        main(
+            [
+                "table",
+                "@pair",
+                "--where",
+                "variant=base",
+                "--cell",
+                "value,n",
+                "--digits",
+                "1",
+                "-o",
+                "t.tex",
+            ]
+        )
+        == 0
+    )
 
     found = ph.table(runs=["@pair"], where=where, cell=["value", "n"], digits=1)
 
