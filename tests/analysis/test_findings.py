@@ -57,6 +57,11 @@ def test_what_is_not_told_apart_says_what_would_have_been() -> None:
     [
         ({"tests": 15, "p_holm": 0.045}, "(p .003; .045 corrected for 15 differences)"),
         ({"tests": 40, "p_holm": 0.12}, "(p .003, but .120 corrected for 40 differences)"),
+        ({"tests": 40, "p_holm": 0.12}, "A (ant) seems better than B (bee) by 4 to 11 points"),
+        (
+            {"tests": 9, "p_holm": 0.5, "both": None, "value": -0.07},
+            "B (bee) seems to score higher than A (ant) by 0.04",
+        ),
         ({"p": 0.00001}, "(p <.001)"),
         ({"low": 0.004}, "by 0.4 to 11.0 points"),
         ({"both": None}, "A (ant) scores higher than B (bee) by 0.04 to 0.11, on"),
