@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
-    "export stress": Entry("stress:export_stress", "Write sheets to mark stressed words on."),
+    "export stress": Entry("ratings:export_stress", "Write sheets to mark stressed words on."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
     "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
     "export every-eval-ever": Entry(
@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, Entry] = {
     "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
     "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
-    "ratings stress": Entry("stress:import_stress", "Read marked stresses back as samples."),
+    "ratings stress": Entry("ratings:import_stress", "Read marked stresses back as samples."),
 }
 GROUPS: Mapping[str, Entry] = {
     "check": Entry("", "Try a judge, model, reader or scorer of your own."),

@@ -1,4 +1,4 @@
-"""The commands for ratings by people: agree, export ratings, ratings import."""
+"""The commands for ratings and stresses by people: agree, export and import of sheets."""
 
 import csv
 import io
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, get_args
+
+import msgspec
 
 from harness.analysis import sheets
 from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
@@ -44,6 +46,8 @@ from harness.data.ratings import (
     read_ratings,
     tasks_text,
 )
+from harness.data.readers.samples_jsonl import read as read_samples
+from harness.data.stress import GUIDE, read_sheets, sheet_text
 from harness.errors import DataError, SpecError
 from harness.judges.asking import Orders
 from harness.storage.cells import long_cells, records_csv
@@ -299,13 +303,63 @@ def import_ratings(choice: ConvertChoice) -> int:
     for file in choice.files:
         refuse_source(choice.out, file)
     conversion = choice.conversion()
-    read = from_wide if form == "wide" else from_label_studio
-    ratings = checked([one for file in choice.files for one in read(file, conversion)])
+    reader = from_wide if form == "wide" else from_label_studio
+    ratings = checked([one for file in choice.files for one in reader(file, conversion)])
     write_whole(choice.out, ratings_text(ratings).encode())
     blank = sum(rating.value is None for rating in ratings)
     counts = Counter(rating.rater for rating in ratings)
     echo(f"wrote {len(ratings)} ratings to {choice.out}, {blank} of them blank")
     echo(f"raters: {', '.join(f'{name} ({count})' for name, count in sorted(counts.items()))}")
+    return ExitCode.DONE
+
+
+def export_stress(
+    file: Path = argument("FILE", "Turns, such as `harness build turns` chooses: JSON lines."),
+    raters: str = option("Names of the annotators: ann,bob. Each gets a file.", "annotator"),
+    out: Path = option("File to write: NAME.csv becomes NAME-ann.csv.", flags="-o --out"),
+) -> int:
+    """Write sheets on which people mark stressed words and say what the stress brings out.
+
+    \b
+    Example:
+      harness export stress turns.jsonl --raters ann,bob -o stress.csv
+    """
+    turns = read_samples([file], None)
+    text = sheet_text(turns).encode()
+    for name in options.names(raters, "--raters"):
+        options.plain_name(name, option="--raters")
+        path = out.with_name(f"{out.stem}-{name}.csv")
+        write_new(path, text)
+        echo(f"wrote {len(turns)} rows to {path}")
+    guide = out.with_name(f"{out.stem}.guide.txt")
+    write_new(guide, GUIDE.encode())
+    echo(f"what annotators read first is in {guide}")
+    return ExitCode.DONE
+
+
+def import_stress(
+    files: list[Path] = argument("FILE", "Marked sheets: CSV or XLSX."),
+    turns: Path = option("The file of turns that the sheets were made of."),
+    out: Path = option("File for the samples, JSON lines.", flags="-o --out"),
+) -> int:
+    """Read marked sheets back as samples of emphasized_talk: one a stressed part, with meanings.
+
+    A part that several annotators stress is one sample with the meanings of all; `harness build
+    agreement` then keeps those that agree.
+
+    \b
+    Example:
+      harness ratings stress stress-ann.csv stress-bob.csv --turns turns.jsonl -o meanings.jsonl
+    """
+    for file in (*files, turns):
+        refuse_source(out, file)
+    lines = read_sheets(files, read_samples([turns], None))
+    if not lines:
+        raise DataError(f"{', '.join(map(str, files))}: no stress is marked; nothing written")
+    encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
+    write_whole(out, b"".join(line + b"\n" for line in encoded))
+    several = sum(len(line["references"]["implication"]) > 1 for line in lines)
+    echo(f"wrote {len(lines)} samples to {out}; {several} have several meanings")
     return ExitCode.DONE
 
 

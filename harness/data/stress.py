@@ -6,7 +6,7 @@ annotators stressed alike is one sample with the meanings of both. Nothing here 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,30 +57,35 @@ def read_sheets(paths: Iterable[Path], turns: Sequence[Sample]) -> list[dict[str
     In the order of the turns. DataError, with its line, for a row of another turn, a mark that
     fits no turn, and a stress without a meaning or the other way round.
     """
-    known = {turn.id: turn for turn in turns}
-    found: dict[str, dict[tuple[int, int], list[str]]] = {name: {} for name in known}
-    asked = [(f"stressed {one}", f"meaning {one}") for one in STRESSES]
-    for path in paths:
-        for row in read_spreadsheet(path, ["row", *(name for pair in asked for name in pair)]).rows:
-            cells = {name: unguarded(cell).strip() for name, cell in row.cells.items()}
-            if (turn := known.get(cells["row"])) is None:
-                raise DataError(
-                    f"{row.place}: no turn {cells['row']!r}; give the file of its turns"
-                )
-            for stressed, meaning in asked:
-                if bool(cells[stressed]) != bool(cells[meaning]):
-                    lacking = meaning if cells[stressed] else stressed
-                    raise DataError(f"{row.place}: {lacking} is blank; fill it in, or blank both")
-                if cells[stressed]:
-                    place = f"{row.place}, column {stressed!r}"
-                    span = marked_span(cells[stressed], turn.fields["turn"], place=place)
-                    meanings = found[turn.id].setdefault(span, [])
-                    meanings += [cells[meaning]] if cells[meaning] not in meanings else []
+    found: dict[str, dict[tuple[int, int], list[str]]] = {turn.id: {} for turn in turns}
+    for turn, span, meaning in _marks(paths, {turn.id: turn for turn in turns}):
+        meanings = found[turn.id].setdefault(span, [])
+        meanings += [meaning] if meaning not in meanings else []
     return [
         _line(turn, span, meanings)
         for turn in turns
         for span, meanings in sorted(found[turn.id].items())
     ]
+
+
+def _marks(
+    paths: Iterable[Path], turns: Mapping[str, Sample]
+) -> Iterator[tuple[Sample, tuple[int, int], str]]:
+    """Each stress of each row: its turn, where it stands in it, and what it brings out."""
+    asked = [(f"stressed {one}", f"meaning {one}") for one in STRESSES]
+    required = ["row", *(name for pair in asked for name in pair)]
+    for row in (row for path in paths for row in read_spreadsheet(path, required).rows):
+        cells = {name: unguarded(cell).strip() for name, cell in row.cells.items()}
+        if (turn := turns.get(cells["row"])) is None:
+            raise DataError(f"{row.place}: no turn {cells['row']!r}; give the file of its turns")
+        for stressed, meaning in asked:
+            if bool(cells[stressed]) != bool(cells[meaning]):
+                lacking = meaning if cells[stressed] else stressed
+                raise DataError(f"{row.place}: {lacking} is blank; fill it in, or blank both")
+            if cells[stressed]:
+                place = f"{row.place}, column {stressed!r}"
+                span = marked_span(cells[stressed], turn.fields["turn"], place=place)
+                yield turn, span, cells[meaning]
 
 
 def marked_span(marked: str, turn: str, *, place: str) -> tuple[int, int]:
