@@ -137,8 +137,7 @@ def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
         lies = "above chance " if is_above else ""
         return (
             f"{first} and {second} are not told apart: the difference {lies}lies between "
-            f"{low_text} and {high_text}{_unit(row)}, on {_items(row)}; a difference of "
-            f"{_shown(row, (least,))[0]}{_unit(row)} would have been seen ({POWER:.0%} power)"
+            f"{low_text} and {high_text}{_unit(row)}, on {_items(row)}; {_seen(row, least)}"
         )
     better, worse = (first, second) if value > 0 else (second, first)
     small, large = _shown(row, sorted((abs(low), abs(high))))
@@ -147,6 +146,14 @@ def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
         f"{better} {_verb(row)} {how} {worse} by {small} to {large}{_unit(row)}, on {_items(row)} "
         f"({_p(p)}{_corrected(row)})"
     )
+
+
+def _seen(row: ComparisonRow, least: float) -> str:
+    """The difference that would have been seen; there is none beyond 100 points."""
+    if row.both is not None and least > 1:
+        return f"these are too few to see even one of 100 points ({POWER:.0%} power)"
+    size = f"{_shown(row, (least,))[0]}{_unit(row)}"
+    return f"a difference of {size} would have been seen ({POWER:.0%} power)"
 
 
 def _without_interval(row: ComparisonRow, value: float, names: tuple[str, str]) -> str:

@@ -52,6 +52,12 @@ def test_what_is_not_told_apart_says_what_would_have_been() -> None:
     )
 
 
+def test_too_few_items_promise_no_difference_beyond_all_points() -> None:
+    said = finding(value=0.1, low=-0.9, high=1.0, p=0.8, clusters=3)
+
+    assert said.endswith("; these are too few to see even one of 100 points (80% power)")
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
