@@ -66,6 +66,9 @@ COMMANDS: Mapping[str, Entry] = {
     "impscore ablate": Entry(
         "impscore_training:ablate", "Compare forms and settings of the scorer."
     ),
+    "impscore collect": Entry(
+        "impscore_training:collect", "Collect sentences of public data sets, for pairs."
+    ),
     "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),

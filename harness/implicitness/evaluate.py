@@ -25,8 +25,10 @@ NEEDED: Final = (
     "levels (a list of sentences, the most explicit first); "
     "topic, level and text (a sentence a row, a higher level more implicit); "
     "implicit and explicit; "
-    "sentence, choices (a list) and answer (the place of the nearest, from 0)"
+    "sentence, choices (a list) and answer (the place of the nearest, from 0); "
+    "or lines of the sample format with references levels, explicit or choices"
 )
+SAMPLES: Final = ("fields", "references")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,12 @@ def read_items(table: Table, *, where: str) -> Items:
 
     A row has an item of each kind whose columns it fills.
     """
-    columns = table.columns
-    rows = [{name: filled(cell) for name, cell in row.items()} for row in rows_of(table)]
+    columns = list(table.columns)
+    found = rows_of(table)
+    if set(SAMPLES) <= set(columns):
+        found = [_of_sample(row) for row in found]
+        columns = list(dict.fromkeys(name for row in found for name in row))
+    rows = [{name: filled(cell) for name, cell in row.items()} for row in found]
     rankings = _each(rows, "levels", _ranking, where=where)
     if {"topic", "level", "text"} <= set(columns):
         rankings += _grouped(rows, where=where)
@@ -110,6 +116,20 @@ def read_items(table: Table, *, where: str) -> Items:
             f"there must be {NEEDED}"
         )
     return Items(rankings, pairs, choices)
+
+
+def _of_sample(row: Row) -> Row:
+    """A line of the sample format, as `harness build` writes it, as a row of columns.
+
+    The first of its `choices` is the nearest; its topic is the field of this name, else its cluster.
+    """
+    fields, references = (row[name] if isinstance(row[name], dict) else {} for name in SAMPLES)
+    flat: Row = {"topic": row.get("cluster"), "answer": 0, **fields}
+    flat |= {name: references.get(name) for name in ("levels", "choices")}
+    explicit = references.get("explicit")
+    if isinstance(explicit, list) and explicit:
+        flat |= {"implicit": fields.get("sentence"), "explicit": explicit[0]}
+    return flat
 
 
 def _each(
