@@ -325,6 +325,9 @@ def evaluate(
     else:
         columns = "metric, value, interval, chance, n, topics, missing"
         echo_records(f"{result.scorer} on {source}", result.measured, columns)
+        if result.means:
+            title = "means: implicitness of either side, pragmatic distance of pair and negative"
+            echo_records(title, result.means, "of, mean, sd, n")
     return ExitCode.of(any(m.missing for m in result.measured))
 
 

@@ -40,16 +40,12 @@ def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
     found: dict[str, Sample] = {}
     lost: Counter[str] = Counter()
     for row in rows:
-        sentence, explicit = _joined(row, spec.sentence), _joined(row, spec.counterpart)
-        key = normal(sentence)
-        if not _is_wanted(row, spec):
-            lost["other values than those of `where`"] += 1
-        elif not sentence or (spec.counterpart and not explicit):
-            lost["no text"] += 1
-        elif key in found:
-            lost["a repeated sentence"] += 1
+        said = _joined(row, spec.sentence), _joined(row, spec.counterpart)
+        key = normal(said[0])
+        if reason := _why_not(row, spec, said) or ("a repeated sentence" if key in found else ""):
+            lost[reason] += 1
         else:
-            found[key] = _sample(row, spec, source, (sentence, explicit))
+            found[key] = _sample(row, spec, source, said)
     if not found:
         why = ", ".join(f"{count} with {reason}" for reason, count in lost.items())
         raise DataError(
@@ -57,6 +53,12 @@ def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
             f"{source} ({why}); correct its `where`"
         )
     return Collected(tuple(found.values()), dict(lost))
+
+
+def _why_not(row: TypedRow, spec: PairMapSpec, said: tuple[str, str]) -> str:
+    if not _is_wanted(row, spec):
+        return "other values than those of `where`"
+    return "" if said[0] and (said[1] or not spec.counterpart) else "no text"
 
 
 def _is_wanted(row: TypedRow, spec: PairMapSpec) -> bool:
