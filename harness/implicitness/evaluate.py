@@ -128,7 +128,8 @@ def _of_sample(row: Row) -> Row:
 
     The first of its `choices` is the nearest; its topic is its field, else its cluster.
     """
-    fields, references = (row[name] if isinstance(row[name], dict) else {} for name in SAMPLES)
+    found = (row[name] for name in SAMPLES)
+    fields, references = (dict(part) if isinstance(part, dict) else {} for part in found)
     flat: Row = {"topic": row.get("cluster"), "answer": 0, **fields}
     flat |= {name: references.get(name) for name in ("levels", "choices")}
     explicit = references.get("explicit")
@@ -258,7 +259,8 @@ class RankedItem:
 class Evaluation:
     """How well a scorer does: the means, and each ranking by itself.
 
-    `trained_on` counts the items with a sentence that the scorer was trained on; None where
+    `closest` has the credit of each choice, 0 to 1; None where one cannot be scored. `trained_on`
+    counts the items with a sentence that the scorer was trained on; None where
     nobody knows its training texts.
     """
 
@@ -268,6 +270,7 @@ class Evaluation:
     measured: tuple[MetricEstimate, ...]
     rankings: tuple[RankedItem, ...]
     means: tuple[MeanEstimate, ...] = ()
+    closest: tuple[float | None, ...] = ()
 
 
 def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) -> Evaluation:
@@ -307,6 +310,7 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
         measured=tuple(measured),
         rankings=tuple(ranked),
         means=_means(scores, own, others) if items.pairs else (),
+        closest=tuple(closest),
     )
 
 

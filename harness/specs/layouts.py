@@ -149,13 +149,15 @@ class ValuesLayout(FilesLayout, frozen=True, kw_only=True, tag="file", tag_field
 
     `values` names the columns of numbers; their names are the values of `measure`. `lengths: true`
     counts the characters of texts instead. A list of
-    numbers counts from 1 in `place`. `records` is the key of the rows in a JSON file. Numbers
+    numbers counts from 1 in `place`. `pairs: true` reads sentence pairs in each form that
+    `impscore train` reads, as rows of source, topic, implicit and explicit. `records` is the key of the rows in a JSON file. Numbers
     that share a cell are averaged.
     """
 
     values: Names
     records: str = ""
     lengths: bool = False
+    pairs: bool = False
 
 
 LayoutSpec = RunsLayout | AgreementLayout | CountsLayout | CodersLayout | ValuesLayout
