@@ -277,7 +277,9 @@ def rho(one: Sequence[float], other: Sequence[float]) -> float | None:
 
 def by_set(one: Judged, other: Judged, how: Measure) -> list[float | None]:
     """The correlation on each set that both have ranked; None where one of them is all ties."""
-    return [how(other.ranks[name], own) for name, own in one.ranks.items() if name in other.ranks]
+    found = (how(other.ranks[n], own) for n, own in one.ranks.items() if n in other.ranks)
+    # Rounded, because a tau or rho of 1 may come out a little off.
+    return [None if value is None else round(value, 12) for value in found]
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:

@@ -81,11 +81,11 @@ def export_copies(
     write_whole(out, csv_text(head, rows).encode())
     groups = found[-1].group if found else 0
     if is_json:
-        sizes = [one.size for one in found[:1]]
-        echo_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": sizes})
+        largest = found[0].size if found else 0
+        echo_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
     else:
-        largest = f", the largest of {found[0].size}" if found else ""
-        echo(f"{len(found)} of {len(texts)} texts have near copies: {groups} groups{largest}")
+        most = f", the largest of {found[0].size}" if found else ""
+        echo(f"{len(found)} of {len(texts)} texts have near copies: {groups} groups{most}")
         echo(f"listed in {out}")
     return ExitCode.DONE
 

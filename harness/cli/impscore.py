@@ -14,18 +14,13 @@ import typer
 
 from harness.analysis import profile as profiles
 from harness.analysis.figures.texts import profile_chart
-from harness.analysis.rankings import (
-    StandingBesideGold,
-    beside_people,
-    read_people,
-    scorer_judged,
-)
+from harness.analysis.rankings import beside_people, read_people, scorer_judged
 from harness.cli import options, output
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
 from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
 from harness.errors import DataError, SpecError, did_you_mean
-from harness.implicitness.evaluate import Evaluation, Items, read_items
 from harness.implicitness.evaluate import evaluate as evaluate_on
+from harness.implicitness.evaluate import read_items
 from harness.implicitness.open import MEASURES, CachedScorer
 from harness.implicitness.scorer import (
     Flag,
@@ -329,10 +324,11 @@ def evaluate(
     """
     table, source = read_input(file, layout, has_column=True)
     items = read_items(table, where=source)
+    people = read_people(ratings, items) if ratings else []
     model = options.registry(home).scorer(scorer)
     result = evaluate_on(items, model, progress=ProgressLine("encoded"))
     _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
-    beside = _beside(ratings, items, result) if ratings else []
+    beside = beside_people(items, people, scorer_judged(items, result))
     if is_json:
         echo_json(asdict(result) | {"people": beside})
     else:
@@ -347,11 +343,6 @@ def evaluate(
             echo_records(title, beside, f"{columns}, closest, sets, choices, missing")
     missing = [*(m.missing for m in result.measured), *(one.missing for one in beside)]
     return ExitCode.of(any(missing))
-
-
-def _beside(ratings: Sequence[Path], items: Items, result: Evaluation) -> list[StandingBesideGold]:
-    people = read_people(ratings, items)
-    return beside_people(items, people, scorer_judged(items, result))
 
 
 @dataclass(frozen=True, kw_only=True)
