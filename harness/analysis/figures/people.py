@@ -117,7 +117,7 @@ def _matrices(raters: Sequence[_Rater], title: str) -> Chart:
     def compared(how: Callable[[Floats, Floats], Estimate]) -> Callable[[int, int], Estimate]:
         return lambda a, b: how(shown[a].values, shown[b].values)
 
-    computed = {TAU: kendall, RHO: spearman, "Pearson's r": pearson}
+    computed = {RHO: spearman, "Pearson's r": pearson, TAU: kendall}
     plots = tuple(_matrix(title, names, compared(how)) for title, how in computed.items())
     return Chart(title, plots, (*notes, f"a dash: fewer than {FEWEST} shared, or all alike"))
 
