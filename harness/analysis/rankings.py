@@ -44,7 +44,8 @@ class StandingBesideGold:
     `tau` (Kendall's tau-b) and `rho` (Spearman's) are means over sets of the correlation with the
     order of the levels, -1 to 1; `tau_people` and `rho_people` over sets and people, with the
     ranks of each other person. `closest` is the share of choices made right, 0 to 1. `sets` and
-    `choices` count those behind them, `missing` the sets ranked in part. None without any.
+    `choices` count those behind them, `missing` the sets ranked in part or all alike, and the
+    sentences without one choice. None without any.
     """
 
     part: str
@@ -208,6 +209,7 @@ def beside_people(
             scorer.who,
             {name: ranks for name, ranks in scorer.ranks.items() if name in names},
             {name: value for name, value in scorer.credits.items() if name in names},
+            len(names - {*scorer.ranks, *scorer.credits}),
         )
         rows += [*own, _together(own), _row(str(part), on_these, members, levels)]
     return rows
@@ -234,20 +236,22 @@ def _row(
     gold = Judged("", levels, {})
     others = [other for other in members if other.who != one.who]
 
+    taus = by_set(one, gold, tau)
+
     def with_people(how: Measure) -> float | None:
         return mean_known([v for other in others for v in by_set(one, other, how)])
 
     return StandingBesideGold(
         part=part,
         who=one.who,
-        tau=mean_known(by_set(one, gold, tau)),
+        tau=mean_known(taus),
         rho=mean_known(by_set(one, gold, rho)),
         tau_people=with_people(tau),
         rho_people=with_people(rho),
         closest=mean_known(list(one.credits.values())),
-        sets=len(one.ranks),
+        sets=len(taus) - taus.count(None),
         choices=len(one.credits),
-        missing=one.missing,
+        missing=one.missing + taus.count(None),
     )
 
 

@@ -271,6 +271,11 @@ def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
     )
     assert beside(capsys, "some.csv")["ann"]["missing"] == 2
 
+    tied = "".join(f"ann,cold,{level},2\n" for level in LEVEL)
+    (graded.parent / "some.csv").write_text(f"rater,topic,level,rank\n{tied}")
+    found = beside(capsys, "some.csv")["ann"]
+    assert (found["tau"], found["sets"], found["missing"]) == (None, 0, 1)
+
     (graded.parent / "some.csv").write_text("rater,topic,level,rank\nann,clod,1,1\n")
     words = ("--scorer", "own.json", "--ratings", "some.csv")
     assert main(["impscore", "eval", "graded.jsonl", *words]) == 2
