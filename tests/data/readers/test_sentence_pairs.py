@@ -37,7 +37,10 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "isarcasm": ({"tweet": SAID, "rephrase": MEANT, "sarcastic": 1}, {"sarcastic": 0}),
     "sarcasm-corpus": ({"text": SAID, "class": "sarc"}, {"class": "notsarc"}),
     "sarcasm-headlines": ({"headline": SAID, "is_sarcastic": 1}, {"is_sarcastic": 0}),
-    "flute": ({"hypothesis": SAID, "premise": MEANT, "type": "Idiom"}, {"type": "Paraphrase"}),
+    "flute": (
+        {"hypothesis": SAID, "premise": MEANT, "type": "Idiom", "label": "Entailment"},
+        {"label": "Contradiction"},
+    ),
 }
 
 
