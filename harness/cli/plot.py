@@ -84,8 +84,8 @@ def plot(
     if figure.out is None:
         raise SpecError("-o: name the file to write, as in -o figure.pdf")
     endings = _endings(figure.out)
-    for read in [*words, *([selection.ratings] if selection.ratings else [])]:
-        refuse_source(figure.out.with_suffix(".csv"), Path(read))
+    for read in [*map(Path, words), *filter(None, [selection.ratings])]:
+        refuse_source(figure.out.with_suffix(".csv"), read)
     inputs = Inputs(
         given=tuple(words if figure.x else words[1:]),
         results=results,
