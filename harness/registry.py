@@ -17,7 +17,7 @@ from harness.errors import SpecError, did_you_mean
 from harness.judges.custom import JudgeContext, SourcedJudge
 from harness.models.custom import ModelContext, SourcedModel
 from harness.specs import plugins
-from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
+from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, PairMapSpec, SourceSpec, TableSpec
 from harness.specs.implicitness import PythonScorerSpec, RecipeSpec, ScorerSpec
 from harness.specs.judges import JudgeSpec
 from harness.specs.layouts import LayoutSpec
@@ -53,6 +53,7 @@ Section = Literal[
     "configs/judges",
     "configs/layouts",
     "configs/models",
+    "configs/pairs",
     "configs/perturbations",
     "configs/recipes",
     "configs/scorers",
@@ -68,6 +69,7 @@ SPECS: Mapping[Section, Any] = {
     "configs/judges": JudgeSpec,
     "configs/layouts": LayoutSpec,
     "configs/models": ModelSpec,
+    "configs/pairs": PairMapSpec,
     "configs/perturbations": PerturbationSpec,
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
@@ -75,7 +77,7 @@ SPECS: Mapping[Section, Any] = {
     "configs/tables": TableSpec,
 }
 BY_PATH: frozenset[Section] = frozenset(
-    {"configs/imports", "configs/layouts", "configs/recipes", "configs/tables"}
+    {"configs/imports", "configs/layouts", "configs/pairs", "configs/recipes", "configs/tables"}
 )
 """Sections whose files may also be named by a path; what runs code is named by its home alone."""
 MODELS = {
@@ -196,6 +198,8 @@ class Registry:
     def load(
         self, section: Literal["configs/models"], name: str, backend: Backend | None = None
     ) -> ModelSpec: ...
+    @overload
+    def load(self, section: Literal["configs/pairs"], name: str) -> PairMapSpec: ...
     @overload
     def load(self, section: Literal["configs/perturbations"], name: str) -> PerturbationSpec: ...
     @overload

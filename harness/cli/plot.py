@@ -21,7 +21,7 @@ from harness.cli.options import (
 )
 from harness.cli.output import ProgressLine, echo, echo_table
 from harness.errors import SpecError
-from harness.storage.files import write_whole
+from harness.storage.files import refuse_source, write_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +84,8 @@ def plot(
     if figure.out is None:
         raise SpecError("-o: name the file to write, as in -o figure.pdf")
     endings = _endings(figure.out)
+    for read in [*map(Path, words), *filter(None, [selection.ratings])]:
+        refuse_source(figure.out.with_suffix(".csv"), read)
     inputs = Inputs(
         given=tuple(words if figure.x else words[1:]),
         results=results,

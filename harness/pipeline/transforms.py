@@ -36,7 +36,7 @@ from harness.specs.tasks import (
 from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
 from harness.text.edits import edit_text, synonyms
-from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal
+from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal, listed_lines
 from harness.text.prompts import Prompts
 
 FROM, BY, KEEPS = "perturbed_from", "perturbed_by", "keeps_meaning"
@@ -193,8 +193,16 @@ def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source
     said = response.texts[0] if response.texts else ""
     if is_blank(said):
         return replace(draft, reason=Reason.EMPTY, note=f"step {step.name}: the answer is blank")
+    if step.refusals == "missing" and is_refusal(said):
+        return replace(draft, reason=Reason.REFUSED, note=said)
     sources, references = {**draft.sources, step.name: source}, dict(draft.sample.references)
-    if step.makes == "reference":
+    if step.count is not None:
+        lines = listed_lines(said)
+        if len(lines) != step.count:
+            why = f"step {step.name}: {len(lines)} lines in place of {step.count}"
+            return replace(draft, reason=Reason.UNPARSED, note=why)
+        references[step.name] = lines
+    elif step.makes == "reference":
         references[step.name] = (said,)
     else:
         verdict = closing_yes_no(said)

@@ -237,15 +237,27 @@ class BuildStepSpec(Spec, frozen=True, kw_only=True):
     `makes: reference` adds the answer to the sample's references under the step's name; `makes:
     verdict` reads yes or no and drops the reference `judges` of a sample answered with no.
     `makes: choice` drops such a sample whole. `at_least` is how many texts that reference must have
-    to be asked about.
+    to be asked about. `makes: lines` adds the `count` lines of the answer as the texts of one
+    reference, without the numbers before them; an answer with more or fewer lines counts as
+    unparsed. `refusals: missing` counts an answer that opens like a refusal as missing; by default
+    it is a text like others, for people decline in such words, too.
     """
 
     name: str
     template: str
     sees: dict[str, str]
-    makes: Literal["reference", "verdict", "choice"] = "reference"
+    makes: Literal["reference", "verdict", "choice", "lines"] = "reference"
     judges: str | None = None
     at_least: Annotated[int, Meta(ge=1)] = 1
+    count: Annotated[int, Meta(ge=2)] | None = None
+    refusals: Literal["kept", "missing"] = "kept"
+
+    def __post_init__(self) -> None:
+        if (self.makes == "lines") != (self.count is not None):
+            raise ValueError(
+                f"step {self.name}: `count` is how many lines it makes; give it with `makes: "
+                "lines`, and only there"
+            )
 
 
 class TurnRuleSpec(Spec, frozen=True, kw_only=True):
