@@ -407,7 +407,7 @@ def import_stress(
 
     \b
     Example:
-      harness ratings stress stress-ann.csv stress-bob.csv --turns turns.jsonl -o meanings.jsonl
+      harness ratings stress ann.csv bob.csv --turns turns.jsonl -o meanings.jsonl
     """
     for file in (*files, turns):
         refuse_source(out, file)
