@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.analysis.figures.chart import Chart, chart_csv
-from harness.analysis.figures.comparisons import Layout, ScoreFilter, comparison
+from harness.analysis.figures.comparisons import Layout, ScoreFilter
 from harness.analysis.figures.drawing import ENDINGS, Ending, pictures
-from harness.analysis.figures.named import FIGURES, Inputs, figure_named
+from harness.analysis.figures.named import FIGURES, Inputs, chart_of
 from harness.cli import options
 from harness.cli.options import SCORER, ExitCode, Only, ScorerName, Where, argument, option
 from harness.cli.output import ProgressLine, echo, echo_table
@@ -21,7 +21,7 @@ from harness.specs.models import (
     MiniLMSpec,
     SentenceTransformerSpec,
 )
-from harness.storage.files import write_whole
+from harness.storage.files import refuse_source, write_whole
 
 if TYPE_CHECKING:
     from harness.models.encoders.encoders import Encoder
@@ -102,6 +102,8 @@ def plot(
     if figure.out is None:
         raise SpecError("-o: name the file to write, as in -o figure.pdf")
     endings, registry = _endings(figure.out), options.registry(where.home)
+    for read in [*map(Path, words), *filter(None, [selection.ratings])]:
+        refuse_source(figure.out.with_suffix(".csv"), read)
     inputs = Inputs(
         given=tuple(words if figure.x else words[1:]),
         results=where.results,
@@ -115,7 +117,8 @@ def plot(
         label=selection.label,
         seed=selection.seed,
     )
-    chart = _compared(figure, inputs) if figure.x else figure_named(words[0]).chart(inputs)
+    layout = Layout(figure.x, figure.panel, figure.series) if figure.x else None
+    chart = chart_of(layout or words[0], inputs)
     _write(chart, figure.out, endings, width=figure.width)
     return ExitCode.DONE
 
@@ -143,12 +146,6 @@ def _endings(out: Path) -> list[Ending]:
     if not out.suffix:
         return list(ENDINGS)
     return [options.one_of("-o: the ending", out.suffix, *ENDINGS)]
-
-
-def _compared(figure: FigureChoice, inputs: Inputs) -> Chart:
-    layout = Layout(figure.x or "", figure.panel, figure.series)
-    by_group = "group" in (figure.x, figure.panel, figure.series)
-    return comparison(inputs.choice.of(inputs.rows(), by_group=by_group), layout, "")
 
 
 def _write(chart: Chart, out: Path, endings: list[Ending], *, width: float) -> None:
