@@ -184,6 +184,7 @@ def figure_of(
         ),
         scorer=lambda: workspace.registry.scorer(options.get("scorer", "impscore-minilm")),
         progress=lambda *_: None,
+        samples=lambda task: workspace.samples(workspace.registry.load("tasks", task).data)[0],
         ratings=_path(options.get("ratings")),
         column=options.get("column"),
         label=options.get("label"),
