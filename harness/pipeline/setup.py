@@ -133,7 +133,9 @@ def recipe(spec: SklearnSpec | ClassifierSpec, encoder: Encoder | None = None) -
         case SklearnSpec():
             on = f"{encoder.name} {encoder.digest[:12]}" if encoder else "no encoder"
             weights = f"class_weight {spec.class_weight}"
-            return f"{spec.head}, {weights}, c {spec.c:g}, max_iter {spec.max_iter}, {on}"
+            gamma = "scale" if spec.gamma is None else f"{spec.gamma:g}"
+            ends = f"gamma {gamma}" if spec.head == "svm-rbf" else f"max_iter {spec.max_iter}"
+            return f"{spec.head}, {weights}, c {spec.c:g}, {ends}, {on}"
         case ClassifierSpec():
             steps = f"epochs {spec.epochs}, learning_rate {spec.learning_rate:g}"
             sizes = f"batch {spec.batch}, max_tokens {spec.max_tokens}"

@@ -23,11 +23,10 @@ from harness.models.local.classifiers import (
     ClassifierCard,
     LabelledTexts,
     TrainedClassifier,
-    fit,
-    save_head,
     tune,
     write_trained,
 )
+from harness.models.local.heads import fit, save_head
 from harness.pipeline.setup import VECTORS, recipe, trained_folder
 from harness.specs.data import TableSpec
 from harness.specs.models import ClassifierSpec, SklearnSpec

@@ -330,21 +330,28 @@ class ScriptedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="scrip
 
 
 class SklearnSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="sklearn"):
-    """A linear classifier of scikit-learn on the vectors of an encoder; `harness train` trains it.
+    """A classifier of scikit-learn on the vectors of an encoder; `harness train` trains it.
 
-    `head` is a linear support vector machine, which has decision scores and no probabilities, or a
-    logistic regression, which has probabilities. `class_weight: balanced` weighs each class by the
-    inverse of its frequency. `c` is the inverse strength of regularisation. `trained` is the folder
-    of the trained model; null: the folder in the results folder, by model and task.
+    `head` is a support vector machine, linear or with a radial kernel (`svm-rbf`), which has
+    decision scores and no probabilities, or a logistic regression, which has probabilities.
+    `class_weight: balanced` weighs each class by the inverse of its frequency. `c` is the inverse
+    strength of regularisation. `gamma` is the radial kernel's, null for 1 / (width x variance of
+    the vectors). `max_iter` ends the training of a linear head. `trained` is the folder of the
+    trained model; null: the folder in the results folder, by model and task.
     """
 
-    head: Literal["svm", "logistic"]
+    head: Literal["svm", "svm-rbf", "logistic"]
     encoder: LocalEncoderSpec
     about: str = ""
     class_weight: Literal["none", "balanced"] = "none"
     c: Annotated[float, Meta(gt=0)] = 1.0
+    gamma: Annotated[float, Meta(gt=0)] | None = None
     max_iter: Annotated[int, Meta(ge=1)] = 1000
     trained: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.gamma is not None and self.head != "svm-rbf":
+            raise ValueError("`gamma` is of a radial kernel; leave it out, or set head: svm-rbf")
 
 
 class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="classifier"):

@@ -1,6 +1,6 @@
 """Labelled texts to trained classifiers in folders, and requests to choose to their scores.
 
-A linear classifier reads an encoder's vectors: a logistic regression gives log-probabilities, a
+A head reads an encoder's vectors: a logistic regression gives log-probabilities, a
 support vector machine its choice, with its decision scores as detail. A sequence classifier was
 trained here, or is a checkpoint whose own labels the YAML names. Both read the text and no prompt.
 Training texts are kept as fingerprints, so that an evaluation on them is noticed; no pickles.
@@ -8,7 +8,6 @@ Training texts are kept as fingerprints, so that an evaluation on them is notice
 
 import logging
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,8 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from harness.core import Request, Response, Sample
 from harness.errors import ModelError, SpecError
@@ -41,9 +38,10 @@ from harness.models.local.checkpoints import (
     explain,
     resolve,
 )
+from harness.models.local.heads import Head, load_head, log_shares
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
 from harness.parts import Mode, digest
-from harness.specs.models import ClassifierSpec, SklearnSpec
+from harness.specs.models import ClassifierSpec
 from harness.storage.cells import decode_json
 from harness.storage.files import inside, write_whole
 from harness.text.dedup import fingerprint
@@ -53,9 +51,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _log = logging.getLogger(__name__)
-Scores = NDArray[np.float64]
 BATCH = 2048
-CARD, TEXTS, FILE, CHECKPOINT = "card.json", "texts.txt", "head.safetensors", "checkpoint"
+CARD, TEXTS, CHECKPOINT = "card.json", "texts.txt", "checkpoint"
 TRAINED_ON = "trained_on"  # a detail of the response, 1 if the model was trained on the text
 
 
@@ -160,79 +157,8 @@ def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequen
         _log.warning("%s, by their words: their answers say %s", fact, TRAINED_ON)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearHead:
-    """A linear classifier: weights [classes, width], and offsets [classes]."""
-
-    weights: Scores
-    offsets: Scores
-
-    def scores(self, rows: Vectors) -> Scores:
-        """Score rows [n, width]: [n, classes], decision scores or log-odds."""
-        if rows.shape[1] != self.weights.shape[1]:
-            raise ModelError("a head of vectors of another width; train the classifier again")
-        return np.asarray(rows.astype(np.float64) @ self.weights.T + self.offsets)
-
-
-def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> LinearHead:
-    """Train a head on rows whose classes are `places`, from 0; every class must occur."""
-    require("sklearn", extra="classic")
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.svm import LinearSVC
-
-    weight = None if spec.class_weight == "none" else spec.class_weight
-    kind = LinearSVC if spec.head == "svm" else LogisticRegression
-    model = kind(C=spec.c, class_weight=weight, max_iter=spec.max_iter, random_state=seed)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        model.fit(rows, np.asarray(places))
-    if any(issubclass(one.category, ConvergenceWarning) for one in caught):
-        _log.warning("training stopped at max_iter %d before it converged: raise it", spec.max_iter)
-    weights, offsets = np.asarray(model.coef_), np.asarray(model.intercept_)
-    if len(weights) > 1:
-        return LinearHead(weights.astype(np.float64), offsets.astype(np.float64))
-    # For two classes there is one row: the first is what the second is not, its log-odds are 0.
-    first = -1.0 if spec.head == "svm" else 0.0
-    return LinearHead(np.vstack([first * weights, weights]), np.append(first * offsets, offsets))
-
-
-def log_shares(scores: Scores) -> Scores:
-    """Turn log-odds [n, classes] into log-probabilities, in nats."""
-    from scipy.special import log_softmax
-
-    return np.asarray(log_softmax(scores, axis=1))
-
-
-def save_head(head: LinearHead, folder: Path) -> Path:
-    """Write a head's two arrays as safetensors, which cannot hold code."""
-    from safetensors.numpy import save
-
-    path = folder / FILE
-    # safetensors writes an array's memory as it lies, and scikit-learn's lies by columns.
-    arrays = {"weights": head.weights, "offsets": head.offsets}
-    write_whole(path, save({name: np.ascontiguousarray(part) for name, part in arrays.items()}))
-    return path
-
-
-def load_head(folder: Path, labels: int) -> LinearHead:
-    """Read a saved head; ModelError unless it has finite weights [labels, dimensions]."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        arrays = load_file(folder / FILE)
-        weights, offsets = arrays["weights"], arrays["offsets"]
-        is_right = weights.shape[:1] == offsets.shape == (labels,) and weights.ndim == 2
-        if not (is_right and np.isfinite(weights).all() and np.isfinite(offsets).all()):
-            raise SafetensorError(f"no finite weights of {labels} labels")
-    except (OSError, KeyError, SafetensorError) as error:
-        raise ModelError(f"{folder / FILE}: damaged ({error}); train it again") from error
-    return LinearHead(weights, offsets)
-
-
 class SklearnModel:
-    """A trained linear classifier on the vectors of an encoder."""
+    """A trained head on the vectors of an encoder."""
 
     kind = "sklearn"
     modes = frozenset({Mode.CHOOSE})
@@ -272,7 +198,7 @@ class SklearnModel:
                 yield self._response(one, by_label)
 
     @cached_property
-    def _head(self) -> LinearHead:
+    def _head(self) -> Head:
         return load_head(self._trained.folder, len(self._trained.card.labels))
 
     def _response(self, asked: LabelQuestion, by_label: dict[str, float]) -> Response:
