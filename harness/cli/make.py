@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from harness.errors import SpecError
 from harness.implicitness.open import with_options
 from harness.pipeline import transforms
 from harness.pipeline.plan import subsample
-from harness.pipeline.train_classifier import TrainOptions
+from harness.pipeline.lessons import TrainOptions, training_samples
 from harness.pipeline.train_classifier import train as train_model
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
@@ -91,7 +91,14 @@ class TrainChoice:
     model: str = argument("MODEL", "Model of kind sklearn or classifier.")
     task: str = option("Task whose labels the classifier learns.")
     augment: str | None = option(
-        "Train on the table's augmented rows too: of these methods, comma-separated, or all.", None
+        "Train on made rows too, comma-separated: methods of the table's, all of these, or tasks "
+        "of `perturb --training`. What is trained is called MODEL+METHOD.",
+        None,
+    )
+    is_oversampled: bool = option(
+        "Repeat texts of rarer classes until all classes are equally frequent.",
+        False,
+        flags="--oversample",
     )
     seed: options.Seed = 0
     out: Path | None = option(
@@ -110,6 +117,7 @@ def train(
     """
     augment = options.names(choice.augment, "--augment")
     wanted = TrainOptions(choice.model, choice.task, where.table, augment, choice.seed, choice.out)
+    wanted = replace(wanted, is_oversampled=choice.is_oversampled)
     trained = train_model(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
     if is_json:
@@ -119,6 +127,8 @@ def train(
     echo(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
         echo(f"of these augmented: {_counts(card.made)}")
+    if isinstance(card.repeated, Mapping):
+        echo(f"repeated beside these: {_counts(card.repeated)}")
     echo(f"stored in {trained.folder} ({card.digest[:7]})")
     return ExitCode.DONE
 
@@ -144,7 +154,14 @@ class PerturbChoice:
     out: Path | None = option(
         "Folder for the new task, a home folder. Default: --home.", None, flags="-o --out"
     )
-    name: str | None = option("Name of the new task. Default: TASK_perturbed.", None, flags="--as")
+    name: str | None = option(
+        "Name of the new task. Default: TASK_perturbed, or TASK_training.", None, flags="--as"
+    )
+    is_training: bool = option(
+        "Perturb the texts that classifiers are trained on, for `train --augment`.",
+        False,
+        flags="--training",
+    )
     limit: options.Limit = None
     seed: options.Seed = 0
     backend: options.BackendName = None
@@ -166,7 +183,8 @@ def perturb(
         return None
     if choice.task is None:
         raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
-    name, home = f"{choice.task}_perturbed", choice.out or where.home
+    name = f"{choice.task}_{'training' if choice.is_training else 'perturbed'}"
+    home = choice.out or where.home
     if choice.out is not None:
         refuse_file(choice.out)
     if choice.name is not None:
@@ -176,7 +194,10 @@ def perturb(
     spec = with_options(task, name=choice.task, table=where.table, scorer=None)
     specs = _perturbations(space.registry, choice.method)
     model = _model(space.registry, specs, choice)
-    every, entry = space.samples(spec.data)
+    if choice.is_training:
+        every, entry, _ = training_samples(space, spec, name=choice.task)
+    else:
+        every, entry = space.samples(spec.data)
     samples = subsample(every, choice.limit, seed=choice.seed)
     field = transforms.field_of(samples, choice.field)
     plan = transforms.PerturbationPlan(field, specs, choice.seed)
@@ -193,7 +214,9 @@ def perturb(
     else:
         _put_counts(f"{len(samples)} samples, field {field}", counts)
         echo(f"wrote {len(perturbed)} samples of task {name} to {path}")
-        echo(f"next: harness run --task {name} --model MODEL --home {home}")
+        then = f"train MODEL --task {choice.task} --augment {name}"
+        then = then if choice.is_training else f"run --task {name} --model MODEL"
+        echo(f"next: harness {then} --home {home}")
     return ExitCode.of(any(part.missing for part in counts))
 
 

@@ -26,6 +26,7 @@ from harness.pipeline.plan import Plan, request
 from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choices, step_read
 from harness.specs.models import (
     ClassifierSpec,
+    GuardSpec,
     LabellingSpec,
     ModelSpec,
     ModerationSpec,
@@ -80,13 +81,19 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
         return workspace.registry.model(name, spec, task=context.task, samples=context.samples)
     questions = LabelQuestions.of(context.task, context.samples, model=name)
     match spec:
+        case GuardSpec():
+            from harness.models.openai.guard import GuardModel
+
+            return GuardModel(name, spec, questions, workspace.registry.environ)
         case ModerationSpec():
             from harness.models.openai.model import ModerationModel
 
             return ModerationModel(name, spec, questions, workspace.registry.environ)
         case ClassifierSpec():
-            from harness.models.local.classifiers import SequenceClassifier
+            from harness.models.local.classifiers import FlaggingClassifier, SequenceClassifier
 
+            if spec.flags is not None:
+                return FlaggingClassifier(name, spec, questions, None)
             trained = None if spec.labels else _trained(workspace, name, spec, context)
             return SequenceClassifier(name, spec, questions, trained)
         case SklearnSpec():

@@ -354,11 +354,24 @@ class SklearnSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="sklear
             raise ValueError("`gamma` is of a radial kernel; leave it out, or set head: svm-rbf")
 
 
+class FlagSpec(Spec, frozen=True, kw_only=True):
+    """How a checkpoint whose outputs do not exclude each other gives one of two labels.
+
+    A text is `positive` if one of `outputs`, empty for all, has a probability, from 0 to 1, of at
+    least `threshold`.
+    """
+
+    positive: str = "hateful"
+    outputs: tuple[str, ...] = ()
+    threshold: Annotated[float, Meta(gt=0, le=1)] = 0.5
+
+
 class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="classifier"):
     """A sequence classifier run through transformers: a hub name or a folder.
 
     `harness train` trains it, with AdamW and a learning rate that falls linearly to 0. If `labels`
-    maps each label of a task to a label of the checkpoint, it is used without training. Texts
+    maps each label of a task to a label of the checkpoint, it is used without training; also with
+    `flags`, for a checkpoint of several outputs that do not exclude each other. Texts
     are cut at `max_tokens`. `trained` is as for kind sklearn; `device` is no part of the identity.
     """
 
@@ -366,6 +379,7 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
     about: str = ""
     revision: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
+    flags: FlagSpec | None = None
     epochs: Annotated[int, Meta(ge=1)] = 4
     learning_rate: Annotated[float, Meta(gt=0)] = 2e-5
     batch: Annotated[int, Meta(ge=1)] = 32
@@ -375,6 +389,8 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
     trained: str | None = None
 
     def __post_init__(self) -> None:
+        if self.labels and self.flags:
+            raise ValueError("give `labels`, of which one is right, or `flags`, not both")
         named = [*self.labels.values()]
         if twice := [name for name in named if named.count(name) > 1]:
             raise ValueError(
@@ -399,6 +415,25 @@ class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", ta
         check_variables(self)
 
 
+class GuardSpec(ModerationSpec, frozen=True, kw_only=True, tag_field="kind", tag="guard"):
+    """A chat model that says `safe`, or `unsafe` and the codes of hazards, as Llama Guard does.
+
+    It is sent the text as the user's turn, behind an OpenAI-compatible server. `hazards` are all
+    codes that it knows; a text is `positive` if one of `counted`, empty for all, is named.
+    """
+
+    hazards: tuple[str, ...]
+    counted: tuple[str, ...] = ()
+    base_url: str = "http://localhost:8000/v1"
+    key_env: str | None = None
+    max_tokens: Annotated[int, Meta(ge=1)] = 32
+
+    def __post_init__(self) -> None:
+        check_variables(self)
+        if unknown := sorted({*self.counted} - {*self.hazards}):
+            raise ValueError(f"`counted` names {unknown[0]!r}, which is none of `hazards`")
+
+
 class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
     """A model of one's own: a class in a Python file, or in an installed module.
 
@@ -411,9 +446,11 @@ class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="py
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+TrainedSpec = SklearnSpec | ClassifierSpec
+"""Models that `harness train` trains."""
 HostedSpec = OpenAISpec | AnthropicSpec
 """Models that answer prompts elsewhere, mostly for money."""
-LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec
+LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec | GuardSpec
 """Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
 ModelSpec = (
     TransformersSpec

@@ -12,7 +12,8 @@ from harness.cli import main
 from harness.errors import HarnessError, SpecError
 from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read_trained
 from harness.parts import Reason
-from harness.pipeline.train_classifier import TrainOptions, train
+from harness.pipeline.lessons import TrainOptions
+from harness.pipeline.train_classifier import train
 from harness.storage.runs import SampleRecord
 
 pytestmark = needs("sklearn")

@@ -24,9 +24,11 @@ from harness.errors import ModelError, SpecError
 from harness.models.custom import Resolvable
 from harness.models.extras import require
 from harness.models.labels import (
+    FLAGGED,
     LabelQuestion,
     LabelQuestions,
     chosen,
+    other_label,
     shown,
     undecided,
     with_probabilities,
@@ -41,7 +43,7 @@ from harness.models.local.checkpoints import (
 from harness.models.local.heads import Head, load_head, log_shares
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
 from harness.parts import Mode, digest
-from harness.specs.models import ClassifierSpec
+from harness.specs.models import ClassifierSpec, FlagSpec
 from harness.storage.cells import decode_json
 from harness.storage.files import inside, write_whole
 from harness.text.dedup import fingerprint
@@ -61,7 +63,8 @@ class ClassifierCard:
     """What a classifier was trained on, and how.
 
     `labels` are in the order of its scores, `rows` counts texts by label, `made` counts the
-    augmented ones among them by method. `recipe` is all in the YAML that changes the weights.
+    augmented ones among them by method. `repeated` counts by label the texts that oversampling
+    repeats; UNSET without it. `recipe` is all in the YAML that changes the weights.
     """
 
     model: str
@@ -77,6 +80,7 @@ class ClassifierCard:
     made: Mapping[str, int]
     checksums: Mapping[str, str]
     versions: Mapping[str, str]
+    repeated: Mapping[str, int] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def digest(self) -> str:
@@ -363,7 +367,7 @@ class SequenceClassifier(Resolvable):
         """Answer `questions` by a trained checkpoint, or without one by the YAML's."""
         self.name, self._spec = name, spec
         self._questions, self._trained = questions, trained
-        if trained is None and sorted(spec.labels) != sorted(questions.labels):
+        if not (trained or spec.flags) and sorted(spec.labels) != sorted(questions.labels):
             raise SpecError(
                 f"model {name}: `labels` names {', '.join(spec.labels)}, and the task has "
                 f"{', '.join(questions.labels)}; name the checkpoint's label for each of these"
@@ -392,11 +396,17 @@ class SequenceClassifier(Resolvable):
         for batch in chunks(texts, self._spec.batch):
             with torch.inference_mode():
                 logits = self._network.logits([one.text or "" for one in batch])
-                rows = torch.log_softmax(logits.double(), dim=1).tolist()
+                rows = self._values(logits.double()).tolist()
             for one, values in zip(batch, rows, strict=True):
-                by_label = dict(zip(self._labels, values, strict=True))
-                detail = self._trained.detail(one.text or "") if self._trained else {}
-                yield with_probabilities(one, {name: by_label[name] for name in one.labels}, detail)
+                yield self._response(one, dict(zip(self._labels, values, strict=True)))
+
+    def _values(self, logits: "Tensor") -> "Tensor":
+        """Turn logits [texts, outputs] into log-probabilities of outputs that exclude each other."""
+        return logits.log_softmax(dim=1)
+
+    def _response(self, asked: LabelQuestion, values: Mapping[str, float]) -> Response:
+        detail = self._trained.detail(asked.text or "") if self._trained else {}
+        return with_probabilities(asked, {name: values[name] for name in asked.labels}, detail)
 
     @cached_property
     def _checkpoint(self) -> ResolvedCheckpoint:
@@ -410,10 +420,15 @@ class SequenceClassifier(Resolvable):
         network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
         return network
 
+    @property
+    def _own_labels(self) -> list[str]:
+        """The checkpoint's labels, in the order of its outputs."""
+        own = self._network.model.config.id2label or {}
+        return [str(name) for _, name in sorted((int(at), name) for at, name in own.items())]
+
     @cached_property
     def _labels(self) -> list[str]:
-        own = self._network.model.config.id2label or {}
-        names = [str(name) for _, name in sorted((int(at), name) for at, name in own.items())]
+        names = self._own_labels
         if self._trained is not None:
             return names
         if unknown := [name for name in self._spec.labels.values() if name not in names]:
@@ -423,3 +438,48 @@ class SequenceClassifier(Resolvable):
             )
         ours = {own_name: label for label, own_name in self._spec.labels.items()}
         return [ours.get(name, name) for name in names]
+
+
+class FlaggingClassifier(SequenceClassifier):
+    """A checkpoint whose outputs do not exclude each other, such as kinds of toxicity.
+
+    A text has one of two labels: whether an output that counts reaches the threshold. The
+    probability of each output, and whether it is flagged, are details of the response.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: ClassifierSpec,
+        questions: LabelQuestions,
+        trained: TrainedClassifier | None,
+    ) -> None:
+        """Answer `questions` as `flags` says; SpecError unless the task has two labels."""
+        super().__init__(name, spec, questions, trained)
+        self._flags = spec.flags or FlagSpec()
+        self._negative = other_label(questions.labels, self._flags.positive, model=name)
+
+    def _identify(self) -> tuple[str, str | None]:
+        settings = digest((self._flags, self._spec.max_tokens))[:12]
+        return f"classifier:{self._checkpoint.origin}|{settings}", self._checkpoint.version[:7]
+
+    def _values(self, logits: "Tensor") -> "Tensor":
+        """Turn logits [texts, outputs] into the probability of each output by itself."""
+        return logits.sigmoid()
+
+    def _response(self, asked: LabelQuestion, values: Mapping[str, float]) -> Response:
+        counted = self._flags.outputs or tuple(self._labels)
+        flags = {name: value >= self._flags.threshold for name, value in values.items()}
+        detail = {**values, **{FLAGGED.format(name): float(on) for name, on in flags.items()}}
+        is_flagged = any(flags[name] for name in counted)
+        return chosen(asked, self._flags.positive if is_flagged else self._negative, detail)
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        names = self._own_labels
+        if unknown := [name for name in self._flags.outputs if name not in names]:
+            raise ModelError(
+                f"model {self.name}: the checkpoint has no output {unknown[0]!r}, it has "
+                f"{', '.join(names)}; correct `outputs`"
+            )
+        return names

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import isqrt
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -104,7 +105,7 @@ def _check_width(rows: Vectors, known: NDArray[Any]) -> None:
 
 def _classes(pairs: int) -> int:
     """How many classes have so many pairs."""
-    return round((1 + (1 + 8 * pairs) ** 0.5) / 2)
+    return (1 + isqrt(1 + 8 * pairs)) // 2
 
 
 def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> Head:
