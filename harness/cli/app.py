@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, Entry] = {
     "import": Entry("run:import_files", "Make a run from answers that another program stored."),
     "tokens": Entry("catalogue:tokens", "Show how a tokenizer reads a task's choices."),
     "train": Entry("make:train", "Train a classifier on a task's training texts."),
-    "grid": Entry("grid:grid", "Train models under each augmentation and evaluate them."),
+    "grid": Entry("make:grid", "Train models under each augmentation and evaluate them."),
     "build": Entry("make:build", "Let a model make new samples from samples."),
     "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),

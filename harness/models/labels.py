@@ -19,6 +19,8 @@ from harness.text.prompts import as_data
 TEXT = "text"
 FLAGGED = "flagged_{}"
 """The name of a number that is 1 where a category is flagged, else 0."""
+SCORE = "score_{}"
+"""The name of a label's score, the higher the surer, where it is no probability of the labels."""
 AT_MOST = log(0.5)
 """The highest log-probability, in nats, of a label that was not chosen."""
 

@@ -100,9 +100,7 @@ def grid_cells(workspace: Workspace, plan: GridPlan) -> list[GridCell]:
     ]
 
 
-def _options(
-    workspace: Workspace, plan: GridPlan, model: str, arm: str, task: str
-) -> TrainOptions:
+def _options(workspace: Workspace, plan: GridPlan, model: str, arm: str, task: str) -> TrainOptions:
     name = model if arm == PLAIN else f"{model}+{arm}"
     options = TrainOptions(name, task, plan.map_of(task), seed=plan.seed)
     options = replace(options, is_oversampled=plan.is_oversampled)

@@ -320,7 +320,7 @@ def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
 def test_perturbed_texts_of_the_evaluation_are_not_trained_on(toy: Talk) -> None:
     toy.harness("perturb", "--task", "talk", "--method", "adverbs")
 
-    with pytest.raises(SpecError, match="12 of its 12 copies .* not trained on.*--training"):
+    with pytest.raises(SpecError, match=r"12 of its 12 copies .* not trained on.*--training"):
         trained(toy, augment=("talk_perturbed",))
 
 
@@ -398,7 +398,7 @@ def test_a_grid_that_goes_on_trains_nothing_again(
         (["--model", "grams-svm", "--task", "hate_speech"], "no classes to score"),
         (["--model", "fixed", "--task", "talk"], "one folder with `trained`"),
         (["--model", "grams-svm", "--task", "talk", "--augment", "ecco"], "no method 'ecco'"),
-        (["--model", "grams-svm", "--task", "talk", "--map", "talk,talk"], "2 column maps for 1"),
+        (["--model", "grams-svm", "--task", "talk", "--map", "talk,other"], "2 column maps for 1"),
     ],
 )
 def test_a_grid_that_cannot_be_is_refused(
@@ -410,3 +410,15 @@ def test_a_grid_that_cannot_be_is_refused(
 
     assert with_made.harness("grid", *words) == 2
     assert named in capsys.readouterr().err
+
+
+def test_a_machine_without_probabilities_is_ranked_at_an_fpr_by_its_scores(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(toy)
+    evaluated(toy)
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--fpr", "0.3", "--results", str(toy.results)]) == 0
+
+    assert re.search(r"^1 +grams-svm +1\.000 ", capsys.readouterr().out, re.MULTILINE)

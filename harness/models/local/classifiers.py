@@ -25,6 +25,7 @@ from harness.models.custom import Resolvable
 from harness.models.extras import require
 from harness.models.labels import (
     FLAGGED,
+    SCORE,
     LabelQuestion,
     LabelQuestions,
     chosen,
@@ -40,7 +41,7 @@ from harness.models.local.checkpoints import (
     explain,
     resolve,
 )
-from harness.models.local.heads import Head, load_head, log_shares
+from harness.models.local.heads import ScoringHead, load_head, log_shares
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
 from harness.parts import Mode, digest
 from harness.specs.models import ClassifierSpec, FlagSpec
@@ -202,14 +203,14 @@ class SklearnModel:
                 yield self._response(one, by_label)
 
     @cached_property
-    def _head(self) -> Head:
+    def _head(self) -> ScoringHead:
         return load_head(self._trained.folder, len(self._trained.card.labels))
 
     def _response(self, asked: LabelQuestion, by_label: dict[str, float]) -> Response:
         detail = self._trained.detail(asked.text or "")
         if self._has_odds:
             return with_probabilities(asked, by_label, detail)
-        detail |= {f"score_{label}": value for label, value in by_label.items()}
+        detail |= {SCORE.format(label): value for label, value in by_label.items()}
         return chosen(asked, max(by_label, key=lambda label: by_label[label]), detail)
 
 
@@ -401,7 +402,7 @@ class SequenceClassifier(Resolvable):
                 yield self._response(one, dict(zip(self._labels, values, strict=True)))
 
     def _values(self, logits: "Tensor") -> "Tensor":
-        """Turn logits [texts, outputs] into log-probabilities of outputs that exclude each other."""
+        """Turn logits [texts, outputs] into log-probabilities of the outputs, in nats."""
         return logits.log_softmax(dim=1)
 
     def _response(self, asked: LabelQuestion, values: Mapping[str, float]) -> Response:
@@ -444,7 +445,8 @@ class FlaggingClassifier(SequenceClassifier):
     """A checkpoint whose outputs do not exclude each other, such as kinds of toxicity.
 
     A text has one of two labels: whether an output that counts reaches the threshold. The
-    probability of each output, and whether it is flagged, are details of the response.
+    probability of each output, the highest that counts, and whether each is flagged are details
+    of the response.
     """
 
     def __init__(
@@ -471,6 +473,7 @@ class FlaggingClassifier(SequenceClassifier):
         counted = self._flags.outputs or tuple(self._labels)
         flags = {name: value >= self._flags.threshold for name, value in values.items()}
         detail = {**values, **{FLAGGED.format(name): float(on) for name, on in flags.items()}}
+        detail[SCORE.format(self._flags.positive)] = max(values[name] for name in counted)
         is_flagged = any(flags[name] for name in counted)
         return chosen(asked, self._flags.positive if is_flagged else self._negative, detail)
 

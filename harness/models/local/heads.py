@@ -27,7 +27,7 @@ Scores = NDArray[np.float64]
 FILE = "head.safetensors"
 
 
-class Head(Protocol):
+class ScoringHead(Protocol):
     """What scores vectors, a score for each class."""
 
     def scores(self, rows: Vectors) -> Scores:
@@ -108,7 +108,7 @@ def _classes(pairs: int) -> int:
     return (1 + isqrt(1 + 8 * pairs)) // 2
 
 
-def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> Head:
+def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> ScoringHead:
     """Train a head on rows whose classes are `places`, from 0; every class must occur."""
     require("sklearn", extra="classic")
     weight = None if spec.class_weight == "none" else spec.class_weight
@@ -164,7 +164,7 @@ def log_shares(scores: Scores) -> Scores:
     return np.asarray(log_softmax(scores, axis=1))
 
 
-def save_head(head: Head, folder: Path) -> Path:
+def save_head(head: ScoringHead, folder: Path) -> Path:
     """Write a head's arrays as safetensors, which cannot hold code."""
     from safetensors.numpy import save
 
@@ -174,7 +174,7 @@ def save_head(head: Head, folder: Path) -> Path:
     return path
 
 
-def load_head(folder: Path, labels: int) -> Head:
+def load_head(folder: Path, labels: int) -> ScoringHead:
     """Read a saved head; ModelError unless its numbers are finite and of that many labels."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file

@@ -48,9 +48,7 @@ class GuardModel(ModerationModel):
         found = safety_verdict(said)
         if isinstance(found, Reason) or not self._is_clear(found):
             note = f"neither safe nor unsafe with known hazards: {self.server.quote(said)}"
-            return no_answer(
-                request, Reason.UNPARSED, note, usage=reply.usage, served=reply.served
-            )
+            return no_answer(request, Reason.UNPARSED, note, usage=reply.usage, served=reply.served)
         counted = self.spec.counted or self.spec.hazards
         is_flagged = bool({*counted} & {*found.hazards}) or not (found.is_safe or self.spec.counted)
         flags = {FLAGGED.format(n): float(n in found.hazards) for n in self.spec.hazards}

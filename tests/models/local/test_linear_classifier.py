@@ -8,7 +8,14 @@ from safetensors.numpy import save
 from support.packages import needs
 
 from harness.errors import ModelError
-from harness.models.local.heads import Head, RadialHead, fit, load_head, log_shares, save_head
+from harness.models.local.heads import (
+    RadialHead,
+    ScoringHead,
+    fit,
+    load_head,
+    log_shares,
+    save_head,
+)
 from harness.models.vectors import Vectors
 from harness.specs.models import CharNgramsSpec, SklearnSpec
 
@@ -19,7 +26,7 @@ def rows() -> Vectors:
     return np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
 
 
-def fitted(head: str, count: int, **more: object) -> Head:
+def fitted(head: str, count: int, **more: object) -> ScoringHead:
     spec = SklearnSpec(head=head, encoder=CharNgramsSpec(), **more)  # type: ignore[arg-type]  # literals
     return fit(rows(), [at % count for at in range(60)], spec, seed=0)
 

@@ -168,9 +168,8 @@ def test_an_output_that_reaches_the_threshold_flags_a_text(two: Talk, checkpoint
     rows = evaluated(two)
 
     details = [row.steps[-1].detail for row in rows]
-    assert {*details[0]} == {
-        f"{flag}{name}" for flag in ("", "flagged_") for name in ("non", "open", "hidden")
-    }
+    outputs = {f"{flag}{name}" for flag in ("", "flagged_") for name in ("non", "open", "hidden")}
+    assert {*details[0]} == outputs | {"score_hidden"}
     told = ["hidden" if one["hidden"] >= 0.6 else "none" for one in details]
     assert [row.answer for row in rows] == told
     assert {*told} == {"hidden", "none"}

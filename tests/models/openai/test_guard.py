@@ -33,13 +33,9 @@ def request(text: str, step: str = "answer") -> Request:
 
 def guard(stub: StubServer, *texts: str, counted: tuple[str, ...] = ()) -> GuardModel:
     hazards = tuple(f"S{number}" for number in range(1, 15))
-    spec = GuardSpec(
-        model="guard", base_url=stub.url, hazards=hazards, counted=counted, attempts=2
-    )
+    spec = GuardSpec(model="guard", base_url=stub.url, hazards=hazards, counted=counted, attempts=2)
     samples = [
-        Sample(
-            text, {"text": text}, {"labels": ("hateful", "benign")}, ("yes", "no"), gold="yes"
-        )
+        Sample(text, {"text": text}, {"labels": ("hateful", "benign")}, ("yes", "no"), gold="yes")
         for text in texts
     ]
     return GuardModel("guard", spec, LabelQuestions.of(TASK, samples, model="guard"), {})
