@@ -90,6 +90,10 @@ class BoardChoice:
 
     def filtered(self, rows: list[BoardRow]) -> list[BoardRow]:
         """The rows that are asked for; SpecError for a name that none has."""
+        if self.fpr is not None and (self.metric or self.in_group):
+            raise SpecError(
+                "--fpr: ranks by the TPR of all samples; leave out --metric and --group"
+            )
         rows = _chosen(rows, "task", self.task, lambda row: row.task)
         of_task = f" of task {self.task}" if self.task else ""
         rows = _chosen(rows, "variant", self.variant, lambda row: row.score.variant, of_task)

@@ -195,12 +195,12 @@ def grid(
 
 
 def _put_rows(rows: Sequence[GridRow]) -> None:
+    missing = ", missing" * any(row.missing for row in rows)
     for task, label in dict.fromkeys((row.task, row.label) for row in rows):
         echo_records(
             f"{task}: class {label}",
             [row for row in rows if (row.task, row.label) == (task, label)],
-            "model, augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1, n, "
-            "missing",
+            f"model, augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1{missing}",
         )
 
 

@@ -85,6 +85,9 @@ def test_the_command_prints_the_board_with_its_rate(
         ["1", "eager", "1.000"]
     ]
     assert out.index("eager") < out.index("brash") < out.index("constant")
+    words = ["leaderboard", "--fpr", "0.05", "--metric", "tpr", "--results", str(tmp_path)]
+    assert main(words) == 2
+    assert "leave out --metric" in capsys.readouterr().err
 
 
 def test_runs_without_labels_to_detect_have_no_such_board(
