@@ -47,6 +47,14 @@ def section(data: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(found)
 
 
+def test_the_title_stands_over_the_page_before_its_data_is_read(page: str) -> None:
+    before_the_data = page[: page.index('id="data"')]
+
+    [title] = re.findall("<title>(.*?)</title>", before_the_data)
+    assert f'<h1 id="title">{title}</h1>' in before_the_data
+    assert "@@" not in before_the_data
+
+
 def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> None:
     lines = section(data_of(page), "headline")["lines"]
 

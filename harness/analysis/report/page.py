@@ -86,6 +86,7 @@ def policy(*, connect: str) -> str:
 def _html(title: str, block: str, *, connect: str) -> str:
     parts = {
         "TITLE": escape(title),
+        "HEADING": escape(title),
         "POLICY": escape(policy(connect=connect), quote=False),
         "STYLE": _asset("report.css"),
         "SCRIPT": _asset("report.js"),
