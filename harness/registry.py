@@ -5,6 +5,7 @@ kind of a spec picks its class from a table here, from an installed package, or 
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,8 @@ EXTENDED: Mapping[Section, plugins.Group] = {
     "configs/models": "harness.models",
     "configs/judges": "harness.judges",
 }
+AUGMENTED = re.compile(r"[\w.-]+(?:\+[\w.-]+)+")
+"""The name of a model with the augmentations that it was trained on."""
 Reader = Callable[[Sequence[Path], OverlaySpec | None], list[Sample]]
 
 
@@ -165,7 +168,8 @@ class Registry:
         """
         if section in BY_PATH and name.endswith((".yaml", ".yml")):
             return Path(name).expanduser()
-        if section == "configs/models" and "+" in name and name not in self.names(section):
+        is_variant = section == "configs/models" and AUGMENTED.fullmatch(name)
+        if is_variant and name not in self.names(section):
             return self.file(section, name.partition("+")[0])
         for home in self.homes:
             if name in {path.stem for path in (home / section).glob("*.yaml")}:

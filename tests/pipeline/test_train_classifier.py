@@ -297,6 +297,14 @@ def test_a_model_that_is_not_trained_has_no_augmentation(
     assert "oracle is not trained here" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["grams-svm+../../x", "grams-svm+a/b", "grams-svm+", "+bt"])
+def test_an_augmentation_is_no_path(
+    toy: Talk, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert toy.harness("train", name, "--task", "talk") == 2
+    assert f"no model {name!r}" in capsys.readouterr().err
+
+
 def test_a_model_whose_augmentation_is_not_trained_says_how(
     toy: Talk, capsys: pytest.CaptureFixture[str]
 ) -> None:

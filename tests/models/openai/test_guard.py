@@ -1,11 +1,17 @@
 """A guard model, which says safe or unsafe, with the real client against a stub on loopback."""
 
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
 import pytest
 from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 
+from harness.cli import main
 from harness.core import Request, Response, Sample
+from harness.library import load_runs
 from harness.models.labels import LabelQuestions
 from harness.models.openai.guard import GuardModel
 from harness.parts import Decoding, Message, Mode, Reason
@@ -112,3 +118,28 @@ def test_a_hazard_that_is_counted_and_unknown_is_refused() -> None:
 def test_a_reply_names_its_hazards() -> None:
     assert safety_verdict("unsafe\nS1, S10") == SafetyVerdict(False, ("S1", "S10"))
     assert safety_verdict("safe") == SafetyVerdict(True)
+
+
+def test_a_run_asks_a_guard_and_counts_what_it_flags(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "configs" / "models" / "mine.yaml"
+    path.parent.mkdir(parents=True)
+    script = Script(replies={"": ("unsafe\nS10", "safe", "unsafe\nS1", "I would rather not say.")})
+    with StubServer(script) as stub:
+        shipped = (HOME / "configs/models/llama-guard-3-8b.yaml").read_text("utf-8")
+        path.write_text(shipped.replace("http://localhost:8000/v1", stub.url), "utf-8")
+        words = "run --task hate_speech --model mine --scorer none --limit 24"
+        folders = ["--home", str(tmp_path / "home"), "--results", str(tmp_path / "results")]
+        code = main([*words.split(), *folders])
+        said = {stub_text(body) for body in stub.bodies}
+
+    assert code == 1  # some replies are neither safe nor unsafe
+    [run] = load_runs(tmp_path / "results")
+    answers = Counter(row.answer for row in run._folder.read_rows())
+    lost = sum(count for _, reason, count in run.missing.rows if reason == "unparsed")
+    assert answers["yes"] + answers["no"] + lost == len(said) == 24
+    assert min(answers["yes"], answers["no"], lost) > 0
+    assert any(row.steps[-1].detail.get("flagged_S10") for row in run._folder.read_rows())
+
+
+def stub_text(body: dict[str, Any]) -> str:
+    return str(body["messages"][0]["content"])
