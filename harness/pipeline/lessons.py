@@ -64,8 +64,12 @@ class TrainOptions:
 
 @dataclass(frozen=True, slots=True)
 class Lesson(LabelledTexts):
-    """Texts to learn from, with what a card says of them."""
+    """Texts to learn from, with what a card says of them.
 
+    `parts` names for each text its label and the method that made it: trainings share these parts.
+    """
+
+    parts: tuple[tuple[str, str], ...]
     rows: dict[str, int]
     made: dict[str, int]
     repeated: dict[str, int]
@@ -120,6 +124,7 @@ def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> 
         texts=tuple(map(shown, kept)),
         places=tuple(labels.index(sample.references[LABEL][0]) for sample in kept),
         labels=labels,
+        parts=tuple((sample.references[LABEL][0], _maker(sample, table)) for sample in kept),
         rows=dict(Counter(names)),
         made={name: count for name, count in sorted(made.items())},
         repeated=dict(Counter(names[at] for at in again)),
@@ -187,6 +192,13 @@ def _repeats(names: Sequence[str], seed: int) -> list[int]:
         drawn = Random(f"{seed}:{name}").sample(own, rest)  # noqa: S311 - a reproducible draw
         found += own * whole + sorted(drawn)
     return found
+
+
+def _maker(sample: Sample, table: TableSpec) -> str:
+    """The method that made a sample; empty for an original."""
+    if BY in sample.references:
+        return sample.references[BY][0]
+    return _method(sample, table) if MADE in sample.flags else ""
 
 
 def _method(sample: Sample, table: TableSpec) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 from msgspec import UNSET
 
 from harness.errors import DataError, ModelError, SpecError
@@ -21,6 +22,7 @@ from harness.models.local.classifiers import (
     write_trained,
 )
 from harness.models.local.heads import fit, save_head
+from harness.models.vectors import Vectors
 from harness.pipeline.lessons import Lesson, TrainOptions, read_lesson, task_of
 from harness.pipeline.setup import VECTORS, recipe, trained_folder
 from harness.specs.models import ClassifierSpec, SklearnSpec, TrainedSpec
@@ -120,9 +122,22 @@ def _train(
     if isinstance(spec, SklearnSpec):
         encoder = workspace.registry.encoder(spec.encoder)
         cached = CachedEncoder(encoder, workspace.registry.cache / VECTORS, progress)
-        encoded = cached.encode(lesson.texts)
+        encoded = _encoded(cached, lesson)
         files = [save_head(fit(encoded, lesson.places, spec, seed=card.seed), folder)]
         return write_trained(folder, card, lesson.texts, files)
     tuned, origin = tune(lesson, spec, folder, seed=card.seed, progress=progress)
     card = replace(card, versions={**card.versions, BASE: origin})
     return write_trained(folder, card, lesson.texts, tuned)
+
+
+def _encoded(encoder: CachedEncoder, lesson: Lesson) -> Vectors:
+    """The vectors of the texts, in their order, encoded part by part.
+
+    Vectors are stored by batches: another augmentation of the same texts finds those of each part.
+    """
+    places: dict[tuple[str, str], list[int]] = {}
+    for at, part in enumerate(lesson.parts):
+        places.setdefault(part, []).append(at)
+    found = [encoder.encode([lesson.texts[at] for at in own]) for own in places.values()]
+    order = np.argsort([at for own in places.values() for at in own])
+    return np.concatenate(found)[order]

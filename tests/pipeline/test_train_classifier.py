@@ -12,10 +12,12 @@ from support.tables_of_talk import TOPICS, Talk, build, talk
 
 from harness.cli import main
 from harness.errors import HarnessError, SpecError
+from harness.models.encoders.encoders import CachedEncoder
 from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read_trained
 from harness.parts import Reason
-from harness.pipeline.lessons import TrainOptions, _repeats
-from harness.pipeline.train_classifier import train
+from harness.pipeline.lessons import TrainOptions, _repeats, read_lesson
+from harness.pipeline.train_classifier import _encoded, train
+from harness.specs.models import CharNgramsSpec
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import SampleRecord
 
@@ -430,3 +432,27 @@ def test_a_machine_without_probabilities_is_ranked_at_an_fpr_by_its_scores(
     assert main(["leaderboard", "--fpr", "0.3", "--results", str(toy.results)]) == 0
 
     assert re.search(r"^1 +grams-svm +1\.000 ", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_vectors_of_one_augmentation_are_found_again_by_another(with_made: Talk) -> None:
+    folder = with_made.folder / "cache" / "vectors"
+
+    def stored() -> set[Path]:
+        return set(folder.rglob("*.npy"))
+
+    for arm in ("", "+swap", "+echo", "+all", "+all+oversampled"):
+        before = stored()
+        trained(with_made, model=f"grams-svm{arm}")
+        # Three labels without an augmentation, two with each; `all` has nothing new.
+        assert len(stored() - before) == {"": 3, "+swap": 2, "+echo": 2}.get(arm, 0)
+
+
+def test_vectors_are_those_of_their_texts(with_made: Talk) -> None:
+    options = TrainOptions("grams-svm", "talk", augment=("all",))
+    lesson = read_lesson(with_made.space, options, with_made.space.registry.load("tasks", "talk"))
+    registry = with_made.space.registry
+    encoder = registry.encoder(CharNgramsSpec())
+
+    found = _encoded(CachedEncoder(encoder, with_made.folder / "other"), lesson)
+
+    assert found == pytest.approx(encoder.encode(lesson.texts))
