@@ -28,6 +28,8 @@ __all__ = [
     "judges",
     "load_runs",
     "models",
+    "plot",
+    "report",
     "table",
     "tasks",
 ]
@@ -37,7 +39,7 @@ _MODULES = {
     "harness.judges.custom": ("ComputedJudge",),
     "harness.library": (
         *("EvaluatedRun", "ResultTable", "ResultTables", "agreement", "evaluate", "load_runs"),
-        *("table", "tasks"),
+        *("plot", "report", "table", "tasks"),
     ),
     "harness.models.function": ("FunctionModel",),
     "harness.parts": ("Reason",),
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
         agreement,
         evaluate,
         load_runs,
+        plot,
+        report,
         table,
         tasks,
     )

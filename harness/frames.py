@@ -1,13 +1,24 @@
-"""Results as small tables that a notebook shows, and as pandas frames."""
+"""Results as a notebook shows them: small tables that become pandas frames, figures, a page."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, TypeVar, get_args
+
+from harness.errors import SpecError
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
     from harness.analysis.tables.pivot import PaperTable
+    from harness.specs.layouts import LayoutSpec
+    from harness.storage.runs import RunFolder
+    from harness.workspace import Workspace
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 MOST_SHOWN = 60
 """Rows of a table that a notebook shows."""
@@ -84,3 +95,122 @@ class ResultTables:
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+class TableOptions(TypedDict, total=False):
+    """What stands in a table, as `ph.table` describes it."""
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+    groups: Sequence[str]
+    where: Mapping[str, Sequence[str]]
+    cell: Sequence[str]
+    digits: int
+    ratings: str | Path
+    files: Sequence[str | Path]
+
+
+class PlotOptions(TypedDict, total=False):
+    """What a figure shows, as `ph.plot` describes it."""
+
+    x: str
+    panel: str
+    series: str
+    metric: str
+    judges: Sequence[str]
+    variants: Sequence[str]
+    tasks: Sequence[str]
+    ratings: str | Path
+    column: str
+    label: str
+    seed: int
+    width_cm: float
+    scorer: str
+
+
+def tables_of(
+    layout: "str | LayoutSpec",
+    folders: "Sequence[RunFolder]",
+    options: TableOptions,
+    workspace: "Workspace",
+) -> ResultTables:
+    """The tables of a layout and some runs; SpecError for names that are not a list."""
+    from harness.analysis.tables.build import TableInput, adapted, build
+    from harness.specs.layouts import Shown
+
+    if isinstance(layout, str):
+        layout = adapted(workspace.registry.load("configs/layouts", layout) if layout else None)
+    axes = {"rows": options.get("rows"), "columns": options.get("columns")}
+    axes["groups"] = options.get("groups")
+    chosen = {name: _names(given, name) for name, given in axes.items() if given}
+    kept = {name: _names(given, name) for name, given in options.get("where", {}).items()}
+    cell: dict[str, object] = {"digits": options["digits"]} if "digits" in options else {}
+    if shown := _names(options.get("cell"), "cell"):
+        if unknown := [name for name in shown if name not in get_args(Shown)]:
+            raise SpecError(f"cell {unknown[0]!r}: give some of {', '.join(get_args(Shown))}")
+        cell["shows"] = shown
+    data = workspace.data or workspace.registry.cache / "data"
+    files, ratings = tuple(map(Path, options.get("files", ()))), _path(options.get("ratings"))
+    return ResultTables(
+        build(adapted(layout, chosen, kept, cell), TableInput(folders, ratings, files, data))
+    )
+
+
+def figure_of(
+    figure: str,
+    of: "Sequence[str | Path]",
+    options: PlotOptions,
+    *,
+    results: Path,
+    workspace: "Workspace",
+) -> "Figure":
+    """The figure of a name, or by properties of scores; SpecError where it is not told what."""
+    from harness.analysis.figures.comparisons import Layout, ScoreFilter
+    from harness.analysis.figures.drawing import drawn
+    from harness.analysis.figures.named import FIGURES, Inputs, chart_of
+    from harness.analysis.figures.style import WIDTH
+
+    x = options.get("x", "")
+    if bool(figure) == bool(x):
+        raise SpecError(f"plot: give x, or one figure of {', '.join(FIGURES)}")
+    inputs = Inputs(
+        given=tuple(map(str, _names(of, "of"))),
+        results=results,
+        choice=ScoreFilter(
+            _names(options.get("judges"), "judges"),
+            _names(options.get("variants"), "variants"),
+            _names(options.get("tasks"), "tasks"),
+            options.get("metric", ""),
+        ),
+        scorer=lambda: workspace.registry.scorer(options.get("scorer", "impscore-minilm")),
+        progress=lambda *_: None,
+        ratings=_path(options.get("ratings")),
+        column=options.get("column"),
+        label=options.get("label"),
+        seed=options.get("seed", 0),
+    )
+    layout = Layout(x, options.get("panel", ""), options.get("series", "")) if x else figure
+    return drawn(chart_of(layout, inputs), width_cm=options.get("width_cm", WIDTH))
+
+
+def page_of(
+    folders: "Sequence[RunFolder]", results: Path, out: str | Path, ratings: str | Path | None
+) -> Path:
+    """Write the page of some runs, by default into their results folder; where it is."""
+    from harness.analysis.report.page import REPORT, write_page
+
+    path = Path(out) if out else results / REPORT
+    data, _ = write_page(folders, results, path, _path(ratings))
+    for note in data.notes:
+        _log.warning("%s", note)
+    return path
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _names(given: Sequence[_T] | None, name: str) -> tuple[_T, ...]:
+    if isinstance(given, str):
+        raise SpecError(f"{name} {given!r}: give a list of names")
+    return tuple(given or ())

@@ -4,18 +4,27 @@ The same engine as the command line: same files, same ledger, same numbers. Resu
 objects whose `to_pandas()` gives a frame. `import harness as ph` exports what is public here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Unpack, get_args
 
 from harness.core import Judge, Model
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
-from harness.frames import ResultTable, ResultTables
+from harness.frames import (
+    PlotOptions,
+    ResultTable,
+    ResultTables,
+    TableOptions,
+    figure_of,
+    page_of,
+    tables_of,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from harness.judges.asking import Orders
     from harness.specs.layouts import LayoutSpec
     from harness.stats.agreement import Scale
@@ -206,27 +215,37 @@ class EvaluatedRuns(Sequence[EvaluatedRun]):
         known = sorted({run.task for run in self._runs})
         if task is not None and task not in known:
             raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
-        folders = [run._folder for run in self._runs]
+        folders = self._folders
         rows = collect(folders)
         found = placed(rows, ranked_tables(rows, verdicts_of(folders, rows)))
         chosen = (row for row in found if task in (None, row.task))
         return ResultTable(BOARD_COLUMNS, tuple(tuple(board_cells(row)) for row in chosen))
 
     def table(
-        self,
-        layout: "str | LayoutSpec" = "",
-        *,
-        rows: Sequence[str] = (),
-        columns: Sequence[str] = (),
-        groups: Sequence[str] = (),
-        where: Mapping[str, Sequence[str]] | None = None,
-        ratings: str | Path | None = None,
+        self, layout: "str | LayoutSpec" = "", **options: Unpack[TableOptions]
     ) -> ResultTables:
-        """A table of these runs; the arguments are those of `table`."""
-        folders = [run._folder for run in self._runs]
-        axes = {"rows": rows, "columns": columns, "groups": groups}
-        space = self._runs[0]._workspace if self._runs else None
-        return _table(layout, axes, where, given=(folders, ratings, ()), workspace=space)
+        """A table of these runs; the options are those of `table`."""
+        return tables_of(layout, self._folders, options, self._workspace)
+
+    def plot(self, figure: str = "", **options: Unpack[PlotOptions]) -> "Figure":
+        """A figure of these runs, for matplotlib; the options are those of `plot`."""
+        paths = [folder.path for folder in self._folders]
+        if not paths:
+            raise StoreError("no run to draw; `load_runs` has those below a results folder")
+        space = self._workspace
+        return figure_of(figure, paths, options, results=space.results, workspace=space)
+
+    def report(self, out: str | Path = "", *, ratings: str | Path | None = None) -> Path:
+        """Write one HTML page of these runs, by default results/report.html; where it is."""
+        return page_of(self._folders, self._workspace.results, out, ratings)
+
+    @property
+    def _folders(self) -> "list[RunFolder]":
+        return [run._folder for run in self._runs]
+
+    @property
+    def _workspace(self) -> "Workspace":
+        return self._runs[0]._workspace if self._runs else _opened(None)
 
     @property
     def samples(self) -> ResultTable:
@@ -333,48 +352,63 @@ def load_runs(
 
 def table(
     layout: "str | LayoutSpec" = "",
+    runs: Sequence[str] = (),
     *,
-    rows: Sequence[str] = (),
-    columns: Sequence[str] = (),
-    groups: Sequence[str] = (),
-    where: Mapping[str, Sequence[str]] | None = None,
     results: str | Path = "results",
-    ratings: str | Path | None = None,
-    files: Sequence[str | Path] = (),
     workspace: "Workspace | None" = None,
+    **options: Unpack[TableOptions],
 ) -> ResultTables:
     """A table of stored runs, of people's ratings or of data, as `harness table` makes it.
 
     `layout` is a name in configs/layouts/, the path of a YAML file, or a spec; without it, models
-    by judges. `rows`, `columns` and `groups` replace the layout's, `where` keeps some values of a
-    name, by patterns. `files` are read in place of those that the layout names.
+    by judges. `runs` are names of runs, by default all. Options: `rows`, `columns` and `groups`
+    replace the layout's; `where` keeps some values of a name, by patterns; `cell` is some of
+    value, interval, sd, n, rank, and `digits` those after the point; `ratings` is a file of
+    people's; `files` are read in place of those that the layout names.
     """
-    from harness.storage.find_runs import run_folders
-
-    axes = {"rows": rows, "columns": columns, "groups": groups}
-    given = (run_folders(Path(results)), ratings, files)
-    return _table(layout, axes, where, given=given, workspace=workspace)
+    return tables_of(layout, _named(results, runs), options, _opened(workspace))
 
 
-def _table(
-    layout: "str | LayoutSpec",
-    axes: "Mapping[str, Sequence[str]]",
-    where: "Mapping[str, Sequence[str]] | None",
+def plot(
+    figure: str = "",
+    of: Sequence[str | Path] = (),
     *,
-    given: "tuple[Sequence[RunFolder], str | Path | None, Sequence[str | Path]]",
-    workspace: "Workspace | None",
-) -> ResultTables:
-    from harness.analysis.tables.build import TableInput, adapted, build
+    results: str | Path = "results",
+    workspace: "Workspace | None" = None,
+    **options: Unpack[PlotOptions],
+) -> "Figure":
+    """A figure of runs, ratings or texts for matplotlib, as `harness plot` draws it.
 
-    opened, (folders, ratings, files) = _opened(workspace), given
-    if isinstance(layout, str):
-        layout = adapted(opened.registry.load("configs/layouts", layout) if layout else None)
-    chosen = {name: tuple(names) for name, names in axes.items() if names}
-    kept = {name: tuple(patterns) for name, patterns in (where or {}).items()}
-    data = opened.data or opened.registry.cache / "data"
-    people = None if ratings is None else Path(ratings)
-    source = TableInput(folders, people, tuple(map(Path, files)), data)
-    return ResultTables(build(adapted(layout, chosen, kept), source))
+    `figure` is a name that `harness plot` lists; without it, `x` is what scores are drawn by:
+    model, variant, group, judge, task, metric. `of` are names of runs, by default all, or files.
+    Options: `panel`, `series` and `metric` go with `x`; `judges`, `variants` and `tasks` choose
+    scores; `ratings` is a file of people's; `column`, `label`, `seed` and `scorer` are for texts;
+    `width_cm`, 16 by default. Raises HarnessError without matplotlib (extra `plots`).
+    """
+    return figure_of(figure, of, options, results=Path(results), workspace=_opened(workspace))
+
+
+def report(
+    out: str | Path = "",
+    runs: Sequence[str] = (),
+    *,
+    ratings: str | Path | None = None,
+    results: str | Path = "results",
+) -> Path:
+    """Write one HTML page of stored runs, as `harness report` does; where it is.
+
+    `out` is the file, by default report.html in `results`; `runs` are names of runs, by default
+    all; `ratings`, a file of people's, adds how well judges agree with them.
+    """
+    return page_of(_named(results, runs), Path(results), out, ratings)
+
+
+def _named(results: str | Path, runs: Sequence[str]) -> "list[RunFolder]":
+    from harness.storage.find_runs import find_runs, run_folders
+
+    if isinstance(runs, str):
+        raise SpecError(f"runs {runs!r}: give a list of names")
+    return find_runs(Path(results), runs) or run_folders(Path(results))
 
 
 def agreement(
@@ -395,11 +429,10 @@ def agreement(
     second: which orders of a judge that was asked in two.
     """
     from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
-    from harness.analysis.panels import AgreementQuery, match_ratings
-    from harness.data.ratings import read_ratings
+    from harness.analysis.panels import AgreementQuery, rated_panels
     from harness.judges.asking import Orders
     from harness.stats.agreement import Scale
-    from harness.storage.find_runs import run_folders, stored_runs
+    from harness.storage.find_runs import run_folders
 
     if orders not in get_args(Orders):
         raise SpecError(f"orders {orders!r}: give one of {', '.join(get_args(Orders))}")
@@ -410,11 +443,8 @@ def agreement(
         )
     settings = AgreementSettings(seed, draws, level, EPSILONS[rater_kind])
     query, rows = AgreementQuery(tuple(judges), orders=orders), list[AgreementRow]()
-    given = sorted(read_ratings(Path(ratings)), key=lambda rating: rating.task)
-    for task, rated in groupby(given, key=lambda rating: rating.task):
-        runs = stored_runs(run_folders(Path(results)), task)
-        for panel in match_ratings(runs, list(rated), query):
-            rows += agreement_rows(panel, settings)
+    for panel in rated_panels(Path(ratings), run_folders(Path(results)), query):
+        rows += agreement_rows(panel, settings)
     columns = tuple(field.name for field in fields(AgreementRow))
     return ResultTable(columns, tuple(tuple(getattr(r, name) for name in columns) for r in rows))
 

@@ -18,7 +18,7 @@ from harness.errors import SpecError, did_you_mean
 from harness.judges.custom import JudgeContext, SourcedJudge
 from harness.models.custom import ModelContext, SourcedModel
 from harness.specs import plugins
-from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
+from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, PairMapSpec, SourceSpec, TableSpec
 from harness.specs.implicitness import PythonScorerSpec, RecipeSpec, ScorerSpec
 from harness.specs.judges import JudgeSpec
 from harness.specs.layouts import LayoutSpec
@@ -55,6 +55,7 @@ Section = Literal[
     "configs/judges",
     "configs/layouts",
     "configs/models",
+    "configs/pairs",
     "configs/perturbations",
     "configs/recipes",
     "configs/scorers",
@@ -70,6 +71,7 @@ SPECS: Mapping[Section, Any] = {
     "configs/judges": JudgeSpec,
     "configs/layouts": LayoutSpec,
     "configs/models": ModelSpec,
+    "configs/pairs": PairMapSpec,
     "configs/perturbations": PerturbationSpec,
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
@@ -77,7 +79,7 @@ SPECS: Mapping[Section, Any] = {
     "configs/tables": TableSpec,
 }
 BY_PATH: frozenset[Section] = frozenset(
-    {"configs/imports", "configs/layouts", "configs/recipes", "configs/tables"}
+    {"configs/imports", "configs/layouts", "configs/pairs", "configs/recipes", "configs/tables"}
 )
 """Sections whose files may also be named by a path; what runs code is named by its home alone."""
 MODELS = {
@@ -205,6 +207,8 @@ class Registry:
         self, section: Literal["configs/models"], name: str, backend: Backend | None = None
     ) -> ModelSpec: ...
     @overload
+    def load(self, section: Literal["configs/pairs"], name: str) -> PairMapSpec: ...
+    @overload
     def load(self, section: Literal["configs/perturbations"], name: str) -> PerturbationSpec: ...
     @overload
     def load(self, section: Literal["configs/recipes"], name: str) -> RecipeSpec: ...
@@ -320,6 +324,15 @@ class Registry:
 
         if spec := self.hosted(name):
             _ = Endpoint.of(spec, self.environ, name=name).key
+
+    def is_unpaid(self, name: str) -> bool:
+        """Whether a hosted model is a server on this machine without a key, and has no price."""
+        from harness.models.client.hosted import Endpoint
+
+        spec = self.hosted(name)
+        if spec is None or spec.key_env is not None or self.price(name) is not None:
+            return False
+        return Endpoint.of(spec, self.environ, name=name).remote_host is None
 
     def price(self, name: str) -> "Price | None":
         """Return what the tokens of a hosted model cost; None where no price is known."""

@@ -97,7 +97,8 @@ class Workspace:
         if model.kind in HOSTED:
             price = self.registry.price(model.name)
             spec = self.registry.hosted(model.name)
-            priced_as = spec.model if spec else None
+            is_unpaid = self.registry.is_unpaid(model.name)
+            priced_as = spec.model if spec and not is_unpaid else None
             if spec and not self.is_offline:
                 _warn_of_dates(model.name, spec.ends, price.read if price else None)
             if price is None and self.terms.budget and spec and spec.key_env is not None:

@@ -1,14 +1,22 @@
-"""Rows of a comparison or of agreement to sentences: what they show, first.
+"""Alarms, fitness of judges, and rows of comparisons or agreement to sentences: what they show.
 
-A sentence has no number that its rows do not have, but for the difference that a test of the same
-precision would find. Nothing here tests or prints.
+The screen and the page have their words from here. A sentence has no number that its rows do not
+have, but for the difference that a test of the same precision would find. Nothing here tests or
+prints.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.compare import DIFFERENCE, ComparisonRow
+from harness.analysis.fitness import ControlFinding, JudgeFitness
+from harness.analysis.leaderboard import (
+    FEWEST_CLUSTERS,
+    ConstantBaseline,
+    ConstantBaselineAlarm,
+)
 from harness.analysis.pairings import Kind
+from harness.core import Score
 from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
 
@@ -16,7 +24,61 @@ LEVEL, POWER = 0.05, 0.8
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
-Ends = tuple[float, float]
+_CONSTANTS = {
+    ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",
+    ConstantBaseline.NEVER: "nearly no text is flagged, whatever its kind",
+    ConstantBaseline.ONE_LABEL: "nearly every text gets one label",
+    ConstantBaseline.ONE_KIND: "all texts are of one kind, and a constant answer is always right",
+    ConstantBaseline.BEATEN: "its accuracy is no better than that of the best constant answer",
+}
+
+
+def constant_words(alarm: ConstantBaselineAlarm) -> str:
+    """Why a run shows no more than a constant answer would; it follows the name of the run."""
+    rates = (alarm.hits, alarm.false_alarms, alarm.auc)
+    named = zip(("TPR", "FPR", "AUC"), map(_three, rates), strict=True)
+    shown = "" if alarm.label else ", ".join(" ".join(pair) for pair in named) + "; "
+    answer = f"constant answer {alarm.label or ''}".strip()
+    return (
+        f"{_CONSTANTS[alarm.finding]} ({shown}accuracy {_three(alarm.row.score.value)}, {answer} "
+        f"{_three(alarm.constant)})"
+    )
+
+
+def fitness_words(found: JudgeFitness) -> str:
+    """What the controls show of a judge; it follows the judge's name."""
+    ceiling, floor = found.ceiling, found.floor
+    both = f"oracle ({_three(ceiling.value)}) from literal ({_three(floor.value)})"
+    low, high = map(_three, found.gap)
+    gap = "-" if found.gap == (None, None) else f"{low} to {high}"
+    gap = f"gap {gap}{'' if found.is_paired else ', unpaired'}"
+    match found.finding:
+        case ControlFinding.UNHEARD:
+            controls = (("oracle", ceiling), ("literal", floor))
+            lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
+            return f"has given no verdict that could be read: {lost}"
+        case ControlFinding.FEW:
+            samples = min(ceiling.clusters, floor.clusters)
+            return (
+                f"has read too few samples to know whether it is fit ({samples} of "
+                f"{FEWEST_CLUSTERS})"
+            )
+        case ControlFinding.UNSURE:
+            return f"may be fit or unfit here, these items cannot tell: {both}, {gap}"
+        case ControlFinding.UNFIT:
+            return f"is unfit here: it does not distinguish {both}, {gap}"
+        case ControlFinding.WEAK:
+            return f"is weak here: it distinguishes {both} by less than half of its scale, {gap}"
+        case ControlFinding.FIT:
+            return f"is fit here: it distinguishes {both}, {gap}"
+
+
+def _three(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _missing(score: Score) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"
 
 
 def comparison_findings(rows: Iterable[ComparisonRow]) -> list[str]:
@@ -32,7 +94,9 @@ def comparison_findings(rows: Iterable[ComparisonRow]) -> list[str]:
     shown = [_parts(row) for row in found]
     varied = [place for place in range(2) if len({parts[place] for parts in shown}) > 1]
     return [
-        ", ".join(parts[place] for place in varied) + (": " if varied else "") + _difference(row)
+        ", ".join(parts[place] for place in varied)
+        + (": " if varied else "")
+        + difference_words(row, _names(row))
         for row, parts in zip(found, shown, strict=True)
     ]
 
@@ -56,15 +120,16 @@ def _names(row: ComparisonRow) -> tuple[str, str]:
     return f"A ({row.model_a})", f"B ({row.model_b})"
 
 
-def _difference(row: ComparisonRow) -> str:
+def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
+    """Which of two sides is better and by how much, or that they are not told apart."""
     is_above = row.above_chance is not None
     value = row.above_chance if is_above else row.value
     low, high = (row.above_chance_low, row.above_chance_high) if is_above else (row.low, row.high)
-    first, second = _names(row)
+    first, second = names
     if value is None:
         return f"{first} and {second} cannot be compared: {row.reason or 'no item that both have'}"
     if low is None or high is None:
-        return _without_interval(row, value)
+        return _without_interval(row, value, names)
     p = row.p_above_chance if is_above else row.p
     if p is None or p > LEVEL:
         least = detectable_difference((high - low) / 2, row.clusters, power=POWER)
@@ -72,21 +137,28 @@ def _difference(row: ComparisonRow) -> str:
         lies = "above chance " if is_above else ""
         return (
             f"{first} and {second} are not told apart: the difference {lies}lies between "
-            f"{low_text} and {high_text}{_unit(row)}, on {_items(row)}; a difference of "
-            f"{_shown(row, (least,))[0]}{_unit(row)} would have been seen ({POWER:.0%} power)"
+            f"{low_text} and {high_text}{_unit(row)}, on {_items(row)}; {_seen(row, least)}"
         )
     better, worse = (first, second) if value > 0 else (second, first)
     small, large = _shown(row, sorted((abs(low), abs(high))))
-    how = "is further above chance than" if is_above else _better(row)
+    how = "further above chance than" if is_above else _better(row)
     return (
-        f"{better} {how} {worse} by {small} to {large}{_unit(row)}, on {_items(row)} "
+        f"{better} {_verb(row)} {how} {worse} by {small} to {large}{_unit(row)}, on {_items(row)} "
         f"({_p(p)}{_corrected(row)})"
     )
 
 
-def _without_interval(row: ComparisonRow, value: float) -> str:
+def _seen(row: ComparisonRow, least: float) -> str:
+    """The difference that would have been seen; there is none beyond 100 points."""
+    if row.both is not None and least > 1:
+        return f"these are too few to see even one of 100 points ({POWER:.0%} power)"
+    size = f"{_shown(row, (least,))[0]}{_unit(row)}"
+    return f"a difference of {size} would have been seen ({POWER:.0%} power)"
+
+
+def _without_interval(row: ComparisonRow, value: float, names: tuple[str, str]) -> str:
     """Of verdicts that all differ alike, or of too few clusters."""
-    first, second = _names(row)
+    first, second = names
     p = row.p_exact if row.p_exact is not None else row.p_permutation
     tested = "" if p is None else f", {_p(p)}{_corrected(row)}"
     if value == 0 and _reason(row) == "constant":
@@ -94,7 +166,7 @@ def _without_interval(row: ComparisonRow, value: float) -> str:
     better, worse = (first, second) if value > 0 else (second, first)
     size = f"{_shown(row, (abs(value),))[0]}{_unit(row)}"
     is_sure = p is not None and p <= LEVEL
-    how = f"{better} {_better(row)} {worse} by {size}" if is_sure else ""
+    how = f"{better} {_verb(row)} {_better(row)} {worse} by {size}" if is_sure else ""
     how = how or f"{first} and {second} are not told apart: they differ by {size}"
     return f"{how}, on {_items(row)} (no interval: {_reason(row)}{tested})"
 
@@ -105,7 +177,14 @@ def _reason(row: ComparisonRow) -> str:
 
 
 def _better(row: ComparisonRow) -> str:
-    return "is better than" if row.both is not None else "scores higher than"
+    return "better than" if row.both is not None else "higher than"
+
+
+def _verb(row: ComparisonRow) -> str:
+    """A difference that the correction for others leaves open only seems to be one."""
+    if row.p_holm is not None and row.p_holm > LEVEL and (row.tests or 0) > 1:
+        return "seems" if row.both is not None else "seems to score"
+    return "is" if row.both is not None else "scores"
 
 
 def _unit(row: ComparisonRow) -> str:

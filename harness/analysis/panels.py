@@ -8,18 +8,21 @@ judge. Nothing here computes a statistic.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 
 from harness.analysis.pairings import describe_differences
 from harness.core import Sample
-from harness.data.ratings import Rating
+from harness.data.ratings import Rating, read_ratings
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.judges.asking import Orders, is_consistent, value_of
 from harness.parts import digest
 from harness.pipeline.score import headline_label
 from harness.stats.estimate import Floats, ratio, snapped
-from harness.storage.runs import RunFile, SampleRecord, StoredRun
+from harness.storage.find_runs import stored_runs
+from harness.storage.runs import RunFile, RunFolder, SampleRecord, StoredRun
 from harness.storage.signature import JudgeRecipe, clean
 
 ALL_SYSTEMS = "all"
@@ -238,6 +241,15 @@ class AgreementQuery:
     variants: tuple[str, ...] = ()
     is_strict: bool = False
     orders: Orders = "both"
+
+
+def rated_panels(
+    ratings: Path, folders: Sequence[RunFolder], query: AgreementQuery
+) -> Iterator[Panel]:
+    """The panels of a file of ratings, task by task; StoreError for a task without runs."""
+    given = sorted(read_ratings(ratings), key=lambda rating: rating.task)
+    for task, rated in groupby(given, key=lambda rating: rating.task):
+        yield from match_ratings(stored_runs(folders, task), list(rated), query)
 
 
 def match_ratings(

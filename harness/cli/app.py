@@ -67,8 +67,14 @@ COMMANDS: Mapping[str, Entry] = {
     "impscore ablate": Entry(
         "impscore_training:ablate", "Compare forms and settings of the scorer."
     ),
+    "impscore collect": Entry(
+        "impscore_training:collect", "Collect sentences of public data sets, for pairs."
+    ),
     "impscore lint": Entry("impscore_training:lint", "Look for surface cues in sentence pairs."),
     "export ratings": Entry("ratings:export_ratings", "Write a blind rating sheet."),
+    "export stress": Entry("ratings:export_stress", "Write sheets to mark stressed words on."),
+    "export sheet": Entry("ratings:export_sheet", "Write a questionnaire on sentences."),
+    "export copies": Entry("exports:export_copies", "List the near copies among texts."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
     "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
     "export every-eval-ever": Entry(
@@ -77,12 +83,13 @@ COMMANDS: Mapping[str, Entry] = {
     "export errors": Entry("rates:export_errors", "Write the texts a run missed or flagged."),
     "perturb report": Entry("make:report", "Count the verdicts that perturbations change."),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
+    "ratings stress": Entry("ratings:import_stress", "Read marked stresses back as samples."),
 }
 GROUPS: Mapping[str, Entry] = {
     "check": Entry("", "Try a judge, model, reader or scorer of your own."),
     "data": Entry("", "List, download and check released data sets."),
     "impscore": Entry("", "Measure implicitness; train and evaluate scorers of it."),
-    "export": Entry("", "Write rating sheets, errors, and runs for other programs."),
+    "export": Entry("", "Write sheets for people, lists, and runs for other programs."),
     "perturb": Entry("make:perturb", "Change texts of a task slightly, to test robustness."),
     "ratings": Entry("", "Convert ratings by people from other formats."),
 }

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import leaderboard as scores
+from harness.analysis.findings import constant_words, fitness_words
 from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
 from harness.analysis.leaderboard import (
-    FEWEST_CLUSTERS,
     BoardRow,
-    ConstantBaseline,
     constant_alarms,
     constant_runs,
     headlines,
@@ -36,7 +35,7 @@ from harness.analysis.standings import (
     verdicts_of,
 )
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
+from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.output import (
     Cell,
     Marked,
@@ -50,11 +49,10 @@ from harness.cli.output import (
     screen_width,
     usd,
 )
-from harness.core import Score
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.pipeline.score import ALL
 from harness.storage.files import write_whole
-from harness.storage.find_runs import run_folders
+from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFile, RunFolder, ScoreRow
 
 RANKING = {
@@ -69,6 +67,11 @@ GAP = 2  # between columns
 class BoardChoice:
     """What of all scores is printed, and in which order."""
 
+    runs: list[str] | None = argument(
+        "RUN",
+        options.SOME_RUNS + " Default: all runs.",
+        None,
+    )
     task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
@@ -114,20 +117,22 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
 
     Two models are ranked in one table only if the rest of their signatures is equal, on the items
     that all models have. No order is known within a group. Controls have no rank. The file has all
-    rows, also those that are not printed.
+    rows, also those that are not printed. With RUNs these alone are ranked, without a file.
     """
-    if not (folders := run_folders(results)):
+    named = find_runs(results, choice.runs or ())
+    if not (folders := named or run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     tables = {folder: scores.whole_scores(folder) for folder in folders}
     rows, verdicts, left_out = board_of(tables)
     rows = placed(rows, ranked_tables(rows, verdicts))
     table, total = results / "leaderboard.csv", len(rows)
-    write_whole(table, scores.board_text(rows).encode())
+    if not named:
+        write_whole(table, scores.board_text(rows).encode())
     rows, every = choice.filtered(rows), rows
-    named = {folder.path.name: folder for folder in folders}
-    shown = BoardScreen(choice, named)
+    by_name = {folder.path.name: folder for folder in folders}
+    shown = BoardScreen(choice, by_name)
     if choice.fpr is not None:
-        at_fpr = operating_tables(named, rows, choice.fpr)
+        at_fpr = operating_tables(by_name, rows, choice.fpr)
         if is_json:
             echo_json([line for board in at_fpr for line in board.lines])
         else:
@@ -146,7 +151,8 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         group, constant = choice.in_group or ALL, constant_runs(every)
         shown.put(plain_tables(special, choice.metric, group, constant=constant))
     log_alarms(rows)
-    echo(f"wrote {total} rows to {table}")
+    if not named:
+        echo(f"wrote {total} rows to {table}")
     return ExitCode.of(left_out)
 
 
@@ -422,29 +428,13 @@ def _put_sensitivities(found: Sequence[scores.PairSensitivity]) -> None:
         echo_records(title, members, columns)
 
 
-CONSTANTS = {
-    ConstantBaseline.ALWAYS: "nearly every text is flagged, whatever its kind",
-    ConstantBaseline.NEVER: "nearly no text is flagged, whatever its kind",
-    ConstantBaseline.ONE_LABEL: "nearly every text gets one label",
-    ConstantBaseline.ONE_KIND: "all texts are of one kind, and a constant answer is always right",
-    ConstantBaseline.BEATEN: "its accuracy is no better than that of the best constant answer",
-}
-
-
 def log_alarms(rows: Sequence[ScoreRow]) -> None:
     """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
     names = _run_names(rows)
     for alarm in place_alarms(rows):
         log(f"alarm: {names[alarm.row.signature]}: {alarm.words}")
     for constant in constant_alarms(rows, headlines(rows)):
-        row, rates = constant.row, (constant.hits, constant.false_alarms, constant.auc)
-        named = zip(("TPR", "FPR", "AUC"), map(cell, rates), strict=True)
-        shown = "" if constant.label else ", ".join(" ".join(pair) for pair in named) + "; "
-        answer = f"constant answer {constant.label or ''}".strip()
-        log(
-            f"alarm: {names[row.signature]}: {CONSTANTS[constant.finding]} "
-            f"({shown}accuracy {cell(row.score.value)}, {answer} {cell(constant.constant)})"
-        )
+        log(f"alarm: {names[constant.row.signature]}: {constant_words(constant)}")
 
 
 def _run_names(rows: Sequence[ScoreRow]) -> dict[str, str]:
@@ -468,33 +458,4 @@ def log_unfit(found: Iterable[JudgeFitness]) -> None:
     for (task, judge, _), members in alike.items():
         first, *rest = [one.ceiling.variant for one in members]
         others = f"; likewise {folded(list(dict.fromkeys(rest)))}" if rest else ""
-        log(f"judge {judge} {_finding(members[0])}: {task}, {first}{others}")
-
-
-def _finding(found: JudgeFitness) -> str:
-    ceiling, floor = found.ceiling, found.floor
-    both = f"oracle ({cell(ceiling.value)}) from literal ({cell(floor.value)})"
-    gap = f"gap {cell(found.gap)}{'' if found.is_paired else ', unpaired'}"
-    match found.finding:
-        case ControlFinding.UNHEARD:
-            controls = (("oracle", ceiling), ("literal", floor))
-            lost = "; ".join(f"{name} {_missing(one)}" for name, one in controls if not one.n)
-            return f"has given no verdict that could be read: {lost}"
-        case ControlFinding.FEW:
-            samples = min(ceiling.clusters, floor.clusters)
-            return (
-                f"has read too few samples to know whether it is fit ({samples} of "
-                f"{FEWEST_CLUSTERS})"
-            )
-        case ControlFinding.UNSURE:
-            return f"may be fit or unfit here, these items cannot tell: {both}, {gap}"
-        case ControlFinding.UNFIT:
-            return f"is unfit here: it does not distinguish {both}, {gap}"
-        case ControlFinding.WEAK:
-            return f"is weak here: it distinguishes {both} by less than half of its scale, {gap}"
-        case ControlFinding.FIT:
-            return f"is fit here: it distinguishes {both}, {gap}"
-
-
-def _missing(score: Score) -> str:
-    return ", ".join(f"{n} {reason}" for reason, n in score.missing.items() if n) or "none"
+        log(f"judge {judge} {fitness_words(members[0])}: {task}, {first}{others}")

@@ -42,6 +42,7 @@ SECTIONS: dict[str, Section] = {
     "scorers": "configs/scorers",
     "sheets": "configs/sheets",
     "tables": "configs/tables",
+    "pairs": "configs/pairs",
     "layouts": "configs/layouts",
     "perturbations": "configs/perturbations",
 }

@@ -14,13 +14,13 @@ from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.output import cell, echo, echo_records, echo_table, log, p_value, put_rows
 from harness.cli.run_report import shown_decoding
-from harness.errors import StoreError
+from harness.errors import SpecError, StoreError
 from harness.implicitness.open import overlap_line
 from harness.stats.estimate import BootstrapSettings
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file
-from harness.storage.find_runs import find_run
-from harness.storage.runs import StoredRun
+from harness.storage.find_runs import find_runs
+from harness.storage.runs import RunFolder, StoredRun
 
 INTENTION, KNOW = "intention_and_response", "know_versus_act"
 
@@ -43,6 +43,19 @@ class Sides:
         None,
     )
 
+    def folders(self, results: Path) -> list[RunFolder]:
+        """The folders of A, and of B if there is one; SpecError where a tag stands for more."""
+        named = [name for name in (self.first, self.second) if name is not None]
+        found = find_runs(results, named)
+        if len(named) > len(found):  # one run by two judges
+            return found * 2
+        if len(found) > 2:
+            where = "".join(f"\n  {folder.path}" for folder in found)
+            raise SpecError(
+                f"compare takes one run or two, and these are {len(found)}; name two:{where}"
+            )
+        return found
+
 
 def compare(
     sides: Sides,
@@ -60,7 +73,7 @@ def compare(
     Example:
       harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
     """
-    runs = [_stored(name, results) for name in (sides.first, sides.second) if name is not None]
+    runs = [StoredRun.read(folder) for folder in sides.folders(results)]
     query = PairingQuery(sides.judge_a, sides.judge_b, sides.intention_judge)
     method = BootstrapSettings(seed, draws)
     pairings = between(runs[0], runs[1], query) if runs[1:] else within(runs[0], query)
@@ -71,10 +84,6 @@ def compare(
     files = {table: records_csv(ComparisonRow, rows)}
     put_rows(rows, files, lambda: _put_findings(rows), is_json=is_json)
     return ExitCode.of(_log_missing(rows) or pairings.unmatched)
-
-
-def _stored(name: str, results: Path) -> StoredRun:
-    return StoredRun.read(find_run(results, name))
 
 
 def _log_missing(rows: Sequence[ComparisonRow]) -> bool:
@@ -231,8 +240,9 @@ def curve(choice: CurveChoice, results: Results = RESULTS, is_json: AsJson = Fal
     """
     if choice.out is not None:
         refuse_file(choice.out)
-    names, judge, wanted = choice.runs, choice.judge, options.names(choice.variant)
-    runs = [_stored(name, results) for name in names]
+    judge, wanted = choice.judge, options.names(choice.variant)
+    found = [(name, folder) for name in choice.runs for folder in find_runs(results, [name])]
+    names, runs = [name for name, _ in found], [StoredRun.read(folder) for _, folder in found]
     tables = [curves.curve_rows(run, judge, variants=wanted) for run in runs]
     if not (rows := curves.together(tables)):
         under = f" under variant {choice.variant}" if choice.variant else ""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.analysis import exports
 from harness.cli import options
+from harness.cli.impscore import read_input
 from harness.cli.options import (
     OFFLINE,
     RESULTS,
@@ -19,10 +20,13 @@ from harness.cli.options import (
 )
 from harness.cli.output import ProgressLine, echo, echo_json, log
 from harness.errors import ModelError, SpecError
-from harness.storage.cells import json_text
-from harness.storage.files import refuse_file, write_whole
-from harness.storage.find_runs import find_run
+from harness.implicitness.scorer import Flag, text_of
+from harness.storage.cells import cell_text, csv_text, json_text
+from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import RunFolder, ScoreRow, StoredRun, read_table
+from harness.storage.tables import column_of
+from harness.text.dedup import near_copies
 
 if TYPE_CHECKING:
     from harness.pipeline.bundle import BundleProof
@@ -46,6 +50,43 @@ def export_inspect(
     else:
         _write_zipped(out, text)
     echo(f"wrote {len(stored.rows)} answers to {out}")
+    return ExitCode.DONE
+
+
+def export_copies(
+    file: str = argument("FILE", "Table of texts: CSV, TSV, JSON lines, Parquet or plain lines."),
+    out: Path = option("CSV file to write.", flags="-o --out"),
+    column: str | None = option("Column of the texts. Default: text.", None),
+    keep: str | None = option("Further columns of the list, comma-separated.", None),
+    is_json: AsJson = False,
+) -> int:
+    """List the texts of a table that nearly repeat others, by groups of near copies.
+
+    Two texts are near copies where they share six of ten of their words (Jaccard index .6). A group
+    is all that such links lead to.
+    """
+    refuse_source(out, Path(file))
+    names = options.names(keep, "--keep")
+    table, source = read_input(file, None, has_column=column is not None or bool(names))
+    cells = column_of(table, column, where=source)
+    texts = ["" if isinstance(read := text_of(cell), Flag) else read for cell in cells]
+    kept = [column_of(table, name, where=source) for name in names]
+    found = near_copies(texts)
+    head = ("group", "size", "row", "likeness", "text", *names)
+    rows = [
+        [*own, texts[one.place], *(cell_text(cells[one.place]) for cells in kept)]
+        for one in found
+        for own in [(one.group, one.size, one.place + 1, round(one.likeness, 3))]
+    ]
+    write_whole(out, csv_text(head, rows).encode())
+    groups = found[-1].group if found else 0
+    if is_json:
+        largest = found[0].size if found else 0
+        echo_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
+    else:
+        most = f", the largest of {found[0].size}" if found else ""
+        echo(f"{len(found)} of {len(texts)} texts have near copies: {groups} groups{most}")
+        echo(f"listed in {out}")
     return ExitCode.DONE
 
 
@@ -132,7 +173,7 @@ def bundle(
 
     if out.suffix.lower() != ".zip":
         raise SpecError(f"-o {out}: a bundle is a zip; end its name in .zip")
-    folders = [find_run(where.results, name) for name in runs]
+    folders = find_runs(where.results, runs)
     results = folders[0].results(where.results)
     count, size = write_bundle(where.workspace(OFFLINE, results), folders, out)
     proofs = prove_bundle(out, ProgressLine()).runs

@@ -4,7 +4,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +14,7 @@ import typer
 
 from harness.analysis import profile as profiles
 from harness.analysis.figures.texts import profile_chart
+from harness.analysis.rankings import beside_people, read_people, scorer_judged
 from harness.cli import options, output
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, option
 from harness.cli.output import ProgressLine, cell, echo, echo_json, echo_records, echo_table, log
@@ -306,6 +307,11 @@ def _put_summary(summary: Summary) -> None:
 def evaluate(
     file: File,
     scorer: ScorerName = SCORER,
+    ratings: list[Path] | None = option(
+        "People's rankings and choices: CSV or XLSX, rater, topic, level, rank; or what `ratings "
+        "import` made of a sheet.",
+        None,
+    ),
     layout: Format = None,
     home: Home = HOME,
     is_json: AsJson = False,
@@ -313,19 +319,30 @@ def evaluate(
     """Evaluate a scorer on sentences that people have graded, paired or chosen.
 
     FILE has one of these sets of columns: levels (a list, the most explicit sentence first); topic,
-    level, text; implicit, explicit; sentence, choices, answer.
+    level, text; implicit, explicit; sentence, choices, answer. With --ratings it stands beside
+    people: who orders the sentences as their levels, and how far people agree with each other.
     """
     table, source = read_input(file, layout, has_column=True)
     items = read_items(table, where=source)
+    people = read_people(ratings, items) if ratings else []
     model = options.registry(home).scorer(scorer)
     result = evaluate_on(items, model, progress=ProgressLine("encoded"))
     _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
+    beside = beside_people(items, people, scorer_judged(items, result))
     if is_json:
-        echo_json(result)
+        echo_json(asdict(result) | {"people": beside})
     else:
         columns = "metric, value, interval, chance, n, topics, missing"
         echo_records(f"{result.scorer} on {source}", result.measured, columns)
-    return ExitCode.of(any(m.missing for m in result.measured))
+        if result.means:
+            title = "means: implicitness of either side, pragmatic distance of pair and negative"
+            echo_records(title, result.means, "of, mean, sd, n")
+        if beside:
+            title = "beside people: order of the levels, agreement with each person, the nearest"
+            columns = "part, who; tau, rho, tau with people=tau_people, rho with people=rho_people"
+            echo_records(title, beside, f"{columns}, closest, sets, choices, missing")
+    missing = [*(m.missing for m in result.measured), *(one.missing for one in beside)]
+    return ExitCode.of(any(missing))
 
 
 @dataclass(frozen=True, kw_only=True)

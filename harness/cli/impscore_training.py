@@ -12,8 +12,9 @@ import typer
 from harness.analysis.figures.texts import ablation_chart, grid_points, margins
 from harness.cli import options, output
 from harness.cli.impscore import read_input
-from harness.cli.options import HOME, AsJson, ExitCode, Home, option
-from harness.cli.output import ProgressLine, echo, echo_json, echo_table
+from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
+from harness.cli.output import ProgressLine, echo, echo_json, echo_table, log
+from harness.data.readers import sentence_pairs
 from harness.errors import DataError
 from harness.implicitness.lint import measures
 from harness.implicitness.losses import embed
@@ -30,10 +31,11 @@ from harness.implicitness.train import (
     run_trials,
     trials,
 )
+from harness.pipeline.plan import subsample
 from harness.registry import Registry
 from harness.specs.implicitness import RecipeSpec
-from harness.storage.cells import delimited
-from harness.storage.files import refuse_file, write_whole
+from harness.storage.cells import delimited, json_text
+from harness.storage.files import refuse_file, refuse_source, write_whole
 
 RECIPE = "impscore"
 PairsFile = Annotated[
@@ -167,6 +169,57 @@ def lint(file: PairsFile, group: Group = None, is_json: AsJson = False) -> int:
         rows = [(m.name, m.value, m.least, m.most, "" if m.is_kept else "broken") for m in found]
         echo_table(str(file), ("measure", "value", "at least", "at most", ""), rows)
     return ExitCode.DONE if all(m.is_kept for m in found) else ExitCode.CHECK_FAILED
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectChoice:
+    """Which sentences of which public data set are collected, and where they go."""
+
+    name: str = argument("MAP", "Map: a name in configs/pairs/, or the path of a YAML file.")
+    files: list[Path] = argument("FILE", "Tables of the data set: CSV, TSV, JSON lines, Parquet.")
+    out: Path = option("File for the sentences: JSON lines.", flags="-o --out")
+    limit: options.Limit = None
+    seed: options.Seed = 0
+    home: Home = HOME
+
+
+def collect(choice: CollectChoice, is_json: AsJson = False) -> int:
+    """Collect the sentences of a public data set that imply something, as samples.
+
+    `harness build JOB` lets a model write what each says outright; a data set that has such
+    counterparts needs no job. `harness impscore train` reads both.
+    """
+    for file in choice.files:
+        refuse_source(choice.out, file)
+    registry = options.registry(choice.home)
+    spec, source = registry.load("configs/pairs", choice.name), Path(choice.name).stem
+    found = sentence_pairs.collect(choice.files, spec, source)
+    samples = subsample(found.samples, choice.limit, seed=choice.seed)
+    lines = (
+        {
+            "id": one.id,
+            "group": one.group,
+            "cluster": one.cluster,
+            "fields": one.fields,
+            "references": one.references,
+        }
+        for one in samples
+    )
+    write_whole(choice.out, "".join(f"{json_text(line)}\n" for line in lines).encode())
+    counts = {"written": len(samples), "found": len(found.samples), "left_out": found.left_out}
+    if is_json:
+        echo_json(counts | {"job": spec.job or None, "licence": spec.licence})
+        return ExitCode.DONE
+    echo(f"wrote {len(samples)} of {len(found.samples)} sentences to {choice.out}")
+    for reason, count in found.left_out.items():
+        log(f"left out: {count} rows, {reason}")
+    log(f"licence: {spec.licence}; the map was tried on {spec.tried}")
+    echo(
+        f"next: harness build {spec.job} {choice.out} --model MODEL -o pairs.jsonl"
+        if spec.job
+        else f"next: harness impscore train {choice.out} -o heads; it has counterparts already"
+    )
+    return ExitCode.DONE
 
 
 def _training_pairs(file: Path, group: str | None) -> list[TrainingPair]:

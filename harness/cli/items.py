@@ -23,7 +23,7 @@ from harness.cli.output import echo, echo_json
 from harness.errors import StoreError
 from harness.storage.cells import arrow_column, csv_text, parquet_bytes
 from harness.storage.files import write_whole
-from harness.storage.find_runs import find_run
+from harness.storage.find_runs import find_runs
 from harness.storage.runs import StoredRun
 from harness.text.cleanup import without_controls
 
@@ -93,7 +93,7 @@ def items(
       harness items 3f9a --sort worst --judge gpt4-rating --below 2
     """
     query = choice.query()
-    runs = [StoredRun.read(find_run(results, name)) for name in dict.fromkeys(choice.runs)]
+    runs = [StoredRun.read(folder) for folder in find_runs(results, choice.runs)]
     found = select_items(runs, query)
     count = len(found.blocks)
     found = replace(found, blocks=found.blocks[: choice.limit])

@@ -139,7 +139,8 @@ BackendName = Annotated[
 ]
 A_RUN = "Run: a folder, the beginning of a digest, TASK/MODEL, @TAG, TASK/MODEL@TAG or @last."
 RunName = Annotated[str, typer.Argument(metavar="RUN", help=A_RUN)]
-RunNames = Annotated[list[str], typer.Argument(metavar="RUN", help=A_RUN.replace("Run:", "Runs:"))]
+SOME_RUNS = A_RUN.replace("Run:", "Runs:").removesuffix(".") + "; @TAG is all that have it."
+RunNames = Annotated[list[str], typer.Argument(metavar="RUN", help=SOME_RUNS)]
 ScorerName = Annotated[
     str,
     typer.Option(

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis.figures.chart import Chart, chart_csv
-from harness.analysis.figures.comparisons import Layout, ScoreFilter, comparison
+from harness.analysis.figures.comparisons import Layout, ScoreFilter
 from harness.analysis.figures.drawing import ENDINGS, Ending, pictures
-from harness.analysis.figures.named import FIGURES, Inputs, figure_named
+from harness.analysis.figures.named import FIGURES, Inputs, chart_of
 from harness.cli import options
 from harness.cli.options import (
     HOME,
@@ -21,7 +21,7 @@ from harness.cli.options import (
 )
 from harness.cli.output import ProgressLine, echo, echo_table
 from harness.errors import SpecError
-from harness.storage.files import write_whole
+from harness.storage.files import refuse_source, write_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +84,8 @@ def plot(
     if figure.out is None:
         raise SpecError("-o: name the file to write, as in -o figure.pdf")
     endings = _endings(figure.out)
+    for read in [*map(Path, words), *filter(None, [selection.ratings])]:
+        refuse_source(figure.out.with_suffix(".csv"), read)
     inputs = Inputs(
         given=tuple(words if figure.x else words[1:]),
         results=results,
@@ -95,7 +97,8 @@ def plot(
         label=selection.label,
         seed=selection.seed,
     )
-    chart = _compared(figure, inputs) if figure.x else figure_named(words[0]).chart(inputs)
+    layout = Layout(figure.x, figure.panel, figure.series) if figure.x else None
+    chart = chart_of(layout or words[0], inputs)
     _write(chart, figure.out, endings, width=figure.width)
     return ExitCode.DONE
 
@@ -113,12 +116,6 @@ def _endings(out: Path) -> list[Ending]:
     if not out.suffix:
         return list(ENDINGS)
     return [options.one_of("-o: the ending", out.suffix, *ENDINGS)]
-
-
-def _compared(figure: FigureChoice, inputs: Inputs) -> Chart:
-    layout = Layout(figure.x or "", figure.panel, figure.series)
-    by_group = "group" in (figure.x, figure.panel, figure.series)
-    return comparison(inputs.choice.of(inputs.rows(), by_group=by_group), layout, "")
 
 
 def _write(chart: Chart, out: Path, endings: list[Ending], *, width: float) -> None:

@@ -43,7 +43,7 @@ from harness.pipeline.score import ALL
 from harness.stats.estimate import NoValue
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
-from harness.storage.find_runs import find_run
+from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import StoredRun
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def rates(
     shared = point.query(where.results)
     shared = replace(shared, by=by, is_paired=is_paired, least=choice.least)
     tables = []
-    for run in [StoredRun.read_all(find_run(where.results, name)) for name in choice.runs]:
+    for run in map(StoredRun.read_all, find_runs(where.results, choice.runs)):
         query = _with_columns(run, shared, where)
         tables.append((flagged_blocks(run, query), query))
     rows = [row for blocks, query in tables for row in rate_rows(blocks, query)]

@@ -1,23 +1,18 @@
 """The commands that show runs as a page: report, one file; view, the same page as runs go on."""
 
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
-from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
-from harness.analysis.panels import AgreementQuery, match_ratings
-from harness.analysis.report.page import page_data, page_text
+from harness.analysis.agreement import AgreementRow
+from harness.analysis.report.page import REPORT, page_agreement, write_page
 from harness.cli import options
 from harness.cli.options import RESULTS, ExitCode, Results, argument, option
 from harness.cli.output import echo, log
 from harness.cli.page_server import LiveRuns, PageServer
-from harness.data.ratings import read_ratings
-from harness.errors import SpecError
-from harness.storage.files import write_whole
-from harness.storage.find_runs import find_run, run_folders, stored_runs
+from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder
 
-_RUNS = options.A_RUN.replace("Run:", "Runs:") + " Default: all runs of RESULTS."
+_RUNS = options.SOME_RUNS + " Default: all runs of RESULTS."
 _MEGABYTE = 2**20
 
 
@@ -32,20 +27,11 @@ class PageChoice:
 
     def folders(self, results: Path) -> list[RunFolder]:
         """The folders of the chosen runs, or of all below a results folder."""
-        named = [find_run(results, name) for name in dict.fromkeys(self.runs or ())]
-        return named or run_folders(results)
+        return find_runs(results, self.runs or ()) or run_folders(results)
 
     def agreement(self, results: Path) -> list[AgreementRow]:
         """The agreement of all judges with the ratings, task by task; nothing without ratings."""
-        if self.ratings is None:
-            return []
-        rows: list[AgreementRow] = []
-        given = sorted(read_ratings(self.ratings), key=lambda rating: rating.task)
-        for task, rated in groupby(given, key=lambda rating: rating.task):
-            runs = stored_runs(self.folders(results), task)
-            for panel in match_ratings(runs, list(rated), AgreementQuery()):
-                rows += agreement_rows(panel, AgreementSettings())
-        return rows
+        return page_agreement(self.ratings, self.folders(results))
 
 
 def report(
@@ -64,16 +50,12 @@ def report(
     Example:
       harness report -o report.html
     """
-    path = out or results / "report.html"
-    if path.is_dir():
-        raise SpecError(f"--out {path}: a folder; name a file in it")
-    data = page_data(choice.folders(results), results, choice.agreement(results))
-    page = page_text(data).encode()
-    write_whole(path, page)
+    path = out or results / REPORT
+    data, size = write_page(choice.folders(results), results, path, choice.ratings)
     for note in data.notes:
         log(note)
-    size = len(page) / _MEGABYTE
-    echo(f"wrote {len(data.runs)} runs, {size:.1f} MB, to {path}; open it in a browser")
+    told = f"{size / _MEGABYTE:.1f} MB"
+    echo(f"wrote {len(data.runs)} runs, {told}, to {path}; open it in a browser")
     return ExitCode.DONE
 
 

@@ -1,6 +1,7 @@
 """Runs and dry runs to lines and tables: scores, costs, prices, and what is missing and why."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import fsum
 from typing import TypeVar
 
@@ -33,6 +34,7 @@ from harness.pipeline.choice_scores import (
 )
 from harness.pipeline.execute import RunResult
 from harness.pipeline.preview import CallSummary
+from harness.pipeline.records import is_unpaid
 from harness.specs.models import LabellingSpec
 from harness.specs.schema import kinds_of
 from harness.storage.runs import Cost, Costs, MissingCount, RunFile, ScoreRow
@@ -100,7 +102,7 @@ def _put_run(done: RunResult, *, is_all: bool, has_all_metrics: bool) -> int:
     _put_headlines(done)
     put_details(done.scores, has_all=has_all_metrics)
     log_alarms(done.scores)
-    if (line := cost_line(done.file.costs)) is not None:
+    if (line := cost_line(done.file.costs, _unpriced(done.file))) is not None:
         echo(line, is_prose=True)
     echo(f"run {done.folder.path}")
     if done.truncated:
@@ -258,16 +260,26 @@ def _put_classes(head: ScoreRow, scores: Sequence[Score]) -> None:
         )
 
 
-def cost_line(costs: Costs | None) -> str | None:
-    """The tokens of a run and, where prices are known, its cost; None if nothing is known."""
+def cost_line(costs: Costs | None, unpriced: Mapping[str, str] | None = None) -> str | None:
+    """The tokens of a run and, where prices are known, its cost; None if nothing is known.
+
+    `unpriced` says why answers, or a judge, have no price, by the name of the part.
+    """
     if costs is None:
         return None
-    known, facts = costs.total.told, []
+    known, facts, parts = costs.total.told, [], _cost_parts(costs)
     if known.cost_usd is not None:
-        shares = _total_and_parts(costs, lambda c: _least(c.cost_usd, c.told.cost_usd, usd), " USD")
-        facts.append(f"cost: {shares}")
+        why = {name: said for name, said in (unpriced or {}).items() if _is_silent(parts[name])}
+        paid = [part for name, part in parts.items() if name not in why]
+        is_whole = bool(why) and all(part.cost_usd is not None for part in paid)
+        whole = replace(costs.total, cost_usd=known.cost_usd) if is_whole else costs.total
+        each = [f"{name} {why.get(name) or _dollars(part)}" for name, part in parts.items()]
+        facts.append(f"cost: {_dollars(whole)} USD" + (f": {', '.join(each)}" * bool(costs.judges)))
     if known.prompt_tokens is not None or known.completion_tokens is not None:
-        facts.append(f"tokens in/out: {_total_and_parts(costs, _tokens)}")
+        each = [f"{name} {_tokens(part)}" for name, part in parts.items()]
+        facts.append(
+            f"tokens in/out: {_tokens(costs.total)}" + f": {', '.join(each)}" * bool(costs.judges)
+        )
     if calls := costs.total.unanswered:
         facts.append(
             f"{calls} call{'s' * (calls != 1)} broke off without an answer, at an unknown cost"
@@ -275,10 +287,30 @@ def cost_line(costs: Costs | None) -> str | None:
     return "; ".join(facts) or None
 
 
-def _total_and_parts(costs: Costs, shown: Callable[[Cost], str], unit: str = "") -> str:
-    parts = {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
-    each = ", ".join(f"{name} {shown(part)}" for name, part in parts.items())
-    return f"{shown(costs.total)}{unit}" + (f": {each}" if costs.judges else "")
+def _cost_parts(costs: Costs) -> dict[str, Cost]:
+    return {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
+
+
+def _unpriced(file: RunFile) -> dict[str, str]:
+    """Why a part of a run has no price: nobody pays it by the call, or this machine serves it."""
+    models = {"answers": file.model.identity}
+    models |= {f"judge {one.name}": one.identity or "" for one in file.judges if one.asks}
+    found = {}
+    for name, identity in models.items():
+        if is_unpaid(identity):
+            found[name] = "unpaid"
+        elif identity.startswith("openai|") and "|host=" not in identity:
+            found[name] = "on this machine"
+    return found
+
+
+def _is_silent(cost: Cost) -> bool:
+    """Whether no call of a part has a cost, and none may have been charged unseen."""
+    return cost.told.cost_usd is None and not cost.unanswered
+
+
+def _dollars(cost: Cost) -> str:
+    return _least(cost.cost_usd, cost.told.cost_usd, usd)
 
 
 def _tokens(cost: Cost) -> str:
@@ -417,7 +449,7 @@ def _put_sizes(title: str, calls: Sequence[CallSummary]) -> None:
 
 
 def _sum_line(calls: Sequence[CallSummary], *, is_batch: bool) -> str:
-    count, hosted = sum(part.calls for part in calls), [part for part in calls if part.is_hosted]
+    count, hosted = sum(part.calls for part in calls), [part for part in calls if part.priced_as]
     unknown = {part.model: part.priced_as for part in hosted if part.most_usd is None}
     groups: dict[str, list[tuple[float, float]]] = {}
     for part in hosted:

@@ -13,7 +13,7 @@ from harness.errors import SpecError
 from harness.registry import Registry
 from harness.specs.layouts import LayoutSpec, Shown
 from harness.storage.files import refuse_source, write_whole
-from harness.storage.find_runs import find_run, run_folders
+from harness.storage.find_runs import find_runs, run_folders
 
 if TYPE_CHECKING:
     from harness.analysis.tables.pivot import PaperTable
@@ -89,7 +89,7 @@ def table(
     files = [path for path in choice.data or () if not path.is_dir()]
     folder = next((path for path in choice.data or () if path.is_dir()), None)
     given = TableInput(
-        [find_run(results, name) for name in runs] if runs else run_folders(results),
+        find_runs(results, runs) or run_folders(results),
         choice.ratings,
         files,
         options.data_folder(folder or _from_environment(registry)),

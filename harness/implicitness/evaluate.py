@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
+from statistics import fmean, stdev
 from typing import Final, Literal, TypeVar
 
 import numpy as np
@@ -24,9 +25,13 @@ from harness.storage.tables import Table
 NEEDED: Final = (
     "levels (a list of sentences, the most explicit first); "
     "topic, level and text (a sentence a row, a higher level more implicit); "
-    "implicit and explicit; "
-    "sentence, choices (a list) and answer (the place of the nearest, from 0)"
+    "implicit and explicit (neg_implicit and neg_explicit: two of two meanings); "
+    "sentence, choices (a list) and answer (the place of the nearest, from 0); "
+    "or lines of the sample format with references levels, explicit or choices"
 )
+SAMPLES: Final = ("fields", "references")
+RELEASED: Final = {"pos_implicit": "implicit", "pos_explicit": "explicit"}
+"""Columns of the authors' release to ours; its neg_implicit and neg_explicit are the negatives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +45,17 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A sentence that implies what its counterpart states."""
+    """A sentence that implies what its counterpart states; `negative` has two of two meanings."""
 
     topic: str
     implicit: object
     explicit: object
+    negative: tuple[object, object] | None = None
 
     @property
     def sentences(self) -> tuple[object, ...]:
-        """Both sentences."""
-        return self.implicit, self.explicit
+        """Both sentences, then those of its negative."""
+        return (self.implicit, self.explicit, *(self.negative or ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +103,13 @@ def read_items(table: Table, *, where: str) -> Items:
 
     A row has an item of each kind whose columns it fills.
     """
-    columns = table.columns
-    rows = [{name: filled(cell) for name, cell in row.items()} for row in rows_of(table)]
+    columns = list(table.columns)
+    found = rows_of(table)
+    if set(SAMPLES) <= set(columns):
+        found = [_of_sample(row) for row in found]
+        columns = list(dict.fromkeys(name for row in found for name in row))
+    columns = [RELEASED.get(name, name) for name in columns]
+    rows = [{RELEASED.get(name, name): filled(cell) for name, cell in row.items()} for row in found]
     rankings = _each(rows, "levels", _ranking, where=where)
     if {"topic", "level", "text"} <= set(columns):
         rankings += _grouped(rows, where=where)
@@ -110,6 +121,21 @@ def read_items(table: Table, *, where: str) -> Items:
             f"there must be {NEEDED}"
         )
     return Items(rankings, pairs, choices)
+
+
+def _of_sample(row: Row) -> Row:
+    """A line of the sample format, as `harness build` writes it, as a row of columns.
+
+    The first of its `choices` is the nearest; its topic is its field, else its cluster.
+    """
+    found = (row[name] for name in SAMPLES)
+    fields, references = (dict(part) if isinstance(part, dict) else {} for part in found)
+    flat: Row = {"topic": row.get("cluster"), "answer": 0, **fields}
+    flat |= {name: references.get(name) for name in ("levels", "choices")}
+    explicit = references.get("explicit")
+    if isinstance(explicit, list) and explicit:
+        flat |= {"implicit": fields.get("sentence"), "explicit": explicit[0]}
+    return flat
 
 
 def _each(
@@ -135,7 +161,9 @@ def _ranking(row: Row, topic: str) -> Ranking:
 
 
 def _pair(row: Row, topic: str) -> Pair:
-    return Pair(topic, row["implicit"], row["explicit"])
+    negative = row.get("neg_implicit"), row.get("neg_explicit")
+    has_negative = None not in negative
+    return Pair(topic, row["implicit"], row["explicit"], negative if has_negative else None)
 
 
 def _choice(row: Row, topic: str) -> Choice:
@@ -177,7 +205,7 @@ def _level(row: Row, where: str) -> float:
     raise DataError(f"{where}: topic {row['topic']!r}: level {cell!r} is not a number")
 
 
-Metric = Literal["tau", "rho", "ordered", "ends", "pairs", "closest"]
+Metric = Literal["tau", "rho", "ordered", "ends", "pairs", "pragmatics", "closest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +216,8 @@ class MetricEstimate:
     The others are shares, 0 to 1, a tie counting as half: `ordered`, of a ranking's sentence
     pairs of unequal level that are in order; `ends`, of rankings whose lowest level (the first
     of it) scores below the highest; `pairs`, of pairs whose implicit sentence scores higher;
-    `closest`, of choices made right. `value` is None without items, `low` and `high` where
-    there is no interval.
+    `pragmatics`, of pairs with a negative that are nearer in meaning than it is; `closest`, of
+    choices made right. `value` is None without items, `low` and `high` where there is no interval.
     `missing` items have a sentence without a score, or scores that are all equal.
     """
 
@@ -201,6 +229,20 @@ class MetricEstimate:
     topics: int
     missing: int
     chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeanEstimate:
+    """A mean over pairs with its standard deviation; None without a pair, or with one alone.
+
+    `implicit` and `explicit` are the implicitness of either side, `pair` and `negative` the
+    pragmatic distance of a pair's sentences and of its negative's. `n` counts those measured.
+    """
+
+    of: Literal["implicit", "explicit", "pair", "negative"]
+    mean: float | None
+    sd: float | None
+    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +259,8 @@ class RankedItem:
 class Evaluation:
     """How well a scorer does: the means, and each ranking by itself.
 
-    `trained_on` counts the items with a sentence that the scorer was trained on; None where
+    `closest` has the credit of each choice, 0 to 1; None where one cannot be scored. `trained_on`
+    counts the items with a sentence that the scorer was trained on; None where
     nobody knows its training texts.
     """
 
@@ -226,6 +269,8 @@ class Evaluation:
     trained_on: int | None
     measured: tuple[MetricEstimate, ...]
     rankings: tuple[RankedItem, ...]
+    means: tuple[MeanEstimate, ...] = ()
+    closest: tuple[float | None, ...] = ()
 
 
 def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) -> Evaluation:
@@ -234,7 +279,14 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
     sentences += [text for one in items.pairs for text in (one.implicit, one.explicit)]
     values = iter([scored.value for scored in scorer.score(sentences, progress)])
     ranked = [_ranked(one, [next(values) for _ in one.sentences]) for one in items.rankings]
-    pairs = [_higher(next(values), next(values)) for _ in items.pairs]
+    scores = [(next(values), next(values)) for _ in items.pairs]
+    own, others = _distances(items.pairs, scorer, progress)
+    with_negative = [one for one in items.pairs if one.negative]
+    nearer = [
+        _higher(other, near)
+        for one, near, other in zip(items.pairs, own, others, strict=True)
+        if one.negative
+    ]
     closest = _closest(items.choices, scorer, progress)
     by_chance = sum(1 / len(one.choices) for one in items.choices) / max(len(items.choices), 1)
     found: list[tuple[Metric, Sequence[Item], Sequence[float | None], float]] = [
@@ -242,7 +294,8 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
         ("rho", items.rankings, [one.rho for one in ranked], 0.0),
         ("ordered", items.rankings, [*map(_ordered, items.rankings, ranked)], 0.5),
         ("ends", items.rankings, [*map(_ends, items.rankings, ranked)], 0.5),
-        ("pairs", items.pairs, pairs, 0.5),
+        ("pairs", items.pairs, [_higher(*pair) for pair in scores], 0.5),
+        ("pragmatics", with_negative, nearer, 0.5),
         ("closest", items.choices, closest, by_chance),
     ]
     measured = [
@@ -256,7 +309,44 @@ def evaluate(items: Items, scorer: Scorer, *, progress: Progress | None = None) 
         trained_on=scorer.overlap(item.sentences for item in items.all),
         measured=tuple(measured),
         rankings=tuple(ranked),
+        means=_means(scores, own, others) if items.pairs else (),
+        closest=tuple(closest),
     )
+
+
+Value = float | None
+
+
+def _distances(
+    pairs: Sequence[Pair], scorer: Scorer, progress: Progress | None
+) -> tuple[list[Value], list[Value]]:
+    """The pragmatic distance of each pair's sentences, and of its negative's; None without one."""
+    if not pairs:
+        return [], []
+    own = [(one.implicit, one.explicit) for one in pairs]
+    others = [one.negative or (None, None) for one in pairs]
+    found = [scored.value for scored in scorer.distances([*own, *others], progress)]
+    return found[: len(pairs)], found[len(pairs) :]
+
+
+def _means(
+    scores: Sequence[tuple[Value, Value]], own: Sequence[Value], others: Sequence[Value]
+) -> tuple[MeanEstimate, ...]:
+    implicit, explicit = zip(*scores, strict=True)
+    return (
+        _mean("implicit", implicit),
+        _mean("explicit", explicit),
+        _mean("pair", own),
+        _mean("negative", others),
+    )
+
+
+def _mean(
+    of: Literal["implicit", "explicit", "pair", "negative"], values: Sequence[Value]
+) -> MeanEstimate:
+    known = [value for value in values if value is not None]
+    sd = stdev(known) if len(known) > 1 else None
+    return MeanEstimate(of, fmean(known) if known else None, sd, len(known))
 
 
 def _ranked(ranking: Ranking, values: Sequence[float | None]) -> RankedItem:

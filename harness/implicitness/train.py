@@ -20,6 +20,7 @@ from msgspec import structs, to_builtins
 from harness.implicitness.evaluate import tau
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import TrainedMember, embed, examples, train
+from harness.implicitness.means import side_means
 from harness.implicitness.pairs import Split, TrainingPair, data_digest, folds, split
 from harness.implicitness.scorer import Embedded, Head, HeadCard, Numbers
 from harness.models.encoders.encoders import Encoder
@@ -137,6 +138,8 @@ def make_head(
         metrics |= {"test pairs": len(parts.test), "test graded": graded}
         found = head_metrics(bare, parts.test, embedded, words=word_presence(parts.train))
         metrics |= {f"test {key}": value for key, value in asdict(found).items()}
+        means = side_means(bare, parts.test, embedded)
+        metrics |= {f"test {key}": value for key, value in means.items()}
     if recipe.folds:
         metrics |= cross_validated(data.pairs, recipe, embedded, progress=progress)
     epochs = [str(member.epoch) for member in members]

@@ -190,8 +190,9 @@ class CallSummary:
     ones as short, to the most that it can be; None where none is known, as of every model that is
     not hosted. `choices` are those of the example, where there is something to choose. `waiting`
     counts the calls, among those that are not stored, that wait in a batch already handed in;
-    `priced_as` is what prices.yaml calls the model, None for one that is not hosted. Of a model
-    that reads texts and no prompt the example is a text alone, and there are no tokens.
+    `priced_as` is what prices.yaml calls the model, None for one that is not paid by the call: not
+    hosted, or without a key and a price on a server of this machine. Of a model that reads texts
+    and no prompt the example is a text alone, and there are no tokens.
     """
 
     asker: str

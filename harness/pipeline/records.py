@@ -6,7 +6,7 @@ unknown is never zero: a call's cost was stored with its response. Nothing here 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
@@ -29,6 +29,8 @@ FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
 MOST_ERRORS, LONGEST_ERROR = 3, 240
 _NAMES = re.compile(r"\b(?=[\w-]{8})[\w-]*\d[\w-]*|\b\d+\.\d+\b")
 """What may differ between messages of one cause: ids of calls and samples, and seconds."""
+UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"})
+"""The kinds of models that nobody pays by the call: controls, and checkpoints on this machine."""
 Calls = Mapping[str, Usage]
 """What calls were charged for, by their keys in the ledger."""
 
@@ -152,12 +154,17 @@ def retried(records: Sequence[SampleRecord]) -> int:
 
 def with_costs(file: RunFile, records: Sequence[SampleRecord]) -> RunFile:
     """A run's file with the costs of its records, and with what is missing of them."""
-    costs, missing = run_costs(records, file.judges), missing_summary(records)
+    costs, missing = run_costs(records, file.judges, file.model.identity), missing_summary(records)
     return replace(file, costs=costs, redrawn=retried(records), missing=missing)
 
 
-def run_costs(records: Sequence[SampleRecord], judges: Sequence[JudgeEntry]) -> Costs:
-    """What the calls of a run cost: all, those for answers, and those of each judge that asks."""
+def run_costs(
+    records: Sequence[SampleRecord], judges: Sequence[JudgeEntry], model: str = ""
+) -> Costs:
+    """What the calls of a run cost: all, those for answers, and those of each judge that asks.
+
+    `model` is the identity of the model under test.
+    """
     answers = merged(answer_calls(record) for record in records)
     asked = {
         entry.name: merged(
@@ -166,11 +173,20 @@ def run_costs(records: Sequence[SampleRecord], judges: Sequence[JudgeEntry]) -> 
         for entry in judges
         if entry.asks is not None
     }
+    unpaid = {
+        *(answers if is_unpaid(model) else ()),
+        *(key for one in judges if is_unpaid(one.identity) for key in asked.get(one.name, ())),
+    }
     return Costs(
-        total=cost_of(merged([answers, *asked.values()])),
-        answers=cost_of(answers),
-        judges={name: cost_of(calls) for name, calls in asked.items()},
+        total=cost_of(merged([answers, *asked.values()]), unpaid),
+        answers=cost_of(answers, unpaid),
+        judges={name: cost_of(calls, unpaid) for name, calls in asked.items()},
     )
+
+
+def is_unpaid(identity: str | None) -> bool:
+    """Whether nobody pays a model of this identity by the call."""
+    return re.split("[:@|]", identity or "", maxsplit=1)[0] in UNPAID
 
 
 def answer_calls(record: SampleRecord, judge: JudgeEntry | None = None) -> dict[str, Usage]:
@@ -192,12 +208,16 @@ def merged(parts: Iterable[Calls]) -> dict[str, Usage]:
     return {key: usage for part in parts for key, usage in part.items()}
 
 
-def cost_of(calls: Calls) -> Cost:
-    """The tokens and US dollars of some calls; a sum is None where a call does not report it."""
+def cost_of(calls: Calls, unpaid: Container[str] = ()) -> Cost:
+    """The tokens and US dollars of some calls; a sum is None where a call does not report it.
+
+    The calls of the keys in `unpaid` cost nothing; where all do, the cost is None.
+    """
+    paid = [part for key, one in calls.items() if key not in unpaid for part in one.with_superseded]
     used = [part for usage in calls.values() for part in usage.with_superseded]
     prompts = [usage.prompt_tokens for usage in used]
     completions = [usage.completion_tokens for usage in used]
-    costs = [usage.cost_usd for usage in used]
+    costs = [usage.cost_usd for usage in paid]
     known = Usage(
         sum(filter(None, prompts)) if any(n is not None for n in prompts) else None,
         sum(filter(None, completions)) if any(n is not None for n in completions) else None,
@@ -205,11 +225,12 @@ def cost_of(calls: Calls) -> Cost:
         fsum(filter(None, costs)) if any(cost is not None for cost in costs) else None,
     )
     unanswered = sum(usage.unanswered or 0 for usage in used)
+    lost = sum(usage.unanswered or 0 for usage in paid)
     return Cost(
         calls=len(used),
         prompt_tokens=None if unanswered or None in prompts else known.prompt_tokens,
         completion_tokens=None if unanswered or None in completions else known.completion_tokens,
-        cost_usd=None if unanswered or None in costs else known.cost_usd,
+        cost_usd=None if lost or None in costs else known.cost_usd,
         told=known,
         unanswered=unanswered,
     )

@@ -16,7 +16,7 @@ from harness.core import Sample, Score
 from harness.judges import gold
 from harness.parts import Reason, digest
 from harness.pipeline import choice_scores
-from harness.pipeline.records import answer_calls, cost_of, judge_calls, merged
+from harness.pipeline.records import answer_calls, cost_of, is_unpaid, judge_calls, merged
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec, TaskSpec
 from harness.stats.estimate import Limits, mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, SampleRecord, ScoreRow, VerdictRecord
@@ -90,7 +90,7 @@ def score_rows(run: RunFile, rows: Sequence[SampleRecord]) -> list[ScoreRow]:
         for judge in run.judges
         for snapshots, readings in by_snapshot(rows, judge)
         for block in blocks(readings, run.task)
-        for cost in [_cost(block, judge)]
+        for cost in [_cost(block, judge, run.model.identity)]
         for score in block_scores(block, judge)
     ]
 
@@ -302,11 +302,13 @@ def chance_level(run: RunFile, judge: JudgeEntry, samples: Sequence[Sample]) -> 
     return run.chance
 
 
-def _cost(block: ScoreBlock, judge: JudgeEntry) -> float | None:
+def _cost(block: ScoreBlock, judge: JudgeEntry, model: str) -> float | None:
     own = [part for part in block.readings if not part.is_other]
     answers = merged(answer_calls(part.row, judge) for part in own)
     replies = merged(judge_calls(part.verdict) for part in own)
-    return cost_of({**answers, **replies}).cost_usd
+    sides = ((answers, model), (replies, judge.identity))
+    unpaid = {key for calls, identity in sides if is_unpaid(identity) for key in calls}
+    return cost_of({**answers, **replies}, unpaid).cost_usd
 
 
 def by_snapshot(

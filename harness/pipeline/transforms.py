@@ -5,6 +5,7 @@ sample is its original with one field changed: same references, choices, orders 
 lacks an answer, or cannot be changed, is left out and counted, never filled in. No file is written.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,12 +30,13 @@ from harness.specs.tasks import (
     LocalSpec,
     PerturbationSpec,
     TaskSpec,
+    TurnRuleSpec,
     WordNetSpec,
 )
 from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
 from harness.text.edits import edit_text, synonyms
-from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal
+from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal, listed_lines
 from harness.text.prompts import Prompts
 
 FROM, BY, KEEPS = "perturbed_from", "perturbed_by", "keeps_meaning"
@@ -58,6 +60,7 @@ class Draft:
     sources: Mapping[str, Source]
     reason: Reason | None = None
     note: str = ""
+    is_dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,13 @@ def build(
     check_slots(samples, spec, prompts=prompts)
     client.model.resolve()
     model = client.model.identity
-    drafts = [Draft(sample, {}) for sample in samples]
+    drafts = [Draft(one, {}, is_dropped=not _is_taken(one, spec.takes)) for one in samples]
     for step in spec.steps:
         asked = {
             place: _request(sample, step, spec.decoding, prompts=prompts, model=model, seed=seed)
             for place, draft in enumerate(drafts)
             for sample in [draft.sample]
-            if draft.reason is None
+            if draft.reason is None and not draft.is_dropped
             if not step.judges or len(sample.references.get(step.judges, ())) >= step.at_least
         }
         answers = client.answer(asked.values(), stage=f"build, {step.name}")
@@ -93,9 +96,21 @@ def build(
             response = replace(response, texts=texts) if texts else response
             source = Source(model, template, request.key)
             drafts[place] = _taken(drafts[place], step, response, source)
-    finished = tuple(draft for draft in drafts if draft.reason is None and draft.sample.references)
+    chooses = any(step.makes == "choice" for step in spec.steps)
+    whole = [draft for draft in drafts if draft.reason is None and not draft.is_dropped]
+    finished = tuple(draft for draft in whole if chooses or draft.sample.references)
     lost = Counter(draft.reason for draft in drafts if draft.reason is not None)
     return Built(finished, lost, len(drafts) - len(finished) - lost.total())
+
+
+def _is_taken(sample: Sample, rule: TurnRuleSpec | None) -> bool:
+    """Whether a sample has enough turns before its own, and enough content words in it."""
+    if rule is None:
+        return True
+    turns = [line for line in sample.fields[rule.context].splitlines() if line.strip()]
+    words = re.findall(r"\w+(?:['\u2019]\w+)*", sample.fields[rule.turn].casefold())
+    content = [word for word in words if word.replace("\u2019", "'") not in rule.function_words]
+    return len(turns) >= rule.least_turns and len(content) >= rule.least_words
 
 
 def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts) -> None:
@@ -106,15 +121,22 @@ def check_slots(samples: Sequence[Sample], spec: BuildSpec, *, prompts: Prompts)
                 f"template {step.template}: step {step.name} does not show it {unseen[0]!r}"
                 f"{did_you_mean(unseen[0], list(step.sees))}"
             )
+    rule = spec.takes
     for sample in samples:
         known = {*sample.fields, *sample.references}
+        if rule and (lacking := {rule.context, rule.turn} - set(sample.fields)):
+            name = min(lacking)
+            raise SpecError(
+                f"sample {sample.id} has no field {name!r}, by which this job takes samples"
+                f"{did_you_mean(name, sorted(sample.fields))}"
+            )
         for step in spec.steps:
             if unseen := [source for source in step.sees.values() if source not in known]:
                 raise SpecError(
                     f"sample {sample.id} has no field or reference {unseen[0]!r}, which step "
                     f"{step.name} sees{did_you_mean(unseen[0], sorted(known))}"
                 )
-            if step.judges is None and step.name in sample.references:
+            if step.makes == "reference" and step.name in sample.references:
                 raise SpecError(
                     f"sample {sample.id} has the reference {step.name!r} already, which this job "
                     "makes; remove it from the file to have it made anew"
@@ -171,16 +193,26 @@ def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source
     said = response.texts[0] if response.texts else ""
     if is_blank(said):
         return replace(draft, reason=Reason.EMPTY, note=f"step {step.name}: the answer is blank")
+    if step.refusals == "missing" and is_refusal(said):
+        return replace(draft, reason=Reason.REFUSED, note=said)
     sources, references = {**draft.sources, step.name: source}, dict(draft.sample.references)
-    if step.judges is None:
+    if step.count is not None:
+        lines = listed_lines(said)
+        if len(lines) != step.count:
+            why = f"step {step.name}: {len(lines)} lines in place of {step.count}"
+            return replace(draft, reason=Reason.UNPARSED, note=why)
+        references[step.name] = lines
+    elif step.makes == "reference":
         references[step.name] = (said,)
     else:
         verdict = closing_yes_no(said)
         if isinstance(verdict, Reason):
             is_cut = verdict is Reason.UNPARSED and response.stop == "length"
             return replace(draft, reason=Reason.TRUNCATED if is_cut else verdict, note=said)
-        if not verdict:
+        if not verdict and step.judges is not None:
             del references[step.judges]
+        elif not verdict:
+            return replace(draft, is_dropped=True)
     return replace(draft, sample=replace(draft.sample, references=references), sources=sources)
 
 

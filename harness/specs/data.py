@@ -174,6 +174,45 @@ class TableSpec(Spec, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(name for name in named if name is not None))
 
 
+Columns = Annotated[tuple[str, ...], Meta(min_length=1)]
+
+
+class PairMapSpec(Spec, frozen=True, kw_only=True):
+    """Where the tables of a public data set have sentences that imply something.
+
+    `sentence` has the columns of the sentence, `counterpart` those of the text that says the same
+    outright, if the data set has one; texts of several columns are joined by a blank. `fields`
+    names further columns that a build job shows, such as the question that is answered. Rows with
+    other values than those of `where` in its columns are left out. `cluster` names what rows of
+    one original share. `job` is the build job that writes a counterpart where there is none.
+    `licence` is that of the data, `tried` what the map was tried on.
+    """
+
+    about: str
+    licence: str
+    tried: str
+    sentence: Columns
+    counterpart: tuple[str, ...] = ()
+    fields: dict[str, str] = field(default_factory=dict)
+    where: dict[str, Columns] = field(default_factory=dict)
+    cluster: str | None = None
+    job: str = ""
+    quotes: Literal["standard", "none"] = "standard"
+
+    def __post_init__(self) -> None:
+        if bool(self.counterpart) == bool(self.job):
+            raise ValueError("give `counterpart`, or the `job` that writes one, and not both")
+        if taken := sorted({"sentence", "explicit"} & set(self.fields)):
+            raise ValueError(f"`fields` may not name {taken[0]!r}, which has a key of its own")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that the map names, each once."""
+        cluster = (self.cluster,) if self.cluster else ()
+        named = (*self.sentence, *self.counterpart, *self.fields.values(), *self.where, *cluster)
+        return tuple(dict.fromkeys(named))
+
+
 class SampleColumns(Spec, frozen=True, kw_only=True):
     """What identifies the sample: its id; some fields, with its group if given; or its prompt.
 

@@ -148,14 +148,16 @@ class ValuesLayout(FilesLayout, frozen=True, kw_only=True, tag="file", tag_field
     """Numbers of a file, such as one that `harness impscore` wrote.
 
     `values` names the columns of numbers; their names are the values of `measure`. `lengths: true`
-    counts the characters of texts instead. A list of
-    numbers counts from 1 in `place`. `records` is the key of the rows in a JSON file. Numbers
+    counts the characters of texts instead. A list of numbers counts from 1 in `place`. `records`
+    is the key of the rows in a JSON file. `pairs: true` reads sentence pairs in each form that
+    `impscore train` reads, as rows of source, topic, implicit and explicit. Numbers
     that share a cell are averaged.
     """
 
     values: Names
     records: str = ""
     lengths: bool = False
+    pairs: bool = False
 
 
 LayoutSpec = RunsLayout | AgreementLayout | CountsLayout | CodersLayout | ValuesLayout

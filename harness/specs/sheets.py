@@ -1,6 +1,6 @@
 """What the YAML of a rating sheet may say: what people see of a sample, and what they are asked."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -24,14 +24,18 @@ class MarkSpec(Spec, frozen=True, kw_only=True):
 
 
 class SheetSpec(Spec, frozen=True, kw_only=True):
-    """How people rate the answers to the task of the same name.
+    """How people rate the answers to the task of the same name, or sentences of a file.
 
-    `item` shows a sample as people read it, and `question` asks of its answer; both are Jinja
-    templates, which see the sample's fields and the references in `shows`, one text a line. The
-    marks of the `scale` are its rubric. Raters read `guide` before they begin.
+    `of` says what a row asks of: `answers` of runs; or of a file `pairs` (fields implicit and
+    explicit), `rankings` (whole sets of graded sentences; field topic), `sentences` (each of such
+    a set; likewise) or `choices` (each beside the field sentence). `item` shows a sample as people
+    read it, and `question` asks of its answer; both are Jinja templates, which see the sample's
+    fields and the references in `shows`, one text a line. The marks of the `scale` are its rubric.
+    Raters read `guide` before they begin.
     """
 
     about: str
+    of: Literal["answers", "pairs", "rankings", "sentences", "choices"] = "answers"
     item: str
     question: str
     scale: Annotated[tuple[MarkSpec, ...], Meta(min_length=2)]

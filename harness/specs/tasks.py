@@ -236,23 +236,51 @@ class BuildStepSpec(Spec, frozen=True, kw_only=True):
     `sees` maps each slot to a field, a reference (its texts one a line) or an earlier step.
     `makes: reference` adds the answer to the sample's references under the step's name; `makes:
     verdict` reads yes or no and drops the reference `judges` of a sample answered with no.
-    `at_least` is how many texts that reference must have to be asked about.
+    `makes: choice` drops such a sample whole. `at_least` is how many texts that reference must have
+    to be asked about. `makes: lines` adds the `count` lines of the answer as the texts of one
+    reference, without the numbers before them; an answer with more or fewer lines counts as
+    unparsed. `refusals: missing` counts an answer that opens like a refusal as missing; by default
+    it is a text like others, for people decline in such words, too.
     """
 
     name: str
     template: str
     sees: dict[str, str]
-    makes: Literal["reference", "verdict"] = "reference"
+    makes: Literal["reference", "verdict", "choice", "lines"] = "reference"
     judges: str | None = None
     at_least: Annotated[int, Meta(ge=1)] = 1
+    count: Annotated[int, Meta(ge=2)] | None = None
+    refusals: Literal["kept", "missing"] = "kept"
+
+    def __post_init__(self) -> None:
+        if (self.makes == "lines") != (self.count is not None):
+            raise ValueError(
+                f"step {self.name}: `count` is how many lines it makes; give it with `makes: "
+                "lines`, and only there"
+            )
+
+
+class TurnRuleSpec(Spec, frozen=True, kw_only=True):
+    """The samples that a job takes, by a rule: the others are dropped before anything is asked.
+
+    The field `context` must have `least_turns` lines, and `turn` `least_words` words that are none
+    of `function_words`.
+    """
+
+    context: str
+    least_turns: Annotated[int, Meta(ge=0)]
+    turn: str
+    least_words: Annotated[int, Meta(ge=0)]
+    function_words: tuple[str, ...] = ()
 
 
 class BuildSpec(Spec, frozen=True, kw_only=True):
-    """A data-making job: its steps in order, and how answers are drawn and cut."""
+    """A data-making job: its steps in order, which samples it takes, how answers are cut."""
 
     about: str
     steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]
     decoding: DecodingSpec
+    takes: TurnRuleSpec | None = None
     postprocess: Literal["none", "blank_line", "lead_in"] = field(default="none", name="cut")
 
     def __post_init__(self) -> None:

@@ -62,6 +62,24 @@ def spearman(x: ArrayLike, y: ArrayLike) -> Estimate:
     return _coefficient(x, y, "spearman")
 
 
+def kendall(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """Kendall's tau-b of two vectors, -1 to 1; `n` counts complete pairs.
+
+    For one long vector it is much faster than `document_tau`. None as for Pearson's r.
+    """
+    from scipy.stats import kendalltau
+
+    first, second, skipped = complete_pairs(x, y)
+    n = len(first)
+    if n < 2:
+        return Estimate(None, n=n, skipped=skipped, reason=NoValue.TOO_FEW)
+    ranks = _ranks(np.stack([first, second]))
+    if (ranks == ranks[:, :1]).all(axis=1).any():
+        return Estimate(None, n=n, skipped=skipped, reason=NoValue.CONSTANT)
+    value = float(kendalltau(ranks[0], ranks[1]).statistic)
+    return Estimate(min(max(value, -1.0), 1.0), n=n, skipped=skipped)
+
+
 def dataset_pearson(human: ArrayLike, judge: ArrayLike) -> Estimate:
     """One Pearson's r over all complete cells (Chiang & Lee 2023, method 1).
 

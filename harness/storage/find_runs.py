@@ -13,7 +13,7 @@ LAST = "@last"
 
 
 def find_run(results: Path, name: str) -> RunFolder:
-    """The run that a name means: everywhere a command takes a RUN, it is found here.
+    """The run that a name means: everywhere a command takes one RUN, it is found here.
 
     A name is a path; `@last`, the run written last; `@TAG`; `TASK/MODEL`, alone or with `@` and a
     tag or the beginning of a digest; or the beginning of a digest. Raises StoreError where it
@@ -21,6 +21,27 @@ def find_run(results: Path, name: str) -> RunFolder:
     """
     if (Path(name) / "run.json").is_file():
         return RunFolder(Path(name))
+    found = _meant(results, name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise StoreError(_several(name, found))
+    raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+
+
+def find_runs(results: Path, names: Iterable[str]) -> list[RunFolder]:
+    """The runs that names mean, each once: as `find_run`, but `@TAG` is all runs of that tag."""
+    found: dict[Path, RunFolder] = {}
+    for name in names:
+        is_tag = name.startswith("@") and name != LAST
+        tagged = _meant(results, name) if is_tag else []
+        for folder in tagged or [find_run(results, name)]:
+            found.setdefault(folder.path.resolve(), folder)
+    return list(found.values())
+
+
+def _meant(results: Path, name: str) -> list[RunFolder]:
+    """The runs that a name may mean."""
     found = [RunFolder(path) for path in sorted(results.glob("runs/*/*/*")) if path.is_dir()]
     place, mark, tail = name.rpartition("@")
     if name == LAST:
@@ -32,11 +53,7 @@ def find_run(results: Path, name: str) -> RunFolder:
         found = tagged or (found if place else [])
     else:
         found = [p for p in found if p.path.name.startswith(name) or name.startswith(p.path.name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise StoreError(_several(name, found))
-    raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+    return found
 
 
 def _several(name: str, found: Sequence[RunFolder]) -> str:

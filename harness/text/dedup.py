@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
@@ -64,6 +65,55 @@ def near_duplicates(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
     kept = list(first.values())
     for mine, theirs in _alike(list(first)):
         yield kept[mine], kept[theirs]
+
+
+@dataclass(frozen=True, slots=True)
+class NearCopy:
+    """A text among its near copies: the number of its group from 1, and how like the first it is.
+
+    `place` is the text's, from 0; `size` counts the group; `likeness` is the Jaccard index of its
+    words and those of the group's first text, 0 to 1.
+    """
+
+    group: int
+    size: int
+    place: int
+    likeness: float
+
+
+def near_copies(texts: Sequence[str]) -> list[NearCopy]:
+    """The texts that have a near copy, by group, the largest groups first, in their order there.
+
+    Texts are linked where their words have a Jaccard index of LIKENESS or more; a group is all
+    that links lead to, so that its first and its last text may be less alike. Texts without a
+    word are in none.
+    """
+    words = [normal(text) for text in texts]
+    above = {text: text for text in words}
+
+    def root(text: str) -> str:
+        while above[text] != text:
+            above[text] = above[above[text]]
+            text = above[text]
+        return text
+
+    for one, other in near_duplicates([text for text in words if text]):
+        above[root(other)] = root(one)
+    members: dict[str, list[int]] = {}
+    for place, text in enumerate(words):
+        if text:
+            members.setdefault(root(text), []).append(place)
+    groups = sorted((own for own in members.values() if len(own) > 1), key=len, reverse=True)
+    return [
+        NearCopy(number, len(own), place, _likeness(words[own[0]], words[place]))
+        for number, own in enumerate(groups, 1)
+        for place in own
+    ]
+
+
+def _likeness(one: str, other: str) -> float:
+    first, second = set(one.split()), set(other.split())
+    return len(first & second) / len(first | second)
 
 
 def _alike(sets: Sequence[Words]) -> Iterator[tuple[int, int]]:

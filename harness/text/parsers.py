@@ -21,6 +21,9 @@ _OPTION = re.compile(
     r"[*_`\"'(\[]{0,3}([0-9]+)(?![^\W_]|[.,][0-9])",
     re.IGNORECASE,
 )
+# A number needs its mark: a sentence may open with "3 of us".
+_LIST_MARK = re.compile(r"\A\s*(?:[-*\u2022]\s+|\(?[0-9]{1,2}[.):]\s+)")
+_QUOTED_LINE = re.compile(r'\A["\u201c]([^"\u201c\u201d]+)["\u201d]\Z')
 _LEAD = re.compile(r"(?:the |my )?(?:answer|option|choice|response)(?: is)? ")
 _NUMBER = re.compile(r"(?<![0-9.,])([0-9]+)(?![0-9]|[.,][0-9])")
 
@@ -150,6 +153,12 @@ def is_refusal(text: str) -> bool:
     """
     words = _plain(text)
     return bool(_REFUSAL.match(words) or _NO_BUT_REFUSED.match(words))
+
+
+def listed_lines(text: str) -> tuple[str, ...]:
+    """The lines of a reply that have a word, without a number, bullet or quotes around each."""
+    lines = (_LIST_MARK.sub("", line).strip() for line in text.splitlines())
+    return tuple(_QUOTED_LINE.sub(r"\1", line) for line in lines if re.search(r"\w", line))
 
 
 def is_cut_no(text: str) -> bool:

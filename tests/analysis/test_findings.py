@@ -52,11 +52,22 @@ def test_what_is_not_told_apart_says_what_would_have_been() -> None:
     )
 
 
+def test_too_few_items_promise_no_difference_beyond_all_points() -> None:
+    said = finding(value=0.1, low=-0.9, high=1.0, p=0.8, clusters=3)
+
+    assert said.endswith("; these are too few to see even one of 100 points (80% power)")
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"tests": 15, "p_holm": 0.045}, "(p .003; .045 corrected for 15 differences)"),
         ({"tests": 40, "p_holm": 0.12}, "(p .003, but .120 corrected for 40 differences)"),
+        ({"tests": 40, "p_holm": 0.12}, "A (ant) seems better than B (bee) by 4 to 11 points"),
+        (
+            {"tests": 9, "p_holm": 0.5, "both": None, "value": -0.07},
+            "B (bee) seems to score higher than A (ant) by 0.04",
+        ),
         ({"p": 0.00001}, "(p <.001)"),
         ({"low": 0.004}, "by 0.4 to 11.0 points"),
         ({"both": None}, "A (ant) scores higher than B (bee) by 0.04 to 0.11, on"),

@@ -59,7 +59,7 @@ def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> 
     lines = section(data_of(page), "headline")["lines"]
 
     told = [line for line in lines if "by choice" in line]
-    assert re.search(r"alpha is better than beta by \d+ to \d+ points of accuracy", told[0])
+    assert re.search(r"alpha is better than beta by \d+ to \d+ points, on \d+ ", told[0])
 
 
 def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     lines = section(data_of(page_text(page_data(run_folders(tmp_path), tmp_path))), "headline")
 
     assert re.search(
-        r"are not told apart: the difference is -?\d+ to \d+ points", lines["lines"][0]
+        r"are not told apart: the difference lies between -?\d+ and \d+ points", lines["lines"][0]
     )
 
 

@@ -130,7 +130,7 @@ def test_what_is_printed_fits_a_page_and_names_the_table(
     said = rest.splitlines()
     [table] = tables(ran)
     assert findings.splitlines()[0] == (
-        "base, by gold and near: A (toy_choices) is better than B (toy) by 100 points, on 12 "
+        "base, by gold and near: A (toy_choices) seems better than B (toy) by 100 points, on 12 "
         "answers of 6 independent items (no interval: constant, p .031, but .844 corrected for 27 "
         "differences)"
     )

@@ -291,8 +291,12 @@ def test_eval_prints_a_table_of_what_the_file_has(
 
     out = capfd.readouterr().out
     assert out.startswith(f"{SIGNATURE} on ")
-    assert [line.split()[0] for line in out.splitlines()[2:-1]] == [
+    first, second = out.strip().split("\n\n")
+    assert [line.split()[0] for line in first.splitlines()[2:]] == [
         *("tau", "rho", "ordered", "ends", "pairs"),
+    ]
+    assert [line.split()[0] for line in second.splitlines()[2:]] == [
+        *("implicit", "explicit", "pair", "negative"),
     ]
 
 

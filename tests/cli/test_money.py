@@ -254,6 +254,8 @@ def test_a_dry_run_tells_what_is_left_to_pay_and_whose_price_is_not_known(
     options: tuple[str, ...],
     told: str,
 ) -> None:
+    toy.edit("configs/models/beta.yaml", "key_env: null", "key_env: STUB_KEY")
+
     toy.run("--variant", "base", *options, "--dry-run", model="alpha")
 
     assert told in capsys.readouterr().out
@@ -271,6 +273,45 @@ def test_a_model_without_a_price_is_named_as_its_provider_calls_it(
     out, err = capsys.readouterr()
     assert "no price for beta, so only tokens are counted; add 'gpt-of-the-stub' to" in out
     assert "no price is known of model beta; put it under 'gpt-of-the-stub'" in err
+
+
+def test_a_keyless_server_on_this_machine_is_unpaid_and_not_without_a_price(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run("--variant", "base", "--judge", "near", "--dry-run", model="beta")
+    alone = capsys.readouterr().out
+    toy.run(*JUDGED, "--dry-run", model="beta")
+    beside = capsys.readouterr().out
+
+    assert "12 calls at most; tokens only: no model here is paid by the call\n" in alone
+    assert "price: 0.0031 to 0.0317 USD: judge choice 0.0031 to 0.0317\n" in beside
+    assert "no price for" not in alone + beside
+
+
+def test_a_hosted_judge_of_a_control_is_all_that_its_run_cost(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run(*JUDGED, model="oracle")
+
+    replies = sum(stored(toy, "umpire"))
+    assert f"cost: {usd(replies)} USD: answers unpaid, judge choice {usd(replies)};" in (
+        capsys.readouterr().out.replace("\n", " ")
+    )
+    costs = json.loads((toy.runs()[0] / "run.json").read_text())["costs"]
+    assert costs["total"]["cost_usd"] == pytest.approx(replies)
+    found = {judge: row.cost_usd for judge, row in overall(toy).items()}
+    assert found == {"near": None, "choice": pytest.approx(replies)}
+
+
+def test_answers_of_this_machine_beside_a_hosted_judge_leave_its_cost_alone(
+    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy.run(*JUDGED, model="beta")
+
+    replies = usd(sum(stored(toy, "umpire")))
+    told = f"cost: {replies} USD: answers on this machine, judge choice {replies};"
+    out = capsys.readouterr().out.replace("\n", " ")
+    assert told in out
 
 
 def test_a_dry_run_of_several_models_names_each_and_sums_them(

@@ -70,6 +70,19 @@ def test_mistakes_are_told_in_one_line(
     assert told in lines[0]
 
 
+@pytest.mark.parametrize("given", [["texts.csv"], ["graded.jsonl", "--ratings", "texts.csv"]])
+def test_the_data_beside_a_figure_never_replace_a_file_that_is_read(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.csv").write_text("text\nNice.\n")
+
+    assert main(["plot", "impscore-9", *given, "-o", "texts.svg"]) == 2
+
+    assert "texts.csv: is the file that is read" in capsys.readouterr().err
+    assert (tmp_path / "texts.csv").read_text() == "text\nNice.\n"
+
+
 def test_without_a_name_the_figures_are_listed(capsys: Lines) -> None:
     assert main(["plot"]) == 0
 

@@ -8,7 +8,7 @@ from support.toy import Toy
 
 from harness.cli import main
 from harness.errors import StoreError
-from harness.storage.find_runs import find_run
+from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import RunFolder
 
 
@@ -52,6 +52,64 @@ def test_an_ambiguous_name_lists_the_candidates_and_what_differs(
         [(False, True), (True, False)],
     )
     assert sum(": @pilot, limit 2" in line for line in lines) == 1
+
+
+@pytest.fixture
+def alike(named: Toy) -> Toy:
+    """Two runs of two models that share a tag."""
+    assert named.run("--variant", "base", "--limit", "3", "--tag", "both") == 0
+    assert named.run("--variant", "base", "--limit", "3", "--tag", "both", model="literal") == 0
+    return named
+
+
+def on(toy: Toy, *words: str) -> int:
+    """The exit code of a command that has no --home."""
+    return main([*words, "--results", str(toy.results)])
+
+
+def test_a_tag_of_several_runs_stands_for_all_of_them(
+    alike: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+
+    found = find_runs(alike.results, ["@both", "toy/oracle@both", "@pilot"])
+
+    assert [limit(one) for one in found] == [("literal", 3), ("oracle", 3), ("oracle", 2)]
+    assert on(alike, "items", "@both", "--where", "flip", "--json") == 0
+    models = {row["model"] for row in json.loads(capsys.readouterr().out)}
+    assert models == {"oracle", "literal"}
+    assert on(alike, "compare", "@both") == 0
+    assert "A (literal)" in capsys.readouterr().out
+    assert on(alike, "table", "@both", "--where", "variant=base", "--json") == 0
+    assert on(alike, "report", "@both", "-o", str(alike.folder / "both.html")) == 0
+    assert "wrote 2 runs" in capsys.readouterr().out
+    assert on(alike, "leaderboard", "@both") == 0
+    assert {"oracle", "literal"} <= set(capsys.readouterr().out.split())
+
+
+def test_a_tag_of_several_runs_is_refused_with_their_names_where_one_is_wanted(
+    alike: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert alike.main("show", "@both") == 2
+    err = capsys.readouterr().err
+    assert "'@both' means 2 runs" in err
+    assert all(f"toy/{model}/" in err for model in ("oracle", "literal"))
+
+    assert on(alike, "compare", "@both", "@pilot") == 2
+    assert "compare takes one run or two, and these are 3" in capsys.readouterr().err
+
+
+def test_a_board_of_named_runs_ranks_these_alone_and_keeps_the_file_of_all(
+    alike: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert on(alike, "leaderboard") == 0
+    before = (alike.results / "leaderboard.csv").read_bytes()
+    capsys.readouterr()
+
+    assert on(alike, "leaderboard", "toy/literal@both", "--json") == 0
+
+    assert {row["model"] for row in json.loads(capsys.readouterr().out)} == {"literal"}
+    assert (alike.results / "leaderboard.csv").read_bytes() == before
 
 
 def test_a_damaged_run_is_among_the_candidates(named: Toy) -> None:

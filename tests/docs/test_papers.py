@@ -1,5 +1,7 @@
 """The page of the papers: every item has its row, and its commands run on what is at hand."""
 
+import csv
+import io
 import json
 import re
 import shlex
@@ -7,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from support.packages import needs
 from support.released_layouts import write_split
 from support.tiny_mpnet import write_mpnet
@@ -15,7 +18,8 @@ from support.training_pairs import invented
 from harness.cli import main
 from harness.library import load_runs
 
-PAGE = (Path(__file__).parents[2] / "docs/papers.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/papers.md").read_text("utf-8")
 ITEMS = {"ImpScore": 23, "Emphasized-Talk": 14, "Intent resolution": 14, "ISHate": 16}
 RUNS = (
     ("intent_resolution", "--variant base,cot0 --judge ngram-cosine --limit 4"),
@@ -90,6 +94,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, lines in (("pairs", pairs), ("graded", graded), ("closest", [choice])):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
     (tmp_path / "texts.csv").write_text("text\n" + "\n".join(SENTENCES) + "\n")
+    for name in ("fit", "levels", "order"):
+        rated = f"task,sample_id,model,rater,value,scale\nimpscore_{name},cold,home,lin,4,pairs\n"
+        (tmp_path / f"{name}-rated.csv").write_text(rated)
+    ranks = "".join(f"{who},cold,{n},{n}\n" for who in ("ann", "ben") for n in range(1, 5))
+    (tmp_path / "rankings.csv").write_text(f"rater,topic,level,rank\n{ranks}")
+    (tmp_path / "posts.csv").write_text("post,targetStereotype\nIt is cold.,Close it.\n")
     head = "setting,value,seed,kept_epoch,implicitness,pragmatics\n"
     (tmp_path / "ablation.csv").write_text(head + "form,p2s cosine euclidean,0,3,0.95,0.96\n")
     return tmp_path
@@ -145,6 +155,41 @@ def test_tables_of_runs_are_made_of_the_samples(
 
     assert len(kept) > 6
     assert failures(kept, capsys) == []
+
+
+def test_ratings_go_out_in_portions_with_what_their_study_shows(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "configs/judges").mkdir(parents=True)
+    near = (ROOT / "configs/judges/minilm-contrast.yaml").read_text("utf-8")
+    own = near.replace("{kind: minilm}", "{kind: char-ngrams}")
+    (place / "configs/judges/ngrams.yaml").write_text(own, "utf-8")
+    run_all("emphasized_talk", "--judge ngrams --limit 25")
+    run_all("intent_resolution", "--variant base --judge ngram-cosine --limit 4")
+    rated = [text for text in every_command() if text.startswith("harness export ratings ")]
+    assert len(rated) == 2
+
+    for task, text in zip(("emphasized_talk", "intent_resolution"), rated, strict=True):
+        command = text.replace("RUN", f"{task}/oracle")
+        assert failures([f"{command} -o {task}.csv"], capsys) == []
+
+    portions = sorted(path.name for path in place.glob("emphasized_talk-*-*.csv"))
+    assert portions == [f"emphasized_talk-{r}-{n}.csv" for r in ("ann", "bob", "cyd") for n in "12"]
+    first = (place / portions[0]).read_text("utf-8-sig")
+    assert len(list(csv.reader(io.StringIO(first)))) == 1 + 20
+    assert len(list(place.glob("intent_resolution-?.csv"))) == 9
+    assert "What is meant: " in (place / "intent_resolution-a.csv").read_text("utf-8-sig")
+
+
+def test_the_true_reply_of_a_chain_sees_the_story_and_the_literal_one_does_not() -> None:
+    [chains] = [text for text in every_command() if text.startswith("harness build chains ")]
+    job = yaml.safe_load((ROOT / "configs/builds" / f"{chains.split()[2]}.yaml").read_text("utf-8"))
+    seen = {step["name"]: set(step["sees"].values()) for step in job["steps"]}
+
+    assert seen["turn2_true"] >= {"context", "turn1_true"}
+    assert seen["turn1_true"] >= {"context", "true_intention"}
+    assert not {"context", "true_intention"} & (seen["turn1_literal"] | seen["turn2_literal"])
+    assert "turn1_literal" in seen["turn2_literal"]
 
 
 @pytest.mark.slow

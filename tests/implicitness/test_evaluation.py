@@ -158,3 +158,31 @@ def test_items_with_a_sentence_that_the_scorer_was_trained_on_are_counted(
     found = evaluate(items, Scorer("random", random_head(seen=seen), CharNgrams()))
 
     assert (found.trained_on, found.items) == (count, 4)
+
+
+def test_means_of_both_sides_and_of_distances_are_those_of_the_pairs() -> None:
+    pairs = (
+        Pair("a", "0.8", "0.2", negative=("0.8", "0.1")),
+        Pair("b", "0.6", "0.4", negative=("0.6", "0.5")),
+        Pair("c", "0.4", "0.3"),
+    )
+
+    found = evaluate(Items(pairs=pairs), telling_scorer())
+
+    means = {one.of: one.mean for one in found.means}
+    assert means["implicit"] == pytest.approx(0.6)
+    assert means["explicit"] == pytest.approx(0.3)
+    assert [one.n for one in found.means] == [3, 3, 3, 2]
+    (nearer,) = [one for one in found.measured if one.metric == "pragmatics"]
+    # The first negative lies further apart than its pair, the second nearer.
+    assert (nearer.value, nearer.n, nearer.missing) == (0.5, 2, 0)
+
+
+def test_a_pair_that_cannot_be_scored_is_in_no_mean() -> None:
+    found = evaluate(Items(pairs=(Pair("a", "0.8", ""), Pair("b", "0.6", "0.4"))), telling_scorer())
+
+    means = {one.of: one.mean for one in found.means}
+    assert means["explicit"] == pytest.approx(0.4)
+    assert means["negative"] is None
+    assert [one.n for one in found.means] == [2, 1, 1, 0]
+    assert not [one for one in found.measured if one.metric == "pragmatics"]

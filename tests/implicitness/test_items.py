@@ -100,3 +100,14 @@ def test_a_choice_has_the_place_of_its_answer() -> None:
 def test_what_is_no_item_is_told(row: dict[str, object], message: str) -> None:
     with pytest.raises(DataError, match=f"file: .*{message}"):
         items(row)
+
+
+def test_the_authors_layout_is_pairs_with_their_negatives() -> None:
+    columns = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
+    text = ",".join(columns) + "\nBrr.,Shut it.,Brr.,I am late.\n"
+    table = read_table("released.csv", text.encode(), FileFormat.CSV)
+
+    (pair,) = read_items(table, where="released.csv").pairs
+
+    assert (pair.implicit, pair.explicit) == ("Brr.", "Shut it.")
+    assert pair.negative == ("Brr.", "I am late.")

@@ -58,6 +58,8 @@ def test_a_card_says_what_a_head_was_made_of() -> None:
     assert head.card.settings["features"] == 4
     assert set(head.card.metrics) == {
         *(f"test {name}" for name in ("implicitness", "pragmatics", "tau", "rho", "words")),
+        *("test implicit mean", "test explicit mean"),
+        *("test pair distance", "test negative distance"),
         *("test pairs", "test graded"),
     }
 

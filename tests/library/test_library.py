@@ -17,6 +17,7 @@ from support.stub_server import StubServer
 
 import harness as ph
 from harness.cli import main
+from harness.library import EvaluatedRuns
 
 ROOT = Path(ph.__file__).parents[1]
 PAGE = (ROOT / "docs/python.md").read_text("utf-8")
@@ -163,7 +164,7 @@ def test_what_is_public_is_on_the_page() -> None:
     listed = re.findall(r"`(\w+)`", PAGE.split("## What is public")[1].split("`harness.")[0])
 
     assert sorted(listed) == sorted(ph.__all__)
-    assert len(ph.__all__) <= 20
+    assert len(ph.__all__) <= 22
     assert all(getattr(ph, name) is not None for name in ph.__all__)
 
 
@@ -421,6 +422,74 @@ def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(
     assert main(["prove", str(run.bundle("x.zip"))]) == 0
     with pytest.raises(ph.HarnessError, match="kind 'false': give one of missed"):
         run.errors("false")
+
+
+@pytest.fixture
+def two(folder: Path) -> EvaluatedRuns:
+    """The runs of two models."""
+    for model in ("literal", "oracle"):
+        ph.evaluate("intent_resolution", model, ["ngram-cosine"], limit=12, tag="pair")
+    return ph.load_runs()
+
+
+def test_a_figure_of_runs_is_one_of_matplotlib_with_the_numbers_of_the_command(
+    folder: Path, two: EvaluatedRuns
+) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    options = {"x": "variant", "series": "model", "tasks": ["intent_resolution"]}
+    assert main(["plot", "--x", "variant", "--series", "model", "-o", "by"]) == 0
+
+    drawn, all_runs = two.plot(**options), ph.plot(**options)  # type: ignore[arg-type]  # one dict
+
+    texts = {found.get_text() for found in drawn.findobj(matplotlib.text.Text)}
+    assert {"literal", "oracle", "base", "cot3"} <= texts
+    assert drawn._repr_png_() == all_runs._repr_png_() == Path("by.png").read_bytes()  # type: ignore[attr-defined]
+    with pytest.raises(ph.HarnessError, match="no figure 'forst'; did you mean forest"):
+        two.plot("forst")
+    with pytest.raises(ph.HarnessError, match="judges 'gold': give a list"):
+        two.plot("forest", judges="gold")
+    with pytest.raises(ph.HarnessError, match="plot: give x, or one figure of"):
+        two.plot()
+
+
+def test_a_page_of_runs_is_that_of_the_command(folder: Path, two: EvaluatedRuns) -> None:
+    assert main(["report", "-o", "own.html"]) == 0
+
+    assert two.report() == Path("results/report.html")
+    assert Path("results/report.html").read_bytes() == Path("own.html").read_bytes()
+    assert ph.report("one.html", ["intent_resolution/oracle"]).stat().st_size > 10_000
+    with pytest.raises(ph.HarnessError, match="a folder; name a file in it"):
+        two.report("results")
+
+
+def test_a_table_of_named_runs_shows_what_its_cells_are_asked_for(
+    folder: Path, two: EvaluatedRuns
+) -> None:
+    where = {"variant": ["base"]}
+    assert (
+        main(
+            [
+                "table",
+                "@pair",
+                "--where",
+                "variant=base",
+                "--cell",
+                "value,n",
+                "--digits",
+                "1",
+                "-o",
+                "t.tex",
+            ]
+        )
+        == 0
+    )
+
+    found = ph.table(runs=["@pair"], where=where, cell=["value", "n"], digits=1)
+
+    assert found.to_latex() == Path("t.tex").read_text("utf-8")
+    assert len(ph.table(runs=["intent_resolution/oracle"], where=where).to_pandas()) == 1
+    with pytest.raises(ph.HarnessError, match="cell 'valu': give some of value"):
+        two.table(where=where, cell=["valu"])
 
 
 def test_an_error_of_the_library_comes_without_those_behind_it(

@@ -49,6 +49,55 @@ def made(
         return build(samples, spec, prompts=PROMPTS, client=desk, seed=0), talker
 
 
+def dialogue(turns: int, turn: str, name: str = "d") -> Sample:
+    context = "\n".join(f"{n % 2}: Something is said." for n in range(turns))
+    return Sample(name, {"context": context, "speaker": "1", "turn": turn}, {})
+
+
+@each(
+    ("turns", "turn", "is_asked"),
+    [
+        (3, "Nora painted her kitchen yellow yesterday.", True),  # five content words
+        (2, "Nora painted her kitchen yellow yesterday.", False),
+        (3, "She painted the kitchen yellow, and then it was so.", False),  # three
+        (3, "I don't think that he'll ever paint kitchens yellow.", True),
+    ],
+)
+def test_turns_are_chosen_by_length_before_a_model_is_asked(
+    tmp_path: Path, turns: int, turn: str, is_asked: bool
+) -> None:
+    built, talker = made(tmp_path, "turns", dialogue(turns, turn), say=lambda _: "Two.\nyes")
+
+    assert (len(talker.heard), len(built.finished)) == (is_asked, is_asked)
+    assert built.dropped == 1 - is_asked
+
+
+def test_turns_that_the_model_finds_worth_no_stress_are_dropped_and_others_kept_whole(
+    tmp_path: Path,
+) -> None:
+    said = "Nora painted her kitchen yellow yesterday."
+    samples = [dialogue(3, f"{name}, {said}", name) for name in ("Ann", "Ben", "Cyd")]
+    replies = {"Ann": "Two.\nyes", "Ben": "None.\nno", "Cyd": "perhaps"}
+
+    built, _ = made(
+        tmp_path,
+        "turns",
+        *samples,
+        say=lambda asked: next(r for n, r in replies.items() if n in asked.messages[-1].content),
+    )
+
+    assert [draft.sample for draft in built.finished] == [samples[0]]
+    assert (built.dropped, dict(built.missing)) == (1, {Reason.UNPARSED: 1})
+    assert draft_line(built.finished[0])["fields"]["turn"] == f"Ann, {said}"
+
+
+def test_a_dialogue_without_its_context_is_refused(tmp_path: Path) -> None:
+    bare = Sample("d", {"speaker": "1", "turn": "So."}, {})
+
+    with pytest.raises(SpecError, match="sample d has no field 'context', by which this job"):
+        made(tmp_path, "turns", bare)
+
+
 @pytest.mark.parametrize("step", SEEN)
 def test_each_link_of_a_chain_is_made_from_what_it_may_see(tmp_path: Path, step: str) -> None:
     _, talker = made(tmp_path, "chains", STORY)

@@ -22,7 +22,7 @@ KINDS = {
         f"configs/{folder}": folder.removesuffix("s")
         for folder in (
             *("builds", "data", "golden", "imports", "judges", "layouts", "models"),
-            *("perturbations", "recipes", "scorers", "sheets", "tables"),
+            *("pairs", "perturbations", "recipes", "scorers", "sheets", "tables"),
         )
     },
 }

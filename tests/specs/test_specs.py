@@ -8,7 +8,7 @@ import pytest
 from support.each import each
 
 from harness.errors import SpecError, did_you_mean
-from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, SourceSpec, TableSpec
+from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, PairMapSpec, SourceSpec, TableSpec
 from harness.specs.implicitness import RecipeSpec, ScorerSpec
 from harness.specs.judges import CosineSpec, JudgeSpec, PreferenceSpec
 from harness.specs.layouts import LayoutSpec
@@ -31,6 +31,7 @@ KINDS: Mapping[str, Any] = {
     "configs/recipes": RecipeSpec,
     "configs/scorers": ScorerSpec,
     "configs/sheets": SheetSpec,
+    "configs/pairs": PairMapSpec,
     "configs/perturbations": PerturbationSpec,
     "configs/tables": TableSpec,
     "configs": PricesSpec,

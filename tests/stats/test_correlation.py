@@ -19,6 +19,7 @@ from harness.stats.correlation import (
     document_tau,
     document_tau_zero,
     fisher_interval,
+    kendall,
     pearson,
     permutation_p,
     spearman,
@@ -280,3 +281,16 @@ def test_ranks_see_the_ties_that_pairs_see() -> None:
 
     assert found == spearman([0.5, 0.5, 0.5, 1.0, 0.1], [1.0, 2, 3, 5, 0])
     assert (snapped(close) == [0.5, 0.5, 0.5, 1.0, 0.1]).all()
+
+
+def test_tau_of_two_long_vectors_is_that_of_one_document() -> None:
+    draw = np.random.default_rng(0)
+    x, y = draw.integers(0, 5, (2, 40)).astype(float)
+    x[3], y[7] = np.nan, np.nan
+
+    found = kendall(x, y)
+
+    assert found.value == pytest.approx(document_tau([x], [y]).value)
+    assert (found.n, found.skipped) == (38, 2)
+    assert kendall([1, 1], [1, 2]).reason is NoValue.CONSTANT
+    assert kendall([1, np.nan], [1, 2]).reason is NoValue.TOO_FEW

@@ -3,7 +3,7 @@
 import pytest
 from support.each import each
 
-from harness.text.dedup import HASH_LENGTH, fingerprint, nearest_originals, normal
+from harness.text.dedup import HASH_LENGTH, fingerprint, near_copies, nearest_originals, normal
 
 ORIGINALS = ("the mill stood empty for years", "we walked two hours for flour", "two hours")
 
@@ -83,3 +83,15 @@ def test_different_words_are_different_texts(one: str, other: str) -> None:
 def test_every_text_has_a_fingerprint(text: str) -> None:
     assert len(fingerprint(text)) == HASH_LENGTH
     assert set(fingerprint(text)) <= set("0123456789abcdef")
+
+
+def test_near_copies_are_linked_over_others_and_the_largest_group_is_the_first() -> None:
+    texts = ["one two", "a b c d", "a b c d e", "ONE, two!", "c d e f b", "alone", "..."]
+
+    found = near_copies(texts)
+
+    assert [(one.group, one.size, one.place) for one in found] == [
+        *((1, 3, 1), (1, 3, 2), (1, 3, 4), (2, 2, 0), (2, 2, 3))
+    ]
+    # The last of the first group is linked by the second: 3 words of 6 shared with the first.
+    assert [round(one.likeness, 2) for one in found] == [1, 0.8, 0.5, 1, 1]

@@ -14,6 +14,7 @@ from harness.text.parsers import (
     first_paragraph,
     is_cut_no,
     is_refusal,
+    listed_lines,
     option_number,
     rating,
     stated_rating,
@@ -404,3 +405,19 @@ def test_declining_is_told_by_how_a_reply_opens(text: str, declines: bool) -> No
 )
 def test_a_no_may_be_cut_where_it_could_still_decline(text: str, is_open: bool) -> None:
     assert is_cut_no(text) == is_open
+
+
+@each(
+    ("text", "lines"),
+    [
+        ("1. One.\n2) Two.\n(3) Three.", ("One.", "Two.", "Three.")),
+        ("- One.\n\n* Two.\n\u2022 Three.", ("One.", "Two.", "Three.")),
+        ('"One."\n\u201cTwo.\u201d\n---\n', ("One.", "Two.")),
+        ('"One", she said.\n3 of us came.', ('"One", she said.', "3 of us came.")),
+        ("", ()),
+    ],
+)
+def test_lines_of_a_list_lose_their_marks_and_nothing_else(
+    text: str, lines: tuple[str, ...]
+) -> None:
+    assert listed_lines(text) == lines

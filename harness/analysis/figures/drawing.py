@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -55,6 +56,22 @@ def pictures(
     with styled():
         drawn = figure(chart, width_cm=width_cm)
         return {ending: _saved(drawn, ending) for ending in endings}
+
+
+def drawn(chart: Chart, *, width_cm: float = style.WIDTH) -> "Figure":
+    """The figure of a chart, which a notebook shows as it is; SpecError without matplotlib."""
+    if why := lacking():
+        raise SpecError(why)
+    with styled():
+        made = figure(chart, width_cm=width_cm)
+    # A notebook shows what has this method; a figure that pyplot has not made has none.
+    made._repr_png_ = partial(_png, made)  # type: ignore[attr-defined]
+    return made
+
+
+def _png(made: "Figure") -> bytes:
+    with styled():
+        return _saved(made, ".png")
 
 
 def svg(chart: Chart) -> str:

@@ -11,17 +11,19 @@ from typing import Final, Literal
 from harness.analysis.curves import curve_rows, together
 from harness.analysis.figures import comparisons, detection, people, texts
 from harness.analysis.figures.chart import Chart
-from harness.analysis.figures.comparisons import ScoreFilter
+from harness.analysis.figures.comparisons import Layout, ScoreFilter
 from harness.analysis.leaderboard import BoardRow, collect
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.analysis.profile import Profile, Sampling, profile
+from harness.analysis.rankings import read_people, scorer_judged
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
+from harness.implicitness.evaluate import evaluate, read_items
 from harness.implicitness.pairs import read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.models.vectors import Progress
 from harness.storage import tables
-from harness.storage.find_runs import find_run, run_folders
+from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder, StoredRun
 from harness.storage.tables import Table, column_of
 
@@ -54,7 +56,7 @@ class Inputs:
     def folders(self) -> list[RunFolder]:
         """The folders of the runs that are named; all without names."""
         if self.given:
-            return [find_run(self.results, name) for name in dict.fromkeys(self.given)]
+            return find_runs(self.results, self.given)
         if not (found := run_folders(self.results)):
             raise StoreError(f"no run below {self.results}/runs; `harness run` makes one")
         return found
@@ -196,11 +198,24 @@ def _number(name: str, cell: object) -> float | None:
 
 
 def _raters(inputs: Inputs) -> Chart:
+    if inputs.given and all(Path(name).is_file() for name in inputs.given):
+        return _rankers(inputs)
     panels = inputs.panels()
     if len(panels) > 1:
         known = ", ".join(panel.variant for panel in panels)
         raise SpecError(f"several variants or tasks were rated ({known}): give --variant, --task")
     return people.rater_agreement(panels[0])
+
+
+def _rankers(inputs: Inputs) -> Chart:
+    """People's ranks of the sets of a file, and those of the scorer."""
+    if inputs.ratings is None or len(inputs.given) > 1:
+        raise SpecError("this figure is of one file of graded sentences: give --ratings FILE, too")
+    ((name, table),) = [(path, _table(path, has_column=True)) for path in inputs.given]
+    items = read_items(table, where=name)
+    result = evaluate(items, inputs.scorer(), progress=inputs.progress)
+    judged = [*read_people([inputs.ratings], items), scorer_judged(items, result)]
+    return people.ranking_agreement([one for one in judged if one.ranks])
 
 
 def _with_verdicts(
@@ -246,7 +261,9 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
     ),
     "impscore-7": NamedFigure("Hits and false alarms by bin of implicitness", "runs", _bins),
     "impscore-9": NamedFigure(
-        "Agreement of raters and judges, a matrix", "runs and --ratings", _raters
+        "Agreement of raters and judges, a matrix; or of people on a file of graded sentences",
+        "runs and --ratings",
+        _raters,
     ),
     "impscore-10": NamedFigure(
         "Accuracy of pragmatics over both margins and alpha", "grid.csv", _margins("pragmatics")
@@ -294,6 +311,14 @@ ALIASES: Final[Mapping[str, str]] = {
     "ishate-2": "ishate-1",
 }
 """Figures of the same form on other texts or models."""
+
+
+def chart_of(figure: str | Layout, inputs: Inputs) -> Chart:
+    """The chart of a figure that has a name, or of scores by some of their properties."""
+    if isinstance(figure, str):
+        return figure_named(figure).chart(inputs)
+    by_group = "group" in (figure.x, figure.panel, figure.series)
+    return comparisons.comparison(inputs.choice.of(inputs.rows(), by_group=by_group), figure, "")
 
 
 def figure_named(name: str) -> NamedFigure:

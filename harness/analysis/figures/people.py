@@ -4,7 +4,7 @@ A cell of a panel of ratings is one answer; its human value is the mean over rat
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -12,15 +12,15 @@ import numpy as np
 
 from harness.analysis.figures.chart import FEWEST, Chart, Plot, Series
 from harness.analysis.panels import JudgeTable, Panel
+from harness.analysis.rankings import Judged, Measure, by_set, mean_known, rho
 from harness.errors import StoreError
-from harness.stats.correlation import Coefficient, dataset_pearson, document_tau, pearson, spearman
-from harness.stats.estimate import Estimate, Floats, ratio, snapped
+from harness.implicitness.evaluate import tau
+from harness.stats.correlation import dataset_pearson, document_tau, kendall, pearson, spearman
+from harness.stats.estimate import Estimate, Floats, NoValue, ratio, snapped
 from harness.storage.runs import StoredRun
 
-MATRICES: Final[Mapping[Coefficient, str]] = {
-    "spearman": "Spearman's rho",
-    "pearson": "Pearson's r",
-}
+TAU: Final = "Kendall's tau-b"
+RHO: Final = "Spearman's rho"
 _MOST_NAMES: Final = 24
 
 
@@ -112,27 +112,52 @@ def _matrices(raters: Sequence[_Rater], title: str) -> Chart:
     if len(raters) > _MOST_NAMES:
         notes = (f"the first {_MOST_NAMES} of {len(raters)} raters and judges",)
     shown = raters[:_MOST_NAMES]
-    plots = tuple(_matrix(shown, coefficient) for coefficient in MATRICES)
+    names = [rater.name for rater in shown]
+
+    def compared(how: Callable[[Floats, Floats], Estimate]) -> Callable[[int, int], Estimate]:
+        return lambda a, b: how(shown[a].values, shown[b].values)
+
+    computed = {RHO: spearman, "Pearson's r": pearson, TAU: kendall}
+    plots = tuple(_matrix(title, names, compared(how)) for title, how in computed.items())
     return Chart(title, plots, (*notes, f"a dash: fewer than {FEWEST} shared, or all alike"))
 
 
-def _matrix(raters: Sequence[_Rater], coefficient: Coefficient) -> Plot:
-    compute = {"pearson": pearson, "spearman": spearman}[coefficient]
-    places = [
-        (column, row) for row, column in product(range(len(raters)), repeat=2) if column < row
-    ]
-    found = [compute(raters[row].values, raters[column].values) for column, row in places]
+def ranking_agreement(judged: Sequence[Judged]) -> Chart:
+    """A matrix of people and a scorer: how far any two order the same sets of sentences alike.
+
+    Each cell is the mean over the sets that both have ranked; `n` counts their sentences.
+    """
+    if len(judged) < 2:
+        raise StoreError(f"nothing to draw: {len(judged)} raters, and a matrix needs two")
+
+    def compared(how: Measure) -> Callable[[int, int], Estimate]:
+        def one(a: int, b: int) -> Estimate:
+            shared = [ranks for name, ranks in judged[a].ranks.items() if name in judged[b].ranks]
+            value = mean_known(by_set(judged[a], judged[b], how))
+            why = NoValue.TOO_FEW if value is None else None
+            return Estimate(value, sum(map(len, shared)), reason=why)
+
+        return one
+
+    names = [one.who for one in judged]
+    plots = (_matrix(TAU, names, compared(tau)), _matrix(RHO, names, compared(rho)))
+    note = "means over sets; a dash: no set shared"
+    return Chart("Agreement on the order of sentences", plots, (note,))
+
+
+def _matrix(title: str, names: Sequence[str], found: Callable[[int, int], Estimate]) -> Plot:
+    places = [(column, row) for row, column in product(range(len(names)), repeat=2) if column < row]
+    cells = [found(row, column) for column, row in places]
     series = Series(
         "agreement",
         "cells",
         [column + 1 for column, _ in places],
         [row for _, row in places],
-        z=[float("nan") if one.value is None else one.value for one in found],
-        n=[one.n for one in found],
+        z=[float("nan") if one.value is None else one.value for one in cells],
+        n=[one.n for one in cells],
     )
-    names = [rater.name for rater in raters]
     return Plot(
-        MATRICES[coefficient],
+        title,
         "",
         "",
         (series,),

@@ -16,18 +16,40 @@ import msgspec
 
 from harness import __version__
 from harness.analysis import leaderboard as scores
-from harness.analysis.agreement import AgreementRow
+from harness.analysis.agreement import AgreementRow, AgreementSettings, agreement_rows
 from harness.analysis.fitness import judge_fitness
+from harness.analysis.panels import AgreementQuery, rated_panels
 from harness.analysis.report import pairs, tables, words
 from harness.analysis.report.items import PageParts, collect_items
 from harness.analysis.report.records import PageData, PageSection, PageTable
 from harness.analysis.report.tables import PageNumbers
 from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
-from harness.errors import StoreError
+from harness.errors import SpecError, StoreError
+from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder
 
+REPORT = "report.html"
+"""The page's name in a results folder, where no other is given."""
 _LEVEL = 6
 """Of gzip: 9 takes four times as long for a file that is 2 % smaller."""
+
+
+def page_agreement(ratings: Path | None, folders: Sequence[RunFolder]) -> list[AgreementRow]:
+    """How well all judges of some runs agree with a file of ratings; nothing without one."""
+    panels = rated_panels(ratings, folders, AgreementQuery()) if ratings else ()
+    return [row for panel in panels for row in agreement_rows(panel, AgreementSettings())]
+
+
+def write_page(
+    folders: Sequence[RunFolder], results: Path, out: Path, ratings: Path | None = None
+) -> tuple[PageData, int]:
+    """Write the page of some runs as one file; what it shows, and its size in bytes."""
+    if out.is_dir():
+        raise SpecError(f"--out {out}: a folder; name a file in it")
+    data = page_data(folders, results, page_agreement(ratings, folders))
+    page = page_text(data).encode()
+    write_whole(out, page)
+    return data, len(page)
 
 
 def page_data(

@@ -13,7 +13,7 @@ from harness.analysis.report.records import PageCell, PageColumn, PageTable, Pag
 from harness.analysis.report.tables import PageNumbers, best, members
 from harness.analysis.standings import RankedTable
 from harness.errors import HarnessError
-from harness.pipeline.score import ALL, RIGHT_OR_WRONG
+from harness.pipeline.score import ALL
 from harness.stats.comparison import holm
 from harness.stats.estimate import BootstrapSettings
 
@@ -275,8 +275,3 @@ def _is_of(item: PairedItem, rights: tuple[bool, bool] | None) -> bool:
     if rights is None or not is_decided:
         return rights is None and not is_decided
     return (item.first == 1, item.second == 1) == rights
-
-
-def is_right_or_wrong(one: ComparedRuns) -> bool:
-    """Whether the verdicts of a pair are right or wrong, so that differences are in points."""
-    return one.pairing.first.judge.metric == RIGHT_OR_WRONG

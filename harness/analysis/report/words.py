@@ -1,23 +1,15 @@
 """PageNumbers to sentences: what was asked, who is better by how much, and what to beware of."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from harness.analysis.findings import constant_words, difference_words, fitness_words
 from harness.analysis.fitness import ControlFinding, JudgeFitness
 from harness.analysis.leaderboard import constant_alarms, headlines, place_alarms
-from harness.analysis.report.pairs import ComparedRuns, is_right_or_wrong
+from harness.analysis.report.pairs import ComparedRuns
 from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
 from harness.storage.runs import StoredRun
-
-_SURE = 0.05
-_FINDINGS = {
-    ControlFinding.UNHEARD: "has given no verdict on a control that could be read",
-    ControlFinding.FEW: "has read too few samples of the controls to know whether it is fit",
-    ControlFinding.UNSURE: "may be fit or unfit: these items cannot tell",
-    ControlFinding.UNFIT: "is unfit here: it does not tell right answers from literal ones",
-    ControlFinding.WEAK: "is weak here: it tells right answers from literal ones by less than half "
-    "of its scale",
-}
 
 
 def asked(runs: Sequence[StoredRun]) -> Iterator[str]:
@@ -84,37 +76,12 @@ def _alone(board: RankedTable) -> str:
 
 
 def _difference(one: ComparedRuns, tests: int) -> str:
-    """One model against another: A is better than B by 4 to 11 points."""
+    """One model against another; p is corrected for the models that were compared with it."""
     row = one.overall
     first, second = one.pairing.first.file.model.name, one.pairing.second.file.model.name
-    if row is None or row.value is None or row.low is None or row.high is None:
-        why = row.reason if row is not None and row.reason else "no interval"
-        return f"{first} and {second} cannot be compared: {why}"
-    if row.low <= 0 <= row.high:
-        span = f"{_amount(row.low, one)} to {_amount(row.high, one)}"
-        return f"{first} and {second} are not told apart: the difference is {span} {_unit(one)}"
-    if row.high < 0:
-        first, second, ends = second, first, (-row.high, -row.low)
-    else:
-        ends = (row.low, row.high)
-    said = f"{_amount(ends[0], one)} to {_amount(ends[1], one)} {_unit(one)}"
-    if one.p is None or one.p >= _SURE:
-        among = "" if tests < 2 else f" among {tests} comparisons"
-        p = "no test could be made" if one.p is None else f"p {one.p:.2f}"
-        return f"{first} seems better than {second} by {said}, which may be chance{among} ({p})"
-    return f"{first} is better than {second} by {said}, on the {row.n} verdicts that both have"
-
-
-def _amount(value: float, one: ComparedRuns) -> str:
-    if not is_right_or_wrong(one):
-        return f"{value:.2f}"
-    points = f"{100 * value:.0f}" if abs(100 * value) >= 1 else f"{100 * value:.1f}"
-    return "0" if points in ("-0", "-0.0", "0.0") else points
-
-
-def _unit(one: ComparedRuns) -> str:
-    metric = one.pairing.first.judge.metric
-    return f"points of {metric}" if is_right_or_wrong(one) else f"of {metric}"
+    if row is None:
+        return f"{first} and {second} cannot be compared: no interval"
+    return difference_words(replace(row, p_holm=one.p, tests=tests), (first, second))
 
 
 def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[str]:
@@ -124,14 +91,10 @@ def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[st
         yield f"{row.model} on {row.task}, {row.score.variant}: {place.words}."
     for alarm in constant_alarms(numbers.rows, headlines(numbers.rows)):
         row = alarm.row
-        yield (
-            f"{row.model} on {row.task}, {row.score.variant}: it shows no more than a constant "
-            f"answer would ({alarm.finding}; its accuracy is {row.score.value:.3f}, that of a "
-            f"constant answer {alarm.constant:.3f})."
-        )
+        yield f"{row.model} on {row.task}, {row.score.variant}: {constant_words(alarm)}."
     for one in fitness:
-        if one.finding in _FINDINGS:
-            yield f"Judge {one.ceiling.judge} {_FINDINGS[one.finding]}: {one.recipe}."
+        if one.finding is not ControlFinding.FIT:
+            yield f"Judge {one.ceiling.judge} {fitness_words(one)}: {one.recipe}."
     for run in numbers.made.stored:
         yield from _gaps(run)
 

@@ -19,6 +19,7 @@ from harness.analysis.panels import AgreementQuery, Panel, match_ratings
 from harness.analysis.tables.facts import TOTAL, Fact, level_of, matches
 from harness.data.ratings import Rating
 from harness.errors import DataError, SpecError
+from harness.implicitness.pairs import read_pairs
 from harness.specs.layouts import (
     CodersLayout,
     CountsLayout,
@@ -29,7 +30,7 @@ from harness.specs.layouts import (
 from harness.stats.agreement import alpha, cohen_kappa, percent_agreement
 from harness.stats.estimate import Estimate, Floats, mean_interval
 from harness.storage.runs import StoredRun
-from harness.storage.tables import read_columns
+from harness.storage.tables import read_columns, read_file
 
 SPLIT, PEOPLE = "split", "people"
 _P: Final = "_p"
@@ -221,6 +222,8 @@ def _mean(dims: Mapping[str, str], values: Sequence[float]) -> Fact:
 
 
 def _records(layout: ValuesLayout, files: Mapping[str, Path], names: Sequence[str]) -> list[Row]:
+    if layout.pairs:
+        return [row for split, path in files.items() for row in _pairs(path, split)]
     if not layout.records:
         return _rows(layout, files, [*names, *layout.values])
     found: list[Row] = []
@@ -233,6 +236,12 @@ def _records(layout: ValuesLayout, files: Mapping[str, Path], names: Sequence[st
                 f"{path}: no JSON with rows under {layout.records!r} ({error}); make it with --json"
             ) from error
     return found
+
+
+def _pairs(path: Path, split: str) -> Iterator[Row]:
+    for pair in read_pairs(read_file(path), where=str(path)):
+        sides = {"implicit": pair.implicit, "explicit": pair.explicit}
+        yield {"source": pair.source or "all", "topic": pair.group, **sides, SPLIT: split}
 
 
 @dataclass(frozen=True, slots=True)

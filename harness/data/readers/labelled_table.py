@@ -145,7 +145,7 @@ def _items(path: Path, spec: TableSpec) -> list[LabelledItem]:
         )
     rows = _log_left_out(rows, [row for row in rows if _text(row, spec)], "no text", of=path)
     column, left_out = spec.label.column, spec.label.left_out
-    asked = [r for r in rows if not any(_is_same(cell_text(r.cells[column]), o) for o in left_out)]
+    asked = [r for r in rows if not any(is_same(cell_text(r.cells[column]), o) for o in left_out)]
     rows = _log_left_out(rows, asked, "a label that the map's `left_out` names", of=path)
     labelled = [(row, _label(row, spec.label, spec.originals)) for row in rows]
     items = []
@@ -181,7 +181,7 @@ def _label(row: TypedRow, spec: LabelSpec, rule: OriginalsSpec | None) -> str | 
         number = _number(row, spec.column)
         return None if number is None else (POSITIVE if number >= spec.at_least else NEGATIVE)
     for name, values in spec.classes.items():
-        if any(_is_same(value, other) for other in values):
+        if any(is_same(value, other) for other in values):
             return name
     if not value:
         return None
@@ -192,7 +192,7 @@ def _label(row: TypedRow, spec: LabelSpec, rule: OriginalsSpec | None) -> str | 
     )
 
 
-def _is_same(value: str, other: str) -> bool:
+def is_same(value: str, other: str) -> bool:
     """Whether two values are equal as texts or as numbers, as "1.0" and "1" are."""
     try:
         return value == other or (value != "" and float(value) == float(other))

@@ -182,8 +182,9 @@ class CallPolicy:
 class CachedClient:
     """One model with the ledger of its calls, its price if known, and the policy for new calls.
 
-    `priced_as` is what prices.yaml calls the model, None for one that is not hosted. `waiting` are
-    the keys of its calls in batches that were submitted and are not collected yet.
+    `priced_as` is what prices.yaml calls the model, None for one that is not paid by the call: none
+    that is hosted, or a server on this machine without a key. `waiting` are the keys of its calls
+    in batches that were submitted and are not collected yet.
     """
 
     model: Model

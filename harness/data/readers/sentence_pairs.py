@@ -1,0 +1,88 @@
+"""Tables of public data sets to sentences that imply something, by a map of pairs.
+
+Nothing here writes what a sentence implies: a counterpart is one that the table has.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core import Sample
+from harness.data.readers.labelled_table import is_same
+from harness.errors import DataError
+from harness.parts import digest
+from harness.specs.data import PairMapSpec
+from harness.storage.cells import cell_text
+from harness.storage.tables import TypedRow, read_columns
+from harness.text.cleanup import is_blank
+from harness.text.dedup import fingerprint, normal
+
+SENTENCE, EXPLICIT = "sentence", "explicit"
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The sentences of some files, each once, and how many rows gave none, by the reason."""
+
+    samples: tuple[Sample, ...]
+    left_out: Mapping[str, int]
+
+
+def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
+    """The sentences of some files as samples of the group `source`, in order.
+
+    A sample has the field `sentence`, the map's `fields`, and the reference `explicit` where the
+    map has a counterpart. Raises NoColumn for a table without a column of the map, and DataError
+    where no row is left.
+    """
+    rows = [row for path in files for row in read_columns(path, spec.columns, quotes=spec.quotes)]
+    found: dict[str, Sample] = {}
+    lost: Counter[str] = Counter()
+    for row in rows:
+        said = _joined(row, spec.sentence), _joined(row, spec.counterpart)
+        key = normal(said[0])
+        if reason := _why_not(row, spec, said) or ("a repeated sentence" if key in found else ""):
+            lost[reason] += 1
+        else:
+            found[key] = _sample(row, spec, source, said)
+    if not found:
+        why = ", ".join(f"{count} with {reason}" for reason, count in lost.items())
+        raise DataError(
+            f"{', '.join(map(str, files))}: none of {len(rows)} rows has a sentence for the map "
+            f"{source} ({why}); correct its `where`"
+        )
+    return Collected(tuple(found.values()), dict(lost))
+
+
+def _why_not(row: TypedRow, spec: PairMapSpec, said: tuple[str, str]) -> str:
+    if not _is_wanted(row, spec):
+        return "other values than those of `where`"
+    return "" if said[0] and (said[1] or not spec.counterpart) else "no text"
+
+
+def _is_wanted(row: TypedRow, spec: PairMapSpec) -> bool:
+    cells = {column: cell_text(row.cells[column]) for column in spec.where}
+    return all(
+        any(is_same(cells[column], value) for value in values)
+        for column, values in spec.where.items()
+    )
+
+
+def _joined(row: TypedRow, columns: Sequence[str]) -> str:
+    """The texts of some columns, joined by a blank; "" where one of them has no visible text."""
+    texts = [cell_text(row.cells[name]).strip() for name in columns]
+    return " ".join(texts) if not any(map(is_blank, texts)) else ""
+
+
+def _sample(row: TypedRow, spec: PairMapSpec, source: str, said: tuple[str, str]) -> Sample:
+    sentence, explicit = said
+    fields = {name: cell_text(row.cells[column]) for name, column in spec.fields.items()}
+    shared = cell_text(row.cells[spec.cluster]) if spec.cluster else ""
+    return Sample(
+        id=f"{source}-{digest(sentence)[:12]}",
+        fields={SENTENCE: sentence, **fields},
+        references={EXPLICIT: (explicit,)} if explicit else {},
+        group=source,
+        cluster=f"{source}-{shared or fingerprint(sentence)}",
+    )

@@ -1,0 +1,63 @@
+"""The screen and the page say the same of the same runs: an alarm, a judge, a difference."""
+
+import re
+from pathlib import Path
+
+import pytest
+from support.report_runs import Sketch, write_runs
+
+from harness.analysis.report.page import page_data
+from harness.cli import main
+from harness.storage.find_runs import run_folders
+
+
+def on_page(results: Path, name: str) -> list[str]:
+    """The lines of a section of the page."""
+    data = page_data(run_folders(results), results)
+    return [line for part in data.sections if part.name == name for line in part.lines]
+
+
+def on_screen(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_alarms_and_judges_have_the_words_of_the_leaderboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for task, models, more in (
+        ("hate_speech", "constant-no", ""),
+        ("intent_detection", "first", "--limit 21"),
+        ("intent_resolution", "oracle,literal", "--judge ngram-cosine --variant base --limit 4"),
+    ):
+        words = ["run", "--task", task, "--model", models, *more.split()]
+        assert main(words) == 0
+    capsys.readouterr()
+    assert main(["leaderboard"]) == 0
+    screen = on_screen(capsys.readouterr().err)
+
+    said = on_page(Path("results"), "alarms")
+
+    facts = [re.split(r": |ngram-cosine ", line, maxsplit=1)[1].rstrip(".") for line in said]
+    # The page adds the recipe of the boards that a judge is unfit on.
+    facts = [fact.partition(": intent_resolution:")[0] for fact in facts]
+    assert len(facts) == 3
+    assert [fact for fact in facts if fact not in screen] == []
+    assert any("nearly no text is flagged" in fact for fact in facts)
+    assert any("too few samples" in fact for fact in facts)
+
+
+def test_a_difference_has_the_words_of_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_runs(tmp_path, Sketch(models=(("alpha", 0.9), ("beta", 0.3)), has_choices=False))
+    runs = [str(folder.path) for folder in run_folders(tmp_path)]
+    words = ["compare", *runs, "--judge-a", "choice", "--results", str(tmp_path), "--draws", "99"]
+    assert main(words) in (0, 1)
+    screen = on_screen(capsys.readouterr().out)
+
+    [line] = [one for one in on_page(tmp_path, "headline") if "by choice" in one]
+
+    said = line.partition("), ")[2].rstrip(".")
+    assert said.startswith("alpha and beta are not told apart: the difference lies between ")
+    assert said.replace("alpha", "A (alpha)").replace("beta", "B (beta)") in screen

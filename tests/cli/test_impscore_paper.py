@@ -1,0 +1,389 @@
+"""What the paper on implicitness did, by commands: collect, build, rate, rank, list near copies."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.each import each
+from support.impscore_heads import random_head
+from support.stub_script import Script
+from support.stub_server import StubServer
+
+from harness.cli import main
+from harness.implicitness.scorer import save_head
+
+SAID = ("It is cold in here.", "Nice of you to come at noon.", "The bin is full again.")
+LEVEL = range(1, 5)
+LEVELS = ("Close the window.", "Could you close it?", "It is cold in here.", "Brr, November.")
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def built(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, Path],
+    reply: Callable[[str], str],
+) -> tuple[int, list[dict[str, Any]]]:
+    """What a job makes of a file with a scripted model."""
+    job, source = words
+    out = folder / f"{job}.jsonl"
+    with StubServer(Script(), reply=reply) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        options = ("--model", "local-server", "-o", str(out), "--results", str(folder / "r"))
+        code = main(["build", job, str(source), *options])
+    return code, lines(out)
+
+
+@each(
+    ("name", "column", "more", "asked"),
+    [
+        ("ishate", "text", {"implicit_layer": "Implicit HS"}, "more openly"),
+        ("ludwig", "Response utterance", {"Context utterance": "Warm?"}, "Warm?"),
+        ("sarcasm-corpus", "text", {"class": "sarc"}, "in earnest"),
+        ("sarcasm-headlines", "headline", {"is_sarcastic": 1}, "satirical"),
+    ],
+)
+def test_sentences_of_a_source_become_pairs_that_training_reads(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    name: str,
+    column: str,
+    more: dict[str, Any],
+    asked: str,
+) -> None:
+    table = written(tmp_path / "table.jsonl", [{column: said} | more for said in SAID])
+    sentences, heard = tmp_path / "sentences.jsonl", list[str]()
+    assert main(["impscore", "collect", name, str(table), "-o", str(sentences), "--json"]) == 0
+    job = json.loads(capsys.readouterr().out)["job"]
+
+    def reply(prompt: str) -> str:
+        heard.append(prompt)
+        return f"Outright, {len(heard)}."
+
+    code, made = built(tmp_path, monkeypatch, (job, sentences), reply)
+
+    assert code == 0
+    assert [line["group"] for line in made] == [name] * 3
+    assert all(asked in prompt for prompt in heard)
+    capsys.readouterr()
+    assert main(["impscore", "lint", str(tmp_path / f"{job}.jsonl"), "--json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out)[0]["value"] == 3
+
+
+def test_a_refusal_is_no_counterpart_of_a_text_for_moderation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"group": "g", "fields": {"sentence": SAID[0]}, "references": {}}]
+    source = written(tmp_path / "in.jsonl", rows)
+
+    code, made = built(tmp_path, monkeypatch, ("pairs-hate", source), lambda _: "I can't do that.")
+    assert (code, made) == (1, [])
+    # People decline in such words, too: elsewhere it is a text.
+    code, made = built(tmp_path, monkeypatch, ("pairs", source), lambda _: "I can't do that.")
+    assert (code, len(made)) == (0, 1)
+
+
+@each(
+    ("job", "field", "reply", "reference"),
+    [
+        ("graded", "topic", "\n".join(f"{n}. {one}" for n, one in enumerate(LEVELS, 1)), "levels"),
+        ("closest", "sentence", '- "Shut it."\n- It is old.\n\n- Cold tea.\n', "choices"),
+    ],
+)
+def test_a_chat_model_writes_sets_that_eval_reads(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    job: str,
+    field: str,
+    reply: str,
+    reference: str,
+) -> None:
+    save_head(random_head(), tmp_path / "own")
+    source = written(
+        tmp_path / "in.jsonl", [{"group": "g", "fields": {field: "cold"}, "references": {}}]
+    )
+
+    code, made = built(tmp_path, monkeypatch, (job, source), lambda _: reply)
+
+    assert code == 0
+    expected = list(LEVELS) if job == "graded" else ["Shut it.", "It is old.", "Cold tea."]
+    assert made[0]["references"][reference] == expected
+    capsys.readouterr()
+    words = ("--scorer", str(tmp_path / "own.json"), "--json")
+    assert main(["impscore", "eval", str(tmp_path / f"{job}.jsonl"), *words]) == 0
+    measured = {one["metric"]: one for one in json.loads(capsys.readouterr().out)["measured"]}
+    assert measured["tau" if job == "graded" else "closest"]["n"] == 1
+
+
+@each("reply", ["One line alone.", "\n".join([*LEVELS, "A fifth."]), ""])
+def test_a_set_with_too_few_or_too_many_lines_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, reply: str
+) -> None:
+    rows = [{"group": "g", "fields": {"topic": "cold"}, "references": {}}]
+    source = written(tmp_path / "in.jsonl", rows)
+
+    assert built(tmp_path, monkeypatch, ("graded", source), lambda _: reply) == (1, [])
+
+
+@pytest.fixture
+def graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two sets, two choices and a scorer that needs no weights, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    save_head(random_head(), tmp_path / "own")
+    return written(
+        tmp_path / "graded.jsonl",
+        [
+            {"topic": "cold", "levels": list(LEVELS)},
+            {"topic": "late", "levels": ["You are late.", "A bit late?", "It is noon.", "Soup?"]},
+            {"topic": "a", "sentence": SAID[0], "choices": ["Shut it.", "Old.", "Tea."]}
+            | {"answer": 0},
+        ],
+    )
+
+
+def fill(folder: Path, name: str, mark: Callable[[str, dict[str, str]], str]) -> str:
+    """Rate a sheet: `mark` sees the answer that is shown and the row of the key."""
+    sheet = folder / name
+    key = sheet.with_name(f"{sheet.stem.partition('-')[0]}.key.csv")
+    by_row = {row["row"]: row for row in read_csv(key)}
+    with sheet.open(encoding="utf-8-sig", newline="") as file:
+        head, *rows = csv.reader(file)
+    filled = [[*row[:-1], mark(row[3], by_row[row[0]])] for row in rows]
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([head, *filled])
+    out = f"{sheet.stem}.rated.csv"
+    given = ("--format", "wide", "--key", str(key), "-o", str(folder / out))
+    assert main(["ratings", "import", str(sheet), *given]) == 0
+    return out
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def beside(capsys: pytest.CaptureFixture[str], *ratings: str) -> dict[str, dict[str, Any]]:
+    """What eval says of people and the scorer, by name."""
+    given = [word for name in ratings for word in ("--ratings", name)]
+    capsys.readouterr()
+    words = ("--scorer", "own.json", "--json")
+    assert main(["impscore", "eval", "graded.jsonl", *given, *words]) in (0, 1)
+    told = capsys.readouterr().out
+    Path("beside.json").write_text(told)
+    return {one["who"]: one for one in json.loads(told)["people"]}
+
+
+def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
+    graded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = graded.parent
+    words = ("impscore_rank", "graded.jsonl", "--raters", "ann,bob")
+    assert main(["export", "sheet", *words, "-o", "rank.csv"]) == 0
+    words = ("impscore_closest", "graded.jsonl", "--raters", "ann")
+    assert main(["export", "sheet", *words, "-o", "near.csv"]) == 0
+    ann, bob = (read_csv(folder / f"rank-{who}.csv") for who in ("ann", "bob"))
+    assert [row["answer"] for row in ann] != [row["answer"] for row in bob]
+    assert set(ann[0]) == {"row", "item", "question", "answer", "ann"}
+    assert [row["item"] for row in ann] == sorted(
+        (row["item"] for row in ann), key=[row["item"] for row in ann].index
+    ), "the sentences of a set stand together"
+    page = (folder / "rank-ann.html").read_text()
+    assert page.count("<tr>") == 8
+    assert page.count("<section>") == 2
+
+    own = fill(folder, "rank-ann.csv", lambda _, key: key["model"])
+    swapped = {"1": "1", "2": "3", "3": "2", "4": "4"}
+    other = fill(folder, "rank-bob.csv", lambda _, key: swapped[key["model"]])
+    near = fill(folder, "near-ann.csv", lambda said, _: "yes" if said == "Shut it." else "")
+
+    found = beside(capsys, own, other, near)
+    assert (found["ann"]["tau"], found["ann"]["rho"], found["ann"]["sets"]) == (1, 1, 2)
+    assert found["bob"]["tau"] == pytest.approx(4 / 6)
+    assert found["ann"]["tau_people"] == found["bob"]["tau_people"] == pytest.approx(4 / 6)
+    assert found["people"]["tau"] == pytest.approx(5 / 6)
+    assert found["ann"]["closest"] == 1
+    scorer = next(who for who in found if who.startswith("random"))
+    assert found[scorer]["sets"] == 2
+    for layout, cell in (("impscore-4", "0.67"), ("impscore-5-people", "0.83")):
+        capsys.readouterr()
+        assert main(["table", layout, "--data", "beside.json"]) == 0
+        assert cell in capsys.readouterr().out
+
+
+@each("head", ["rater,topic,level,rank", "rater,topic,text,rank"])
+def test_rankings_and_choices_of_others_are_read_in_a_short_layout(
+    graded: Path, capsys: pytest.CaptureFixture[str], *, head: str
+) -> None:
+    ranks = [("ann", 1, 2, 3, 4), ("bob", 4, 3, 2, 1)]
+    rows = [
+        f'{who},cold,"{LEVELS[at] if "text" in head else at + 1}",{rank}'
+        for who, *own in ranks
+        for at, rank in enumerate(own)
+    ]
+    (graded.parent / "short.csv").write_text("\n".join([head, *rows]) + "\n")
+    (graded.parent / "chosen.csv").write_text(
+        "rater;topic;choice\nann;a;1\nbob;a;Old.\n", encoding="utf-8"
+    )
+
+    found = beside(capsys, "short.csv", "chosen.csv")
+
+    assert [found[who]["tau"] for who in ("ann", "bob", "people")] == [1, -1, 0]
+    assert [found[who]["closest"] for who in ("ann", "bob", "people")] == [1, 0, 0.5]
+
+
+def test_halves_of_a_study_are_told_apart_by_who_ranked_what(
+    graded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = {"cold": ("ann", "bob"), "late": ("cyd", "dan")}
+    rows = [
+        f"{who},{topic},{level},{level}"
+        for topic, people in parts.items()
+        for who in people
+        for level in range(1, 5)
+    ]
+    (graded.parent / "two.csv").write_text("\n".join(["rater,topic,level,rank", *rows]))
+
+    found = beside(capsys, "two.csv")
+
+    assert found["ann"]["part"] == found["bob"]["part"] != found["cyd"]["part"]
+
+
+def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
+    graded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (graded.parent / "some.csv").write_text(
+        "rater,topic,level,rank\nann,cold,1,1\nann,cold,2,2\nann,late,1,1\n"
+    )
+    assert beside(capsys, "some.csv")["ann"]["missing"] == 2
+
+    tied = "".join(f"ann,cold,{level},2\n" for level in LEVEL)
+    (graded.parent / "some.csv").write_text(f"rater,topic,level,rank\n{tied}")
+    found = beside(capsys, "some.csv")["ann"]
+    assert (found["tau"], found["sets"], found["missing"]) == (None, 0, 1)
+
+    (graded.parent / "some.csv").write_text("rater,topic,level,rank\nann,clod,1,1\n")
+    words = ("--scorer", "own.json", "--ratings", "some.csv")
+    assert main(["impscore", "eval", "graded.jsonl", *words]) == 2
+    assert "did you mean cold?" in capsys.readouterr().err
+
+
+def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(
+    graded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = graded.parent
+    pairs = [
+        {"source": source, "implicit": f"{said} {n}", "explicit": f"Outright {n} {source}."}
+        for source in ("forum", "talk")
+        for n, said in enumerate(SAID)
+    ]
+    written(folder / "pairs.jsonl", pairs)
+    words = ("impscore_pairs", "pairs.jsonl", "--each", "2")
+    assert main(["export", "sheet", *words, "-o", "fit.csv"]) == 0
+    shown = (folder / "fit.csv").read_text() + (folder / "fit.html").read_text()
+    assert "forum" not in shown.replace("forum.", "")
+    rated = fill(folder, "fit.csv", lambda said, _: "5" if "talk" in said else "2")
+    capsys.readouterr()
+    assert main(["table", "impscore-7", "--data", rated]) == 0
+    out = capsys.readouterr().out
+    assert "2.00 (sd 0.0" in out
+    assert "5.00 (sd 0.0" in out
+
+    for sheet in ("impscore_levels", "impscore_order"):
+        assert main(["export", "sheet", sheet, "graded.jsonl", "-o", f"{sheet}.csv"]) == 0
+        fill(folder, f"{sheet}.csv", lambda _, key: "4" if key["sample_id"] == "cold" else "3")
+    data = [w for s in ("levels", "order") for w in ("--data", f"impscore_{s}.rated.csv")]
+    capsys.readouterr()
+    assert main(["table", "impscore-11", *data]) == 0
+    assert "in order of 6" in capsys.readouterr().out
+
+
+@each(
+    ("words", "told"),
+    [
+        (("emphasized_talk", "graded.jsonl", "-o", "s.csv"), "export ratings"),
+        (("impscore_rank", "graded.jsonl", "-o", "s.txt"), ".csv"),
+        (("impscore_rank", "graded.jsonl", "--each", "2", "-o", "s.csv"), "no source"),
+        (("impscore_rank", "five.jsonl", "-o", "s.csv"), "a mark for each"),
+        (("impscore_closest", "five.jsonl", "-o", "s.csv"), "the file has none"),
+    ],
+)
+def test_a_sheet_that_cannot_be_made_says_why(
+    graded: Path, capsys: pytest.CaptureFixture[str], *, words: tuple[str, ...], told: str
+) -> None:
+    written(graded.parent / "five.jsonl", [{"topic": "cold", "levels": [*LEVELS, "Hm."]}])
+
+    assert main(["export", "sheet", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_texts_of_others_are_no_markup_and_no_formula_in_a_sheet(graded: Path) -> None:
+    rows = [{"topic": "<b>x", "levels": ["=1+1", "<script>a</script>"]}]
+    written(graded.parent / "odd.jsonl", rows)
+
+    assert main(["export", "sheet", "impscore_rank", "odd.jsonl", "-o", "s.csv"]) == 0
+
+    page = (graded.parent / "s.html").read_text()
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "'=1+1" in (graded.parent / "s.csv").read_text()
+
+
+def test_the_figure_of_raters_is_drawn_of_a_file_that_people_ranked(graded: Path) -> None:
+    rows = [f"{who},{t},{n},{n}" for who in ("ann", "bob") for t in ("cold", "late") for n in LEVEL]
+    (graded.parent / "ranks.csv").write_text("\n".join(["rater,topic,level,rank", *rows]))
+
+    words = ("graded.jsonl", "--ratings", "ranks.csv", "--scorer", "own.json", "-o", "raters.svg")
+    assert main(["plot", "impscore-9", *words]) == 0
+
+    cells = read_csv(graded.parent / "raters.csv")
+    assert {row["panel"] for row in cells} == {"Kendall's tau-b", "Spearman's rho"}
+    assert [row["z"] for row in cells if (row["x_name"], row["y_name"]) == ("ann", "bob")] == [
+        *("1.0", "1.0")
+    ]
+
+
+def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
+    graded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = ["A cold day in May it was", "a cold day in may, it was really!", "Tea?", "", "tea"]
+    rows = [{"text": text, "how": str(n)} for n, text in enumerate(said)]
+    written(graded.parent / "texts.jsonl", rows)
+
+    words = ("texts.jsonl", "--keep", "how", "-o", "copies.csv", "--json")
+    assert main(["export", "copies", *words]) == 0
+
+    counts = json.loads(capsys.readouterr().out)
+    assert counts == {"rows": 5, "copies": 4, "groups": 2, "largest": 2}
+    listed = read_csv(graded.parent / "copies.csv")
+    assert [(row["group"], row["row"], row["how"]) for row in listed] == [
+        *(("1", "1", "0"), ("1", "2", "1"), ("2", "3", "2"), ("2", "5", "4"))
+    ]
+    assert [float(row["likeness"]) for row in listed] == [1, 0.875, 1, 1]
+
+
+def test_lengths_of_pairs_are_told_by_source_in_each_form_that_training_reads(
+    graded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = [{"source": "forum", "implicit": "abcd", "explicit": "ab"}]
+    made = [{"group": "talk", "fields": {"sentence": "abc"}, "references": {"explicit": ["a"]}}]
+    for name, rows in (("own", own), ("made", made)):
+        written(graded.parent / f"{name}.jsonl", rows)
+        capsys.readouterr()
+        assert main(["table", "impscore-1", "--data", f"{name}.jsonl"]) == 0
+        last = capsys.readouterr().out.strip().splitlines()[-1].split()
+        assert last == (["forum", "4.0", "2.0"] if name == "own" else ["talk", "3.0", "1.0"])
