@@ -5,6 +5,7 @@ kind of a spec picks its class from a table here, from an installed package, or 
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from harness.specs.models import (
     ModelSpec,
     OpenAISpec,
     PricesSpec,
+    TrainedSpec,
     rebacked,
 )
 from harness.specs.plugins import Extension
@@ -115,6 +117,8 @@ EXTENDED: Mapping[Section, plugins.Group] = {
     "configs/models": "harness.models",
     "configs/judges": "harness.judges",
 }
+AUGMENTED = re.compile(r"[\w.-]+(?:\+[\w.-]+)+")
+"""The name of a model with the augmentations that it was trained on."""
 Reader = Callable[[Sequence[Path], OverlaySpec | None], list[Sample]]
 
 
@@ -163,10 +167,14 @@ class Registry:
     def file(self, section: Section, name: str) -> Path:
         """Find the YAML file of a name; an unknown one is an error that names the nearest.
 
-        In sections BY_PATH the name may be the path of a YAML file.
+        In sections BY_PATH the name may be the path of a YAML file. A model that was trained on
+        augmented rows, as minilm-svm+bt, has the file of the one before the plus.
         """
         if section in BY_PATH and name.endswith((".yaml", ".yml")):
             return Path(name).expanduser()
+        is_variant = section == "configs/models" and AUGMENTED.fullmatch(name)
+        if is_variant and name not in self.names(section):
+            return self.file(section, name.partition("+")[0])
         for home in self.homes:
             if name in {path.stem for path in (home / section).glob("*.yaml")}:
                 path = home / section / f"{name}.yaml"
@@ -229,6 +237,9 @@ class Registry:
         spec: Struct = load_spec(content, spec_type, where=str(path))
         if isinstance(spec, TaskSpec):
             _check_task(spec, path)
+        is_other = section == "configs/models" and path.stem != name
+        if is_other and not isinstance(spec, TrainedSpec):
+            raise SpecError(f"no model {name!r}: {path.stem} is not trained here; name it alone")
         entry = content.get("entry", "") if kind == plugins.OWN else ""
         if entry.partition(":")[0].endswith(".py"):  # counts from the YAML's folder
             spec = structs.replace(spec, entry=str(path.parent / Path(entry).expanduser()))

@@ -73,6 +73,8 @@ SCENARIOS = (
     task("intent_detection_pairs", "oracle,literal,first,random"),
     task("intent_resolution", "oracle,literal,echo", "--limit 8", is_near=True),
     task("ishate_implicit", "oracle,first,random", "--variant all"),
+    task("ishate_non_explicit", "oracle,first,random"),
+    task("ishate_non_implicit", "oracle,first,random"),
     task("ishate_subtle", "oracle,first,random", "--variant all"),
     task("ludwig", "oracle,first,random"),
     task("ludwig_dev", "oracle,first,random", "--answers written"),

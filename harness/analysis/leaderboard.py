@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from harness.errors import HarnessError, StoreError
 from harness.judges.custom import JudgeLabel
-from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, RECALL
+from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
 from harness.pipeline.score import ALL, RIGHT_OR_WRONG, score_rows
 from harness.storage.cells import csv_text
 from harness.storage.runs import COLUMNS, SCORES, RunFolder, ScoreRow, cells_of
@@ -270,6 +270,26 @@ class ConstantBaselineAlarm:
     false_alarms: float | None = None
     auc: float | None = None
     label: str | None = None
+
+
+def constant_runs(rows: Sequence[ScoreRow]) -> frozenset[str]:
+    """The signatures of runs that give every text one label, or nearly every one of enough texts.
+
+    They are no merit of a model, whatever their score is: where all texts are of one kind, a
+    constant answer is perfect. Precision is known of the labels that were given alone.
+    """
+    alarming = {ConstantBaseline.ALWAYS, ConstantBaseline.NEVER, ConstantBaseline.ONE_LABEL}
+    found = {
+        a.row.signature for a in constant_alarms(rows, headlines(rows)) if a.finding in alarming
+    }
+    given = PRECISION.format("")
+    for name, own in by_signature(rows).items():
+        rates = {own[metric].score.value for metric in (HITS, FALSE_ALARMS) if metric in own}
+        labels = [row for metric, row in own.items() if metric.startswith(given)]
+        used = [row for row in labels if row.score.value is not None]
+        if rates in ({0.0}, {1.0}) or (labels and not rates and len(used) == 1):
+            found.add(name)
+    return frozenset(found)
 
 
 def constant_alarms(

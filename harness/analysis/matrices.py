@@ -4,7 +4,7 @@ Boards stand in one matrix where their signatures differ in nothing but model, v
 words that the variant asks in. Nothing here ranks, prints or writes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.analysis.leaderboard import HEADLINE_METRICS, BoardRow, headlines, tested
@@ -120,19 +120,29 @@ def recipe_labels(rows: Sequence[BoardRow], files: Mapping[str, RunFile]) -> lis
     return [labels[str(one)] for one in plain]
 
 
-def plain_tables(rows: Sequence[BoardRow], metric: str | None, group: str) -> list[RankedTable]:
-    """A board a recipe of another metric or of one group, the best value first; none is ranked."""
+def plain_tables(
+    rows: Sequence[BoardRow],
+    metric: str | None,
+    group: str,
+    *,
+    constant: Collection[str] = (),
+) -> list[RankedTable]:
+    """A board a recipe of another metric or of one group, the best value first; none is ranked.
+
+    The runs of the signatures in `constant` come last.
+    """
     metrics = HEADLINE_METRICS if metric is None else frozenset({metric})
     found: dict[str, list[Standing]] = {}
     for row in headlines(rows, metrics, group):
         score = row.score
-        line = Standing(row, score.value, score.low, score.high)
+        is_constant = row.signature in constant
+        line = Standing(row, score.value, score.low, score.high, is_constant=is_constant)
         found.setdefault(row.recipe, []).append(line)
     return [RankedTable(recipe, RankedBy.MEAN, _by_value(own)) for recipe, own in found.items()]
 
 
 def _by_value(lines: Iterable[Standing]) -> tuple[Standing, ...]:
-    def key(line: Standing) -> tuple[bool, float, str]:
-        return (line.value is None, -(line.value or 0.0), line.row.model)
+    def key(line: Standing) -> tuple[bool, bool, float, str]:
+        return (line.is_constant, line.value is None, -(line.value or 0.0), line.row.model)
 
     return tuple(sorted(lines, key=key))

@@ -2,8 +2,9 @@
 
 Rows stand on one board only where their signatures differ in nothing but the model. A board is
 ranked by the headline's mean; where texts have labels, by macro F1, or by the rate of hits less
-that of false alarms: there a constant answer may have a high accuracy. Controls are shown without
-a rank. Two models are told apart by `stats.ranks`. Nothing here writes a file.
+that of false alarms: there a constant answer may have a high accuracy. Controls and constant
+answers are shown without a rank. Two models are told apart by `stats.ranks`. Nothing here writes a
+file.
 """
 
 import logging
@@ -14,7 +15,14 @@ from typing import Final
 
 import numpy as np
 
-from harness.analysis.leaderboard import BoardRow, by_signature, headlines, merged, tested
+from harness.analysis.leaderboard import (
+    BoardRow,
+    by_signature,
+    constant_runs,
+    headlines,
+    merged,
+    tested,
+)
 from harness.data.choices import LABELS
 from harness.errors import StoreError
 from harness.judges.custom import JudgeLabel
@@ -50,12 +58,14 @@ class RankedBy(StrEnum):
     MEAN = "mean"
     MACRO_F1 = "macro_f1"
     INFORMEDNESS = "tpr_less_fpr"
+    TPR_AT_FPR = "tpr_at_fpr"
 
 
 _POOLED: Final[Mapping[RankedBy, Pooled]] = {
     RankedBy.MEAN: mean_of,
     RankedBy.MACRO_F1: macro_f1_of,
     RankedBy.INFORMEDNESS: informedness,
+    RankedBy.TPR_AT_FPR: mean_of,  # of positive texts alone
 }
 
 
@@ -80,7 +90,7 @@ def verdicts_of(folders: Iterable[RunFolder], rows: Sequence[BoardRow]) -> dict[
     own = by_signature(rows)
     boards = [
         board
-        for board in _by_recipe(headlines(rows)).values()
+        for board in by_recipe(headlines(rows)).values()
         if len(board) > 1 or HITS in own[board[0].signature]
     ]
     wanted = {row.signature: row.run for board in boards for row in board}
@@ -183,8 +193,9 @@ class Standing:
 
     `value` is what the board ranks by, of all the model's own items, with its interval; `shared`
     the same of the items that all ranked models have. Both rank and group are None for a control,
-    without a value, and for too few of the shared items; the group alone where no verdicts are at
-    hand. `rates` are those of hits and false alarms where these are ranked.
+    for a constant answer, without a value, and for too few of the shared items; the group alone
+    where no verdicts are at hand. `rates` are those of hits and false alarms where these are
+    ranked.
     """
 
     row: BoardRow
@@ -195,11 +206,17 @@ class Standing:
     rank: int | None = None
     group: int | None = None
     rates: tuple[float | None, float | None] | None = None
+    is_constant: bool = False
 
     @property
     def is_control(self) -> bool:
         """Whether it is a control's."""
         return self.row.parsed.kind == CONTROL
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it stands below the others, without a rank: a control, or a constant answer."""
+        return self.is_control or self.is_constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +248,28 @@ def ranked_tables(
     rows: Sequence[BoardRow], verdicts: Mapping[str, BoardVerdicts]
 ) -> list[RankedTable]:
     """A board a recipe, with ranks."""
-    own = by_signature(rows)
+    own, constant = by_signature(rows), constant_runs(rows)
     made = []
-    for recipe, members in _by_recipe(headlines(rows)).items():
+    for recipe, members in by_recipe(headlines(rows)).items():
         found = [_unranked(row, own[row.signature]) for row in members]
-        lines = [_with_interval(line, verdicts.get(line.row.signature)) for _, line in found]
-        board = RankedTable(recipe, found[0][0], tuple(lines))
-        made.append(_ordered(_ranked(board, verdicts)))
+        lines = [
+            replace(
+                _with_interval(line, verdicts.get(line.row.signature)),
+                is_constant=line.row.signature in constant,
+            )
+            for _, line in found
+        ]
+        made.append(ranked(RankedTable(recipe, found[0][0], tuple(lines)), verdicts))
     return made
 
 
-def _by_recipe(heads: Iterable[BoardRow]) -> dict[str, list[BoardRow]]:
+def ranked(board: RankedTable, verdicts: Mapping[str, BoardVerdicts]) -> RankedTable:
+    """A board with its ranks and groups, in their order."""
+    return _ordered(_ranked(board, verdicts))
+
+
+def by_recipe(heads: Iterable[BoardRow]) -> dict[str, list[BoardRow]]:
+    """Headline rows by their recipe: those of one board."""
     grouped: dict[str, list[BoardRow]] = {}
     for row in heads:
         grouped.setdefault(row.recipe, []).append(row)
@@ -274,7 +302,7 @@ def _with_interval(line: Standing, held: BoardVerdicts | None) -> Standing:
 
 
 def _ranked(board: RankedTable, verdicts: Mapping[str, BoardVerdicts]) -> RankedTable:
-    able = [line for line in board.lines if line.value is not None and not line.is_control]
+    able = [line for line in board.lines if line.value is not None and not line.is_apart]
     if any(line.row.signature not in verdicts for line in able) or len(able) < 2:
         return _by_values(board, able)
     held = {line.row.signature: verdicts[line.row.signature] for line in able}
@@ -335,9 +363,9 @@ def _placed(line: Standing, found: ModelRanking, place: int | None) -> Standing:
 
 
 def _ordered(board: RankedTable) -> RankedTable:
-    def key(line: Standing) -> tuple[bool, float, str]:
+    def key(line: Standing) -> tuple[bool, bool, float, str]:
         value = line.value if line.shared is None else line.shared
-        return (value is None, -(value or 0.0), line.row.model)
+        return (line.is_constant, value is None, -(value or 0.0), line.row.model)
 
     return replace(board, lines=tuple(sorted(board.lines, key=key)))
 

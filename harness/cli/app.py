@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, Entry] = {
     "split": Entry("texts.tables:split", "Split a table into parts without shared texts."),
     "clean": Entry("texts.tables:clean", "Clean the texts of a table by named steps."),
     "train": Entry("make:train", "Train a classifier on a task's training texts."),
+    "grid": Entry("make:grid", "Train models under each augmentation and evaluate them."),
     "build": Entry("make:build", "Let a model make new samples from samples."),
     "leaderboard": Entry("boards:leaderboard", "Rank the models of all runs."),
     "agree": Entry("ratings:agree", "Measure how well judges agree with people."),
@@ -78,8 +79,8 @@ COMMANDS: Mapping[str, Entry] = {
     "export annotation": Entry(
         "texts.annotation:export_annotation", "Write sheets to label texts step by step."
     ),
-    "export stress": Entry("ratings:export_stress", "Write sheets to mark stressed words on."),
-    "export sheet": Entry("ratings:export_sheet", "Write a questionnaire on sentences."),
+    "export stress": Entry("texts.questions:export_stress", "Write sheets to mark stresses on."),
+    "export sheet": Entry("texts.questions:export_sheet", "Write a questionnaire on sentences."),
     "export copies": Entry("exports:export_copies", "List the near copies among texts."),
     "export inspect": Entry("exports:export_inspect", "Write a run as a log of Inspect."),
     "export lm-eval": Entry("exports:export_lm_eval", "Write scores for lm-evaluation-harness."),
@@ -92,7 +93,7 @@ COMMANDS: Mapping[str, Entry] = {
         "texts.annotation:import_labels", "Read filled sheets of labels into a table."
     ),
     "ratings import": Entry("ratings:import_ratings", "Convert ratings to long form."),
-    "ratings stress": Entry("ratings:import_stress", "Read marked stresses back as samples."),
+    "ratings stress": Entry("texts.questions:import_stress", "Read marked stresses as samples."),
 }
 GROUPS: Mapping[str, Entry] = {
     "check": Entry("", "Try a judge, model, reader or scorer of your own."),

@@ -16,10 +16,12 @@ from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
 from harness.analysis.leaderboard import (
     BoardRow,
     constant_alarms,
+    constant_runs,
     headlines,
     place_alarms,
 )
 from harness.analysis.matrices import BoardMatrix, board_matrices, plain_tables, recipe_labels
+from harness.analysis.operating import operating_tables
 from harness.analysis.standings import (
     BoardVerdicts,
     JudgeMatrix,
@@ -53,7 +55,11 @@ from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFile, RunFolder, ScoreRow
 
-RANKING = {RankedBy.MACRO_F1: "macro F1", RankedBy.INFORMEDNESS: "TPR-FPR"}
+RANKING = {
+    RankedBy.MACRO_F1: "macro F1",
+    RankedBy.INFORMEDNESS: "TPR-FPR",
+    RankedBy.TPR_AT_FPR: "TPR",
+}
 GAP = 2  # between columns
 
 
@@ -80,10 +86,17 @@ class BoardChoice:
         False,
         flags="--all",
     )
+    fpr: float | None = option(
+        "Rank by the TPR at the threshold that keeps the FPR at this rate, as in `rates`.", None
+    )
     has_recipes: bool = option("Print the whole signatures.", False, flags="--recipes")
 
     def filtered(self, rows: list[BoardRow]) -> list[BoardRow]:
         """The rows that are asked for; SpecError for a name that none has."""
+        if self.fpr is not None and (self.metric or self.in_group):
+            raise SpecError(
+                "--fpr: ranks by the TPR of all samples; leave out --metric and --group"
+            )
         rows = _chosen(rows, "task", self.task, lambda row: row.task)
         of_task = f" of task {self.task}" if self.task else ""
         rows = _chosen(rows, "variant", self.variant, lambda row: row.score.variant, of_task)
@@ -115,19 +128,28 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     table, total = results / "leaderboard.csv", len(rows)
     if not named:
         write_whole(table, scores.board_text(rows).encode())
-    rows = choice.filtered(rows)
+    rows, every = choice.filtered(rows), rows
+    by_name = {folder.path.name: folder for folder in folders}
+    shown = BoardScreen(choice, by_name)
+    if choice.fpr is not None:
+        at_fpr = operating_tables(by_name, rows, choice.fpr)
+        if is_json:
+            echo_json([line for board in at_fpr for line in board.lines])
+        else:
+            shown.put(at_fpr)
+        return ExitCode.of(left_out)
     special = choice.of_metric(rows)
     if is_json:
         echo_json(special)
         return ExitCode.of(left_out)
     if choice.decoding is not None:
         verdicts = verdicts_of([f for f in folders if f not in left_out], rows)
-    shown = BoardScreen(choice, {folder.path.name: folder for folder in folders})
     if choice.metric is None and choice.in_group in (None, ALL):
         shown.put(ranked_tables(rows, verdicts))
         shown.put_judges(rows, verdicts)
     else:
-        shown.put(plain_tables(special, choice.metric, choice.in_group or ALL))
+        group, constant = choice.in_group or ALL, constant_runs(every)
+        shown.put(plain_tables(special, choice.metric, group, constant=constant))
     log_alarms(rows)
     if not named:
         echo(f"wrote {total} rows to {table}")
@@ -206,6 +228,10 @@ class BoardScreen:
         if len(matrix.columns) > 1:
             has_gaps = _missing_count(_standings(matrix))
             facts.append("*: verdicts are missing" if has_gaps else "nothing missing")
+        if matrix.columns[0].ranked_by is RankedBy.TPR_AT_FPR:
+            facts.append(
+                f"thresholds that keep FPR at {self._choice.fpr:g} on half the benign texts"
+            )
         if scorer:
             facts.insert(1, f"implicitness: {scorer.partition('@')[0]}")
         return "; ".join(facts)
@@ -266,6 +292,7 @@ def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
         columns.append(("on shared items", lambda line: line.shared))
     if board.ranked_by is RankedBy.INFORMEDNESS:
         columns.append(("TPR", lambda line: line.rates and line.rates[0]))
+    if board.ranked_by in (RankedBy.INFORMEDNESS, RankedBy.TPR_AT_FPR):
         columns.append(("FPR", lambda line: line.rates and line.rates[1]))
     is_ranked_by_mean = board.ranked_by is RankedBy.MEAN
     if is_ranked_by_mean and chance is None and any(r.chance is not None for r in board.rows):
@@ -276,7 +303,7 @@ def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
         columns.append(("group", lambda line: _letter(line) or "-"))
     if any(row.cost_usd is not None for row in board.rows):
         columns.append(("cost USD", lambda line: usd(line.row.cost_usd)))
-    rows = [([of(line) for _, of in columns], line.is_control) for line in ordered]
+    rows = [([of(line) for _, of in columns], line.is_apart) for line in ordered]
     floor: list[Cell] = ["", "chance", chance, *[""] * (len(columns) - 3)]
     last = [floor] if chance is not None else []
     echo_table(title, [name for name, _ in columns], _with_floor(rows, last), keys=2)
@@ -328,7 +355,7 @@ def _put_columns(title: str, matrix: BoardMatrix, sort: str) -> None:
     rows: list[tuple[Sequence[Cell], bool]] = []
     for name, cells in lines:
         there = [line for line in cells if line is not None]
-        is_control = there[0].is_control
+        is_control = there[0].is_apart
         values = [_value(line, has_interval=not is_tall) for line in cells]
         rows.append(([name, *values, _missing_count(there)], is_control))
         if is_tall and any(_ends(line) for line in there):

@@ -1,8 +1,8 @@
-"""The commands that make samples, tasks and classifiers from samples: build, perturb, train."""
+"""The commands that make samples, tasks and classifiers: build, train, grid, perturb."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,17 +19,20 @@ from harness.cli.run_report import shown_decoding
 from harness.core import Model, Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
+from harness.parts import digest
 from harness.pipeline import transforms
+from harness.pipeline.grid import GridPlan, GridRow, carry_out, grid_cells
+from harness.pipeline.lessons import TrainOptions, training_samples
 from harness.pipeline.plan import subsample
-from harness.pipeline.train_classifier import TrainOptions
 from harness.pipeline.train_classifier import train as train_model
 from harness.registry import Registry
 from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec, WordNetSpec
 from harness.storage.cells import records_csv
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run
-from harness.storage.runs import StoredRun
+from harness.storage.runs import DataEntry, StoredRun
 from harness.text.edits import is_wordnet_installed
+from harness.workspace import Workspace
 
 MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
 
@@ -91,7 +94,14 @@ class TrainChoice:
     model: str = argument("MODEL", "Model of kind sklearn or classifier.")
     task: str = option("Task whose labels the classifier learns.")
     augment: str | None = option(
-        "Train on the table's augmented rows too: of these methods, comma-separated, or all.", None
+        "Train on made rows too, comma-separated: methods of the table's, all of these, or tasks "
+        "of `perturb --training`. What is trained is called MODEL+METHOD.",
+        None,
+    )
+    is_oversampled: bool = option(
+        "Repeat texts of rarer classes until all classes are equally frequent.",
+        False,
+        flags="--oversample",
     )
     seed: options.Seed = 0
     out: Path | None = option(
@@ -110,6 +120,7 @@ def train(
     """
     augment = options.names(choice.augment, "--augment")
     wanted = TrainOptions(choice.model, choice.task, where.table, augment, choice.seed, choice.out)
+    wanted = replace(wanted, is_oversampled=choice.is_oversampled)
     trained = train_model(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
     if is_json:
@@ -119,12 +130,78 @@ def train(
     echo(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
         echo(f"of these augmented: {_counts(card.made)}")
+    if isinstance(card.repeated, Mapping):
+        echo(f"repeated beside these: {_counts(card.repeated)}")
     echo(f"stored in {trained.folder} ({card.digest[:7]})")
     return ExitCode.DONE
 
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridChoice:
+    """What a grid crosses."""
+
+    model: str = option("Models of kind sklearn or classifier, comma-separated.")
+    task: str = option("Tasks, comma-separated.")
+    augment: str | None = option(
+        "Augmentations, comma-separated: none, a method, all, or several joined by a plus. "
+        "Default: none, each method of the table, and all.",
+        None,
+    )
+    is_oversampled: bool = option(
+        "Repeat texts of rarer classes until all classes are equally frequent.",
+        False,
+        flags="--oversample",
+    )
+    seed: options.Seed = 0
+    out: Path | None = option("CSV file. Default: in RESULTS/grids/.", None, flags="-o --out")
+
+
+def grid(
+    choice: GridChoice,
+    where: Annotated[Where, Only("data table results home")],
+    is_json: AsJson = False,
+) -> int:
+    """Train models under each augmentation for each task, evaluate them, and print a table.
+
+    Finished trainings and answers are kept: run the same command again to resume. Each training is
+    a model of its own, MODEL+AUGMENTATION, in all tables and boards.
+
+    \b
+    Example:
+      harness grid --model minilm-svm,minilm-svm-rbf --task ishate_implicit --augment none,bt,all
+    """
+    plan = GridPlan(
+        models=options.names(choice.model, "--model"),
+        tasks=options.names(choice.task, "--task"),
+        augment=options.names(choice.augment, "--augment"),
+        maps=options.names(where.table, "--map"),
+        seed=choice.seed,
+        is_oversampled=choice.is_oversampled,
+    )
+    space = where.workspace(progress=ProgressLine())
+    cells = grid_cells(space, plan)
+    rows: list[GridRow] = []
+    for place, cell in enumerate(cells, 1):
+        log(f"[{place}/{len(cells)}] {cell.options.label} for {cell.options.task}")
+        rows += carry_out(space, cell, ProgressLine("done"))
+    table = choice.out or where.results / "grids" / f"{digest(plan)[:16]}.csv"
+    files = {table: records_csv(GridRow, rows)}
+    put_rows(rows, files, lambda: _put_rows(rows), is_json=is_json)
+    return ExitCode.of(any(row.missing for row in rows))
+
+
+def _put_rows(rows: Sequence[GridRow]) -> None:
+    missing = ", missing" * any(row.missing for row in rows)
+    for task, label in dict.fromkeys((row.task, row.label) for row in rows):
+        echo_records(
+            f"{task}: class {label}",
+            [row for row in rows if (row.task, row.label) == (task, label)],
+            f"model, augmentation; precision, recall, F1=f1, interval, macro F1=macro_f1{missing}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +224,34 @@ class PerturbChoice:
     out: Path | None = option(
         "Folder for the new task, a home folder. Default: --home.", None, flags="-o --out"
     )
-    name: str | None = option("Name of the new task. Default: TASK_perturbed.", None, flags="--as")
+    name: str | None = option(
+        "Name of the new task. Default: TASK_perturbed, or TASK_training.", None, flags="--as"
+    )
+    is_training: bool = option(
+        "Perturb the texts that classifiers are trained on, for `train --augment`.",
+        False,
+        flags="--training",
+    )
     limit: options.Limit = None
     seed: options.Seed = 0
     backend: options.BackendName = None
+
+    @property
+    def default_name(self) -> str:
+        """The name of the new task where none is given."""
+        return f"{self.task}_{'training' if self.is_training else 'perturbed'}"
+
+    def texts(self, space: Workspace, spec: TaskSpec) -> tuple[list[Sample], DataEntry]:
+        """The samples to perturb: those that are evaluated, or those that are trained on."""
+        if self.is_training:
+            return training_samples(space, spec, name=self.task or "")[:2]
+        return space.samples(spec.data)
+
+    def then(self, name: str) -> str:
+        """The command that is made for the new task."""
+        if self.is_training:
+            return f"train MODEL --task {self.task} --augment {name}"
+        return f"run --task {name} --model MODEL"
 
 
 def perturb(
@@ -169,7 +270,7 @@ def perturb(
         return None
     if choice.task is None:
         raise SpecError("perturb: name a task with --task, or a run with `perturb report RUN`")
-    name, home = f"{choice.task}_perturbed", choice.out or where.home
+    name, home = choice.default_name, choice.out or where.home
     if choice.out is not None:
         refuse_file(choice.out)
     if choice.name is not None:
@@ -179,7 +280,7 @@ def perturb(
     spec = with_options(task, name=choice.task, table=where.table, scorer=None)
     specs = _in_language(_perturbations(space.registry, choice.method), choice.language)
     model = _model(space.registry, specs, choice)
-    every, entry = space.samples(spec.data)
+    every, entry = choice.texts(space, spec)
     samples = subsample(every, choice.limit, seed=choice.seed)
     field = transforms.field_of(samples, choice.field)
     plan = transforms.PerturbationPlan(field, specs, choice.seed)
@@ -196,7 +297,7 @@ def perturb(
     else:
         _put_counts(f"{len(samples)} samples, field {field}", counts)
         echo(f"wrote {len(perturbed)} samples of task {name} to {path}")
-        echo(f"next: harness run --task {name} --model MODEL --home {home}")
+        echo(f"next: harness {choice.then(name)} --home {home}")
     return ExitCode.of(any(part.missing for part in counts))
 
 

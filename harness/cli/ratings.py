@@ -1,4 +1,4 @@
-"""The commands for ratings and stresses by people: agree, export and import of sheets."""
+"""The commands for ratings by people: agree, export and import of sheets."""
 
 import csv
 import io
@@ -8,9 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, get_args
 
-import msgspec
-
-from harness.analysis import questionnaires, sheets
+from harness.analysis import sheets
 from harness.analysis.agreement import EPSILONS, AgreementRow, AgreementSettings, agreement_rows
 from harness.analysis.findings import (
     PEOPLE,
@@ -22,7 +20,6 @@ from harness.analysis.findings import (
 from harness.analysis.panels import AgreementQuery, Panel, match_ratings, unmatched
 from harness.analysis.sheets import Packet, Sheet, SheetForm, SheetQuery
 from harness.cli import options
-from harness.cli.impscore import read_input
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.cli.output import (
     Cell,
@@ -47,11 +44,7 @@ from harness.data.ratings import (
     read_ratings,
     tasks_text,
 )
-from harness.data.readers.samples_jsonl import read as read_samples
-from harness.data.stress import GUIDE, read_sheets, sheet_text
 from harness.errors import DataError, SpecError
-from harness.implicitness.evaluate import read_items
-from harness.implicitness.pairs import read_pairs
 from harness.judges.asking import Orders
 from harness.storage.cells import long_cells, records_csv
 from harness.storage.files import refuse_source, write_new, write_whole
@@ -235,61 +228,6 @@ def _sheet_form(file: RunFile, home: Path) -> SheetForm | None:
     return SheetForm(registry.load("configs/sheets", names[0]), str(place), registry.prompts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuestionnaireChoice:
-    """What people are asked of the sentences of a file, who they are, and where it goes."""
-
-    name: str = argument("SHEET", "Sheet: a name in configs/sheets/ that asks of sentences.")
-    file: str = argument("FILE", "Pairs, graded sentences or choices, as impscore eval reads them.")
-    each: int | None = option("Pairs of each source. Default: all.", None, min=1)
-    raters: str | None = option("Names of the raters: ann,bob. Each gets a file.", None)
-    seed: options.Seed = 0
-    out: Path = option("File to write: CSV. Beside it a page to print.", flags="-o --out")
-    home: Home = HOME
-
-
-def export_sheet(choice: QuestionnaireChoice) -> int:
-    """Write a questionnaire on sentences: pairs to rate, sets to rank, or choices of the nearest.
-
-    Rows are shuffled by the seed, for each rater anew. `harness ratings import` reads the answers.
-    """
-    refuse_source(choice.out, Path(choice.file))
-    if choice.out.suffix != ".csv":
-        raise SpecError(f"-o {choice.out}: give a name that ends in .csv; a page goes beside it")
-    registry = options.registry(choice.home)
-    place = registry.file("configs/sheets", choice.name)
-    form = SheetForm(registry.load("configs/sheets", choice.name), str(place), registry.prompts)
-    raters = options.names(choice.raters, "--raters")
-    for name in raters:
-        options.plain_name(name, option="--raters")
-    if taken := sorted({*sheets.OWN_COLUMNS, sheets.ITEM, sheets.QUESTION} & set(raters)):
-        raise SpecError(f"--raters: {taken[0]!r} is a column of the sheet; use another name")
-    units = _units(choice, form.spec.of)
-    sheet = questionnaires.draw(choice.name, form, units, choice.seed)
-    key = choice.out.with_name(f"{choice.out.stem}.key.csv")
-    write_new(key, sheets.key_text(sheet).encode())
-    for packet in questionnaires.dealt(sheet, raters, choice.seed):
-        file = choice.out.with_name(f"{choice.out.stem}{packet.ending}.csv")
-        write_new(file, questionnaires.packet_csv(packet).encode())
-        page = questionnaires.packet_page(packet, form.guide())
-        write_new(file.with_suffix(".html"), page.encode())
-        echo(f"wrote {len(packet.entries)} rows to {file}, and a page to print beside it")
-    log(f"{key} says what each row is: do not show it to the raters")
-    return ExitCode.DONE
-
-
-def _units(choice: QuestionnaireChoice, of: str) -> list[questionnaires.Unit]:
-    if of == "answers":
-        raise SpecError(f"sheet {choice.name!r} asks of answers: make it by `export ratings RUN`")
-    table, source = read_input(choice.file, None, has_column=True)
-    if of == "pairs":
-        pairs = read_pairs(table, where=source)
-        return questionnaires.pair_units(pairs, choice.each, choice.seed)
-    if choice.each is not None:
-        raise SpecError(f"--each: sheet {choice.name!r} asks of {of}, which have no source")
-    return questionnaires.item_units(of, read_items(table, where=source))
-
-
 def _write_guides(path: Path, sheet: Sheet, form: SheetForm | None, marks: dict[str, str]) -> None:
     """What raters read first, and the labelling config where there are marks to choose."""
     if form:
@@ -368,56 +306,6 @@ def import_ratings(choice: ConvertChoice) -> int:
     counts = Counter(rating.rater for rating in ratings)
     echo(f"wrote {len(ratings)} ratings to {choice.out}, {blank} of them blank")
     echo(f"raters: {', '.join(f'{name} ({count})' for name, count in sorted(counts.items()))}")
-    return ExitCode.DONE
-
-
-def export_stress(
-    file: Path = argument("FILE", "Turns, such as `harness build turns` chooses: JSON lines."),
-    raters: str = option("Names of the annotators: ann,bob. Each gets a file.", "annotator"),
-    out: Path = option("File to write: NAME.csv becomes NAME-ann.csv.", flags="-o --out"),
-) -> int:
-    """Write sheets on which people mark stressed words and say what the stress brings out.
-
-    \b
-    Example:
-      harness export stress turns.jsonl --raters ann,bob -o stress.csv
-    """
-    turns = read_samples([file], None)
-    text = sheet_text(turns).encode()
-    for name in options.names(raters, "--raters"):
-        options.plain_name(name, option="--raters")
-        path = out.with_name(f"{out.stem}-{name}.csv")
-        write_new(path, text)
-        echo(f"wrote {len(turns)} rows to {path}")
-    guide = out.with_name(f"{out.stem}.guide.txt")
-    write_new(guide, GUIDE.encode())
-    echo(f"what annotators read first is in {guide}")
-    return ExitCode.DONE
-
-
-def import_stress(
-    files: list[Path] = argument("FILE", "Marked sheets: CSV or XLSX."),
-    turns: Path = option("The file of turns that the sheets were made of."),
-    out: Path = option("File for the samples, JSON lines.", flags="-o --out"),
-) -> int:
-    """Read marked sheets back as samples of emphasized_talk: one a stressed part, with meanings.
-
-    A part that several annotators stress is one sample with the meanings of all; `harness build
-    agreement` then keeps those that agree.
-
-    \b
-    Example:
-      harness ratings stress ann.csv bob.csv --turns turns.jsonl -o meanings.jsonl
-    """
-    for file in (*files, turns):
-        refuse_source(out, file)
-    lines = read_sheets(files, read_samples([turns], None))
-    if not lines:
-        raise DataError(f"{', '.join(map(str, files))}: no stress is marked; nothing written")
-    encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
-    write_whole(out, b"".join(line + b"\n" for line in encoded))
-    several = sum(len(line["references"]["implication"]) > 1 for line in lines)
-    echo(f"wrote {len(lines)} samples to {out}; {several} have several meanings")
     return ExitCode.DONE
 
 

@@ -17,6 +17,10 @@ from harness.specs.tasks import ChoiceSpec, TaskSpec
 from harness.text.prompts import as_data
 
 TEXT = "text"
+FLAGGED = "flagged_{}"
+"""The name of a number that is 1 where a category is flagged, else 0."""
+SCORE = "score_{}"
+"""The name of a label's score, the higher the surer, where it is no probability of the labels."""
 AT_MOST = log(0.5)
 """The highest log-probability, in nats, of a label that was not chosen."""
 
@@ -97,6 +101,16 @@ def with_probabilities(
     """The response of a model that gives the log-probability, in nats, of each label."""
     scores = tuple(ChoiceScore(logprobs[label], None, 0) for label in question.labels)
     return Response(question.request.key, choice_scores=scores, detail=detail)
+
+
+def other_label(labels: Sequence[str], positive: str, *, model: str) -> str:
+    """The label of a text that is not flagged; SpecError unless there are two, one `positive`."""
+    if len(labels) != 2 or positive not in labels:
+        raise SpecError(
+            f"model {model} separates flagged from other texts, and the task has the labels "
+            f"{', '.join(labels)}; ask it about one of two labels, with `positive` among them"
+        )
+    return next(label for label in labels if label != positive)
 
 
 def chosen(question: LabelQuestion, label: str, detail: Mapping[str, float]) -> Response:

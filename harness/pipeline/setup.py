@@ -26,6 +26,7 @@ from harness.pipeline.plan import Plan, request
 from harness.specs.judges import CosineSpec, JudgeSpec, asked_model, reads_choices, step_read
 from harness.specs.models import (
     ClassifierSpec,
+    GuardSpec,
     LabellingSpec,
     ModelSpec,
     ModerationSpec,
@@ -80,13 +81,19 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
         return workspace.registry.model(name, spec, task=context.task, samples=context.samples)
     questions = LabelQuestions.of(context.task, context.samples, model=name)
     match spec:
+        case GuardSpec():
+            from harness.models.openai.guard import GuardModel
+
+            return GuardModel(name, spec, questions, workspace.registry.environ)
         case ModerationSpec():
             from harness.models.openai.model import ModerationModel
 
             return ModerationModel(name, spec, questions, workspace.registry.environ)
         case ClassifierSpec():
-            from harness.models.local.classifiers import SequenceClassifier
+            from harness.models.local.classifiers import FlaggingClassifier, SequenceClassifier
 
+            if spec.flags is not None:
+                return FlaggingClassifier(name, spec, questions, None)
             trained = None if spec.labels else _trained(workspace, name, spec, context)
             return SequenceClassifier(name, spec, questions, trained)
         case SklearnSpec():
@@ -133,7 +140,9 @@ def recipe(spec: SklearnSpec | ClassifierSpec, encoder: Encoder | None = None) -
         case SklearnSpec():
             on = f"{encoder.name} {encoder.digest[:12]}" if encoder else "no encoder"
             weights = f"class_weight {spec.class_weight}"
-            return f"{spec.head}, {weights}, c {spec.c:g}, max_iter {spec.max_iter}, {on}"
+            gamma = "scale" if spec.gamma is None else f"{spec.gamma:g}"
+            ends = f"gamma {gamma}" if spec.head == "svm-rbf" else f"max_iter {spec.max_iter}"
+            return f"{spec.head}, {weights}, c {spec.c:g}, {ends}, {on}"
         case ClassifierSpec():
             steps = f"epochs {spec.epochs}, learning_rate {spec.learning_rate:g}"
             sizes = f"batch {spec.batch}, max_tokens {spec.max_tokens}"

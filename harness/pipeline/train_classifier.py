@@ -1,177 +1,143 @@
 """Tables of labelled texts to trained classifiers, each in a folder of its own.
 
-Reads the files a column map names for training, trains what a model's YAML says, and writes weights
-and card. Nothing here evaluates: the run does, on other texts.
+Trains what a model's YAML says on the texts that `lessons` reads, and writes weights and card.
+Nothing here evaluates: the run does, on other texts.
 """
 
-import logging
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from msgspec import structs
+import numpy as np
+from msgspec import UNSET
 
-from harness.core import Sample
-from harness.data.readers.labelled_table import LABEL, MADE
-from harness.errors import DataError, SpecError, did_you_mean
-from harness.implicitness.open import with_options
+from harness.errors import DataError, ModelError, SpecError
 from harness.models.encoders.encoders import CachedEncoder
-from harness.models.labels import shown
 from harness.models.local.classifiers import (
     ClassifierCard,
-    LabelledTexts,
     TrainedClassifier,
-    fit,
-    save_head,
+    read_trained,
     tune,
     write_trained,
 )
+from harness.models.local.heads import fit, save_head
+from harness.models.vectors import Vectors
+from harness.pipeline.lessons import Lesson, TrainOptions, read_lesson, task_of
 from harness.pipeline.setup import VECTORS, recipe, trained_folder
-from harness.specs.data import TableSpec
-from harness.specs.models import ClassifierSpec, SklearnSpec
-from harness.specs.tasks import TaskSpec
-from harness.storage.runs import DataEntry
+from harness.specs.models import ClassifierSpec, SklearnSpec, TrainedSpec
 from harness.workspace import Workspace
 
-_log = logging.getLogger(__name__)
-EVERY = "all"
 TrainingProgress = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class TrainOptions:
-    """What to train: a model on a task's table, with rows made by some methods, or none.
-
-    `table` is another column map than the task's, `out` another folder than the one below results.
-    """
-
-    model: str
-    task: str
-    table: str | None = None
-    augment: tuple[str, ...] = ()
-    seed: int = 0
-    out: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingTexts(LabelledTexts):
-    """Texts to learn from, with what a card says of them."""
-
-    rows: dict[str, int]
-    made: dict[str, int]
-    data: DataEntry
-    column: str
-
-
 def train(
-    workspace: Workspace, options: TrainOptions, progress: TrainingProgress
+    workspace: Workspace,
+    options: TrainOptions,
+    progress: TrainingProgress,
+    *,
+    is_kept: bool = False,
 ) -> TrainedClassifier:
     """Train a model for a task and keep it; of one seed on one machine's CPU the same, bit for bit.
 
-    Sums on a GPU may differ in their last digits from one training to the next.
+    Sums on a GPU may differ in their last digits from one training to the next. If `is_kept`, a
+    training of the same settings on the same texts is returned as it is.
     """
-    task = with_options(
-        workspace.registry.load("tasks", options.task),
-        name=options.task,
-        table=options.table,
-        scorer=None,
-    )
-    spec = workspace.registry.load("configs/models", options.model)
-    if not isinstance(spec, SklearnSpec | ClassifierSpec):
-        raise SpecError(
-            f"model {options.model} is not trained here; name one of kind sklearn or classifier"
-        )
-    if isinstance(spec, ClassifierSpec) and spec.labels:
-        raise SpecError(
-            f"model {options.model} is used as it is: `labels` says so; leave that out to train it"
-        )
-    lesson = read_lesson(workspace, options, task)
+    options = options.spelled(workspace.registry)
+    spec = trainable(workspace, options.model)
+    lesson = read_lesson(workspace, options, task_of(workspace, options))
     if missing := [name for at, name in enumerate(lesson.labels) if at not in lesson.places]:
         raise DataError(f"no text of the class {missing[0]!r} to train on; give data that has some")
+    is_elsewhere = bool(options.out or spec.trained)
+    card = _card(workspace, options, spec, lesson)
+    card = replace(card, model=options.model if is_elsewhere else options.label)
     folder = options.out or trained_folder(
-        workspace.results, spec, name=options.model, task=options.task
+        workspace.results, spec, name=card.model, task=options.task
     )
-    return _train(workspace, options, spec, lesson, folder, progress)
+    if is_kept and (trained := _same(folder, card)) is not None:
+        return trained
+    return _train(workspace, spec, lesson, (card, folder), progress)
 
 
-def _train(
-    workspace: Workspace,
-    options: TrainOptions,
-    spec: SklearnSpec | ClassifierSpec,
-    lesson: TrainingTexts,
-    folder: Path,
-    progress: TrainingProgress,
-) -> TrainedClassifier:
-    seed, packages, base = options.seed, ("scikit-learn", "numpy"), {}
-    if isinstance(spec, SklearnSpec):
-        registry = workspace.registry
-        encoder = registry.encoder(spec.encoder)
-        encoded = CachedEncoder(encoder, registry.cache / VECTORS, progress).encode(lesson.texts)
-        files = [save_head(fit(encoded, lesson.places, spec, seed=seed), folder)]
-        words = recipe(spec, encoder)
-    else:
-        tuned, origin = tune(lesson, spec, folder, seed=seed, progress=progress)
-        files, words, base = [*tuned], recipe(spec), {"base": origin}
-        packages = ("transformers", "torch")
-    card = ClassifierCard(
+def trainable(workspace: Workspace, name: str) -> TrainedSpec:
+    """The spec of a model that is trained here; SpecError for another."""
+    spec = workspace.registry.load("configs/models", name)
+    if not isinstance(spec, TrainedSpec):
+        raise SpecError(f"model {name} is not trained here; name one of kind sklearn or classifier")
+    if isinstance(spec, ClassifierSpec) and (spec.labels or spec.flags):
+        key = "labels" if spec.labels else "flags"
+        raise SpecError(
+            f"model {name} is used as it is: `{key}` says so; leave that out to train it"
+        )
+    return spec
+
+
+def _card(
+    workspace: Workspace, options: TrainOptions, spec: TrainedSpec, lesson: Lesson
+) -> ClassifierCard:
+    """The card of a training that is to be, without the checksums of its files."""
+    is_head = isinstance(spec, SklearnSpec)
+    encoder = workspace.registry.encoder(spec.encoder) if isinstance(spec, SklearnSpec) else None
+    packages = ("scikit-learn", "numpy") if is_head else ("transformers", "torch")
+    return ClassifierCard(
         model=options.model,
         kind=str(spec.__struct_config__.tag),
         task=options.task,
         labels=lesson.labels,
-        recipe=words,
-        seed=seed,
+        recipe=recipe(spec, encoder),
+        seed=options.seed,
         data=lesson.data.label,
         files=lesson.data.files,
         text=lesson.column,
         rows=lesson.rows,
         made=lesson.made,
-        checksums={},  # of files that are not written yet
-        versions={name: version(name) for name in packages} | base,
-    )
-    return write_trained(folder, card, lesson.texts, files)
-
-
-def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> TrainingTexts:
-    """The texts that a task's table has for training, made ones by the chosen methods alone."""
-    if task.made_of is not None:
-        raise SpecError(
-            f"task {options.task} was made of {task.made_of}, and what is trained for that one "
-            f"answers both: `harness train {options.model} --task {task.made_of}`"
-        )
-    if task.data.map is None:
-        raise SpecError(f"task {options.task} reads no table of labelled texts to train on")
-    table, augment = workspace.registry.load("configs/tables", task.data.map), options.augment
-    rule = table.originals
-    if augment and (rule is None or rule.column not in table.keep.values()):
-        raise SpecError(
-            "--augment: the column map does not say which rows were made of others; give it "
-            "`originals`, and name that column in `keep`"
-        )
-    # The originals of made rows, which only scores need, are not found.
-    changed = rule and structs.replace(rule, with_made=bool(augment), likeness=None)
-    samples, data = workspace.training(task.data, structs.replace(table, originals=changed))
-    known = sorted({str(_method(one, table)) for one in samples if MADE in one.flags})
-    if unknown := [name for name in augment if name not in (EVERY, *known)]:
-        raise SpecError(f"--augment: no method {unknown[0]!r}{did_you_mean(unknown[0], known)}")
-    is_all = EVERY in augment
-    kept = [s for s in samples if MADE not in s.flags or is_all or _method(s, table) in augment]
-    labels = tuple(task.data.choices)
-    names = [sample.references[LABEL][0] for sample in kept]
-    made = Counter(_method(sample, table) for sample in kept if MADE in sample.flags)
-    return TrainingTexts(
-        texts=tuple(map(shown, kept)),
-        places=tuple(map(labels.index, names)),
-        labels=labels,
-        rows=dict(Counter(names)),
-        made={str(name): count for name, count in sorted(made.items(), key=str)},
-        data=data,
-        column=table.text,
+        checksums={},
+        versions={name: version(name) for name in packages},
+        repeated=lesson.repeated or UNSET,
     )
 
 
-def _method(sample: Sample, table: TableSpec) -> str | None:
-    rule = table.originals
-    names = [name for name, column in table.keep.items() if rule and column == rule.column]
-    return sample.references.get(names[0], (None,))[0] if names else None
+def _same(folder: Path, card: ClassifierCard) -> TrainedClassifier | None:
+    """The training in a folder if its card says what this one says; None for another, or none."""
+    try:
+        trained = read_trained(folder, model=card.model, task=card.task)
+    except ModelError:
+        return None
+    known = {name: text for name, text in trained.card.versions.items() if name != BASE}
+    return trained if replace(trained.card, checksums={}, versions=known) == card else None
+
+
+BASE = "base"
+"""The entry of a card's versions that names the checkpoint which the training began with."""
+
+
+def _train(
+    workspace: Workspace,
+    spec: TrainedSpec,
+    lesson: Lesson,
+    place: tuple[ClassifierCard, Path],
+    progress: TrainingProgress,
+) -> TrainedClassifier:
+    card, folder = place
+    if isinstance(spec, SklearnSpec):
+        encoder = workspace.registry.encoder(spec.encoder)
+        cached = CachedEncoder(encoder, workspace.registry.cache / VECTORS, progress)
+        encoded = _encoded(cached, lesson)
+        files = [save_head(fit(encoded, lesson.places, spec, seed=card.seed), folder)]
+        return write_trained(folder, card, lesson.texts, files)
+    tuned, origin = tune(lesson, spec, folder, seed=card.seed, progress=progress)
+    card = replace(card, versions={**card.versions, BASE: origin})
+    return write_trained(folder, card, lesson.texts, tuned)
+
+
+def _encoded(encoder: CachedEncoder, lesson: Lesson) -> Vectors:
+    """The vectors of the texts, in their order, encoded part by part.
+
+    Vectors are stored by batches: another augmentation of the same texts finds those of each part.
+    """
+    places: dict[tuple[str, str], list[int]] = {}
+    for at, part in enumerate(lesson.parts):
+        places.setdefault(part, []).append(at)
+    found = [encoder.encode([lesson.texts[at] for at in own]) for own in places.values()]
+    order = np.argsort([at for own in places.values() for at in own])
+    return np.concatenate(found)[order]

@@ -196,25 +196,35 @@ def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source
         return replace(draft, reason=Reason.EMPTY, note=f"step {step.name}: the answer is blank")
     if step.refusals == "missing" and is_refusal(said):
         return replace(draft, reason=Reason.REFUSED, note=said)
-    sources, references = {**draft.sources, step.name: source}, dict(draft.sample.references)
-    if step.count is not None:
-        lines = listed_lines(said)
-        if len(lines) != step.count:
-            why = f"step {step.name}: {len(lines)} lines in place of {step.count}"
-            return replace(draft, reason=Reason.UNPARSED, note=why)
-        references[step.name] = lines
-    elif step.makes == "reference":
-        references[step.name] = (said,)
-    else:
-        verdict = closing_yes_no(said)
-        if isinstance(verdict, Reason):
-            is_cut = verdict is Reason.UNPARSED and response.stop == "length"
-            return replace(draft, reason=Reason.TRUNCATED if is_cut else verdict, note=said)
-        if not verdict and step.judges is not None:
-            del references[step.judges]
-        elif not verdict:
-            return replace(draft, is_dropped=True)
-    return replace(draft, sample=replace(draft.sample, references=references), sources=sources)
+    taken = replace(draft, sources={**draft.sources, step.name: source})
+    if step.makes == "reference":
+        return _with_texts(taken, step, (said,))
+    if step.count is None:
+        return _judged(taken, step, response)
+    lines = listed_lines(said)
+    if len(lines) != step.count:
+        why = f"step {step.name}: {len(lines)} lines in place of {step.count}"
+        return replace(draft, reason=Reason.UNPARSED, note=why)
+    return _with_texts(taken, step, lines)
+
+
+def _with_texts(draft: Draft, step: BuildStepSpec, texts: Sequence[str]) -> Draft:
+    references = {**draft.sample.references, step.name: tuple(texts)}
+    return replace(draft, sample=replace(draft.sample, references=references))
+
+
+def _judged(draft: Draft, step: BuildStepSpec, response: Response) -> Draft:
+    said = response.texts[0]
+    verdict = closing_yes_no(said)
+    if isinstance(verdict, Reason):
+        is_cut = verdict is Reason.UNPARSED and response.stop == "length"
+        return replace(draft, reason=Reason.TRUNCATED if is_cut else verdict, note=said)
+    if verdict:
+        return draft
+    if step.judges is None:
+        return replace(draft, is_dropped=True)
+    references = {name: t for name, t in draft.sample.references.items() if name != step.judges}
+    return replace(draft, sample=replace(draft.sample, references=references))
 
 
 @dataclass(frozen=True, slots=True)

@@ -330,28 +330,48 @@ class ScriptedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="scrip
 
 
 class SklearnSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="sklearn"):
-    """A linear classifier of scikit-learn on the vectors of an encoder; `harness train` trains it.
+    """A classifier of scikit-learn on the vectors of an encoder; `harness train` trains it.
 
-    `head` is a linear support vector machine, which has decision scores and no probabilities, or a
-    logistic regression, which has probabilities. `class_weight: balanced` weighs each class by the
-    inverse of its frequency. `c` is the inverse strength of regularisation. `trained` is the folder
-    of the trained model; null: the folder in the results folder, by model and task.
+    `head` is a support vector machine, linear or with a radial kernel (`svm-rbf`), which has
+    decision scores and no probabilities, or a logistic regression, which has probabilities.
+    `class_weight: balanced` weighs each class by the inverse of its frequency. `c` is the inverse
+    strength of regularisation. `gamma` is the radial kernel's, null for 1 / (width x variance of
+    the vectors). `max_iter` ends the training of a linear head. `trained` is the folder of the
+    trained model; null: the folder in the results folder, by model and task.
     """
 
-    head: Literal["svm", "logistic"]
+    head: Literal["svm", "svm-rbf", "logistic"]
     encoder: LocalEncoderSpec
     about: str = ""
     class_weight: Literal["none", "balanced"] = "none"
     c: Annotated[float, Meta(gt=0)] = 1.0
+    gamma: Annotated[float, Meta(gt=0)] | None = None
     max_iter: Annotated[int, Meta(ge=1)] = 1000
     trained: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.gamma is not None and self.head != "svm-rbf":
+            raise ValueError("`gamma` is of a radial kernel; leave it out, or set head: svm-rbf")
+
+
+class FlagSpec(Spec, frozen=True, kw_only=True):
+    """How a checkpoint whose outputs do not exclude each other gives one of two labels.
+
+    A text is `positive` if one of `outputs`, empty for all, has a probability, from 0 to 1, of at
+    least `threshold`.
+    """
+
+    positive: str = "hateful"
+    outputs: tuple[str, ...] = ()
+    threshold: Annotated[float, Meta(gt=0, le=1)] = 0.5
 
 
 class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="classifier"):
     """A sequence classifier run through transformers: a hub name or a folder.
 
     `harness train` trains it, with AdamW and a learning rate that falls linearly to 0. If `labels`
-    maps each label of a task to a label of the checkpoint, it is used without training. Texts
+    maps each label of a task to a label of the checkpoint, it is used without training; also with
+    `flags`, for a checkpoint of several outputs that do not exclude each other. Texts
     are cut at `max_tokens`. `trained` is as for kind sklearn; `device` is no part of the identity.
     """
 
@@ -359,6 +379,7 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
     about: str = ""
     revision: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
+    flags: FlagSpec | None = None
     epochs: Annotated[int, Meta(ge=1)] = 4
     learning_rate: Annotated[float, Meta(gt=0)] = 2e-5
     batch: Annotated[int, Meta(ge=1)] = 32
@@ -368,6 +389,8 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
     trained: str | None = None
 
     def __post_init__(self) -> None:
+        if self.labels and self.flags:
+            raise ValueError("give `labels`, of which one is right, or `flags`, not both")
         named = [*self.labels.values()]
         if twice := [name for name in named if named.count(name) > 1]:
             raise ValueError(
@@ -392,6 +415,25 @@ class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", ta
         check_variables(self)
 
 
+class GuardSpec(ModerationSpec, frozen=True, kw_only=True, tag_field="kind", tag="guard"):
+    """A chat model that says `safe`, or `unsafe` and the codes of hazards, as Llama Guard does.
+
+    It is sent the text as the user's turn, behind an OpenAI-compatible server. `hazards` are all
+    codes that it knows; a text is `positive` if one of `counted`, empty for all, is named.
+    """
+
+    hazards: tuple[str, ...]
+    counted: tuple[str, ...] = ()
+    base_url: str = "http://localhost:8000/v1"
+    key_env: str | None = None
+    max_tokens: Annotated[int, Meta(ge=1)] = 32
+
+    def __post_init__(self) -> None:
+        check_variables(self)
+        if unknown := sorted({*self.counted} - {*self.hazards}):
+            raise ValueError(f"`counted` names {unknown[0]!r}, which is none of `hazards`")
+
+
 class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
     """A model of one's own: a class in a Python file, or in an installed module.
 
@@ -404,9 +446,11 @@ class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="py
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+TrainedSpec = SklearnSpec | ClassifierSpec
+"""Models that `harness train` trains."""
 HostedSpec = OpenAISpec | AnthropicSpec
 """Models that answer prompts elsewhere, mostly for money."""
-LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec
+LabellingSpec = SklearnSpec | ClassifierSpec | ModerationSpec | GuardSpec
 """Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
 ModelSpec = (
     TransformersSpec

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
+from tempfile import TemporaryDirectory
 
 import pytest
 from msgspec import structs
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
+from support.each import each
 from support.hate_rows import VARIANT, run_of, text
 from support.paired_runs import SMALL, stored, words_task
 from support.sketches import row
 
-from harness.analysis.leaderboard import BOARD_COLUMNS, board_text, collect
+from harness.analysis.leaderboard import BOARD_COLUMNS, board_text, collect, constant_runs
+from harness.analysis.matrices import plain_tables
 from harness.analysis.standings import RankedBy, RankedTable, placed, ranked_tables, verdicts_of
 from harness.cli import main
 from harness.core import Sample
@@ -117,16 +120,16 @@ def flagged(*said: float) -> list[SampleRecord]:
 
 
 def test_a_detector_is_ranked_by_both_rates_and_not_by_accuracy(tmp_path: Path) -> None:
-    # Never flagging is right of 90 texts in 120; the other finds most and is right of 87.
-    rows = {"never": flagged(0.0, 0.0), "finder": flagged(0.9, 1 / 3)}
+    # Hardly flagging is right of 93 texts in 120; the other finds most and is right of 87.
+    rows = {"seldom": flagged(0.1, 0.0), "finder": flagged(0.9, 1 / 3)}
     folders = [kept(tmp_path, run_of(own), own, model=name) for name, own in rows.items()]
 
     made = board(folders)
     assert made.ranked_by is RankedBy.INFORMEDNESS
-    assert ranks(made) == {"finder": (1, 1), "never": (2, 2)}
-    assert [line.rates for line in made.lines] == [(0.9, pytest.approx(1 / 3)), (0.0, 0.0)]
+    assert ranks(made) == {"finder": (1, 1), "seldom": (2, 2)}
+    assert [line.rates for line in made.lines] == [(0.9, pytest.approx(1 / 3)), (0.1, 0.0)]
     accuracies = [line.row.score.value or 0 for line in made.lines]
-    assert accuracies[0] < accuracies[1] == 0.75
+    assert accuracies[0] < accuracies[1] == pytest.approx(93 / 120)
 
 
 def test_the_rate_that_a_detector_is_ranked_by_has_an_interval(tmp_path: Path) -> None:
@@ -159,16 +162,71 @@ def test_a_classifier_is_ranked_by_macro_f1_and_not_by_accuracy(tmp_path: Path) 
     near = [gold if n % 5 == 0 else golds[(n * 7) % 100] for n, gold in enumerate(golds)]
     task = structs.replace(choices({"base": VARIANT}), classes=ClassesSpec())
     folders = []
-    for model, said in (("constant", ["non"] * 100), ("reader", near)):
+    lazy = ["non"] * 60 + ["open"] * 3 + ["non"] * 37
+    for model, said in (("lazy", lazy), ("reader", near)):
         rows = [given(f"s{n}", *pair) for n, pair in enumerate(zip(golds, said, strict=True))]
         folders.append(kept(tmp_path, choice_run(task, 100), rows, model=model))
 
     made = board(folders)
     assert made.ranked_by is RankedBy.MACRO_F1
-    assert [line.row.model for line in made.lines] == ["reader", "constant"]
+    assert [line.row.model for line in made.lines] == ["reader", "lazy"]
     assert all(line.shared == pytest.approx(line.value) for line in made.lines)
     accuracies = [line.row.score.value or 0 for line in made.lines]
-    assert accuracies[0] < accuracies[1] == 0.6
+    assert accuracies[0] < accuracies[1] == 0.63
+
+
+def classified(folder: Path, golds: Sequence[str], **said: Sequence[str]) -> list[RunFolder]:
+    """The runs of some models, each with the labels that it gives to texts of some labels."""
+    task = structs.replace(choices({"base": VARIANT}), classes=ClassesSpec())
+    runs = []
+    for model, labels in said.items():
+        rows = [given(f"s{n}", *pair) for n, pair in enumerate(zip(golds, labels, strict=True))]
+        runs.append(kept(folder, choice_run(task, len(rows)), rows, model=model))
+    return runs
+
+
+GOLDS = ["non"] * 8 + ["open"] * 3 + ["hidden"]
+
+
+@each(
+    ("golds", "bad"),
+    [
+        (GOLDS, ["open"] * 8 + ["non"] * 4),  # worse than a constant answer
+        (["non"] * 12, ["non"] * 11 + ["open"]),  # all of one kind, where a constant is perfect
+        (["open"] * 12, ["non"] * 6 + ["hidden"] * 6),  # nothing right
+    ],
+)
+def test_a_constant_classifier_is_never_first(golds: list[str], bad: list[str]) -> None:
+    with TemporaryDirectory() as name:
+        for label in ("non", "open", "hidden"):
+            folder = Path(name) / label
+            made = board(classified(folder, golds, constant=[label] * 12, bad=bad))
+
+            assert [line.row.model for line in made.lines] == ["bad", "constant"]
+            assert ranks(made) == {"bad": (1, None), "constant": (None, None)}
+            assert made.lines[1].is_apart
+
+
+@each("metric", ["accuracy", "recall_non", "macro_f1"])
+def test_a_constant_classifier_is_first_by_no_metric(metric: str) -> None:
+    with TemporaryDirectory() as name:
+        said = {"constant": ["non"] * 12, "other": ["open"] * 6 + ["hidden"] * 6}
+        rows = collect(classified(Path(name), GOLDS, **said))
+
+        [made] = plain_tables(rows, metric, "all", constant=constant_runs(rows))
+
+    assert [line.row.model for line in made.lines] == ["other", "constant"]
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_a_constant_detector_is_never_first(tmp_path: Path, rate: float) -> None:
+    rows = {"constant": flagged(rate, rate), "wrong": flagged(0.1, 0.9)}
+    folders = [kept(tmp_path, run_of(own), own, model=name) for name, own in rows.items()]
+
+    made = board(folders)
+
+    assert ranks(made) == {"wrong": (1, None), "constant": (None, None)}
+    assert [line.row.model for line in made.lines] == ["wrong", "constant"]
 
 
 def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> None:

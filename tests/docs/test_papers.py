@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.packages import needs
+from support.released_layouts import write_split
+from support.tiny_mpnet import write_mpnet
 from support.training_pairs import invented
 
 from harness.cli import main
@@ -237,7 +240,7 @@ def test_the_other_commands_run_on_samples(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     others = [text for text in every_command() if not text.startswith("harness table ")]
     # These ask a hosted model, need weights that are not here, train for long, or draw many texts.
-    costly = "build |llm2vec|gpt-4o|--data-mode|--grid|harness plot"
+    costly = "build |llm2vec|gpt-4o|--data-mode|--grid|harness plot|harness grid|--training"
     kept = [text for text in others if not re.search(costly, text)]
     plain = [text for text in kept if "RUN" not in text and "ratings.csv" not in text]
 
@@ -246,3 +249,48 @@ def test_the_other_commands_run_on_samples(
     tables = [text for text in every_command() if ".json" in text and "table" in text]
     assert len(tables) > 3
     assert failures(tables, capsys) == []
+
+
+STAND_IN = "kind: classifier\nmodel: {}\nepochs: 1\nmax_tokens: 16\ndevice: cpu\n"
+TOPICS = ("bread", "ferry", "lamp", "snow", "violin", "orchard", "bridge", "letter")
+LINES = {
+    "N": "The {} is ready and everybody is glad.",
+    "E": "I cannot bear that awful {}.",
+    "I": "What a surprise, another {}.",
+    "S": "One does get used to the {}, in time.",
+}
+
+
+@pytest.fixture
+def trainable(place: Path) -> Path:
+    """A folder of data in the layout of ISHate, and small stand-ins for checkpoints of the hub."""
+    base = write_mpnet(place / "base", is_normalised=False)
+    for name in ("bert-base", "hatebert", "deberta-v3-base"):
+        path = place / "configs" / "models" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(STAND_IN.format(base))
+    (data := place / "data" / "ishate").mkdir(parents=True)
+    for split, topics in (("train", TOPICS[:5]), ("dev", TOPICS[5:])):
+        texts = [(line.format(topic), at) for topic in topics for at, line in LINES.items()]
+        made = [(f"{text} {way}", at, way) for text, at in texts[1:] for way in ("rne", "bt")]
+        own = [(text, at, "orig") for text, at in texts]
+        write_split(data, split, own + made if split == "train" else own)
+    return place
+
+
+@pytest.mark.slow
+@needs("sklearn")
+def test_classifiers_are_trained_as_the_page_says(
+    trainable: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = [text for text in every_command() if re.search("harness grid|--training", text)]
+    tables = [f"harness table ishate-{number}" for number in (3, 5, 6)]
+
+    assert len(trained) == 4
+    assert failures([f"{text} --data data" for text in trained], capsys) == []
+    assert failures(tables, capsys) == []
+    capsys.readouterr()
+    assert main(["table", "ishate-6"]) == 0
+    shown = capsys.readouterr().out
+    for model in ("bert-base", "hatebert", "deberta-v3-base", "minilm-svm-rbf"):
+        assert all(f"{model}{arm} " in shown for arm in ("", "+bt", "+rne", "+all"))

@@ -1,7 +1,9 @@
 """Tables to trained classifiers and their runs, on a table of our own, from end to end."""
 
 import csv
+import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,13 @@ from support.tables_of_talk import TOPICS, Talk, build, talk
 
 from harness.cli import main
 from harness.errors import HarnessError, SpecError
+from harness.models.encoders.encoders import CachedEncoder
 from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read_trained
 from harness.parts import Reason
-from harness.pipeline.train_classifier import TrainOptions, train
+from harness.pipeline.lessons import TrainOptions, _repeats, read_lesson
+from harness.pipeline.train_classifier import _encoded, train
+from harness.specs.models import CharNgramsSpec
+from harness.storage.find_runs import run_folders
 from harness.storage.runs import SampleRecord
 
 pytestmark = needs("sklearn")
@@ -256,3 +262,197 @@ def test_a_missed_text_is_counted_by_its_property(toy: Talk) -> None:
     assert told(toy)["all", "missed_hidden"] == "1.0"
     assert told(toy)["properties Irony", "missed_hidden"] == "1.0"
     assert told(toy)["properties Context", "missed_hidden"] == "1.0"
+
+
+@pytest.fixture
+def with_made(toy: Talk) -> Talk:
+    """The toy table with rows made by two methods."""
+    made = [line for way in ("swap", "echo") for line in _made(way)]
+    toy.rows("train.csv", talk(TOPICS[:4]) + made)
+    return toy
+
+
+def test_each_augmentation_is_a_model_of_its_own(with_made: Talk) -> None:
+    trained(with_made)
+    trained(with_made, augment=("swap",))
+
+    for name, made in (("grams-svm", {}), ("grams-svm+swap", {"swap": 8})):
+        folder = with_made.results / "trained" / name / "talk"
+        assert read_trained(folder, model=name, task="talk").card.made == made
+        assert with_made.harness("run", "--task", "talk", "--model", name) == 0
+    assert len(run_folders(with_made.results)) == 2
+
+
+def test_the_name_of_a_model_says_its_augmentation(with_made: Talk) -> None:
+    first = trained(with_made, augment=("swap", "echo"))
+
+    second = trained(with_made, model="grams-svm+swap+echo")
+
+    assert first.card == second.card
+    assert first.card.model == "grams-svm+echo+swap"
+
+
+def test_a_model_that_is_not_trained_has_no_augmentation(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.harness("run", "--task", "talk", "--model", "oracle+swap") == 2
+    assert "oracle is not trained here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["grams-svm+../../x", "grams-svm+a/b", "grams-svm+", "+bt"])
+def test_an_augmentation_is_no_path(
+    toy: Talk, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert toy.harness("train", name, "--task", "talk") == 2
+    assert f"no model {name!r}" in capsys.readouterr().err
+
+
+def test_a_model_whose_augmentation_is_not_trained_says_how(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.harness("run", "--task", "talk", "--model", "grams-svm+swap") == 2
+    assert "`harness train grams-svm+swap --task talk" in capsys.readouterr().err
+
+
+def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
+    perturb = ["perturb", "--task", "talk", "--training", "--method", "adverbs,eda_swap"]
+    assert toy.harness(*perturb) == 0
+
+    card = trained(toy, augment=("talk_training",)).card
+
+    assert card.model == "grams-svm+talk_training"
+    assert set(card.made) == {"adverbs", "eda_swap"}
+    assert sum(card.rows.values()) == 12 + sum(card.made.values())
+    assert "talk_training.jsonl" in card.files
+    assert toy.harness("run", "--task", "talk", "--model", card.model) == 0
+
+
+def test_perturbed_texts_of_the_evaluation_are_not_trained_on(toy: Talk) -> None:
+    toy.harness("perturb", "--task", "talk", "--method", "adverbs")
+
+    with pytest.raises(SpecError, match=r"12 of its 12 copies .* not trained on.*--training"):
+        trained(toy, augment=("talk_perturbed",))
+
+
+def test_a_task_that_was_made_of_another_one_is_no_augmentation(toy: Talk) -> None:
+    with pytest.raises(SpecError, match="ludwig: that task was not made of talk"):
+        trained(toy, augment=("ludwig",))
+
+
+def test_oversampling_makes_all_classes_equally_frequent(toy: Talk) -> None:
+    lines = talk(TOPICS[:4])
+    toy.rows("train.csv", [*lines, *[(f"{t} again", k, w, p) for t, k, w, p in lines if not k]])
+
+    plain, balanced = trained(toy), trained(toy, is_oversampled=True)
+
+    assert plain.card.rows == balanced.card.rows == {"non": 8, "open": 4, "hidden": 4}
+    assert balanced.card.repeated == {"open": 4, "hidden": 4}
+    assert balanced.card.model == "grams-svm+oversampled"
+    assert plain.card.digest != balanced.card.digest
+
+
+@pytest.mark.parametrize(("names", "most"), [("aaaab", 3), ("aaaaabb", 2), ("ab", 0)])
+def test_a_rarer_class_is_repeated_evenly(names: str, most: int) -> None:
+    drawn = Counter(_repeats([*names], seed=1))
+    again = {at: count for at, count in drawn.items()}
+
+    assert sum(again.values()) == names.count("a") - names.count("b")
+    assert {names[at] for at in again} <= {"b"}
+    assert max(again.values(), default=0) - min(again.values(), default=0) <= 1
+    assert max(again.values(), default=0) == most
+
+
+def test_a_grid_trains_and_evaluates_every_cell(
+    with_made: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("grid", "--model", "grams-svm,grams-logistic", "--task", "talk", "--json")
+
+    assert with_made.harness(*words) == 0
+
+    rows = json.loads(capsys.readouterr().out)
+    arms = ["none", "echo", "swap", "all"]
+    assert [(row["model"], row["augmentation"]) for row in rows] == [
+        (model, arm) for model in ("grams-svm", "grams-logistic") for arm in arms
+    ]
+    names = {f"grams-{head}{arm}" for head in ("svm", "logistic") for arm in NAMES}
+    assert {folder.path.parent.name for folder in run_folders(with_made.results)} == names
+    assert {row["label"] for row in rows} == {"hidden"}
+    assert all(row["f1"] == row["macro_f1"] == 1.0 for row in rows)
+
+
+NAMES = ("", "+echo", "+swap", "+all")
+
+
+def test_a_grid_that_goes_on_trains_nothing_again(
+    with_made: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("grid", "--model", "grams-svm", "--task", "talk", "--augment", "none,echo+swap")
+    assert with_made.harness(*words) == 0
+    first = capsys.readouterr().out
+    folder = with_made.results / "trained"
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
+
+    assert with_made.harness(*words) == 0
+
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} == before
+    assert capsys.readouterr().out == first
+    assert "grams-svm  echo+swap " in first
+    with_made.harness(*words, "--seed", "42")
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} != before
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--model", "oracle", "--task", "talk"], "kind sklearn or classifier"),
+        (["--model", "grams-svm", "--task", "hate_speech"], "no classes to score"),
+        (["--model", "fixed", "--task", "talk"], "one folder with `trained`"),
+        (["--model", "grams-svm", "--task", "talk", "--augment", "ecco"], "no method 'ecco'"),
+        (["--model", "grams-svm", "--task", "talk", "--map", "talk,other"], "2 column maps for 1"),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused(
+    with_made: Talk, capsys: pytest.CaptureFixture[str], words: list[str], named: str
+) -> None:
+    with_made.model(
+        "fixed", "{kind: sklearn, head: svm, encoder: {kind: char-ngrams}, trained: here}"
+    )
+
+    assert with_made.harness("grid", *words) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_a_machine_without_probabilities_is_ranked_at_an_fpr_by_its_scores(
+    toy: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(toy)
+    evaluated(toy)
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--fpr", "0.3", "--results", str(toy.results)]) == 0
+
+    assert re.search(r"^1 +grams-svm +1\.000 ", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_vectors_of_one_augmentation_are_found_again_by_another(with_made: Talk) -> None:
+    folder = with_made.folder / "cache" / "vectors"
+
+    def stored() -> set[Path]:
+        return set(folder.rglob("*.npy"))
+
+    for arm in ("", "+swap", "+echo", "+all", "+all+oversampled"):
+        before = stored()
+        trained(with_made, model=f"grams-svm{arm}")
+        # Three labels without an augmentation, two with each; `all` has nothing new.
+        assert len(stored() - before) == {"": 3, "+swap": 2, "+echo": 2}.get(arm, 0)
+
+
+def test_vectors_are_those_of_their_texts(with_made: Talk) -> None:
+    options = TrainOptions("grams-svm", "talk", augment=("all",))
+    lesson = read_lesson(with_made.space, options, with_made.space.registry.load("tasks", "talk"))
+    registry = with_made.space.registry
+    encoder = registry.encoder(CharNgramsSpec())
+
+    found = _encoded(CachedEncoder(encoder, with_made.folder / "other"), lesson)
+
+    assert found == pytest.approx(encoder.encode(lesson.texts))

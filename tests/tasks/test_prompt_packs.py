@@ -275,7 +275,16 @@ def test_attributes_that_a_pack_does_not_name_are_refused(tmp_path: Path) -> Non
         check_templates(other_plan("topical_chat", tmp_path, of=Sample("s1", fields)))
 
 
-@pytest.mark.parametrize("name", ["hate_speech", "ishate_implicit", "ishate_subtle"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hate_speech",
+        "ishate_implicit",
+        "ishate_subtle",
+        "ishate_non_implicit",
+        "ishate_non_explicit",
+    ],
+)
 def test_a_pack_of_one_question_leaves_two_layouts_two_prompts(tmp_path: Path, name: str) -> None:
     labels = tuple(shipped(name).data.choices.values())
     of = Sample("s1", {"text": "T"}, {}, labels, labels[0])

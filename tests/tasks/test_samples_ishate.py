@@ -12,6 +12,8 @@ from harness.text.dedup import normal
 
 HOME = shipped_home()
 TASKS = ("ishate_implicit", "ishate_subtle")
+PAIRS = ("ishate_non_implicit", "ishate_non_explicit")
+EVERY = (*TASKS, *PAIRS)
 REGISTRY = Registry((HOME,), {}, HOME / "no cache")
 
 
@@ -19,14 +21,14 @@ def samples(task: str) -> list[Sample]:
     return read([Path(HOME / "tasks" / REGISTRY.load("tasks", task).data.sample)], None)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", EVERY)
 def test_every_label_of_the_task_has_a_dozen_texts(task: str) -> None:
     counts = Counter(sample.references["label"][0] for sample in samples(task))
 
     assert counts == dict.fromkeys(REGISTRY.load("tasks", task).data.choices, 12)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", EVERY)
 def test_labels_and_answers_are_those_of_the_task(task: str) -> None:
     choices = REGISTRY.load("tasks", task).data.choices
 
@@ -36,7 +38,7 @@ def test_labels_and_answers_are_those_of_the_task(task: str) -> None:
         assert sample.gold == choices[sample.references["label"][0]]
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", EVERY)
 def test_each_invented_group_is_a_cluster_with_a_text_of_each_label(task: str) -> None:
     labels: dict[str, list[str]] = {}
     for sample in samples(task):
@@ -72,3 +74,12 @@ def test_targets_are_invented_peoples_faiths_and_origins_and_no_trades(task: str
     assert all(len(of) == 1 for of in kinds.values())
     assert set.union(*kinds.values()) == {"people", "faith", "origin"}
     assert [name for name in kinds if any(trade in name for trade in trades)] == []
+
+
+@pytest.mark.parametrize("task", PAIRS)
+def test_a_task_of_two_classes_has_the_texts_of_these_two(task: str) -> None:
+    asked = {s.fields["text"]: s.references["label"] for s in samples(task)}
+    of_three = {s.fields["text"]: s.references["label"] for s in samples(TASKS[0])}
+
+    assert {one[0] for one in asked.values()} == {"non", task.rpartition("_")[2]}
+    assert asked.items() <= of_three.items()

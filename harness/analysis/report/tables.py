@@ -166,6 +166,7 @@ def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
         for line in board.lines:
             row, why = line.row, numbers.why(line.row)
             model = f"{row.model} (control)" if line.is_control else row.model
+            model += " (constant answer)" * (line.is_constant and not line.is_control)
             lines.append(
                 [
                     *(line.rank, line.group, model),

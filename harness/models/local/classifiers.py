@@ -1,6 +1,6 @@
 """Labelled texts to trained classifiers in folders, and requests to choose to their scores.
 
-A linear classifier reads an encoder's vectors: a logistic regression gives log-probabilities, a
+A head reads an encoder's vectors: a logistic regression gives log-probabilities, a
 support vector machine its choice, with its decision scores as detail. A sequence classifier was
 trained here, or is a checkpoint whose own labels the YAML names. Both read the text and no prompt.
 Training texts are kept as fingerprints, so that an evaluation on them is noticed; no pickles.
@@ -8,7 +8,6 @@ Training texts are kept as fingerprints, so that an evaluation on them is notice
 
 import logging
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,17 +18,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from harness.core import Request, Response, Sample
 from harness.errors import ModelError, SpecError
 from harness.models.custom import Resolvable
 from harness.models.extras import require
 from harness.models.labels import (
+    FLAGGED,
+    SCORE,
     LabelQuestion,
     LabelQuestions,
     chosen,
+    other_label,
     shown,
     undecided,
     with_probabilities,
@@ -41,9 +41,10 @@ from harness.models.local.checkpoints import (
     explain,
     resolve,
 )
+from harness.models.local.heads import ScoringHead, load_head, log_shares
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
 from harness.parts import Mode, digest
-from harness.specs.models import ClassifierSpec, SklearnSpec
+from harness.specs.models import ClassifierSpec, FlagSpec
 from harness.storage.cells import decode_json
 from harness.storage.files import inside, write_whole
 from harness.text.dedup import fingerprint
@@ -53,9 +54,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _log = logging.getLogger(__name__)
-Scores = NDArray[np.float64]
 BATCH = 2048
-CARD, TEXTS, FILE, CHECKPOINT = "card.json", "texts.txt", "head.safetensors", "checkpoint"
+CARD, TEXTS, CHECKPOINT = "card.json", "texts.txt", "checkpoint"
 TRAINED_ON = "trained_on"  # a detail of the response, 1 if the model was trained on the text
 
 
@@ -64,7 +64,8 @@ class ClassifierCard:
     """What a classifier was trained on, and how.
 
     `labels` are in the order of its scores, `rows` counts texts by label, `made` counts the
-    augmented ones among them by method. `recipe` is all in the YAML that changes the weights.
+    augmented ones among them by method. `repeated` counts by label the texts that oversampling
+    repeats; UNSET without it. `recipe` is all in the YAML that changes the weights.
     """
 
     model: str
@@ -80,6 +81,7 @@ class ClassifierCard:
     made: Mapping[str, int]
     checksums: Mapping[str, str]
     versions: Mapping[str, str]
+    repeated: Mapping[str, int] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def digest(self) -> str:
@@ -160,79 +162,8 @@ def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequen
         _log.warning("%s, by their words: their answers say %s", fact, TRAINED_ON)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearHead:
-    """A linear classifier: weights [classes, width], and offsets [classes]."""
-
-    weights: Scores
-    offsets: Scores
-
-    def scores(self, rows: Vectors) -> Scores:
-        """Score rows [n, width]: [n, classes], decision scores or log-odds."""
-        if rows.shape[1] != self.weights.shape[1]:
-            raise ModelError("a head of vectors of another width; train the classifier again")
-        return np.asarray(rows.astype(np.float64) @ self.weights.T + self.offsets)
-
-
-def fit(rows: Vectors, places: Sequence[int], spec: SklearnSpec, *, seed: int) -> LinearHead:
-    """Train a head on rows whose classes are `places`, from 0; every class must occur."""
-    require("sklearn", extra="classic")
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.svm import LinearSVC
-
-    weight = None if spec.class_weight == "none" else spec.class_weight
-    kind = LinearSVC if spec.head == "svm" else LogisticRegression
-    model = kind(C=spec.c, class_weight=weight, max_iter=spec.max_iter, random_state=seed)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        model.fit(rows, np.asarray(places))
-    if any(issubclass(one.category, ConvergenceWarning) for one in caught):
-        _log.warning("training stopped at max_iter %d before it converged: raise it", spec.max_iter)
-    weights, offsets = np.asarray(model.coef_), np.asarray(model.intercept_)
-    if len(weights) > 1:
-        return LinearHead(weights.astype(np.float64), offsets.astype(np.float64))
-    # For two classes there is one row: the first is what the second is not, its log-odds are 0.
-    first = -1.0 if spec.head == "svm" else 0.0
-    return LinearHead(np.vstack([first * weights, weights]), np.append(first * offsets, offsets))
-
-
-def log_shares(scores: Scores) -> Scores:
-    """Turn log-odds [n, classes] into log-probabilities, in nats."""
-    from scipy.special import log_softmax
-
-    return np.asarray(log_softmax(scores, axis=1))
-
-
-def save_head(head: LinearHead, folder: Path) -> Path:
-    """Write a head's two arrays as safetensors, which cannot hold code."""
-    from safetensors.numpy import save
-
-    path = folder / FILE
-    # safetensors writes an array's memory as it lies, and scikit-learn's lies by columns.
-    arrays = {"weights": head.weights, "offsets": head.offsets}
-    write_whole(path, save({name: np.ascontiguousarray(part) for name, part in arrays.items()}))
-    return path
-
-
-def load_head(folder: Path, labels: int) -> LinearHead:
-    """Read a saved head; ModelError unless it has finite weights [labels, dimensions]."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        arrays = load_file(folder / FILE)
-        weights, offsets = arrays["weights"], arrays["offsets"]
-        is_right = weights.shape[:1] == offsets.shape == (labels,) and weights.ndim == 2
-        if not (is_right and np.isfinite(weights).all() and np.isfinite(offsets).all()):
-            raise SafetensorError(f"no finite weights of {labels} labels")
-    except (OSError, KeyError, SafetensorError) as error:
-        raise ModelError(f"{folder / FILE}: damaged ({error}); train it again") from error
-    return LinearHead(weights, offsets)
-
-
 class SklearnModel:
-    """A trained linear classifier on the vectors of an encoder."""
+    """A trained head on the vectors of an encoder."""
 
     kind = "sklearn"
     modes = frozenset({Mode.CHOOSE})
@@ -272,14 +203,14 @@ class SklearnModel:
                 yield self._response(one, by_label)
 
     @cached_property
-    def _head(self) -> LinearHead:
+    def _head(self) -> ScoringHead:
         return load_head(self._trained.folder, len(self._trained.card.labels))
 
     def _response(self, asked: LabelQuestion, by_label: dict[str, float]) -> Response:
         detail = self._trained.detail(asked.text or "")
         if self._has_odds:
             return with_probabilities(asked, by_label, detail)
-        detail |= {f"score_{label}": value for label, value in by_label.items()}
+        detail |= {SCORE.format(label): value for label, value in by_label.items()}
         return chosen(asked, max(by_label, key=lambda label: by_label[label]), detail)
 
 
@@ -437,7 +368,7 @@ class SequenceClassifier(Resolvable):
         """Answer `questions` by a trained checkpoint, or without one by the YAML's."""
         self.name, self._spec = name, spec
         self._questions, self._trained = questions, trained
-        if trained is None and sorted(spec.labels) != sorted(questions.labels):
+        if not (trained or spec.flags) and sorted(spec.labels) != sorted(questions.labels):
             raise SpecError(
                 f"model {name}: `labels` names {', '.join(spec.labels)}, and the task has "
                 f"{', '.join(questions.labels)}; name the checkpoint's label for each of these"
@@ -466,11 +397,17 @@ class SequenceClassifier(Resolvable):
         for batch in chunks(texts, self._spec.batch):
             with torch.inference_mode():
                 logits = self._network.logits([one.text or "" for one in batch])
-                rows = torch.log_softmax(logits.double(), dim=1).tolist()
+                rows = self._values(logits.double()).tolist()
             for one, values in zip(batch, rows, strict=True):
-                by_label = dict(zip(self._labels, values, strict=True))
-                detail = self._trained.detail(one.text or "") if self._trained else {}
-                yield with_probabilities(one, {name: by_label[name] for name in one.labels}, detail)
+                yield self._response(one, dict(zip(self._labels, values, strict=True)))
+
+    def _values(self, logits: "Tensor") -> "Tensor":
+        """Turn logits [texts, outputs] into log-probabilities of the outputs, in nats."""
+        return logits.log_softmax(dim=1)
+
+    def _response(self, asked: LabelQuestion, values: Mapping[str, float]) -> Response:
+        detail = self._trained.detail(asked.text or "") if self._trained else {}
+        return with_probabilities(asked, {name: values[name] for name in asked.labels}, detail)
 
     @cached_property
     def _checkpoint(self) -> ResolvedCheckpoint:
@@ -484,10 +421,15 @@ class SequenceClassifier(Resolvable):
         network.model.eval()  # type: ignore[no-untyped-call]  # transformers'
         return network
 
+    @property
+    def _own_labels(self) -> list[str]:
+        """The checkpoint's labels, in the order of its outputs."""
+        own = self._network.model.config.id2label or {}
+        return [str(name) for _, name in sorted((int(at), name) for at, name in own.items())]
+
     @cached_property
     def _labels(self) -> list[str]:
-        own = self._network.model.config.id2label or {}
-        names = [str(name) for _, name in sorted((int(at), name) for at, name in own.items())]
+        names = self._own_labels
         if self._trained is not None:
             return names
         if unknown := [name for name in self._spec.labels.values() if name not in names]:
@@ -497,3 +439,50 @@ class SequenceClassifier(Resolvable):
             )
         ours = {own_name: label for label, own_name in self._spec.labels.items()}
         return [ours.get(name, name) for name in names]
+
+
+class FlaggingClassifier(SequenceClassifier):
+    """A checkpoint whose outputs do not exclude each other, such as kinds of toxicity.
+
+    A text has one of two labels: whether an output that counts reaches the threshold. The
+    probability of each output, the highest that counts, and whether each is flagged are details
+    of the response.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: ClassifierSpec,
+        questions: LabelQuestions,
+        trained: TrainedClassifier | None,
+    ) -> None:
+        """Answer `questions` as `flags` says; SpecError unless the task has two labels."""
+        super().__init__(name, spec, questions, trained)
+        self._flags = spec.flags or FlagSpec()
+        self._negative = other_label(questions.labels, self._flags.positive, model=name)
+
+    def _identify(self) -> tuple[str, str | None]:
+        settings = digest((self._flags, self._spec.max_tokens))[:12]
+        return f"classifier:{self._checkpoint.origin}|{settings}", self._checkpoint.version[:7]
+
+    def _values(self, logits: "Tensor") -> "Tensor":
+        """Turn logits [texts, outputs] into the probability of each output by itself."""
+        return logits.sigmoid()
+
+    def _response(self, asked: LabelQuestion, values: Mapping[str, float]) -> Response:
+        counted = self._flags.outputs or tuple(self._labels)
+        flags = {name: value >= self._flags.threshold for name, value in values.items()}
+        detail = {**values, **{FLAGGED.format(name): float(on) for name, on in flags.items()}}
+        detail[SCORE.format(self._flags.positive)] = max(values[name] for name in counted)
+        is_flagged = any(flags[name] for name in counted)
+        return chosen(asked, self._flags.positive if is_flagged else self._negative, detail)
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        names = self._own_labels
+        if unknown := [name for name in self._flags.outputs if name not in names]:
+            raise ModelError(
+                f"model {self.name}: the checkpoint has no output {unknown[0]!r}, it has "
+                f"{', '.join(names)}; correct `outputs`"
+            )
+        return names

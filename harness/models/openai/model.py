@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from harness.core import Request, Response
-from harness.errors import ModelError, SpecError
+from harness.errors import ModelError
 from harness.models.client.hosted import HostedModel, post
 from harness.models.client.replies import (
     LONGEST_NAME,
@@ -28,7 +28,7 @@ from harness.models.client.replies import (
     read_served,
 )
 from harness.models.client.retry import Call, PartialReply, PermanentError, RetryableError
-from harness.models.labels import LabelQuestions, chosen, undecided
+from harness.models.labels import FLAGGED, LabelQuestions, chosen, other_label, undecided
 from harness.models.openai.bodies import (
     LIBRARY,
     TooFewRepliesError,
@@ -53,8 +53,6 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
     "top_logprobs": frozenset({Mode.CHOOSE_TOKEN}),
 }
 MOST_CATEGORIES = 100
-FLAGGED = "flagged_{}"
-"""The name of a number that is 1 where a category is flagged, else 0."""
 
 
 class OpenAIModel(HostedModel[OpenAISpec]):
@@ -218,13 +216,7 @@ class ModerationModel(HostedModel[ModerationSpec]):
         """Keep the settings; SpecError unless the task has two labels, `positive` among them."""
         super().__init__(name, spec, environ)
         self._questions = questions
-        labels = questions.labels
-        if len(labels) != 2 or spec.positive not in labels:
-            raise SpecError(
-                f"model {name} separates flagged from other texts, and the task has the labels "
-                f"{', '.join(labels)}; ask it about one of two labels, with `positive` among them"
-            )
-        self._negative = next(label for label in labels if label != spec.positive)
+        self._negative = other_label(questions.labels, spec.positive, model=name)
 
     def text_of(self, request: Request) -> str | None:
         """The text of a request that it reads; None at a step that shows none."""

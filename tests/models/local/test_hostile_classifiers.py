@@ -15,7 +15,8 @@ from safetensors.numpy import save
 from support.each import each
 
 from harness.errors import ModelError
-from harness.models.local.classifiers import ClassifierCard, LinearHead, load_head, read_trained
+from harness.models.local.classifiers import ClassifierCard, read_trained
+from harness.models.local.heads import LinearHead, load_head
 
 CARD = ClassifierCard(
     *("svm", "sklearn", "toy", ("a", "b"), "recipe", 0, "data", {}, "text", {}, {}, {}, {})

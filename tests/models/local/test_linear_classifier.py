@@ -1,12 +1,21 @@
-"""Linear heads: they score as scikit-learn does, for two classes and more; once saved too."""
+"""Heads: they score as scikit-learn does, for two classes and more; once saved too."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 from support.packages import needs
 
-from harness.models.local.classifiers import LinearHead, fit, load_head, log_shares, save_head
+from harness.errors import ModelError
+from harness.models.local.heads import (
+    RadialHead,
+    ScoringHead,
+    fit,
+    load_head,
+    log_shares,
+    save_head,
+)
 from harness.models.vectors import Vectors
 from harness.specs.models import CharNgramsSpec, SklearnSpec
 
@@ -17,8 +26,8 @@ def rows() -> Vectors:
     return np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
 
 
-def fitted(head: str, count: int) -> LinearHead:
-    spec = SklearnSpec(head=head, encoder=CharNgramsSpec())  # type: ignore[arg-type]  # a literal
+def fitted(head: str, count: int, **more: object) -> ScoringHead:
+    spec = SklearnSpec(head=head, encoder=CharNgramsSpec(), **more)  # type: ignore[arg-type]  # literals
     return fit(rows(), [at % count for at in range(60)], spec, seed=0)
 
 
@@ -46,9 +55,52 @@ def test_the_best_score_is_the_class_that_scikit_learn_predicts(count: int) -> N
     assert found.tolist() == theirs.predict(rows()).tolist()
 
 
-@pytest.mark.parametrize("head", ["svm", "logistic"])
+@pytest.mark.parametrize("weight", ["none", "balanced"])
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_radial_kernel_decides_as_that_of_scikit_learn(count: int, weight: str) -> None:
+    from sklearn import svm
+
+    seen, fresh = rows(), np.random.default_rng(1).normal(size=(200, 5)).astype(np.float32)
+    theirs = svm.SVC(class_weight=None if weight == "none" else weight, break_ties=count > 2)
+    theirs.fit(seen, [at % count for at in range(60)])
+
+    found = fitted("svm-rbf", count, class_weight=weight).scores(fresh)
+
+    told = theirs.decision_function(fresh)
+    expected = np.column_stack([-told, told]) if count == 2 else told
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert found.argmax(axis=1).tolist() == theirs.predict(fresh).tolist()
+
+
+def test_a_narrow_kernel_is_another_head_than_a_wide_one() -> None:
+    narrow, wide = (fitted("svm-rbf", 3, gamma=gamma).scores(rows()) for gamma in (5.0, 0.01))
+
+    assert (narrow.argmax(axis=1) != wide.argmax(axis=1)).any()
+
+
+def test_gamma_is_of_a_radial_kernel_alone() -> None:
+    with pytest.raises(ValueError, match="head: svm-rbf"):
+        SklearnSpec(head="svm", encoder=CharNgramsSpec(), gamma=1.0)
+
+
+@pytest.mark.parametrize("head", ["svm", "svm-rbf", "logistic"])
 def test_a_saved_head_scores_as_before(tmp_path: Path, head: str) -> None:
     before = fitted(head, 3)
     save_head(before, tmp_path)
 
-    assert (load_head(tmp_path, len(before.weights)).scores(rows()) == before.scores(rows())).all()
+    assert (load_head(tmp_path, 3).scores(rows()) == before.scores(rows())).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("pairs", (2, 60)), ("pairs", (3, 1)), ("offsets", (2,)), ("gamma", (2,)), ("support", (60,))],
+)
+def test_a_radial_head_of_another_shape_is_refused(
+    tmp_path: Path, name: str, shape: tuple[int, ...]
+) -> None:
+    head = fitted("svm-rbf", 3)
+    assert isinstance(head, RadialHead)
+    (tmp_path / "head.safetensors").write_bytes(save({**head.arrays, name: np.ones(shape)}))
+
+    with pytest.raises(ModelError, match="train it again"):
+        load_head(tmp_path, 3)

@@ -9,7 +9,8 @@ from support.tiny_mpnet import write_mpnet
 from harness.errors import HarnessError, ModelError
 from harness.models.labels import LabelQuestions
 from harness.models.local.classifiers import SequenceClassifier, TrainedClassifier
-from harness.pipeline.train_classifier import TrainOptions, train
+from harness.pipeline.lessons import TrainOptions
+from harness.pipeline.train_classifier import train
 from harness.specs.models import ClassifierSpec
 from harness.storage.runs import SampleRecord
 
@@ -144,3 +145,81 @@ def test_a_head_that_is_not_in_the_checkpoint_is_no_classifier(toy: Talk, base: 
 
     with pytest.raises(HarnessError, match="train it first"):
         _ = model._network
+
+
+FLAGS = "{positive: hidden, outputs: [hidden], threshold: 0.6}"
+
+
+@pytest.fixture
+def two(toy: Talk) -> Talk:
+    """The toy task with two labels, which a text that is flagged and another one have."""
+    task = (toy.folder / "home/tasks/talk.yaml").read_text("utf-8")
+    toy.put("home/tasks/talk.yaml", task.replace("open: open, ", ""))
+    return toy
+
+
+def flagging(toy: Talk, checkpoint: Path, flags: str = FLAGS) -> None:
+    toy.model("tiny", f"{{kind: classifier, model: '{checkpoint}', flags: {flags}, device: cpu}}")
+
+
+def test_an_output_that_reaches_the_threshold_flags_a_text(two: Talk, checkpoint: Path) -> None:
+    flagging(two, checkpoint)
+
+    rows = evaluated(two)
+
+    details = [row.steps[-1].detail for row in rows]
+    outputs = {f"{flag}{name}" for flag in ("", "flagged_") for name in ("non", "open", "hidden")}
+    assert {*details[0]} == outputs | {"score_hidden"}
+    told = ["hidden" if one["hidden"] >= 0.6 else "none" for one in details]
+    assert [row.answer for row in rows] == told
+    assert {*told} == {"hidden", "none"}
+    assert all(row.verdicts["gold"].shares == () for row in rows)
+
+
+def test_outputs_that_do_not_exclude_each_other_are_probabilities_of_their_own(
+    two: Talk, checkpoint: Path
+) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    flagging(two, checkpoint)
+    row = evaluated(two)[0]
+
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint).eval()
+    most = model.config.max_position_embeddings - 2
+    text = row.sample.fields["text"]
+    with torch.inference_mode():
+        batch = tokenizer(text, truncation=True, max_length=most, return_tensors="pt")
+        [expected] = torch.sigmoid(model(**batch).logits).tolist()
+
+    found = [row.steps[-1].detail[name] for name in ("non", "open", "hidden")]
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_all_outputs_count_where_none_is_named(two: Talk, checkpoint: Path) -> None:
+    flagging(two, checkpoint, "{positive: hidden, threshold: 0.01}")
+
+    assert {row.answer for row in evaluated(two)} == {"hidden"}
+
+
+def test_an_output_that_the_checkpoint_lacks_is_refused(
+    two: Talk, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flagging(two, checkpoint, "{positive: hidden, outputs: [toxic]}")
+
+    assert two.harness("run", "--task", "talk", "--model", "tiny") == 2
+    assert "no output 'toxic', it has non, open, hidden" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [(["run", "--model", "tiny"], "labels non, open, hidden"), (["train", "tiny"], "`flags` says")],
+)
+def test_a_flag_is_for_two_labels_and_is_not_trained(
+    toy: Talk, checkpoint: Path, capsys: pytest.CaptureFixture[str], words: list[str], named: str
+) -> None:
+    flagging(toy, checkpoint)
+
+    assert toy.harness(*words, "--task", "talk") == 2
+    assert named in capsys.readouterr().err

@@ -1,0 +1,145 @@
+"""Models, augmentations and tasks to a grid of trainings, each evaluated as a run of its own.
+
+What is trained and stored already is not done again, so that a grid that was interrupted goes on.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from harness.errors import SpecError
+from harness.pipeline import execute, resolve
+from harness.pipeline.choice_scores import F1, MACRO, PRECISION, RECALL
+from harness.pipeline.lessons import EVERY, TrainOptions, methods_of, task_of, training_samples
+from harness.pipeline.score import ALL
+from harness.pipeline.train_classifier import TrainingProgress, train, trainable
+from harness.storage.runs import ScoreRow
+from harness.workspace import Workspace
+
+PLAIN = "none"
+"""The augmentation that adds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridPlan:
+    """What a grid crosses; `augment` is empty for none, each method of the table, and all of these.
+
+    An augmentation is `none`, or methods joined by a plus, as in the name of what is trained.
+    `maps` has a column map for each task, or one for all, or is empty for those of the tasks.
+    """
+
+    models: tuple[str, ...]
+    tasks: tuple[str, ...]
+    augment: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()
+    seed: int = 0
+    is_oversampled: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.maps) not in (0, 1, len(self.tasks)):
+            raise SpecError(
+                f"--map names {len(self.maps)} column maps for {len(self.tasks)} tasks; name one, "
+                "or one for each task"
+            )
+
+    def map_of(self, task: str) -> str | None:
+        """The column map of a task; None for its own."""
+        maps = self.maps * len(self.tasks) if len(self.maps) == 1 else self.maps
+        return dict(zip(self.tasks, maps, strict=True)).get(task) if maps else None
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """The scores of one training on one task; `label` is the class that the task looks for.
+
+    `low` and `high` are the 95 % interval of `f1`; None as in the run's own scores.
+    """
+
+    task: str
+    model: str
+    augmentation: str
+    label: str
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    low: float | None
+    high: float | None
+    macro_f1: float | None
+    n: int
+    missing: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """A training that a grid is to make: its model alone, its augmentation, and its options."""
+
+    model: str
+    augmentation: str
+    options: TrainOptions
+
+
+def grid_cells(workspace: Workspace, plan: GridPlan) -> list[GridCell]:
+    """Every cell of a grid, task by task; what cannot be trained is refused before any is."""
+    for task in plan.tasks:
+        if workspace.registry.load("tasks", task).classes is None:
+            raise SpecError(
+                f"task {task} has no classes to score; name one such as ishate_implicit"
+            )
+    for name in plan.models:
+        if trainable(workspace, name).trained:
+            raise SpecError(
+                f"model {name}: its YAML names one folder with `trained`, and a grid needs one "
+                "for each training; leave that out"
+            )
+    return [
+        GridCell(model, arm, _options(workspace, plan, model, arm, task))
+        for task in plan.tasks
+        for arms in [plan.augment or _every_arm(workspace, plan, task)]
+        for model in plan.models
+        for arm in arms
+    ]
+
+
+def _options(workspace: Workspace, plan: GridPlan, model: str, arm: str, task: str) -> TrainOptions:
+    name = model if arm == PLAIN else f"{model}+{arm}"
+    options = TrainOptions(name, task, plan.map_of(task), seed=plan.seed)
+    options = replace(options, is_oversampled=plan.is_oversampled)
+    return options.spelled(workspace.registry)
+
+
+def _every_arm(workspace: Workspace, plan: GridPlan, task: str) -> tuple[str, ...]:
+    spec = task_of(workspace, TrainOptions(plan.models[0], task, plan.map_of(task)))
+    samples, _, table = training_samples(workspace, spec, name=task, with_made=True)
+    methods = methods_of(samples, table)
+    return (PLAIN, *methods, *([EVERY] if methods else []))
+
+
+def carry_out(
+    workspace: Workspace, cell: GridCell, progress: TrainingProgress
+) -> Iterator[GridRow]:
+    """Train one cell unless that is done, evaluate it, and give a row for each class looked for."""
+    options = cell.options
+    train(workspace, options, progress, is_kept=True)
+    wanted = resolve.RunOptions(task=options.task, model=options.label, table=options.table)
+    [done] = execute.run_each([resolve.resolve(workspace, wanted)])
+    task = done.file.task
+    labels = (task.classes and task.classes.missed) or tuple(task.data.choices)
+    found = {row.score.metric: row for row in done.scores if row.score.group == ALL}
+    for label in labels:
+        f1 = found[F1.format(label)].score
+        yield GridRow(
+            *(options.task, cell.model, cell.augmentation, label),
+            precision=_value(found, PRECISION.format(label)),
+            recall=_value(found, RECALL.format(label)),
+            f1=f1.value,
+            low=f1.low,
+            high=f1.high,
+            macro_f1=_value(found, MACRO),
+            n=found[MACRO].score.n,
+            missing=sum(done.missing.values()),
+            run=str(done.folder.path),
+        )
+
+
+def _value(found: dict[str, ScoreRow], metric: str) -> float | None:
+    return found[metric].score.value if metric in found else None

@@ -1,0 +1,207 @@
+"""Tables of labelled texts, and copies of them that were made, to the texts a classifier learns.
+
+A made row is one that the table marks as such, or one of a task that `harness perturb --training`
+wrote. Nothing here trains.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+from msgspec import structs
+
+from harness.core import Sample
+from harness.data.readers.labelled_table import LABEL, MADE
+from harness.errors import SpecError, did_you_mean
+from harness.implicitness.open import with_options
+from harness.models.labels import shown
+from harness.models.local.checkpoints import checksum
+from harness.models.local.classifiers import LabelledTexts
+from harness.pipeline.transforms import BY, FROM
+from harness.registry import Registry
+from harness.specs.data import TableSpec
+from harness.specs.tasks import TaskSpec
+from harness.storage.runs import DataEntry
+from harness.workspace import Workspace
+
+EVERY, OVERSAMPLED = "all", "oversampled"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """What to train: a model on a task's table, with made rows by some methods, or none.
+
+    `table` is another column map than the task's, `out` another folder than the one below results.
+    Of `augment` each is a method of the table's made rows, `all` of these, or a task that
+    `harness perturb --training` made. `is_oversampled` repeats texts of rarer classes.
+    """
+
+    model: str
+    task: str
+    table: str | None = None
+    augment: tuple[str, ...] = ()
+    seed: int = 0
+    out: Path | None = None
+    is_oversampled: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name of what is trained: the model and what its texts are augmented by."""
+        return "+".join([self.model, *self.augment, *([OVERSAMPLED] * self.is_oversampled)])
+
+    def spelled(self, registry: Registry) -> "TrainOptions":
+        """The same, where the model's name says augmentations, as minilm-svm+bt does."""
+        base = registry.file("configs/models", self.model).stem
+        if base == self.model:
+            return replace(self, augment=tuple(sorted({*self.augment})))
+        named = self.model.removeprefix(f"{base}+").split("+")
+        augment = tuple(sorted({*self.augment, *named} - {OVERSAMPLED}))
+        is_oversampled = self.is_oversampled or OVERSAMPLED in named
+        return replace(self, model=base, augment=augment, is_oversampled=is_oversampled)
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson(LabelledTexts):
+    """Texts to learn from, with what a card says of them.
+
+    `parts` names for each text its label and the method that made it: trainings share these parts.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    rows: dict[str, int]
+    made: dict[str, int]
+    repeated: dict[str, int]
+    data: DataEntry
+    column: str
+
+
+def task_of(workspace: Workspace, options: TrainOptions) -> TaskSpec:
+    """The task to train for, with the column map of the options; SpecError for a perturbed one."""
+    task = workspace.registry.load("tasks", options.task)
+    task = with_options(task, name=options.task, table=options.table, scorer=None)
+    if task.made_of is not None:
+        raise SpecError(
+            f"task {options.task} was made of {task.made_of}, and what is trained for that one "
+            f"answers both: `harness train {options.model} --task {task.made_of}`"
+        )
+    return task
+
+
+def training_samples(
+    workspace: Workspace, task: TaskSpec, *, name: str, with_made: bool = False
+) -> tuple[list[Sample], DataEntry, TableSpec]:
+    """The samples of a task's table that classifiers are trained on, made rows only if wanted."""
+    if task.data.map is None:
+        raise SpecError(f"task {name} reads no table of labelled texts to train on")
+    table = workspace.registry.load("configs/tables", task.data.map)
+    # The originals of made rows, which only scores need, are not found.
+    rule = table.originals
+    changed = rule and structs.replace(rule, with_made=with_made, likeness=None)
+    samples, data = workspace.training(task.data, structs.replace(table, originals=changed))
+    return samples, data, table
+
+
+def read_lesson(workspace: Workspace, options: TrainOptions, task: TaskSpec) -> Lesson:
+    """The texts that a task's table has for training, with made ones by the chosen methods."""
+    known = workspace.registry.names("tasks")
+    own = [name for name in options.augment if name in known]
+    methods = [name for name in options.augment if name not in own]
+    samples, data, table = training_samples(
+        workspace, task, name=options.task, with_made=bool(methods)
+    )
+    kept, made = _with_made(samples, table, methods, is_free=not own)
+    for name in own:
+        copies, path = _copies(workspace, name, options.task, samples)
+        kept, made = [*kept, *copies], made + Counter(one.references[BY][0] for one in copies)
+        data = replace(data, files={**data.files, path.name: checksum(path)})
+    labels = tuple(task.data.choices)
+    names = [sample.references[LABEL][0] for sample in kept]
+    again = _repeats(names, options.seed) if options.is_oversampled else []
+    kept = [*kept, *(kept[at] for at in again)]
+    return Lesson(
+        texts=tuple(map(shown, kept)),
+        places=tuple(labels.index(sample.references[LABEL][0]) for sample in kept),
+        labels=labels,
+        parts=tuple((sample.references[LABEL][0], _maker(sample, table)) for sample in kept),
+        rows=dict(Counter(names)),
+        made={name: count for name, count in sorted(made.items())},
+        repeated=dict(Counter(names[at] for at in again)),
+        data=data,
+        column=table.text,
+    )
+
+
+def methods_of(samples: Sequence[Sample], table: TableSpec) -> list[str]:
+    """The methods by which a table's made rows were made, by name."""
+    return sorted({_method(one, table) for one in samples if MADE in one.flags})
+
+
+def _with_made(
+    samples: Sequence[Sample], table: TableSpec, methods: Sequence[str], *, is_free: bool
+) -> tuple[list[Sample], Counter[str]]:
+    """Originals and the made rows of some methods, which are counted."""
+    rule = table.originals
+    if methods and (rule is None or rule.column not in table.keep.values()):
+        raise SpecError(
+            "--augment: the column map does not say which rows were made of others; give it "
+            "`originals`, and name that column in `keep`; or name a task that `harness perturb "
+            "--training` made"
+        )
+    known = methods_of(samples, table)
+    if unknown := [name for name in methods if name not in (EVERY, *known)]:
+        raise SpecError(f"--augment: no method {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+    chosen = known if EVERY in methods else methods
+    kept = [s for s in samples if MADE not in s.flags or _method(s, table) in chosen]
+    return kept, Counter(_method(sample, table) for sample in kept if MADE in sample.flags)
+
+
+def _copies(
+    workspace: Workspace, name: str, task: str, originals: Sequence[Sample]
+) -> tuple[list[Sample], Path]:
+    """The perturbed copies of a made task; SpecError unless they are of the texts trained on."""
+    spec = workspace.registry.load("tasks", name)
+    if spec.made_of != task:
+        raise SpecError(
+            f"--augment {name}: that task was not made of {task}; `harness perturb --task {task} "
+            "--training` makes one"
+        )
+    path = workspace.registry.resource(spec.data.sample)
+    every = workspace.registry.read("samples_jsonl", [path], None)
+    copies = [one for one in every if BY in one.references]
+    known = {one.id for one in originals}
+    if strange := sum(one.references[FROM][0] not in known for one in copies):
+        raise SpecError(
+            f"--augment {name}: {strange} of its {len(copies)} copies are of texts that are not "
+            f"trained on; make it by `harness perturb --task {task} --training`, of the same data"
+        )
+    return copies, path
+
+
+def _repeats(names: Sequence[str], seed: int) -> list[int]:
+    """Which texts are repeated so that each class has as many as the most common one.
+
+    A rarer class is repeated as a whole as often as it fits; the rest are drawn, none twice.
+    """
+    counts, found = Counter(names), []
+    most = max(counts.values(), default=0)
+    for name in sorted(counts):
+        own = [at for at, other in enumerate(names) if other == name]
+        whole, rest = divmod(most - len(own), len(own))
+        drawn = Random(f"{seed}:{name}").sample(own, rest)  # noqa: S311 - a reproducible draw
+        found += own * whole + sorted(drawn)
+    return found
+
+
+def _maker(sample: Sample, table: TableSpec) -> str:
+    """The method that made a sample; empty for an original."""
+    if BY in sample.references:
+        return sample.references[BY][0]
+    return _method(sample, table) if MADE in sample.flags else ""
+
+
+def _method(sample: Sample, table: TableSpec) -> str:
+    rule = table.originals
+    names = [name for name, column in table.keep.items() if rule and column == rule.column]
+    return sample.references.get(names[0], ("",))[0] if names else ""
