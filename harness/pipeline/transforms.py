@@ -200,7 +200,7 @@ def _taken(draft: Draft, step: BuildStepSpec, response: Response, source: Source
     if step.makes == "reference":
         return _with_texts(taken, step, (said,))
     if step.count is None:
-        return _judged(taken, step, response)
+        return _judged(taken, step, said, response.stop)
     lines = listed_lines(said)
     if len(lines) != step.count:
         why = f"step {step.name}: {len(lines)} lines in place of {step.count}"
@@ -213,11 +213,10 @@ def _with_texts(draft: Draft, step: BuildStepSpec, texts: Sequence[str]) -> Draf
     return replace(draft, sample=replace(draft.sample, references=references))
 
 
-def _judged(draft: Draft, step: BuildStepSpec, response: Response) -> Draft:
-    said = response.texts[0]
+def _judged(draft: Draft, step: BuildStepSpec, said: str, stop: str | None) -> Draft:
     verdict = closing_yes_no(said)
     if isinstance(verdict, Reason):
-        is_cut = verdict is Reason.UNPARSED and response.stop == "length"
+        is_cut = verdict is Reason.UNPARSED and stop == "length"
         return replace(draft, reason=Reason.TRUNCATED if is_cut else verdict, note=said)
     if verdict:
         return draft
