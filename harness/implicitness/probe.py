@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol, cast, get_args
 
 import msgspec
 import numpy as np
 
-from harness.implicitness.scorer import Head, embedded_texts
+from harness.errors import SpecError
+from harness.implicitness.scorer import Head, Scored, embedded_texts
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
 from harness.stats.classification import PUBLISHED_EDGES, auc
@@ -278,6 +279,25 @@ def plain_line(metrics: Mapping[str, float | None], bins: Collection[float]) -> 
         f"{share:.0%} of plain probe sentences reach the bins from {edge:g} on{more}: these bins "
         "hold plain texts too (harness impscore probe)"
     )
+
+
+def parts_of(by: str | None) -> By | None:
+    """By what figures are split, of a user's word for it; None or an empty one: by nothing."""
+    for known in get_args(By):
+        if by == known:
+            return cast(By, known)  # get_args has no types
+    if by:
+        raise SpecError(f"by {by!r}: give {' or '.join(get_args(By))}")
+    return None
+
+
+class _Scores(Protocol):
+    def score(self, texts: Sequence[object]) -> Sequence[Scored]: ...
+
+
+def scores_of(scorer: _Scores) -> list[float]:
+    """Score the probe sentences, in their order, for `probe_figures`."""
+    return [one.value for one in scorer.score(probe_texts()) if one.value is not None]
 
 
 def head_figures(head: Head, encoder: Encoder, progress: Progress) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""The probe sentences that ship are balanced and fresh, and their figures are those of the scores."""
+"""The probes that ship are balanced and fresh, and their figures are those of the scores."""
 
 from collections import Counter
 from pathlib import Path
