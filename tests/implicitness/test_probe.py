@@ -26,6 +26,7 @@ from harness.implicitness.probe import (
     probes,
     shared_with_probes,
 )
+from harness.implicitness.scorer import load_head
 from harness.models.encoders.encoders import CharNgrams
 from harness.storage.tables import FileFormat, read_table
 from harness.text.dedup import normal
@@ -177,3 +178,13 @@ def test_the_line_on_plain_probes_names_the_reported_bins_alone() -> None:
 @pytest.mark.parametrize("metrics", [{}, {"probe plain above 1": 0.0}])
 def test_a_card_without_such_figures_warns_of_nothing(metrics: dict[str, float | None]) -> None:
     assert plain_line(metrics, EDGES) == ""
+
+
+def test_the_table_of_the_page_is_of_the_head_that_ships() -> None:
+    page = (Path(__file__).parents[2] / "docs/impscore.md").read_text("utf-8")
+    head = load_head(PAIRS.parents[1] / "heads/impscore-minilm")
+    section = page.partition("docs/generate.py probes -->")[2].partition("<!-- end")[0]
+
+    assert f"`impscore-minilm@{head.digest[:8]}` on {len(probes()) // 11} sets" in section
+    for kind in IMPLICIT:
+        assert f"{kind.replace('_', ' ')}" in section
