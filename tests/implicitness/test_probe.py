@@ -1,6 +1,7 @@
 """The probes that ship are balanced and fresh, and their figures are those of the scores."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -76,7 +77,7 @@ def test_the_shipped_training_pairs_share_no_sentence_with_the_probes() -> None:
 
 def test_lint_refuses_pairs_with_the_words_of_a_probe() -> None:
     pairs = invented()
-    stolen = type(pairs[0])(**{**_fields(pairs[0]), "implicit": probe_texts()[4].upper()})
+    stolen = replace(pairs[0], implicit=probe_texts()[4].upper())
     name = "sentences of the probes"
 
     found = {m.name: m for m in measures([stolen, *pairs[1:]])}[name]
@@ -84,10 +85,6 @@ def test_lint_refuses_pairs_with_the_words_of_a_probe() -> None:
 
     assert (found.value, found.is_kept) == (1, False)
     assert (clean.value, clean.is_kept) == (0, True)
-
-
-def _fields(record: object) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 def test_a_scorer_that_knows_every_kind_has_no_weak_cell() -> None:
