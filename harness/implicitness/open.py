@@ -56,8 +56,8 @@ MEASURES: Final = "implicitness"  # the folder of the scores, below that of the 
 COLUMNS: Final = (*RELEASED, "implicit", "explicit", "levels", "text")
 NONE, COLUMN, TRAINED_ON = "none", "column", "scorer_trained_on"
 _LIMITS: Final = {
-    Flag.CUT: "longer than the encoder reads (flag implicitness_cut)",
-    Flag.THIN: "of one word, or of letters that the encoder does not know (flag implicitness_thin)",
+    Flag.CUT: "exceed what the encoder reads (flag implicitness_cut)",
+    Flag.THIN: "have one word, or letters that the encoder does not know (flag implicitness_thin)",
 }
 Encoders = Callable[[LocalEncoderSpec], Encoder]
 
@@ -310,11 +310,8 @@ def limits_line(samples: Iterable[Sample]) -> str:
     texts = {sample.id: sample.flags for sample in samples}
     counts = {flag: sum(f"implicitness_{flag}" in own for own in texts.values()) for flag in LIMITS}
     told = [f"{count} {_LIMITS[flag]}" for flag, count in counts.items() if count]
-    return (
-        f"implicitness of {' and '.join(told)}, of {len(texts)} texts: it says little"
-        if told
-        else ""
-    )
+    lines = f"of {len(texts)} texts {' and '.join(told)}: their implicitness says little"
+    return lines if told else ""
 
 
 def _without(sample: Sample) -> Sample:

@@ -139,6 +139,6 @@ def test_run_and_curve_count_thin_texts_and_warn_of_plain_ones(home: Path, capsy
     main(["curve", "hate_speech/constant-yes"])
 
     curved = capsys.readouterr().err
-    assert "implicitness of 2 of one word" in ran
-    assert "implicitness of 2 of one word" in curved
+    assert "of 14 texts 2 have one word" in ran
+    assert "of 14 texts 2 have one word" in curved
     assert "% of plain probe sentences reach the bins from 1" in curved
