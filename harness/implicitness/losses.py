@@ -239,14 +239,14 @@ class _Training:
         return Maps(*(matrix.detach().numpy().copy() for matrix in self._matrices))
 
     def accuracy(self, held: PairExamples) -> float:
-        """The share of held-out pairs and orders that are in order; ties count half."""
+        """The share of held-out pairs, orders and plain sentences in order; ties count half."""
         import torch
 
         rows = _rows(held)
         with torch.no_grad():
             found = features(self._vectors[torch.from_numpy(rows)], self._maps())
             scores = implicitness(found, self._maps(), self._settings.form).numpy()
-        both = np.concatenate([held.pairs[:, :2], held.orders])
+        both = np.concatenate([held.pairs[:, :2], held.orders, held.plain])
         higher, lower = scores[np.searchsorted(rows, both)].T
         return float(np.mean((higher > lower) + 0.5 * (higher == lower)))
 

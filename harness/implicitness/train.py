@@ -30,6 +30,7 @@ from harness.implicitness.pairs import (
     split,
     with_negatives,
 )
+from harness.implicitness.probe import head_figures
 from harness.implicitness.scorer import Embedded, Head, HeadCard, Numbers
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
@@ -155,6 +156,8 @@ def make_head(
         metrics |= cross_validated(data.pairs, recipe, embedded, progress=progress)
     if recipe.leave_writers_out:
         metrics |= writers_left_out(data.pairs, recipe, embedded, progress=progress)
+    if recipe.probes:
+        metrics |= head_figures(bare, encoder, progress)
     epochs = [str(member.epoch) for member in members]
     card = HeadCard(
         data=data.name,
