@@ -244,8 +244,10 @@ def writers_left_out(
 ) -> dict[str, float | None]:
     """Measure a recipe on each writer's pairs by a head of the others': metrics by WRITER and name.
 
-    Writing habits are then unseen, too. Pairs without a writer are always learned of.
+    Writing habits are then unseen, too. Pairs without a writer are always learned of. Each head has
+    one member, whatever the recipe says.
     """
+    recipe = structs.replace(recipe, members=1)
     writers = sorted({pair.writer for pair in pairs if pair.writer is not None})
     if len(writers) < 2:
         raise DataError(f"{len(writers)} writers: leave_writers_out needs two in a column `writer`")
