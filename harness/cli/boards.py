@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analysis import leaderboard as scores
-from harness.analysis.findings import constant_words, fitness_words
+from harness.analysis.findings import board_notes, constant_words, fitness_words
 from harness.analysis.fitness import ControlFinding, JudgeFitness, judge_fitness
 from harness.analysis.leaderboard import (
     BoardRow,
@@ -211,6 +211,7 @@ class BoardScreen:
             _put_board(title, matrix, self._choice.sort)
         else:
             _put_columns(title, matrix, self._choice.sort)
+        _put_notes(matrix)
         if matrix.averaged:
             echo(f"--all prints the {len(matrix.averaged)} variants that averages stand for\n")
         if self._choice.has_recipes:
@@ -284,7 +285,7 @@ def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
     chance = _chance(board)
     columns: list[tuple[str, Callable[[Standing], Cell]]] = [
         ("rank", lambda line: line.rank or "-"),
-        ("model", lambda line: line.row.model),
+        ("model", _model),
         (RANKING.get(board.ranked_by, "value"), lambda line: line.value),
         ("95% interval", lambda line: (line.low, line.high)),
     ]
@@ -307,6 +308,24 @@ def _put_board(title: str, matrix: BoardMatrix, sort: str) -> None:
     floor: list[Cell] = ["", "chance", chance, *[""] * (len(columns) - 3)]
     last = [floor] if chance is not None else []
     echo_table(title, [name for name, _ in columns], _with_floor(rows, last), keys=2)
+
+
+def _model(line: Standing) -> str:
+    is_told = line.is_constant and not line.is_control
+    return f"{line.row.model} (constant answer)" if is_told else line.row.model
+
+
+def _put_notes(matrix: BoardMatrix) -> None:
+    """Why some have no rank or no interval, each reason with the variants that it is of."""
+    variants: dict[str, list[str]] = {}
+    for variant, board in zip(matrix.variants, matrix.columns, strict=True):
+        for note in board_notes(board):
+            variants.setdefault(note, []).append(variant)
+    for note, own in variants.items():
+        is_of_all = len(own) == len(matrix.columns)
+        echo(note if is_of_all else f"{', '.join(own)}: {note}", is_prose=True)
+    if variants:
+        echo("")
 
 
 def _with_floor(

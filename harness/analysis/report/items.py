@@ -25,6 +25,7 @@ from harness.analysis.report.records import (
 from harness.analysis.standings import CONTROL
 from harness.core import Sample
 from harness.parts import Message
+from harness.pipeline.records import count_truncated
 from harness.pipeline.score import OF_CHOICE, RIGHT_OR_WRONG
 from harness.storage.ledger import Ledger
 from harness.storage.runs import RunFolder, SampleRecord, StepRecord, StoredRun, VerdictRecord
@@ -35,13 +36,18 @@ _SHORT = 8
 
 @dataclass
 class PageParts:
-    """The parts of a page that grow run by run."""
+    """The parts of a page that grow run by run.
+
+    `stored` has runs without prompts and replies, `cut` how many answers of each ended at their
+    token limit.
+    """
 
     texts: PageTexts = field(default_factory=PageTexts)
     runs: list[PageRun] = field(default_factory=list)
     items: list[Raw] = field(default_factory=list)
     samples: list[PageSample] = field(default_factory=list)
     stored: list[StoredRun] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
     curves: list[CurveRow] = field(default_factory=list)
     folders: dict[str, int] = field(default_factory=dict)
     by_sample: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -88,6 +94,7 @@ def collect_items(folders: Sequence[RunFolder], results: Path) -> PageParts:
         made.items.append(Raw(msgspec.json.encode(items)))
         for judge in run.file.judges:
             made.curves += curve_rows(run, judge.name)
+        made.cut.append(count_truncated(run.rows))
         rows = [_slim(row) for row in run.rows]
         made.stored.append(StoredRun(run.file, rows))
     made.runs += _labelled(made)

@@ -169,14 +169,14 @@ def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[P
 
 def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
-    lines, made, unranked = [], [], list[str]()
+    lines, made, unranked = [], [], list[RankedTable]()
     boards = tables.in_order(numbers)
     for board, pick in zip(boards, tables.picks(boards), strict=True):
         task = board.rows[0].task
         if not _is_main(numbers, board):
             continue
         if not board.ranked:
-            unranked.append(task)
+            unranked.append(board)
             continue
         compared, notes = pairs.leader_and_others(numbers, board)
         lines += [words.headline(board, compared), *notes]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.curves import CurveRow
+from harness.analysis.findings import board_notes
 from harness.analysis.leaderboard import BoardRow
 from harness.analysis.report.items import PageParts
 from harness.analysis.report.records import (
@@ -180,7 +181,8 @@ def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
                 ]
             )
         title = f"{board.rows[0].task}: {pick}"
-        yield PageTable(title, tuple(columns), lines, board.rows[0].task, pick, _on_what(board))
+        about, notes = _on_what(board), board_notes(board)
+        yield PageTable(title, tuple(columns), lines, board.rows[0].task, pick, about, notes)
 
 
 def _on_what(board: RankedTable) -> str:

@@ -4,13 +4,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from harness.analysis.findings import constant_words, difference_words, fitness_words
+from harness.analysis.findings import (
+    constant_words,
+    difference_words,
+    fitness_words,
+    rank_notes,
+)
 from harness.analysis.fitness import ControlFinding, JudgeFitness
 from harness.analysis.leaderboard import constant_alarms, headlines, place_alarms
 from harness.analysis.report.pairs import ComparedRuns
 from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
 from harness.storage.runs import RunFile, StoredRun
+
+ALARMING_CUT = 0.1
+"""The share of a model's answers that were cut, above which that is an alarm."""
 
 
 def asked(runs: Sequence[StoredRun]) -> Iterator[str]:
@@ -49,11 +57,14 @@ def _listed(name: str, parts: Sequence[str]) -> str:
     return f"{name}: {', '.join(parts) or 'none'}."
 
 
-def unranked(tasks: Sequence[str]) -> list[str]:
-    """The tasks on which no model is ranked, in one sentence; none where there are none."""
-    named = ", ".join(dict.fromkeys(tasks))
-    why = "only controls have answered, or nothing could be read"
-    return [f"No model is ranked on {named}: {why}."] if named else []
+def unranked(boards: Sequence[RankedTable]) -> list[str]:
+    """The tasks of boards on which no model is ranked, and why: a line a reason."""
+    tasks: dict[str, dict[str, None]] = {}
+    for board in boards:
+        is_any = any(not line.is_control for line in board.lines)
+        why = rank_notes(board) if is_any else ["Only controls have answered."]
+        tasks.setdefault(" ".join(why), {})[board.rows[0].task] = None
+    return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
 
 def headline(board: RankedTable, compared: Sequence[ComparedRuns]) -> str:
@@ -95,7 +106,7 @@ def _difference(one: ComparedRuns, tests: int) -> str:
 
 
 def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[str]:
-    """What makes a number untrustworthy: constant answers, unfit judges, missing answers."""
+    """What makes a number untrustworthy: constant answers, unfit judges, cut and missing answers."""
     for place in place_alarms(numbers.rows):
         row = place.row
         yield f"{row.model} on {row.task}, {row.score.variant}: {place.words}."
@@ -105,7 +116,13 @@ def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[st
     for one in fitness:
         if one.finding is not ControlFinding.FIT:
             yield f"Judge {one.ceiling.judge} {fitness_words(one)}: {one.recipe}."
-    for run in numbers.made.stored:
+    for run, cut in zip(numbers.made.stored, numbers.made.cut, strict=True):
+        if cut > ALARMING_CUT * len(run.rows):
+            where = f"{run.file.model.name} on {run.file.run.task}"
+            yield (
+                f"{where}: {cut} of {len(run.rows)} answers reached their token limit and were "
+                "cut; they are judged as they are."
+            )
         yield from _gaps(run)
 
 

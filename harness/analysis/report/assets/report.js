@@ -159,6 +159,7 @@ function tableNode(table) {
   return el("div", { class: "table" },
     el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": table.title },
       el("table", {}, el("caption", { class: "quiet" }, table.title, table.about ? el("div", {}, table.about) : null), el("thead", {}, el("tr", {}, heads)), body)),
+    table.notes.map((note) => el("p", { class: "quiet" }, note)),
     el("div", { class: "copy" },
       el("button", { type: "button", class: "small", onclick: () => copy(latex(table, rows), "LaTeX") }, "Copy as LaTeX"),
       el("button", { type: "button", class: "small", onclick: () => copy(csv(table, rows), "CSV") }, "Copy as CSV")));
