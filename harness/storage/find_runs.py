@@ -100,6 +100,17 @@ def run_facts(file: RunFile) -> dict[str, str]:
     }
 
 
+def data_words(file: RunFile) -> str:
+    """What people call the data of a run: our own samples, or its source, by its only file."""
+    data = file.data
+    if data.mode == "sample":
+        return "our own samples"
+    if len(data.files) != 1:
+        return data.source
+    [name] = data.files
+    return name if Path(name).stem == data.source else f"{name} of {data.source}"
+
+
 def run_differences(files: Sequence[RunFile]) -> list[str]:
     """What tells some runs apart: for each of them its own value of each fact that differs."""
     facts = [run_facts(file) for file in files]

@@ -1,5 +1,6 @@
-"""Whatever a board leaves empty has its reason in words: no rank, or no interval."""
+"""What a board leaves empty has its reason in words, and what it is of is said in words."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.hate_rows import constant, run_of, text
 from support.paired_runs import SMALL
+from support.report_runs import Sketch, write_runs
 
 from harness.analysis.findings import board_notes
 from harness.analysis.leaderboard import collect
@@ -15,7 +17,8 @@ from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
 from harness.cli import main
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
-from harness.storage.runs import RunFolder, SampleRecord, StepRecord
+from harness.storage.find_runs import run_folders
+from harness.storage.runs import DataEntry, RunFolder, SampleRecord, StepRecord
 
 Rows = Sequence[SampleRecord]
 
@@ -126,3 +129,46 @@ def test_answers_cut_at_their_limit_are_an_alarm_above_a_tenth(
     alarms = next(one for one in data.sections if one.name == "alarms").lines
     told = "ant on toy: 5 of 40 answers reached their token limit and were cut; they are judged"
     assert [line.startswith(told) for line in alarms] == [True] * is_told
+
+
+def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) -> None:
+    for place, (name, tag) in enumerate((("posts.csv", "may"), ("june.csv", "june"))):
+        rows = mixed(30 + place)
+        data = DataEntry("posts", "released", f"d{place}+meter@1", {name: "0a1b"})
+        file = run_of(rows, model=replace(SMALL, name="ant", kind="vllm"), data=data)
+        file = replace(
+            file, run=replace(file.run, variants=("base",), model="ant", data=data.label)
+        )
+        folder = RunFolder(tmp_path / "runs" / "toy" / "ant" / file.run.digest[:16])
+        folder.write(file, rows, score_rows(file, rows))
+        folder.write_tag(tag)
+
+    data = page_data(run_folders(tmp_path), tmp_path)
+    sections = {one.name: one for one in data.sections}
+    assert {run.label for run in data.runs} == {"ant @may", "ant @june"}
+    assert {table.pick for table in sections["leaderboard"].tables} == {
+        "base, by gold (posts.csv)",
+        "base, by gold (june.csv of posts)",
+    }
+    assert any("june.csv of posts" in one.pick for one in sections["curves"].tables)
+    [asked] = sections["asked"].lines
+    assert re.search(r"Written: @june, \d{4}-\d\d-\d\d, @may, \d{4}-\d\d-\d\d\.", asked)
+    shown = repr([(one.title, one.pick) for own in data.sections for one in own.tables])
+    assert "|" not in shown  # no signature stands in a title or a choice
+
+
+def test_the_column_of_values_is_called_by_its_metric(tmp_path: Path) -> None:
+    write_runs(tmp_path, Sketch(samples=12))
+
+    data = page_data(run_folders(tmp_path), tmp_path)
+    tables = next(one for one in data.sections if one.name == "leaderboard").tables
+    names = {column.name for table in tables for column in table.columns}
+    assert {"accuracy", "mean f1"} <= names
+    assert "value" not in names
+
+
+def test_costs_have_no_column_that_no_run_fills_and_no_price_of_controls(tmp_path: Path) -> None:
+    data = page_data(kept(tmp_path, oracle=perfect()), tmp_path)
+
+    [table] = next(one for one in data.sections if one.name == "cost").tables
+    assert [column.name for column in table.columns] == ["task", "run", "note"]

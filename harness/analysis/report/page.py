@@ -142,7 +142,7 @@ def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[P
     boards = [*tables.leaderboards(numbers)]
     known = pairs.know_and_act(numbers)
     found = [
-        PageSection("asked", "What was asked", lines=[*words.asked(made.stored)]),
+        PageSection("asked", "What was asked", lines=[*words.asked(made.stored, made.called)]),
         PageSection("headline", "The result in words", lines=lines),
         PageSection("alarms", "Alarms", lines=[*words.alarms(numbers, fitness)]),
         PageSection("leaderboard", "Leaderboard", tables=boards),
@@ -171,7 +171,7 @@ def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
     lines, made, unranked = [], [], list[RankedTable]()
     boards = tables.in_order(numbers)
-    for board, pick in zip(boards, tables.picks(boards), strict=True):
+    for board, pick in zip(boards, tables.picks(numbers, boards), strict=True):
         task = board.rows[0].task
         if not _is_main(numbers, board):
             continue
