@@ -80,7 +80,7 @@ def test_html_is_balanced_and_runs_nothing() -> None:
 
     assert reader.open == []
     assert "script" not in reader.tags
-    assert reader.bold == "0.988 [0.910, 1.000] n=120 (1)"
+    assert reader.bold == "0.988 [0.910, 1.000] (1)"  # n is equal, and stands in a note
     assert 'colspan="2">irony' in text
     assert "<details>" in text
     assert "\x1b" not in text
