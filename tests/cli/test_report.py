@@ -129,6 +129,16 @@ def test_a_page_of_another_site_gets_nothing(server: PageServer) -> None:
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
 
 
+def test_a_second_host_does_not_stand_behind_the_right_one(server: PageServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.putrequest("GET", "/state")
+    connection.putheader("Host", "evil.example")  # behind its own
+    connection.endheaders()
+
+    assert connection.getresponse().status == 403
+    connection.close()
+
+
 def test_the_server_only_reads(server: PageServer) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         assert asked(server, "/", method)[0] == 501, method
