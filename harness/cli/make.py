@@ -172,7 +172,7 @@ def grid(
 
     \b
     Example:
-      harness grid --model minilm-svm,minilm-svm-rbf --task ishate_implicit --augment none,bt,all
+      harness grid --model minilm-svm --task ishate_implicit --augment none,bt,all
     """
     plan = GridPlan(
         models=options.names(choice.model, "--model"),
