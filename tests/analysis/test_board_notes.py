@@ -147,8 +147,8 @@ def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) ->
     sections = {one.name: one for one in data.sections}
     assert {run.label for run in data.runs} == {"ant @may", "ant @june"}
     assert {table.pick for table in sections["leaderboard"].tables} == {
-        "base, by gold (posts.csv)",
-        "base, by gold (june.csv of posts)",
+        "base, by gold, posts.csv",
+        "base, by gold, june.csv of posts",
     }
     assert any("june.csv of posts" in one.pick for one in sections["curves"].tables)
     [asked] = sections["asked"].lines

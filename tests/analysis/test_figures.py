@@ -199,6 +199,12 @@ def test_boards_on_other_data_have_other_titles_and_what_is_missing_is_last() ->
     assert [name.partition(" ")[0] for name in first.y_names] == ["small", "worse", "none"]
 
 
+def test_the_list_of_figures_fits_a_terminal() -> None:
+    widest = max(map(len, FIGURES))
+
+    assert [name for name, one in FIGURES.items() if widest + 2 + len(one.about) > 80] == []
+
+
 # People and judges
 
 

@@ -87,6 +87,23 @@ def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> 
     assert re.search(r"alpha is better than beta by \d+ to \d+ points, on \d+ ", told[0])
 
 
+def test_boards_of_two_recipes_are_named_by_what_differs_and_the_one_with_ranks_is_first(
+    tmp_path: Path,
+) -> None:
+    write_runs(tmp_path, Sketch(has_choices=False))
+    write_runs(tmp_path, Sketch(models=(("solo", 0.5),), decodings=("A1",), has_choices=False))
+
+    data = data_of(page_text(page_data(run_folders(tmp_path), tmp_path)))
+
+    tables = section(data, "leaderboard")["tables"]
+    names = [table["pick"] for table in tables]
+    assert names[:2] == ["plain, by choice, T0", "plain, by near, T0"]
+    assert "plain, by choice, A1" in names
+    lines = section(data, "headline")["lines"]
+    assert lines[0].startswith("On stress (plain, by choice, T0), ")
+    assert len(set(lines)) == len(lines)
+
+
 def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     write_runs(tmp_path, Sketch(models=(("alpha", 0.6), ("beta", 0.5)), has_choices=False))
 

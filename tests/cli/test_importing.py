@@ -160,6 +160,7 @@ def test_an_earlier_run_that_is_part_of_this_one_is_told_of(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["base", "cot2"])
 def test_replies_to_a_task_whose_levels_ask_twice_in_one_conversation_are_imported(
     tmp_path: Path,

@@ -169,7 +169,8 @@ def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[P
 
 def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
-    lines, made, unranked = [], [], list[RankedTable]()
+    lines, made = list[str](), list[PageTable]()
+    unranked, ranked = list[RankedTable](), set[str]()
     boards = tables.in_order(numbers)
     for board, pick in zip(boards, tables.picks(numbers, boards), strict=True):
         task = board.rows[0].task
@@ -178,11 +179,13 @@ def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
         if not board.ranked:
             unranked.append(board)
             continue
+        ranked.add(task)
         compared, notes = pairs.leader_and_others(numbers, board)
-        lines += [words.headline(board, compared), *notes]
+        lines += [words.headline(board, compared, pick), *notes]
         if compared:
             made.append(pairs.difference_table(numbers, compared, task, pick))
-    return [*lines, *words.unranked(unranked)], made
+    left = [board for board in unranked if board.rows[0].task not in ranked]
+    return [*lines, *words.unranked(left)], made
 
 
 def _is_main(numbers: PageNumbers, board: RankedTable) -> bool:

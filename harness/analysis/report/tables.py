@@ -124,6 +124,7 @@ def in_order(numbers: PageNumbers) -> list[RankedTable]:
             row.task,
             label.is_swapped,
             variant != main_variant(run),
+            -min(len(board.ranked), 2),  # of two recipes, the one that ranks models
             order.index(variant) if variant in order else -1,
             task.judges.index(label.name) if label.name in task.judges else len(task.judges),
             board.recipe,
@@ -133,16 +134,16 @@ def in_order(numbers: PageNumbers) -> list[RankedTable]:
 
 
 def picks(numbers: PageNumbers, boards: Sequence[RankedTable]) -> list[str]:
-    """A short name for each board, different ones within a task: with what differs, in words."""
-    heads = [board.rows[0] for board in boards]
-    names = [f"{row.score.variant}, by {row.score.judge}" for row in heads]
-    pairs = [(row.task, name) for row, name in zip(heads, names, strict=True)]
-    files = {row.run: numbers.file_of(row).file for row in heads}
+    """A short name for each board, with what differs where a task has two of one name."""
+    rows = [board.rows[0] for board in boards]
+    names = [f"{row.score.variant}, by {row.score.judge}" for row in rows]
+    files = {row.run: numbers.file_of(row).file for row in rows}
+    pairs = [(row.task, name) for row, name in zip(rows, names, strict=True)]
     found = []
-    for row, name, pair in zip(heads, names, pairs, strict=True):
-        alike = [one for one, other in zip(heads, pairs, strict=True) if other == pair]
-        label = recipe_labels(alike, files)[alike.index(row)] if len(alike) > 1 else ""
-        found.append(f"{name} ({label})" if label else name)
+    for row, name, pair in zip(rows, names, pairs, strict=True):
+        alike = [other for other, known in zip(rows, pairs, strict=True) if known == pair]
+        label = recipe_labels(alike, files)[alike.index(row)]
+        found.append(f"{name}, {label}" if label else name)
     return found
 
 
@@ -206,7 +207,7 @@ def _on_what(board: RankedTable) -> str:
     models = "both" if count == 2 else f"all {count}"
     return (
         f"Ranked on the {board.items} verdicts that {models} have, of {board.clusters} independent "
-        "items. No order is known among models of one group. Controls have no rank."
+        "items. Not all models of one group are told apart. Controls have no rank."
     )
 
 

@@ -76,18 +76,18 @@ def unranked(boards: Sequence[RankedTable]) -> list[str]:
     return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
 
-def headline(board: RankedTable, compared: Sequence[ComparedRuns]) -> str:
-    """Who leads a board that ranks a model, and by how much, in words."""
-    row, lines = board.rows[0], best(board)
-    where = f"On {row.task} ({row.score.variant}, by {row.score.judge})"
+def headline(board: RankedTable, compared: Sequence[ComparedRuns], pick: str) -> str:
+    """Who leads a board that ranks a model, and by how much, in words; `pick` is its name."""
+    lines = best(board)
+    where = f"On {board.rows[0].task} ({pick})"
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(board)}"
     facts = [_difference(one, len(compared)) for one in compared[:1]] or [
         f"{lines[0].row.model} has the highest value; no difference was computed"
     ]
     first = [line.row.model for line in lines if line.group == 1]
-    if len(first) > 1 and len(lines) > 2:
-        facts.append(f"no order is known among the first {len(first)}: {', '.join(first)}")
+    if len(first) > 2:
+        facts.append(f"not all of the first {len(first)} are told apart: {', '.join(first)}")
     return f"{where}, {'; '.join(facts)}."
 
 
