@@ -134,10 +134,10 @@ def test_answers_cut_at_their_limit_are_an_alarm_above_a_tenth(
 def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) -> None:
     for place, (name, tag) in enumerate((("posts.csv", "may"), ("june.csv", "june"))):
         rows = mixed(30 + place)
-        data = DataEntry("posts", "released", f"d{place}+meter@1", {name: "0a1b"})
-        file = run_of(rows, model=replace(SMALL, name="ant", kind="vllm"), data=data)
+        source = DataEntry("posts", "released", f"d{place}+meter@1", {name: "0a1b"})
+        file = run_of(rows, model=replace(SMALL, name="ant", kind="vllm"), data=source)
         file = replace(
-            file, run=replace(file.run, variants=("base",), model="ant", data=data.label)
+            file, run=replace(file.run, variants=("base",), model="ant", data=source.label)
         )
         folder = RunFolder(tmp_path / "runs" / "toy" / "ant" / file.run.digest[:16])
         folder.write(file, rows, score_rows(file, rows))
