@@ -101,14 +101,18 @@ def run_facts(file: RunFile) -> dict[str, str]:
 
 
 def data_words(file: RunFile) -> str:
-    """What people call the data of a run: our own samples, or its source, by its only file."""
+    """What data a run was of: our samples, a source as released or corrected, or named files.
+
+    Whether a table was released as it is, nobody knows: a column map reads any.
+    """
     data = file.data
     if data.mode == "sample":
         return "our own samples"
-    if len(data.files) != 1:
-        return data.source
-    [name] = data.files
-    return name if Path(name).stem == data.source else f"{name} of {data.source}"
+    if file.task.data.map is None:
+        return f"{data.source}, {data.mode}"
+    names = list(data.files)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{data.source}, file {names[0]}{more}"
 
 
 def run_differences(files: Sequence[RunFile]) -> list[str]:

@@ -149,7 +149,7 @@ def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
     parts = {text: _parts(Signature.parse(text), source) for text, source in sources.items()}
     keys = [key for key in next(iter(parts.values()), {}) if key != _CONTROL]
     named = [key for key in keys if key == MODEL or _differs(key, list(parts.values()))]
-    return {t: ", ".join(filter(None, map(own.get, named))) for t, own in parts.items()}
+    return {text: ", ".join(own[key] for key in named) for text, own in parts.items()}
 
 
 def _differs(key: str, parts: Sequence[Mapping[str, str]]) -> bool:
@@ -168,7 +168,7 @@ def _parts(signature: Signature, source: str) -> dict[str, str]:
         _CONTROL: signature.data if signature.kind == "scripted" else "",
         "source": source,
         "data": f"data {texts}",
-        "scale": scale,
+        "scale": scale or "no implicitness",
         "limit": "all samples" if limit == "all" else f"{limit} samples",
         "variant": signature.variant,
         "prompts": f"prompts {signature.prompts}",

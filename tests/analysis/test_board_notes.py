@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from support.hate_rows import constant, run_of, text
 from support.paired_runs import SMALL
 from support.report_runs import Sketch, write_runs
@@ -136,9 +137,9 @@ def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) ->
         rows = mixed(30 + place)
         source = DataEntry("posts", "released", f"d{place}+meter@1", {name: "0a1b"})
         file = run_of(rows, model=replace(SMALL, name="ant", kind="vllm"), data=source)
-        file = replace(
-            file, run=replace(file.run, variants=("base",), model="ant", data=source.label)
-        )
+        run = replace(file.run, variants=("base",), model="ant", data=source.label)
+        spec = structs.replace(file.task, data=structs.replace(file.task.data, map="mine"))
+        file = replace(file, run=run, task=spec)
         folder = RunFolder(tmp_path / "runs" / "toy" / "ant" / file.run.digest[:16])
         folder.write(file, rows, score_rows(file, rows))
         folder.write_tag(tag)
@@ -147,10 +148,10 @@ def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) ->
     sections = {one.name: one for one in data.sections}
     assert {run.label for run in data.runs} == {"ant @may", "ant @june"}
     assert {table.pick for table in sections["leaderboard"].tables} == {
-        "base, by gold, posts.csv",
-        "base, by gold, june.csv of posts",
+        "base, by gold, posts, file posts.csv",
+        "base, by gold, posts, file june.csv",
     }
-    assert any("june.csv of posts" in one.pick for one in sections["curves"].tables)
+    assert any("posts, file june.csv" in one.pick for one in sections["curves"].tables)
     [asked] = sections["asked"].lines
     assert re.search(r"Written: @june, \d{4}-\d\d-\d\d, @may, \d{4}-\d\d-\d\d\.", asked)
     shown = repr([(one.title, one.pick) for own in data.sections for one in own.tables])

@@ -62,7 +62,9 @@ def test_the_title_stands_over_the_page_before_its_data_is_read(page: str) -> No
 def test_what_was_asked_names_the_data_in_words(page: str) -> None:
     lines = section(data_of(page), "asked")["lines"]
 
-    assert any(" Data: 36 samples of our own, which measure nothing. " in line for line in lines)
+    assert any(
+        " Data: 36 samples of our own, for trying and not for measuring. " in line for line in lines
+    )
     assert not any("sample:" in line for line in lines)
 
 
@@ -75,8 +77,8 @@ def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:
     [line] = asked([StoredRun(file, []) for file in (first, second, third)])
 
     assert (
-        "Data: 3 samples of posts, implicitness by meter, "
-        "0 samples of posts (d2), 0 samples of posts (d3). "
+        "Data: 3 samples of posts, released, implicitness by meter, "
+        "0 samples of posts, released (d2), 0 samples of posts, released (d3). "
     ) in line
 
 

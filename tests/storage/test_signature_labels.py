@@ -89,7 +89,3 @@ def test_a_model_that_is_served_otherwise_on_other_data_says_so() -> None:
 def test_one_signature_is_called_by_its_model() -> None:
     assert names(signed()) == ["small"]
     assert short_labels({}) == {}
-
-
-def test_a_part_that_one_has_and_the_other_lacks_leaves_no_comma() -> None:
-    assert names(signed(), signed(data="data:d1f3,all")) == ["small, near@77ab", "small"]

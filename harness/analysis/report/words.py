@@ -55,9 +55,9 @@ def _sources(files: Sequence[RunFile]) -> list[str]:
 def _source(file: RunFile) -> str:
     data = file.data
     _, _, scorer = data.label.partition("+")
-    is_own = data.mode == "sample"
-    mode = f", {data.mode}" if data.mode == "corrected" else ""
-    made = "our own, which measure nothing" if is_own else f"{data_words(file)}{mode}"
+    is_trial = bool(file.task.data.files or file.task.data.map)  # it stands in for other data
+    own = f"our own{', for trying and not for measuring' * is_trial}"
+    made = own if data.mode == "sample" else data_words(file)
     measured = f", implicitness by {scorer.partition('@')[0]}" if scorer else ""
     return f"{file.samples} samples of {made}{measured}"
 
@@ -122,7 +122,8 @@ def alarms(numbers: PageNumbers, fitness: Sequence[JudgeFitness]) -> Iterator[st
         yield f"{_where(numbers, alarm.row)}: {constant_words(alarm)}."
     for one in fitness:
         if one.finding is not ControlFinding.FIT:
-            yield f"Judge {one.ceiling.judge} {fitness_words(one)}: {one.recipe}."
+            task = one.recipe.partition(":")[0]
+            yield f"Judge {one.ceiling.judge} {fitness_words(one)}: {task}, {one.ceiling.variant}."
     for run, cut in zip(numbers.made.stored, numbers.made.cut, strict=True):
         if cut > ALARMING_CUT * len(run.rows):
             where = f"{run.file.model.name} on {run.file.run.task}"

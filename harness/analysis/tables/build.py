@@ -47,8 +47,6 @@ class TableInput:
     data: Path | None = None
 
 
-SAMPLE: Final = "sample:"
-"""How the label of our own samples begins."""
 PLAIN: Final = RunsLayout(about="Scores", rows=("model",), columns=("judge",))
 """The layout of a table that no other describes: models by judges."""
 Axes = Mapping[str, tuple[str, ...]]
@@ -117,12 +115,18 @@ def _data_names(folders: Sequence[RunFolder]) -> dict[str, str]:
     """Words for the data of some runs, by their labels in signatures."""
     files = [folder.read() for folder in folders]
     named = {(file.run.task, file.data.label): data_words(file) for file in files}
+    # A sample set that stands in for other data.
+    trial = {
+        file.data.label
+        for file in files
+        if file.data.mode == "sample" and (file.task.data.files or file.task.data.map)
+    }
     words = Counter((task, name) for (task, _), name in named.items())
     found = {}
     for (task, label), name in named.items():
         # Only a label tells two versions of one file apart.
         own = f"{name} ({label})" if words[task, name] > 1 else name
-        found[label] = f"{own}, which measure nothing" if label.startswith(SAMPLE) else own
+        found[label] = f"{own}, for trying and not for measuring" if label in trial else own
     return found
 
 
