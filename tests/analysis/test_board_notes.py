@@ -18,6 +18,7 @@ from harness.analysis.standings import RankedTable, ranked_tables, verdicts_of
 from harness.cli import main
 from harness.parts import Reason
 from harness.pipeline.score import score_rows
+from harness.specs.tasks import DataSpec
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry, RunFolder, SampleRecord, StepRecord
 
@@ -138,7 +139,15 @@ def test_data_sets_of_one_task_are_told_apart_by_file_and_tag(tmp_path: Path) ->
         source = DataEntry("posts", "released", f"d{place}+meter@1", {name: "0a1b"})
         file = run_of(rows, model=replace(SMALL, name="ant", kind="vllm"), data=source)
         run = replace(file.run, variants=("base",), model="ant", data=source.label)
-        spec = structs.replace(file.task, data=structs.replace(file.task.data, map="mine"))
+        table = DataSpec(
+            source="posts",
+            reader="labelled_table",
+            files=(),
+            sample="toy.jsonl",
+            map="mine",
+            choices={"hateful": "yes", "benign": "no"},
+        )
+        spec = structs.replace(file.task, data=table)
         file = replace(file, run=run, task=spec)
         folder = RunFolder(tmp_path / "runs" / "toy" / "ant" / file.run.digest[:16])
         folder.write(file, rows, score_rows(file, rows))

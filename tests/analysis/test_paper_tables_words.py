@@ -34,7 +34,7 @@ def test_a_caption_says_metric_task_judge_and_data_and_can_be_referred_to(tmp_pa
     run_on_disk(tmp_path, "ant", {"near": "1110"})
 
     text = to_latex([made(tmp_path, "group")])
-    assert r"\caption{Scores: accuracy on toy by near; data: toy.csv}" in text
+    assert r"\caption{Scores: accuracy on toy by near; data: toy, released}" in text
     assert r"\label{tab:scores}" in text
 
 
