@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.analysis.rates import Flagged, FlaggedBlock
+from harness.analysis.moderation.flags import Flagged
+from harness.analysis.rates import FlaggedBlock
 from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.pipeline.choice_scores import IMPLICITNESS

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, nextafter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,8 +20,8 @@ from harness.analysis.error_table import (
     run_errors,
     sample_table,
 )
+from harness.analysis.moderation.flags import PRECISION
 from harness.analysis.rates import (
-    PRECISION,
     REST,
     FlaggedBlock,
     OperatingPoint,
@@ -32,6 +31,7 @@ from harness.analysis.rates import (
     flagged_blocks,
     lacking,
     names,
+    point_words,
     rate_gaps,
     rate_rows,
     rates_name,
@@ -182,7 +182,7 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
     for signature, label in called.items():
         own = [row for row in rows if row.signature == signature]
         if (first := own[0]).threshold is not None:
-            echo(_point_line(label, first))
+            echo(f"{label}: {point_words(first)}")
             if any(row.rate == PRECISION and row.n == 0 and not row.column for row in own):
                 echo(f"{label}: no text is flagged: too many share the highest score")
         for column in dict.fromkeys(row.column for row in own):
@@ -197,15 +197,6 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
             echo(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := sum(gap.p is not None for gap in gaps):
         echo(f"p belongs to the interval before it; Holm corrects all {tests} gaps above")
-
-
-def _point_line(label: str, row: RateRow) -> str:
-    if not row.chosen_on:
-        return f"{label}: flagged from {row.score} {row.threshold:.6g} on"
-    # The threshold is the number next above a score, which would be printed as that score.
-    above = nextafter(row.threshold or 0.0, -inf)
-    said = f"{label}: flagged above {row.score} {above:.6g}, chosen on {row.chosen_on}"
-    return f"{said}; the rates are of texts that had no part in it"
 
 
 def _put_rates(title: str, rows: Sequence[RateRow], heading: str) -> None:
