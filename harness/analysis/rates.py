@@ -380,7 +380,7 @@ def _split(block: FlaggedBlock, query: RateQuery) -> dict[str, dict[str, list[Fl
         if unknown := [name for name in parts if name not in known]:
             raise SpecError(
                 f"--by {column}: no column {unknown[0]!r} is kept"
-                f"{did_you_mean(unknown[0], known)}; for others give the data again with --data"
+                f"{did_you_mean(unknown[0], known)}; this run has {', '.join(known)}"
             )
         groups: dict[str, list[Flagged]] = {}
         for one in block.readings:

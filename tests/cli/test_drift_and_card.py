@@ -221,3 +221,27 @@ def test_drift_takes_the_classes_of_a_column_map(
     assert row["change"] == pytest.approx(0.5)
     assert main([*words, "--column", "body"]) == 2
     assert "--map NAME takes the classes" in capsys.readouterr().err
+
+
+def test_drift_of_two_runs_by_a_column_that_was_not_kept_reads_both_files(
+    toy: Toy, capsys: Lines
+) -> None:
+    toy.write("configs/tables/mine.yaml", MAP.replace("keep: {target: aimed_at}", ""))
+    for tag in ("may", "june"):
+        lines = [f"{tag} text {n} x{n}.,{n % 2},{'ab'[n // 2 % 2]}" for n in range(80)]
+        path = toy.folder / f"{tag}.csv"
+        path.write_text("\n".join(["body,verdict,aimed_at", *lines]), "utf-8")
+        options = ("--data", str(path), "--map", "mine", "--scorer", "none", "--tag", tag)
+        assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *options) == 0
+    where = ("--results", str(toy.results), "--home", str(toy.home))
+    words = ("drift", "hate_speech/constant-no@may", "hate_speech/constant-no@june", *where)
+    capsys.readouterr()
+
+    assert main([*words, "--by", "aimed_at", "--json"]) == 0
+
+    assert {"a", "b"} <= {row["group"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    (toy.folder / "june.csv").unlink()
+    assert main([*words, "--by", "aimed_at"]) == 2
+    said = capsys.readouterr().err
+    assert "june.csv" in said
+    assert "keep:" in said

@@ -74,11 +74,6 @@ def drift(
             f"drift: {choice.old} and {choice.new} are a file and a run; name two alike"
         )
     if all(are_files):
-        if by and choice.flag is None:
-            raise SpecError(
-                "--by: tells the rates of groups, and nothing says what was flagged in these "
-                "tables; add --flag COLUMN"
-            )
         columns = _columns(choice, where)
         old, new = (
             _file_texts(name, columns, by, scorer, where) for name in (choice.old, choice.new)
@@ -110,6 +105,11 @@ class _Columns:
 
 def _columns(choice: DriftChoice, where: Where) -> _Columns:
     """As named; with --map, its texts, and its classes where its labels are the flags."""
+    if choice.by and choice.flag is None:
+        raise SpecError(
+            "--by: tells the rates of groups, and nothing says what was flagged in these tables; "
+            "add --flag COLUMN"
+        )
     columns = _Columns(choice.column, choice.flag, choice.measured, FLAGS)
     if where.table is None:
         return columns
@@ -184,7 +184,8 @@ def _run_texts(
     choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where
 ) -> tuple[list[DriftText], list[DriftText]]:
     """The texts of two runs under the one variant and decoding that both have."""
-    runs = [StoredRun.read_all(find_run(where.results, name)) for name in (choice.old, choice.new)]
+    folders = [find_run(where.results, name) for name in (choice.old, choice.new)]
+    runs = [StoredRun.read_all(folder) for folder in folders]
     first, second = (run.file for run in runs)
     if first.run.task != second.run.task:
         raise SpecError(f"drift: runs of {first.run.task} and {second.run.task}; name one task's")
@@ -195,8 +196,8 @@ def _run_texts(
             "with one --scorer"
         )
     sides: list[dict[tuple[str, str], list[DriftText]]] = []
-    for run in runs:
-        query = with_columns(run, replace(point.query(where.results), by=tuple(by)), where)
+    for folder, run in zip(folders, runs, strict=True):
+        query = with_columns(folder, run, replace(point.query(where.results), by=tuple(by)), where)
         blocks = flagged_blocks(run, query)
         # Texts that chose a threshold have no part in rates, but in implicitness they have.
         texts = (
@@ -279,9 +280,9 @@ def card(
     Example:
       harness card 3f9a --by target -o card.md
     """
-    run = StoredRun.read_all(find_run(where.results, choice.run))
+    run = StoredRun.read_all(folder := find_run(where.results, choice.run))
     by = options.names(choice.by, "--by") if choice.by else card_columns(run)
-    query = with_columns(run, replace(point.query(where.results), by=by), where)
+    query = with_columns(folder, run, replace(point.query(where.results), by=by), where)
     blocks = flagged_blocks(run, query)
     rows, gaps = rate_rows(blocks, query), rate_gaps([(blocks, query)])
     text = card_markdown(ModelCard(run, blocks, rows, gaps, query))
