@@ -121,6 +121,21 @@ def run_facts(file: RunFile) -> dict[str, str]:
     }
 
 
+def data_words(file: RunFile) -> str:
+    """What data a run was of: our samples, a source as released or corrected, or named files.
+
+    Whether a table was released as it is, nobody knows: a column map reads any.
+    """
+    data = file.data
+    if data.mode == "sample":
+        return "our own samples"
+    if file.task.data.map is None:
+        return f"{data.source}, {data.mode}"
+    names = list(data.files)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{data.source}, file {names[0]}{more}"
+
+
 def run_differences(files: Sequence[RunFile]) -> list[str]:
     """What tells some runs apart: for each of them its own value of each fact that differs."""
     facts = [run_facts(file) for file in files]

@@ -264,3 +264,37 @@ def test_no_bundle_has_the_path_of_the_data(mine: tuple[Toy, Path], tmp_path: Pa
 
     with ZipFile(out) as bundle:
         assert not any(str(path).encode() in bundle.read(name) for name in bundle.namelist())
+
+
+def test_items_show_kept_columns_and_one_id(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, _ = mine
+    [run] = toy.runs()
+    capsys.readouterr()
+
+    assert main(["items", str(run), "--limit", "1", "--results", str(toy.results)]) == 0
+
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.count("mine-") == 1
+    assert ["target", "a"] in [line.split() for line in lines]
+
+
+def test_a_table_of_ones_own_is_not_called_released(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, path = mine
+    changed = path.with_name("june.csv")
+    changed.write_text(path.read_text("utf-8").replace("Text", "A text"), "utf-8")
+    options = ("--data", str(changed), "--map", "mine")
+    assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *options) == 0
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+
+    out = capsys.readouterr().out
+    assert "data: mine, file mine.csv (24)" in out
+    assert "data: mine, file june.csv (25)" in out
+    assert "released" not in out
+    assert ", )" not in out
+    assert ", no implicitness)" in out
