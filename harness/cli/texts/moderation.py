@@ -117,7 +117,7 @@ def _columns(choice: DriftChoice, where: Where) -> _Columns:
     columns = replace(columns, text=choice.column or table.text)
     if choice.flag != table.label.column or not table.label.classes:
         return columns
-    of = {
+    of: dict[str, float | None] = {
         value: float(name != NEGATIVE) for name, own in table.label.classes.items() for value in own
     }
     of |= dict.fromkeys(table.label.left_out)
