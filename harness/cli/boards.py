@@ -116,8 +116,8 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     """Collect the scores of all runs in leaderboard.csv, and print the main ones.
 
     Two models are ranked in one table only if the rest of their signatures is equal, on the items
-    that all models have. No order is known within a group. Controls have no rank. The file has all
-    rows, also those that are not printed. With RUNs these alone are ranked, without a file.
+    that all models have. Not all within a group are told apart. Controls have no rank. The file
+    has all rows, also those that are not printed. With RUNs these alone are ranked, without a file.
     """
     named = find_runs(results, choice.runs or ())
     if not (folders := named or run_folders(results)):
@@ -270,7 +270,7 @@ def _ranked_on(matrix: BoardMatrix) -> list[str]:
     is_one = len(matrix.columns) == 1
     return [
         f"{'' if is_one else 'a, b, ...: groups in a column, '}ranked on the {items} verdicts that "
-        f"{models} have, of {clusters} independent items; no order is known within a group "
+        f"{models} have, of {clusters} independent items; not all within a group are told apart "
         f"(clusters swapped{pairs})"
     ]
 

@@ -26,7 +26,7 @@ from harness.specs.data import OverlaySpec
 from harness.specs.models import PricesSpec, is_usual_variable
 from harness.specs.schema import json_schema
 from harness.storage.files import write_whole
-from harness.storage.find_runs import find_run, run_facts, run_folders, runs_called
+from harness.storage.find_runs import NoSuchRun, find_run, run_facts, run_folders, runs_called
 from harness.storage.runs import RunFile, RunFolder, ScoreRow, read_table
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def show(
         return ExitCode.DONE
     try:
         folder = find_run(where.results, name)
-    except StoreError as error:
+    except NoSuchRun as error:
         close = get_close_matches(name, sorted({n for names in known.values() for n in names}), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "; `harness list` lists the names"
         raise SpecError(f"no name {name!r}{hint}; and {error}") from error

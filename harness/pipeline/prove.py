@@ -225,9 +225,14 @@ def _differing(
     """The files of a run folder that have other bytes than these records give."""
     with TemporaryDirectory() as place:
         other = RunFolder(Path(place))
-        other.write(file, records, scores if folder.scores.exists() else None)
-        names = [name for name in NAMES if (folder.path / name).exists()]
-        return [n for n in names if (folder.path / n).read_bytes() != (other.path / n).read_bytes()]
+        # A run that a judge has read has scores, though somebody took them away.
+        other.write(file, records, scores if folder.scores.exists() or file.judges else None)
+        return [name for name in NAMES if _held(folder, name) != _held(other, name)]
+
+
+def _held(folder: RunFolder, name: str) -> bytes | None:
+    path = folder.path / name
+    return path.read_bytes() if path.is_file() else None
 
 
 def _in_orders(workspace: Workspace, file: RunFile) -> Iterator[RunFile]:

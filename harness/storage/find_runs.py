@@ -12,12 +12,16 @@ LAST = "@last"
 """The name of the run that was written last."""
 
 
+class NoSuchRun(StoreError):
+    """A name means no run, rather than several."""
+
+
 def find_run(results: Path, name: str) -> RunFolder:
     """The run that a name means: everywhere a command takes one RUN, it is found here.
 
     A name is a path; `@last`, the run written last; `@TAG`; `TASK/MODEL`, alone or with `@` and a
     tag or the beginning of a digest; or the beginning of a digest. Raises StoreError where it
-    means none, or several, with what these differ in.
+    means none (NoSuchRun), or several, with what these differ in.
     """
     if (Path(name) / "run.json").is_file():
         return RunFolder(Path(name))
@@ -26,7 +30,7 @@ def find_run(results: Path, name: str) -> RunFolder:
         return found[0]
     if found:
         raise StoreError(_several(name, found))
-    raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+    raise NoSuchRun(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
 
 
 def find_runs(results: Path, names: Iterable[str]) -> list[RunFolder]:
@@ -49,7 +53,7 @@ def runs_called(results: Path, names: Iterable[str]) -> list[RunFolder]:
     for name in names:
         own = [one for one in run_folders(results) if name in one.place.split("/")]
         if not (own := own or _meant(results, name)):
-            raise StoreError(f"no run {name!r} below {results}/runs; `harness list runs` has all")
+            raise NoSuchRun(f"no run {name!r} below {results}/runs; `harness list runs` has all")
         found |= {folder.path: folder for folder in own}
     return list(found.values())
 

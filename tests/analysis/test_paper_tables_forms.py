@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable
-from harness.analysis.tables.render import to_csv, to_html, to_latex, to_markdown
+from harness.analysis.tables.render import latex, to_csv, to_html, to_latex, to_markdown
 from harness.specs.layouts import CellStyle
 
 HOSTILE = (
@@ -123,6 +123,12 @@ def latex_document(folder: Path, text: str) -> str:
         ["pdftotext", "-layout", "page.pdf", "-"], cwd=folder, capture_output=True, check=True
     )
     return words.stdout.decode()
+
+
+def test_a_name_that_begins_with_a_star_or_a_bracket_is_no_command_after_a_row() -> None:
+    # LaTeX looks past the end of the line for the star of \\* and the length of \\[2pt].
+    assert latex("*best") == "{*}best"
+    assert latex("[2pt]") == "{[}2pt{]}"
 
 
 @pytest.mark.latex

@@ -126,6 +126,7 @@ def test_filters_narrow_the_items_and_pages_turn(opened: Driver) -> None:
     choose(opened, "variant", "plain")
     assert texts(opened, "#count") == ["120 answers of 480, of 60 samples."]
     first = texts(opened, "#list .open")
+    press(opened, "\ue00c")  # Escape: out of the list, where letters choose
     press(opened, "n")
     assert "Page 2 of 5" in texts(opened, "#pager")[0]
     assert texts(opened, "#list .open") != first
@@ -261,6 +262,36 @@ def test_a_table_is_copied_as_latex_and_as_csv(opened: Driver) -> None:
     assert table.splitlines()[0] == "rank,group,model,value,value low,value high,chance,n,missing"
     assert table.splitlines()[1].startswith("1,1,alpha,0.")
     assert texts(opened, "#said") == ["CSV copied"]
+
+
+def test_names_are_copied_as_latex_that_prints_them(driver: Driver, tmp_path: Path) -> None:
+    write_runs(tmp_path, Sketch(models=(("[2pt]|*a\u0107\u6f22", 0.9), ("*b", 0.4))))
+    path = tmp_path / "report.html"
+    path.write_text(page_text(page_data(run_folders(tmp_path), tmp_path)), "utf-8")
+    driver.get(path.as_uri())
+    ready(driver)
+    driver.execute_script(
+        "window.kept = []; navigator.clipboard.writeText = async (t) => { kept.push(t); };"
+        "document.querySelector('#phenomena .copy button').click()"
+    )
+    [text] = wait(driver, "return kept.length === 1 && kept")
+
+    rows = [line for line in text.splitlines() if " & " in line]
+    assert rows[1].startswith("{[}2pt{]}\\textbar{}{*}a\u0107{[}U+6F22{]} & ")
+    assert rows[2].startswith("{*}b & ")
+
+
+def test_a_control_that_is_drawn_again_keeps_the_focus(opened: Driver) -> None:
+    name = "return document.activeElement.name || document.activeElement.textContent"
+    found(opened, "#filters select[name=task]")[0].send_keys("s")
+    wait(opened, "return location.hash.includes('task=')")
+    assert opened.execute_script(name) == "task"
+    found(opened, "#pager-below button")[2].send_keys("\ue007")  # Enter on "Next"
+    found(opened, "#pager-below button")[2].send_keys("\ue007")
+    wait(opened, "return document.querySelector('#pager').textContent.includes('Page 3')")
+    assert opened.execute_script(name) == "Next"
+    found(opened, "#pager-below button")[3].send_keys("\ue007")
+    assert opened.execute_script(name) == "Previous", "the last page has no next"
 
 
 def test_dark_light_and_as_the_system(opened: Driver) -> None:

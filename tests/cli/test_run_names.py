@@ -99,6 +99,19 @@ def test_a_tag_of_several_runs_is_refused_with_their_names_where_one_is_wanted(
     assert "compare takes one run or two, and these are 3" in capsys.readouterr().err
 
 
+def test_showing_a_tag_of_several_runs_names_them_and_guesses_at_nothing(
+    alike: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alike.write("tasks/both.yaml", (alike.home / "tasks/toy.yaml").read_text("utf-8"))
+    capsys.readouterr()
+
+    assert alike.main("show", "@both") == 2
+
+    err = capsys.readouterr().err
+    assert err.startswith("harness: '@both' means 2 runs")
+    assert "did you mean" not in err
+
+
 def test_a_board_of_named_runs_ranks_these_alone_and_keeps_the_file_of_all(
     alike: Toy, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -169,20 +169,21 @@ def _sections(numbers: PageNumbers, agreement: Sequence[AgreementRow]) -> list[P
 
 def _headlines(numbers: PageNumbers) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges."""
-    lines, made, unranked = [], [], list[str]()
+    lines, made, unranked, ranked = [], [], list[str](), set[str]()
     boards = tables.in_order(numbers)
-    for board, pick in zip(boards, tables.picks(boards), strict=True):
+    for board, pick in zip(boards, tables.picks(numbers, boards), strict=True):
         task = board.rows[0].task
         if not _is_main(numbers, board):
             continue
         if not board.ranked:
             unranked.append(task)
             continue
+        ranked.add(task)
         compared, notes = pairs.leader_and_others(numbers, board)
-        lines += [words.headline(board, compared), *notes]
+        lines += [words.headline(board, compared, pick), *notes]
         if compared:
             made.append(pairs.difference_table(numbers, compared, task, pick))
-    return [*lines, *words.unranked(unranked)], made
+    return [*lines, *words.unranked([task for task in unranked if task not in ranked])], made
 
 
 def _is_main(numbers: PageNumbers, board: RankedTable) -> bool:

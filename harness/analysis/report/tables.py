@@ -11,6 +11,7 @@ from harness.analysis import curves
 from harness.analysis.agreement import AgreementRow
 from harness.analysis.curves import CurveRow
 from harness.analysis.leaderboard import BoardRow
+from harness.analysis.matrices import recipe_labels
 from harness.analysis.report.items import PageParts
 from harness.analysis.report.records import (
     NONE,
@@ -123,6 +124,7 @@ def in_order(numbers: PageNumbers) -> list[RankedTable]:
             row.task,
             label.is_swapped,
             variant != main_variant(run),
+            -min(len(board.ranked), 2),  # of two recipes, the one that ranks models
             order.index(variant) if variant in order else -1,
             task.judges.index(label.name) if label.name in task.judges else len(task.judges),
             board.recipe,
@@ -131,22 +133,24 @@ def in_order(numbers: PageNumbers) -> list[RankedTable]:
     return sorted(numbers.boards, key=key)
 
 
-def picks(boards: Sequence[RankedTable]) -> list[str]:
-    """A short name for each board, different ones within a task."""
-    names = [f"{b.rows[0].score.variant}, by {b.rows[0].score.judge}" for b in boards]
-    pairs = [(board.rows[0].task, name) for board, name in zip(boards, names, strict=True)]
-    return [
-        name
-        if pairs.count(pair) == 1
-        else f"{name} ({board.rows[0].parsed.without('model', 'variant', 'harness')})"
-        for board, name, pair in zip(boards, names, pairs, strict=True)
-    ]
+def picks(numbers: PageNumbers, boards: Sequence[RankedTable]) -> list[str]:
+    """A short name for each board, with what differs where a task has two of one name."""
+    rows = [board.rows[0] for board in boards]
+    names = [f"{row.score.variant}, by {row.score.judge}" for row in rows]
+    files = {row.run: numbers.file_of(row).file for row in rows}
+    pairs = [(row.task, name) for row, name in zip(rows, names, strict=True)]
+    found = []
+    for row, name, pair in zip(rows, names, pairs, strict=True):
+        alike = [other for other, known in zip(rows, pairs, strict=True) if known == pair]
+        label = recipe_labels(alike, files)[alike.index(row)]
+        found.append(f"{name}, {label}" if label else name)
+    return found
 
 
 def leaderboards(numbers: PageNumbers) -> Iterator[PageTable]:
     """A table a recipe: ranks and groups, values, chance, counts, what is missing, cost."""
     boards = in_order(numbers)
-    for board, pick in zip(boards, picks(boards), strict=True):
+    for board, pick in zip(boards, picks(numbers, boards), strict=True):
         has_chance = board.ranked_by is RankedBy.MEAN and any(
             r.chance is not None for r in board.rows
         )
@@ -192,7 +196,7 @@ def _on_what(board: RankedTable) -> str:
     models = "both" if count == 2 else f"all {count}"
     return (
         f"Ranked on the {board.items} verdicts that {models} have, of {board.clusters} independent "
-        "items. No order is known among models of one group. Controls have no rank."
+        "items. Not all models of one group are told apart. Controls have no rank."
     )
 
 
@@ -203,7 +207,7 @@ def phenomena(numbers: PageNumbers) -> Iterator[PageTable]:
     for row in numbers.rows:
         groups.setdefault(row.signature, []).append(row.score.group)
     boards = in_order(numbers)
-    for board, pick in zip(boards, picks(boards), strict=True):
+    for board, pick in zip(boards, picks(numbers, boards), strict=True):
         own = {group for row in board.rows for group in groups[row.signature]} - {ALL}
         named = sorted(group for group in own if _has_headline(board, group, found))
         if len(named) < 2:

@@ -1,5 +1,6 @@
 """PageNumbers to sentences: what was asked, who is better by how much, and what to beware of."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from harness.analysis.leaderboard import constant_alarms, headlines, place_alarm
 from harness.analysis.report.pairs import ComparedRuns
 from harness.analysis.report.tables import PageNumbers, best
 from harness.analysis.standings import RankedTable
-from harness.storage.runs import StoredRun
+from harness.storage.runs import RunFile, StoredRun
 
 
 def asked(runs: Sequence[StoredRun]) -> Iterator[str]:
@@ -21,18 +22,27 @@ def asked(runs: Sequence[StoredRun]) -> Iterator[str]:
         variants = list(dict.fromkeys(name for run in own for name in run.file.run.variants))
         models = list(dict.fromkeys(run.file.model.name for run in own))
         judges = list(dict.fromkeys(judge.name for run in own for judge in run.file.judges))
-        data = list(
-            dict.fromkeys(
-                f"{run.file.samples} samples of {run.file.data.source} ({run.file.data.mode}, "
-                f"{run.file.data.label})"
-                for run in own
-            )
-        )
+        data = _sources([run.file for run in own])
         yield (
             f"{task}: {own[0].file.task.about} {_listed('Data', data)} "
             f"{_listed('Variants', variants)} {_listed('Models', models)} "
             f"{_listed('Judges', judges)}"
         )
+
+
+def _sources(files: Sequence[RunFile]) -> list[str]:
+    """How many samples of what; the label of the data only where words do not tell two apart."""
+    made = dict.fromkeys((_source(file), file.data.label) for file in files)
+    words = Counter(said for said, _ in made)
+    return [f"{said} ({label})" if words[said] > 1 else said for said, label in made]
+
+
+def _source(file: RunFile) -> str:
+    data = file.data
+    _, _, scorer = data.label.partition("+")
+    made = "our own" if data.mode == "sample" else f"{data.source}, {data.mode}"
+    measured = f", implicitness by {scorer.partition('@')[0]}" if scorer else ""
+    return f"{file.samples} samples of {made}{measured}"
 
 
 def _listed(name: str, parts: Sequence[str]) -> str:
@@ -46,18 +56,18 @@ def unranked(tasks: Sequence[str]) -> list[str]:
     return [f"No model is ranked on {named}: {why}."] if named else []
 
 
-def headline(board: RankedTable, compared: Sequence[ComparedRuns]) -> str:
-    """Who leads a board that ranks a model, and by how much, in words."""
-    row, lines = board.rows[0], best(board)
-    where = f"On {row.task} ({row.score.variant}, by {row.score.judge})"
+def headline(board: RankedTable, compared: Sequence[ComparedRuns], pick: str) -> str:
+    """Who leads a board that ranks a model, and by how much, in words; `pick` is its name."""
+    lines = best(board)
+    where = f"On {board.rows[0].task} ({pick})"
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(board)}"
     facts = [_difference(one, len(compared)) for one in compared[:1]] or [
         f"{lines[0].row.model} has the highest value; no difference was computed"
     ]
     first = [line.row.model for line in lines if line.group == 1]
-    if len(first) > 1 and len(lines) > 2:
-        facts.append(f"no order is known among the first {len(first)}: {', '.join(first)}")
+    if len(first) > 2:
+        facts.append(f"not all of the first {len(first)} are told apart: {', '.join(first)}")
     return f"{where}, {'; '.join(facts)}."
 
 

@@ -34,6 +34,7 @@ _LATEX: Final[Mapping[str, str]] = {
     '"': "''",
     "[": "{[}",
     "]": "{]}",
+    "*": "{*}",
     "\N{MULTIPLICATION SIGN}": r"$\times$",
     "±": r"$\pm$",
     **{char: f"\\{char}" for char in "$&#_%"},

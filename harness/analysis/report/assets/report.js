@@ -30,6 +30,13 @@ const sv = (tag, attributes, ...children) => fill(document.createElementNS(SVG, 
 // Control characters as pictures of themselves: what is there is seen, and does nothing.
 const visible = (text) => text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g,
   (c) => (c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : c === "\x7f" ? "\u2421" : "\ufffd"));
+function redraw(box, nodes) { // what had the focus has it again, or the last that can have it
+  const held = document.activeElement, name = (one) => one.name || one.textContent, had = box !== held && box.contains(held);
+  box.replaceChildren(...nodes);
+  const left = had ? [...box.querySelectorAll("button:enabled, select, input")] : [];
+  const next = left.find((one) => name(one) === name(held)) || left[left.length - 1];
+  if (next) next.focus({ preventScroll: true });
+}
 function say(words) { $("said").textContent = ""; $("said").textContent = words; clearTimeout(say.timer); say.timer = setTimeout(() => { $("said").textContent = ""; }, 4000); }
 const T = (place) => (place < 0 ? "" : texts[place]);
 const count = (n) => n.toLocaleString("en");
@@ -41,7 +48,7 @@ function whole(text, name) {
   let end = SHORT; // not between the halves of a character
   if (/[\ud800-\udbff]/.test(text[end - 1])) end -= 1;
   box.textContent = visible(text.slice(0, end)) + " \u2026";
-  const more = el("button", { type: "button", class: "small", onclick: () => { box.textContent = visible(text); more.remove(); } }, `Show all ${count(text.length)} characters`);
+  const more = el("button", { type: "button", class: "small", onclick: () => { box.textContent = visible(text); more.remove(); box.focus({ preventScroll: true }); } }, `Show all ${count(text.length)} characters`);
   return el("div", {}, box, more);
 }
 const short = (text, most) => (text.length > most ? text.slice(0, most) + "\u2026" : text);
@@ -100,8 +107,10 @@ async function copy(text, what) {
   }
   say(`${what} copied`);
 }
-const LATEX = { "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", "$": "\\$", "&": "\\&", "#": "\\#", "%": "\\%", "_": "\\_", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}", ">": "\\textgreater{}", "\u2013": "--" };
-const latexText = (text) => visible(String(text)).replace(/[\\{}$&#%_~^<>\u2013]/g, (c) => LATEX[c]).replace(/\s+/g, " ");
+const LATEX = { "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", "$": "\\$", "&": "\\&", "#": "\\#", "%": "\\%", "_": "\\_", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}", "\u2013": "--" }; // after \\\\, [ and * are commands
+const PLAIN = /^([\x00-\x7f\xa7\xdf\xe6\xf8\xe5\u0153\xc6\xd8\xc5\u0152\u2026\u2014\u2018\u2019\u201c\u201d]|[A-Za-z][\u0300-\u0303\u0308\u030a\u030c\u0327])$/; // what every LaTeX prints
+const latexChar = (c) => LATEX[c] || (PLAIN.test(c) || PLAIN.test(c.normalize("NFD")) ? c : `{[}U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}{]}`);
+const latexText = (text) => [...visible(String(text)).normalize("NFC").replace(/\s+/g, " ").trim()].map(latexChar).join("");
 function latex(table, rows) {
   const cells = rows.map((row) => row.map((cell, place) => {
     const words = latexText(shown(raw(cell), table.columns[place].kind));
@@ -325,7 +334,7 @@ function drawFilters() {
   const box = el("input", { type: "search", name: "q", value: one("q"), "aria-keyshortcuts": "/" });
   box.addEventListener("input", () => { clearTimeout(box.timer); box.timer = setTimeout(() => update({ q: box.value ? [box.value] : [] }, { keep: true }), 250); });
   const extra = ["sample", "cluster", "set", "decoding"].filter((k) => one(k) !== "").map((k) => el("button", { type: "button", class: "small", onclick: () => update({ [k]: [] }) }, `${k === "set" ? "items of a count" : `${k}: ${short(one(k), 40)}`} \u00d7`));
-  $("filters").replaceChildren(
+  redraw($("filters"), [
     chooser("task", "Task", same([...new Set(data.runs.map((r) => r.task))])),
     chooser("run", "Model", runs.map((r) => [r.digest.slice(0, 12), one("task") ? r.label : `${r.label}, ${r.task}`])),
     chooser("group", "Group", same(within("group", (i) => [T(sampleOf(i)[2])]))),
@@ -335,7 +344,7 @@ function drawFilters() {
     chooser("missing", "Missing because", same(within("missing", (i) => [...i[VERDICTS].map((v) => T(v[2])), ...i[STEPS].map((s) => T(s[3]))].filter(Boolean)))),
     chooser("split", "Disagreement", Object.entries(SPLITS).map(([k, v]) => [k, v[0]])),
     el("label", {}, "Text", box),
-    el("div", { class: "ends" }, el("button", { type: "button", onclick: () => update({}, { all: true }) }, "Clear"), " ", extra));
+    el("div", { class: "ends" }, el("button", { type: "button", onclick: () => update({}, { all: true }) }, "Clear"), " ", extra)]);
 }
 function update(change, how = {}) {
   const next = how.all ? {} : { ...state, ...change };
@@ -373,7 +382,7 @@ function pager(ids, total, per, current, go) {
   const last = Math.max(0, Math.ceil(total / per) - 1);
   for (const id of ids) {
     const button = (words, to, key) => el("button", { type: "button", disabled: to < 0 || to > last || to === current, "aria-keyshortcuts": key, onclick: () => go(to) }, words);
-    $(id).replaceChildren(...(last > 0 ? [button("First", 0), button("Previous", current - 1, "p"), el("span", {}, `Page ${count(current + 1)} of ${count(last + 1)}`), button("Next", current + 1, "n"), button("Last", last)] : []));
+    redraw($(id), last > 0 ? [button("First", 0), button("Previous", current - 1, "p"), el("span", {}, `Page ${count(current + 1)} of ${count(last + 1)}`), button("Next", current + 1, "n"), button("Last", last)] : []);
   }
 }
 function drawList() {
@@ -592,7 +601,7 @@ function show(made) {
   document.title = data.title; $("title").textContent = data.title; $("loading").hidden = true;
   $("notes").replaceChildren(...data.notes.map((note) => el("p", { class: "note" }, note)));
   $("sections").replaceChildren(...data.sections.map(sectionNode));
-  const parts = [...data.sections.map((s) => [s.name, s.title]), ["flips", "Flips"], ["items", "Items"]];
+  const parts = [...data.sections.map((s) => [s.name, s.title]), ...(data.runs.length > 1 ? [["flips", "Flips"]] : []), ["items", "Items"]];
   $("nav").replaceChildren(...parts.map(([id, title]) => el("a", { href: `#${id}` }, title)));
   $("foot").replaceChildren(el("p", { class: "quiet" }, `Made by pragmatics harness ${data.version}. Numbers underlined with dots open their recipe, what is missing, and their items.`));
   $("flips").hidden = data.runs.length < 2; $("items").hidden = false;
