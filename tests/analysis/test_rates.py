@@ -305,7 +305,7 @@ def test_precision_at_a_wanted_rate_is_that_of_all_texts() -> None:
         cut = float(np.log(sure / (1 - sure)))
         hits, false = (0.2 * (1 - CURVE.cdf(cut - 1)), 0.8 * (1 - CURVE.cdf(cut)))
         covered += row.low <= hits / (hits + false) <= row.high
-    assert abs(np.mean(wrong)) < 0.02  # without weights it is .14 too high
+    assert abs(np.mean(wrong)) < 0.02  # without weights it is .17 too high
     assert covered >= 0.9 * runs
 
 
