@@ -198,7 +198,7 @@ def difference_words(row: ComparisonRow, names: tuple[str, str]) -> str:
     how = "further above chance than" if is_above else _better(row)
     return (
         f"{better} {_verb(row)} {how} {worse} by {small} to {large}{_unit(row)}, on {_items(row)} "
-        f"({_p(p)}{_corrected(row)})"
+        f"({_p(p)}{' by the interval' * bool(_corrected(row))}{_corrected(row)})"
     )
 
 
@@ -264,10 +264,12 @@ def _p(p: float) -> str:
 
 
 def _corrected(row: ComparisonRow) -> str:
+    """What Holm's method makes of the exact or the permutation test, which has a p of its own."""
     if row.p_holm is None or (row.tests or 0) < 2:
         return ""
     link = "; " if row.p_holm <= LEVEL else ", but "
-    return f"{link}{_p(row.p_holm).removeprefix('p ')} corrected for {row.tests} differences"
+    held = _p(row.p_holm).removeprefix("p ")
+    return f"{link}{held} by the paired test, corrected for {row.tests} differences"
 
 
 def raters_finding(rows: Iterable[AgreementRow]) -> str:

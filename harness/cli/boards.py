@@ -52,7 +52,7 @@ from harness.cli.output import (
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.pipeline.score import ALL
 from harness.storage.files import write_whole
-from harness.storage.find_runs import find_runs, run_folders
+from harness.storage.find_runs import data_words, find_runs, run_folders
 from harness.storage.runs import RunFile, RunFolder, ScoreRow
 
 RANKING = {
@@ -220,11 +220,14 @@ class BoardScreen:
     def _words(self, matrix: BoardMatrix) -> str:
         """The recipe in words: data, decoding and seed."""
         row, file = matrix.row, self._files[matrix.row.run]
-        made, data = row.parsed, file.data
-        source = "our own samples" if data.mode == "sample" else f"{data.source}, {data.mode}"
+        made = row.parsed
         whole = file.samples if made.limit == "all" else f"limit {made.limit}"
         _, _, scorer = made.data.partition("+")
-        facts = [f"data: {source} ({whole})", f"answers: {made.decoding}", f"seed {made.seed}"]
+        facts = [
+            f"data: {data_words(file)} ({whole})",
+            f"answers: {made.decoding}",
+            f"seed {made.seed}",
+        ]
         facts[1] += f", {made.repeats} each" if made.repeats not in ("", "1") else ""
         if len(matrix.columns) > 1:
             has_gaps = _missing_count(_standings(matrix))
