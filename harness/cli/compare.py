@@ -157,14 +157,16 @@ def _put_notes(rows: Sequence[ComparisonRow]) -> None:
     of = "exact" if has_exact else "flips"
     echo(
         f"p belongs to the interval before it; Holm corrects {of} for all {rows[0].tests} "
-        "differences above"
+        "differences above",
+        is_prose=True,
     )
     levels = {(row.chance_a, row.chance_b) for row in rows if _is_above(row)}
     if levels:
         shown = "; ".join(f"{cell(a)} and {cell(b)}" for a, b in sorted(levels, key=str)[:3])
         echo(
             f"chance differs ({shown}): blind answers differ by as much, so that flips and Holm "
-            "are of what is above chance, and no exact test is given"
+            "are of what is above chance, and no exact test is given",
+            is_prose=True,
         )
     if any(row.comparison == KNOW and None in (row.chance_a, row.chance_b) for row in rows):
         echo(f"{KNOW}: a chance level is not known; where they differ, blind answers differ too")

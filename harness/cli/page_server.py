@@ -153,7 +153,7 @@ class PageRequestHandler(BaseHTTPRequestHandler):
         """Write no line for each request: the terminal belongs to the person."""
 
     def _answer(self, *, with_body: bool) -> None:
-        if self.headers.get("Host", "") not in self.server.hosts:
+        if self.headers.get_all("Host") not in [[host] for host in self.server.hosts]:
             status, kind, body = HTTPStatus.FORBIDDEN, "text/plain", b"this is not the host\n"
         elif self.headers.get("Sec-Fetch-Site", "none") not in _FORWARDED:
             status, kind, body = HTTPStatus.FORBIDDEN, "text/plain", b"not for other sites\n"

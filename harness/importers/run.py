@@ -7,7 +7,7 @@ file of answers, or judges.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from harness import __version__
 from harness.core import Request, Response, Run, Sample
@@ -16,7 +16,7 @@ from harness.importers.record import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
 from harness.pipeline.plan import SCORING, PlannedResponse, applicable, options
 from harness.pipeline.walk import sample_record, walk
-from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec
+from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry, ModelEntry, RunFile, SampleRecord
 
@@ -68,8 +68,14 @@ def as_answered(
         task,
         mode=Mode.CHOOSE if scored else Mode.GENERATE,
         decodings=(drawn,),
-        variants={n: structs.replace(v, steps=v.steps[-1:]) for n, v in task.variants.items()},
+        variants={name: _last_step(variant) for name, variant in task.variants.items()},
     )
+
+
+def _last_step(variant: VariantSpec) -> VariantSpec:
+    """The variant with its last step alone, which no conversation precedes."""
+    last = structs.replace(variant.steps[-1], is_follow_up=UNSET)
+    return structs.replace(variant, steps=(last,))
 
 
 def cells(answers: Sequence[StoredAnswer]) -> Cells:

@@ -8,6 +8,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +25,7 @@ from harness.registry import Registry, Section
 from harness.specs.models import HostedSpec
 from harness.specs.plugins import OWN
 from harness.storage.bundle import changed, pack, unpack
+from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
 from harness.storage.ledger import Ledger
@@ -103,7 +105,29 @@ def prove_bundle(path: Path, progress: Progress) -> BundleProof:
         registry = replace(Registry.open(home), homes=(home,), environ={})
         space = Workspace(registry, folder / RESULTS, None, "corrected", progress)
         proofs = tuple(_without(folder, prove(space, one)) for one in folders)
-        return BundleProof(tuple(changed(folder)), proofs)
+        return BundleProof((*changed(folder), *_unlisted(folder, folders)), proofs)
+
+
+def _unlisted(folder: Path, folders: Sequence[RunFolder]) -> Iterator[str]:
+    """What an index says that its runs do not, and results that nothing derives."""
+    told = {_place(one): one for one in _listed(folder / INDEX)}
+    found = dict[str, dict[str, object]]()
+    for run in folders:
+        with suppress(StoreError):  # its proof says so
+            found |= {_place(entry := _entry(run.read())): entry}
+    for place in sorted({*told, *found}):
+        if place not in found:
+            yield f"{INDEX}: names the run {place}, which is not in the bundle"
+        elif told.get(place) != found[place]:
+            yield f"{INDEX}: says otherwise of the run {place} than its run.json"
+    for path in sorted(p for p in (folder / RESULTS).rglob("*") if p.is_file()):
+        match path.relative_to(folder / RESULTS).parts:
+            case ("runs", _, _, _, file) if file in (*NAMES, SUMS):
+                pass
+            case ("calls", _, str(file)) if file == CALLS:
+                pass
+            case _:
+                yield f"{path.relative_to(folder).as_posix()}: nothing derives this file"
 
 
 def _without(folder: Path, proof: Proof) -> Proof:
@@ -113,6 +137,14 @@ def _without(folder: Path, proof: Proof) -> Proof:
         for part in (proof.differences, proof.unproven)
     )
     return replace(proof, differences=differences, unproven=unproven)
+
+
+def _listed(index: Path) -> list[dict[str, object]]:
+    """The runs that bundle.json names; none where it is no such file."""
+    try:
+        return msgspec.convert(decode_json(index.read_bytes())["runs"], list[dict[str, object]])
+    except (msgspec.DecodeError, KeyError, TypeError):  # of them its ValidationError
+        return []
 
 
 def bundle_files(workspace: Workspace, folders: Sequence[RunFolder]) -> dict[str, bytes]:
@@ -239,21 +271,28 @@ def _left_out(registry: Registry, file: RunFile) -> Iterator[str]:
 
 
 def _index(files: Iterable[RunFile], left_out: Sequence[str]) -> bytes:
-    runs = [
-        {
-            "task": file.run.task,
-            "model": file.model.name,
-            "digest": file.digest,
-            "harness": file.version,
-            "judges": [entry.name for entry in file.judges],
-            "data": {"source": file.data.source, "files": dict(file.data.files)},
-        }
-        for file in files
-    ]
+    runs = [*map(_entry, files)]
     programs = {"harness": __version__, "python": platform.python_version()}
     programs |= {name: version(name) for name in PACKAGES}
     index = {"bundle": 1, "runs": runs, "versions": programs, "not_derived": left_out}
     return msgspec.json.format(msgspec.json.encode(index), indent=2) + b"\n"
+
+
+def _entry(file: RunFile) -> dict[str, object]:
+    """What bundle.json says of a run."""
+    return {
+        "task": file.run.task,
+        "model": file.model.name,
+        "digest": file.digest,
+        "harness": file.version,
+        "judges": [entry.name for entry in file.judges],
+        "data": {"source": file.data.source, "files": dict(file.data.files)},
+    }
+
+
+def _place(entry: Mapping[str, object]) -> str:
+    """The name of the folder of a run that bundle.json names."""
+    return f"{entry.get('task')}/{entry.get('model')}/{str(entry.get('digest'))[:16]}"
 
 
 def _readme(files: Sequence[RunFile]) -> str:

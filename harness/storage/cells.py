@@ -171,6 +171,11 @@ def formula_safe(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
+def formula_text(cell: str) -> str:
+    """The text that `formula_safe` made a cell of."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
 def _written(rows: Iterable[Iterable[object]], separator: str = ",") -> str:
     # With the default line end, cells that hold \r or \n are quoted; with \n, only the latter.
     out = io.StringIO(newline="")

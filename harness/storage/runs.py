@@ -23,7 +23,7 @@ from harness.core import Run, Sample, Score
 from harness.errors import StoreError
 from harness.parts import ChoiceScore, Message, Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
-from harness.storage.cells import csv_text, decode_json, finite, long_cells
+from harness.storage.cells import csv_text, decode_json, finite, formula_text, long_cells
 from harness.storage.files import refuse_unwritable, write_whole
 from harness.storage.signature import Signature, clean_signature
 
@@ -269,8 +269,8 @@ def cells_of(row: ScoreRow) -> list[object]:
 
 def _row(cells: dict[str, str]) -> ScoreRow:
     score = Score(
-        *(cells["judge"], cells["variant"], cells["decoding"], cells["group"], cells["metric"]),
-        *(finite(cells["value"]), finite(cells["low"]), finite(cells["high"])),
+        *(cells["judge"], cells["variant"], cells["decoding"], formula_text(cells["group"])),
+        *(cells["metric"], finite(cells["value"]), finite(cells["low"]), finite(cells["high"])),
         *(int(cells["n"]), int(cells["clusters"])),
         missing={reason: int(cells[f"missing_{reason}"]) for reason in Reason},
     )
@@ -421,7 +421,7 @@ class RunFolder:
 
     def remove(self) -> None:
         """Remove the files of this run, and the folder where it has no others."""
-        for name in (*NAMES, SUMS, self.items.name, "tag"):
+        for name in (*NAMES, SUMS, self.items.name, "tag", "data_paths.json"):
             (self.path / name).unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()

@@ -136,6 +136,19 @@ def test_no_text_leaves_a_figure_or_covers_another(what: str, chart: Chart, widt
     assert drawn_flaws(chart, width) == [], what
 
 
+def test_six_panels_leave_names_whole_rather_than_stand_three_in_a_row() -> None:
+    scores = Series("", "forest", [0.3, 0.6], [1, 2], low=[0.2, 0.5], high=[0.4, 0.7], n=[20, 20])
+    names = [f"intent_resolution, cot{n}, minilm-cosine-intentions" for n in range(6)]
+    models = ("constant-answer (n=112)", "random (n=112)")
+    plots = [Plot(name, "accuracy", "", (scores,), y_names=models) for name in names]
+
+    made = pictures(Chart("t", tuple(plots)), [".svg"])[".svg"]
+
+    said = "".join("".join(e.itertext()) for e in ElementTree.fromstring(made).iter())
+    assert "\u2026" not in said
+    assert "constant-answer (n=112)" in said
+
+
 @pytest.mark.slow
 def test_each_file_has_the_same_bytes_again_and_no_date() -> None:
     first, second = (pictures(every_form(), ENDINGS) for _ in range(2))

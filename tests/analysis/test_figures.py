@@ -177,6 +177,34 @@ def test_a_forest_orders_the_models_of_a_board_and_says_of_how_many() -> None:
     assert list(plot.series[0].low) == pytest.approx([0.7, 0.4, 0.1])
 
 
+def test_the_panels_of_a_forest_are_named_by_what_differs_and_share_the_rest() -> None:
+    rows = [row(judge="near"), row(judge="far"), row(judge="far", variant="cot")]
+
+    chart = comparisons.forest(rows, ScoreFilter())
+
+    assert [plot.title for plot in chart.plots] == ["base, near", "base, far", "cot, far"]
+    assert chart.notes == ("task toy",)
+
+
+def test_boards_on_other_data_have_other_titles_and_what_is_missing_is_last() -> None:
+    worse = replace(row("worse"), score=replace(row().score, value=-0.2))
+    other = replace(row(), signature=row().signature.replace("d1,all", "d2,all"))
+
+    first, second = comparisons.forest(
+        [row("none", None), worse, row(), other], ScoreFilter()
+    ).plots
+
+    assert first.title == "toy, base, near (data d1)"
+    assert second.title == "toy, base, near (data d2)"
+    assert [name.partition(" ")[0] for name in first.y_names] == ["small", "worse", "none"]
+
+
+def test_the_list_of_figures_fits_a_terminal() -> None:
+    widest = max(map(len, FIGURES))
+
+    assert [name for name, one in FIGURES.items() if widest + 2 + len(one.about) > 80] == []
+
+
 # People and judges
 
 
@@ -195,6 +223,17 @@ def test_judges_stand_against_people_with_r_and_tau() -> None:
     assert plot.note.startswith(f"r {r:.2f}, tau ")
     assert plot.note.endswith("n 12")
     assert sum(plot.series[0].z) == 12
+
+
+def test_curves_of_several_tasks_are_named_by_their_tasks() -> None:
+    run = stored([text(f"t{n}", is_hateful=n < 20, at=1.0, said=n % 2, sure=n / 40)
+                  for n in range(40)])  # fmt: skip
+    other = replace(run, file=replace(run.file, run=replace(run.file.run, task="posts")))
+
+    labels = [part.label for part in detection.roc([run, other], "gold").plots[0].series]
+
+    task, model = run.file.run.task, run.file.model.name
+    assert labels == [f"{task}, {model}", f"posts, {model}"]
 
 
 def test_a_matrix_has_each_pair_of_raters_and_judges_once() -> None:

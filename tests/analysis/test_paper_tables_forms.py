@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.tables.pivot import LayoutCell, LayoutRow, PaperTable
-from harness.analysis.tables.render import to_csv, to_html, to_latex, to_markdown
+from harness.analysis.tables.render import latex, to_csv, to_html, to_latex, to_markdown
 from harness.specs.layouts import CellStyle
 
 HOSTILE = (
@@ -80,7 +80,7 @@ def test_html_is_balanced_and_runs_nothing() -> None:
 
     assert reader.open == []
     assert "script" not in reader.tags
-    assert reader.bold == "0.988 [0.910, 1.000] n=120 (1)"
+    assert reader.bold == "0.988 [0.910, 1.000] (1)"  # n is equal, and stands in a note
     assert 'colspan="2">irony' in text
     assert "<details>" in text
     assert "\x1b" not in text
@@ -125,6 +125,12 @@ def latex_document(folder: Path, text: str) -> str:
     return words.stdout.decode()
 
 
+def test_a_name_that_begins_with_a_star_or_a_bracket_is_no_command_after_a_row() -> None:
+    # LaTeX looks past the end of the line for the star of \\* and the length of \\[2pt].
+    assert latex("*best") == "{*}best"
+    assert latex("[2pt]") == "{[}2pt{]}"
+
+
 @pytest.mark.latex
 def test_pdflatex_prints_the_table_as_it_is(tmp_path: Path) -> None:
     words = latex_document(tmp_path, to_latex([table()]))
@@ -132,5 +138,6 @@ def test_pdflatex_prints_the_table_as_it_is(tmp_path: Path) -> None:
     # The standard font draws an underscore as a rule, which is no letter.
     assert "a b & 50% $x$ #1 {c}" in words
     assert "<script>alert(1)</script>" in words
-    assert "0.988 [0.910, 1.000]" in words
+    assert "0.988 (1)" in words  # this table is wide: its intervals stand below
+    assert "[0.910, 1.000]" in words
     assert "[U+4E2D]" in words

@@ -6,15 +6,19 @@ import hashlib
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hate_rows import run_of
 from support.report_runs import Sketch, write_runs
 
 from harness.analysis.report.page import page_data, page_text, shell_text
+from harness.analysis.report.words import asked
 from harness.errors import StoreError
 from harness.storage.find_runs import run_folders
+from harness.storage.runs import DataEntry, StoredRun
 
 HOSTILE = (
     "<script>window.hit = 1</script>",
@@ -55,11 +59,51 @@ def test_the_title_stands_over_the_page_before_its_data_is_read(page: str) -> No
     assert "@@" not in before_the_data
 
 
+def test_what_was_asked_names_the_data_in_words(page: str) -> None:
+    lines = section(data_of(page), "asked")["lines"]
+
+    assert any(
+        " Data: 36 samples of our own, for trying and not for measuring. " in line for line in lines
+    )
+    assert not any("sample:" in line for line in lines)
+
+
+def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:
+    first = run_of([], data=DataEntry("posts", "released", "d1+meter@1", {}))
+    first = replace(first, samples=3)
+    second = run_of([], data=DataEntry("posts", "released", "d2", {}))
+    third = run_of([], data=DataEntry("posts", "released", "d3", {}))
+
+    [line] = asked([StoredRun(file, []) for file in (first, second, third)])
+
+    assert (
+        "Data: 3 samples of posts, released, implicitness by meter, "
+        "0 samples of posts, released (d2), 0 samples of posts, released (d3). "
+    ) in line
+
+
 def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> None:
     lines = section(data_of(page), "headline")["lines"]
 
     told = [line for line in lines if "by choice" in line]
     assert re.search(r"alpha is better than beta by \d+ to \d+ points, on \d+ ", told[0])
+
+
+def test_boards_of_two_recipes_are_named_by_what_differs_and_the_one_with_ranks_is_first(
+    tmp_path: Path,
+) -> None:
+    write_runs(tmp_path, Sketch(has_choices=False))
+    write_runs(tmp_path, Sketch(models=(("solo", 0.5),), decodings=("A1",), has_choices=False))
+
+    data = data_of(page_text(page_data(run_folders(tmp_path), tmp_path)))
+
+    tables = section(data, "leaderboard")["tables"]
+    names = [table["pick"] for table in tables]
+    assert names[:2] == ["plain, by choice, T0", "plain, by near, T0"]
+    assert "plain, by choice, A1" in names
+    lines = section(data, "headline")["lines"]
+    assert lines[0].startswith("On stress (plain, by choice, T0), ")
+    assert len(set(lines)) == len(lines)
 
 
 def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
     out, _ = printed(tmp_path, capsys)
 
     assert "ranked on the 20 verdicts that all 3 have, of 20 independent items" in out
-    assert "no order is known within a group (clusters swapped, Holm over 3 pairs)" in out
+    assert "not all within a group are told apart (clusters swapped, Holm over 3 pairs)" in out
     lines = [line.split() for line in out.splitlines() if len(line.split()) > 5]
     cells = {words[1]: (words[0], words[-1]) for words in lines}
     assert cells["ant"] == cells["bee"] == ("1", "a")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.stub_server import StubServer
 from support.toy import Toy, build
@@ -176,6 +177,22 @@ def test_an_answer_that_was_changed_is_found_in_the_calls(
     assert "answer 'never 3' is stored, 'yes 3' derived" in capsys.readouterr().out
 
 
+def test_a_verdict_that_was_changed_is_told_by_what_differs(
+    controls: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def other(files: dict[str, bytes]) -> None:
+        name = next(n for n in files if "/toy/" in n and n.endswith("samples.jsonl"))
+        lines = [msgspec.json.decode(line) for line in files[name].splitlines()]
+        verdict = lines[0]["verdicts"]["near"]
+        verdict["note"] = "as I say"
+        files[name] = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+    assert main(["prove", str(changed(controls, other))]) == 1
+
+    out = capsys.readouterr().out
+    assert "near 1.0: note 'as I say' is stored, '' derived" in out
+
+
 def test_prompts_that_were_not_asked_are_found(
     controls: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,6 +217,43 @@ def test_a_lost_call_and_a_file_without_a_fitting_sum_are_told(
         archive.writestr("more.txt", "more")
     assert main(["prove", str(controls)]) == 1
     assert "changed: more.txt: not in SHA256SUMS" in capsys.readouterr().out
+
+
+def test_a_run_its_scores_or_words_of_the_index_that_were_taken_or_made_up_are_found(
+    controls: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_run(files: dict[str, bytes]) -> None:
+        for name in [name for name in files if name.startswith("results/runs/toy/")]:
+            del files[name]
+
+    def no_scores(files: dict[str, bytes]) -> None:
+        del files[next(n for n in files if "/toy/" in n and n.endswith("scores.csv"))]
+        name = next(n for n in files if "/toy/" in n and n.endswith("/SHA256SUMS"))
+        lines = files[name].splitlines(keepends=True)
+        files[name] = b"".join(line for line in lines if b"scores.csv" not in line)
+
+    def other_model(files: dict[str, bytes]) -> None:
+        files["bundle.json"] = files["bundle.json"].replace(b'"random"', b'"gpt-9"')
+
+    def other_judge(files: dict[str, bytes]) -> None:
+        files["bundle.json"] = files["bundle.json"].replace(b'"near"', b'"people"')
+
+    def no_list(files: dict[str, bytes]) -> None:
+        files["bundle.json"] = b'{"runs": 3}'
+
+    def own_board(files: dict[str, bytes]) -> None:
+        files["results/leaderboard.csv"] = b"model,value\noracle,0.1\n"
+
+    for change, fact in (
+        (no_run, "changed: bundle.json: names the run toy/oracle/"),
+        (no_scores, "scores.csv: other bytes are derived"),
+        (other_model, "changed: bundle.json: names the run quiz/gpt-9/"),
+        (other_judge, "changed: bundle.json: says otherwise of the run toy/oracle/"),
+        (no_list, "changed: bundle.json: says otherwise of the run toy/oracle/"),
+        (own_board, "changed: results/leaderboard.csv: nothing derives this file"),
+    ):
+        assert main(["prove", str(changed(controls, change))]) == 1, fact
+        assert fact in capsys.readouterr().out
 
 
 def test_code_in_a_bundle_is_never_run(

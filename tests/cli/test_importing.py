@@ -160,6 +160,34 @@ def test_an_earlier_run_that_is_part_of_this_one_is_told_of(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["base", "cot2"])
+def test_replies_to_a_task_whose_levels_ask_twice_in_one_conversation_are_imported(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    level: str,
+) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    lines = (shipped_home() / "tasks/samples/intent_resolution.jsonl").read_bytes().splitlines()
+    posed = json.decode(lines[0])
+    told = {"story": posed["fields"]["context"], "said": "Of course, it is off."}
+    with (tmp_path / "in.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.DictWriter(file, told.keys())
+        rows.writeheader()
+        rows.writerow(told)
+    (tmp_path / "map.yaml").write_text(
+        "about: Mine.\nformat: csv\nsample: {fields: {context: story}}\n"
+        f"variant: {level}\nanswer: {{kind: text, column: said}}\n",
+        "utf-8",
+    )
+    names = ["--task", "intent_resolution", "--model", "m", "--map", str(tmp_path / "map.yaml")]
+
+    assert main(["import", str(tmp_path / "in.csv"), *names, "--results", str(tmp_path)]) == 1
+
+    assert f"{level}: answers to 1 of 56 samples" in capsys.readouterr().out
+
+
 def test_the_example_of_a_column_map_is_what_its_file_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

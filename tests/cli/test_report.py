@@ -8,8 +8,10 @@ from threading import Thread
 
 import pytest
 from support.report_runs import Sketch, write_runs
+from support.stub_server import StubServer
 from support.toy import Toy
 
+from harness.analysis.report.page import page_data
 from harness.cli import main
 from harness.cli.page_server import LiveRuns, PageServer
 from harness.storage.find_runs import run_folders
@@ -39,6 +41,21 @@ def test_report_of_one_run_holds_that_run_alone(
     assert "<title>1 run of toy</title>" in out.read_text("utf-8")
 
 
+def test_a_task_is_not_called_unranked_where_another_recipe_of_it_is_ranked(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer(reply=lambda prompt: "Yes.") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        assert toy.run("--judge", "near", "--variant", "base", model="alpha") == 0
+    assert toy.run("--judge", "near", "--variant", "base", "--limit", "2") == 0
+
+    runs = run_folders(toy.results)
+    sections = {one.name: one.lines for one in page_data(runs, toy.results).sections}
+    lines = sections["headline"]
+    assert any("one model is ranked" in line for line in lines)
+    assert not any("No model is ranked" in line for line in lines)
+
+
 def test_report_without_runs_says_what_makes_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,7 +67,6 @@ def test_report_without_runs_says_what_makes_one(
 def test_ratings_add_the_agreement_with_people(
     toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from harness.analysis.report.page import page_data
     from harness.cli.report import PageChoice
 
     toy.run("--variant", "base")
@@ -111,6 +127,16 @@ def test_a_page_of_another_site_gets_nothing(server: PageServer) -> None:
     assert status == 200
     assert not [name for name in headers if name.lower().startswith("access-control")]
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+def test_a_second_host_does_not_stand_behind_the_right_one(server: PageServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.putrequest("GET", "/state")
+    connection.putheader("Host", "evil.example")  # behind its own
+    connection.endheaders()
+
+    assert connection.getresponse().status == 403
+    connection.close()
 
 
 def test_the_server_only_reads(server: PageServer) -> None:

@@ -8,7 +8,9 @@ from support.quiz import Quiz, value
 
 from harness.errors import DataError
 from harness.importers.import_files import Imported
+from harness.importers.run import as_answered
 from harness.parts import Mode
+from harness.registry import Registry, shipped_home
 from harness.storage.runs import RunFolder
 
 SCORES = {"tea": "-1;-2;-3", "ice": "-2;-1;", "fog": "-1;-2;"}
@@ -96,3 +98,11 @@ def test_two_answers_to_one_place_are_refused(quiz: Quiz) -> None:
 
     with pytest.raises(DataError, match=r"in\.csv:3: another prompt or other replies on order0"):
         quiz.take(quiz.put("in.csv", said), column_map=str(quiz.folder / "map.yaml"))
+
+
+def test_every_task_that_ships_can_be_answered_by_its_last_steps() -> None:
+    registry = Registry((shipped_home(),), {}, Path())
+
+    for name in registry.names("tasks"):
+        task = as_answered(registry.load("tasks", name), [], None)
+        assert all(len(variant.steps) == 1 for variant in task.variants.values()), name

@@ -87,6 +87,14 @@ def test_no_name_is_a_formula(name: str) -> None:
     assert (found["model"], found["group"]) == (f"'{name}", f"'{name}")
 
 
+@each("name", ["=1+1", "-1", "@x", "'quoted", "plain"])
+def test_a_group_is_read_by_the_name_that_its_samples_have(tmp_path: Path, name: str) -> None:
+    row = scored(group=name)
+
+    assert read_back(tmp_path, row) == [row]
+    assert table_text(read_back(tmp_path, row)) == table_text([row])
+
+
 def test_a_negative_number_stays_a_number() -> None:
     found = cells(scored(value=-0.25, low=-1.0, high=-0.0))
 

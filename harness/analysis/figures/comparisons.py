@@ -5,7 +5,7 @@ asked to choose, and nothing is averaged. Last: the pairing of intention and rep
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Final
 
@@ -15,6 +15,7 @@ from harness.errors import SpecError, StoreError
 from harness.pipeline.score import ALL
 from harness.stats.correlation import pearson
 from harness.storage.runs import JudgeEntry, RunFolder
+from harness.storage.signature import short_labels
 
 Rows = Sequence[BoardRow]
 PROPERTIES: Final[Mapping[str, Callable[[BoardRow], str]]] = {
@@ -287,9 +288,10 @@ def forest(rows: Rows, choice: ScoreFilter) -> Chart:
         boards.setdefault(row.recipe, []).append(row)
     if not boards:
         raise StoreError("nothing to draw: no run has such a score; see --judge and --variant")
-    plots = []
-    for board in boards.values():
-        ordered = sorted(board, key=lambda row: -_drawn(row.score.value or 0.0))
+    plots = list[Plot]()
+    titles, shared = _titles([board[0] for board in boards.values()])
+    for title, board in zip(titles, boards.values(), strict=True):
+        ordered = sorted(board, key=lambda row: (row.score.value is None, -(row.score.value or 0)))
         scores = [row.score for row in ordered]
         first = scores[0]
         series = Series(
@@ -303,7 +305,7 @@ def forest(rows: Rows, choice: ScoreFilter) -> Chart:
         )
         plots.append(
             Plot(
-                f"{ordered[0].task}, {first.variant}, {first.judge}",
+                title,
                 first.metric.replace("_", " "),
                 "",
                 (series,),
@@ -312,4 +314,25 @@ def forest(rows: Rows, choice: ScoreFilter) -> Chart:
                 line=_chance(board),
             )
         )
-    return Chart("Leaderboard with 95% intervals", tuple(plots))
+    return Chart("Leaderboard with 95% intervals", tuple(plots), (shared,) if shared else ())
+
+
+def _titles(boards: Rows) -> tuple[list[str], str]:
+    """A title for each board, given by one of its scores: what differs; and what all share."""
+    named = {
+        name: [PROPERTIES[name](row) for row in boards] for name in ("task", "variant", "judge")
+    }
+    own = [name for name, values in named.items() if len(set(values)) > 1] or list(named)
+    titles = [", ".join(parts) for parts in zip(*(named[name] for name in own), strict=True)]
+    shared = "; ".join(f"{name} {named[name][0]}" for name in named if name not in own)
+    found = []
+    for row, title in zip(boards, titles, strict=True):
+        alike = [other for other, name in zip(boards, titles, strict=True) if name == title]
+        labels = short_labels({_without_model(other): "" for other in alike})
+        more = labels[_without_model(row)].removeprefix(", ")
+        found.append(f"{title} ({more})" if len(alike) > 1 else title)
+    return found, shared
+
+
+def _without_model(row: BoardRow) -> str:
+    return str(replace(row.parsed, model="", kind="", version=""))

@@ -128,7 +128,7 @@ class _Held:
 
 
 def _held(runs: Sequence[StoredRun], judge: str, variants: Sequence[str]) -> list[_Held]:
-    found = []
+    found, tasks = [], {run.file.run.task for run in runs if _entry(run, judge)}
     for run in runs:
         entry = _entry(run, judge)
         if entry is None:
@@ -141,8 +141,8 @@ def _held(runs: Sequence[StoredRun], judge: str, variants: Sequence[str]) -> lis
                 if row.variant == variant and entry.name in row.verdicts
             ]
             if rows and (not variants or variant in variants):
-                name = run.file.model.name
-                name = name if len(known) == 1 else f"{name}, {variant}"
+                parts = [run.file.run.task] * (len(tasks) > 1) + [run.file.model.name]
+                name = ", ".join([*parts, *([variant] if len(known) > 1 else [])])
                 found.append(_Held(name, tuple(rows), run))
     if not found:
         raise StoreError(f"nothing to draw: no run was read by judge {judge}; see --judge")

@@ -31,6 +31,8 @@ _METADATA: Final[Mapping[Ending, dict[str, None]]] = {
     ".png": {"Software": None},
 }
 NARROWEST, LEAST_WIDTH, MOST_PLOTS = 4.8, 6.0, 36
+_NAMES: Final = 0.38
+"""The share of a panel's width that the names of its rows may take."""
 _CM: Final = 1 / 2.54
 _DPI: Final = 200
 
@@ -182,9 +184,10 @@ def _looks(chart: Chart) -> dict[str, Look]:
 def _strips(chart: Chart, looks: Mapping[str, Look], width: float) -> _Strips:
     count = max(len(chart.plots), 1)
     most = 1 if any(_is_wide(plot, width) for plot in chart.plots) else int(width // NARROWEST)
-    columns = ceil(count / ceil(count / max(1, min(count, most))))
-    beside = max([_beside(plot, width / columns) for plot in chart.plots] or [0.0])
-    inner = _Room(width / columns, width / columns - 1.7 - beside)
+    even = (ceil(count / ceil(count / n)) for n in range(max(1, min(count, most)), 0, -1))
+    tried = [(columns, _room(chart, width / columns)) for columns in even]
+    # As many as leave every name whole, if any number does.
+    columns, inner = next((one for one in tried if _are_whole(chart, one[1])), tried[0])
     heights = [_height(plot, inner) for plot in chart.plots] or [(0.5, 1.5)]
     parts = [heights[at : at + columns] for at in range(0, len(heights), columns)]
     rows = [max(text for text, _ in row) + max(body for _, body in row) for row in parts]
@@ -201,10 +204,24 @@ def _strips(chart: Chart, looks: Mapping[str, Look], width: float) -> _Strips:
     return _Strips(title, legend, notes, columns, tuple(rows), bodies, inner)
 
 
+def _room(chart: Chart, whole: float) -> _Room:
+    beside = max([_beside(plot, whole) for plot in chart.plots] or [0.0])
+    return _Room(whole, whole - 1.7 - beside)
+
+
+def _are_whole(chart: Chart, room: _Room) -> bool:
+    """Whether no title and no name of a row is cut, nor a word broken."""
+    return all(
+        style.fits(plot.title, room.axes + 0.2, style.TEXT, most=3)
+        and all(style.fits(name, _NAMES * room.whole, style.SMALL) for name in plot.y_names)
+        for plot in chart.plots
+    )
+
+
 def _beside(plot: Plot, room: float) -> float:
     """How wide the names of rows are."""
     names = [style.width_cm(style.shown(name), style.SMALL) for name in plot.y_names]
-    return min(max(names or [0.0]), 0.38 * room)
+    return min(max(names or [0.0]), _NAMES * room)
 
 
 def _legend_names(chart: Chart, looks: Mapping[str, Look]) -> list[str]:
@@ -317,7 +334,7 @@ def _axes(axes: "Axes", below: "Axes", plot: Plot, room: _Room) -> None:
         )
         axes.set_xlim(edge, len(plot.x_names) + 1 - edge)
     if plot.y_names:
-        names = [style.cut(name, 0.38 * room.whole, style.SMALL) for name in plot.y_names]
+        names = [style.cut(name, _NAMES * room.whole, style.SMALL) for name in plot.y_names]
         axes.set_yticks(range(1, len(names) + 1), names)
         axes.set_ylim(len(names) + 1 - edge, edge)
     if plot.x_range:

@@ -246,7 +246,7 @@ def _with_verdicts(
 
 FIGURES: Final[Mapping[str, NamedFigure]] = {
     "intent-resolution-2": NamedFigure(
-        "Picking the intention beside replying to it, models x phenomena",
+        "Picking the intention beside replying, models x phenomena",
         "runs",
         lambda inputs: comparisons.understanding(inputs.rows(), inputs.choice),
     ),
@@ -256,7 +256,7 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
         lambda inputs: comparisons.levels(inputs.rows(), inputs.choice),
     ),
     "intent-resolution-4": NamedFigure(
-        "Intention accuracy against reply accuracy, over models and levels",
+        "Intention against reply accuracy, over models and levels",
         "runs",
         lambda inputs: comparisons.intentions(inputs.folders(), inputs.rows(), inputs.choice),
     ),
@@ -281,7 +281,7 @@ FIGURES: Final[Mapping[str, NamedFigure]] = {
     ),
     "impscore-7": NamedFigure("Hits and false alarms by bin of implicitness", "runs", _bins),
     "impscore-9": NamedFigure(
-        "Agreement of raters and judges, a matrix; or of people on a file of graded sentences",
+        "Agreement of raters and judges, or on graded sentences",
         "runs and --ratings",
         _raters,
     ),

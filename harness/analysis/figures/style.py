@@ -6,6 +6,7 @@ gone. Lengths are in centimetres, sizes of letters in points.
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 from harness.text.cleanup import repair_surrogates, without_controls
@@ -110,6 +111,17 @@ def wrapped(text: str, room_cm: float, size: float = TEXT, *, most: int = 3) -> 
         lines.append(left[:end].rstrip())
         left = left[end:].lstrip()
     return lines
+
+
+def fits(text: str, room_cm: float, size: float = TEXT, *, most: int = 1) -> bool:
+    """Whether the text has room in at most `most` lines, none of which ends within a word."""
+    text = shown(text)
+    places = [0, *breaks(text), len(text)]
+    parts = [text[start:end].rstrip() for start, end in pairwise(places)]
+    if most == 1 or any(width_cm(part, size) > room_cm for part in parts):
+        return width_cm(text, size) <= room_cm
+    lines = wrapped(text, room_cm, size, most=most)
+    return "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
 def breaks(text: str) -> list[int]:

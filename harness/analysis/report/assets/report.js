@@ -4,7 +4,7 @@
 (() => {
 const RUN = 0, SAMPLE = 1, VARIANT = 2, DECODING = 3, ANSWER = 4, SERVED = 5, STEPS = 6, VERDICTS = 7;
 const PER_PAGE = 25, PER_GRID = 50, SHORT = 4000, MOST_CARDS = 12;
-const SHARED = 1e-9;
+const SHARED = 1e-9, MOST_SERIES = 6;
 let data, texts, items = [], found = [], at = -1, isOpen = false, page = 0, gridPage = 0;
 let state = {}, groups = {}, stamp = null, chosenSets = [], matches = null;
 
@@ -30,6 +30,13 @@ const sv = (tag, attributes, ...children) => fill(document.createElementNS(SVG, 
 // Control characters as pictures of themselves: what is there is seen, and does nothing.
 const visible = (text) => text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g,
   (c) => (c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : c === "\x7f" ? "\u2421" : "\ufffd"));
+function redraw(box, nodes) { // what had the focus has it again, or the last that can have it
+  const held = document.activeElement, name = (one) => one.name || one.textContent, had = box !== held && box.contains(held);
+  box.replaceChildren(...nodes);
+  const left = had ? [...box.querySelectorAll("button:enabled, select, input")] : [];
+  const next = left.find((one) => name(one) === name(held)) || left[left.length - 1];
+  if (next) next.focus({ preventScroll: true });
+}
 function say(words) { $("said").textContent = ""; $("said").textContent = words; clearTimeout(say.timer); say.timer = setTimeout(() => { $("said").textContent = ""; }, 4000); }
 const T = (place) => (place < 0 ? "" : texts[place]);
 const count = (n) => n.toLocaleString("en");
@@ -41,7 +48,7 @@ function whole(text, name) {
   let end = SHORT; // not between the halves of a character
   if (/[\ud800-\udbff]/.test(text[end - 1])) end -= 1;
   box.textContent = visible(text.slice(0, end)) + " \u2026";
-  const more = el("button", { type: "button", class: "small", onclick: () => { box.textContent = visible(text); more.remove(); } }, `Show all ${count(text.length)} characters`);
+  const more = el("button", { type: "button", class: "small", onclick: () => { box.textContent = visible(text); more.remove(); box.focus({ preventScroll: true }); } }, `Show all ${count(text.length)} characters`);
   return el("div", {}, box, more);
 }
 const short = (text, most) => (text.length > most ? text.slice(0, most) + "\u2026" : text);
@@ -100,8 +107,10 @@ async function copy(text, what) {
   }
   say(`${what} copied`);
 }
-const LATEX = { "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", "$": "\\$", "&": "\\&", "#": "\\#", "%": "\\%", "_": "\\_", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}", ">": "\\textgreater{}", "\u2013": "--" };
-const latexText = (text) => visible(String(text)).replace(/[\\{}$&#%_~^<>\u2013]/g, (c) => LATEX[c]).replace(/\s+/g, " ");
+const LATEX = { "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", "$": "\\$", "&": "\\&", "#": "\\#", "%": "\\%", "_": "\\_", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}", "\u2013": "--" }; // after \\\\, [ and * are commands
+const PLAIN = /^([\x00-\x7f\xa7\xdf\xe6\xf8\xe5\u0153\xc6\xd8\xc5\u0152\u2026\u2014\u2018\u2019\u201c\u201d]|[A-Za-z][\u0300-\u0303\u0308\u030a\u030c\u0327])$/; // what every LaTeX prints
+const latexChar = (c) => LATEX[c] || (PLAIN.test(c) || PLAIN.test(c.normalize("NFD")) ? c : `{[}U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}{]}`);
+const latexText = (text) => [...visible(String(text)).normalize("NFC").replace(/\s+/g, " ").trim()].map(latexChar).join("");
 function latex(table, rows) {
   const cells = rows.map((row) => row.map((cell, place) => {
     const words = latexText(shown(raw(cell), table.columns[place].kind));
@@ -150,6 +159,7 @@ function tableNode(table) {
   return el("div", { class: "table" },
     el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": table.title },
       el("table", {}, el("caption", { class: "quiet" }, table.title, table.about ? el("div", {}, table.about) : null), el("thead", {}, el("tr", {}, heads)), body)),
+    table.notes.map((note) => el("p", { class: "quiet" }, note)),
     el("div", { class: "copy" },
       el("button", { type: "button", class: "small", onclick: () => copy(latex(table, rows), "LaTeX") }, "Copy as LaTeX"),
       el("button", { type: "button", class: "small", onclick: () => copy(csv(table, rows), "CSV") }, "Copy as CSV")));
@@ -189,12 +199,18 @@ function sectionNode(section) {
 }
 
 // ---- curves ----
-function plots(series) {
-  const labels = [...new Set(series.map((s) => s.label))];
+function plots(all) {
+  // What has nothing to draw is in no legend; six colours are told apart, and more series stand in further panels.
+  const labels = [...new Set(all.filter((s) => s.y.some((v) => v !== null)).map((s) => s.label))];
+  const parts = Array.from({ length: Math.ceil(labels.length / MOST_SERIES) }, (_, i) => labels.slice(i * MOST_SERIES, (i + 1) * MOST_SERIES));
+  if (!parts.length) return el("p", { class: "quiet" }, "No run has enough texts for a curve.");
+  return el("div", {}, parts.map((own) => panel(all.filter((s) => own.includes(s.label)), own)));
+}
+function panel(series, labels) {
   const xs = series.flatMap((s) => [...s.x, ...s.to]);
   const range = [Math.min(...xs), Math.max(...xs)];
   const names = { tpr: "TPR (hits)", fpr: "FPR (false alarms)" };
-  const colour = (label) => `c${labels.indexOf(label) % 6}`;
+  const colour = (label) => `c${labels.indexOf(label)}`;
   const drawn = [...new Set(series.map((s) => s.rate))].map((rate) => plot(series.filter((s) => s.rate === rate), names[rate] || rate, range, colour, labels));
   return el("div", {}, el("div", { class: "plots" }, drawn),
     el("ul", { class: "legend" }, labels.map((label) => el("li", {}, sv("svg", { viewBox: "0 0 24 12", "aria-hidden": "true" }, sv("line", { x1: 0, x2: 24, y1: 6, y2: 6, class: `${colour(label)} line` })), label))));
@@ -265,7 +281,7 @@ function differ(members, judge) {
 const SPLITS = {
   judges: ["its judges disagree", (item) => { const all = readBy(item, ""); return all.some((v) => Math.abs(v[1] - all[0][1]) > SHARED); }],
   orders: ["two orders disagree", (item, judge) => item[VERDICTS].some((v) => v[4].some(([name, value]) => T(name) === "consistency" && value < 1)) || (average(item) !== undefined && differ(alike("variants", item).filter((o) => average(o) === average(item)), judge))],
-  models: ["models disagree (a flip)", (item, judge) => differ(alike("models", item), judge)],
+  models: ["models disagree (a flip)", (item, judge) => differ(alike("models", item).filter((i) => !data.runs[i[RUN]].is_control), judge)],
   variants: ["variants disagree", (item, judge) => differ(alike("variants", item), judge)],
   pair: ["its minimal pair disagrees", (item, judge) => differ(pairOf(item), judge)],
 };
@@ -325,7 +341,7 @@ function drawFilters() {
   const box = el("input", { type: "search", name: "q", value: one("q"), "aria-keyshortcuts": "/" });
   box.addEventListener("input", () => { clearTimeout(box.timer); box.timer = setTimeout(() => update({ q: box.value ? [box.value] : [] }, { keep: true }), 250); });
   const extra = ["sample", "cluster", "set", "decoding"].filter((k) => one(k) !== "").map((k) => el("button", { type: "button", class: "small", onclick: () => update({ [k]: [] }) }, `${k === "set" ? "items of a count" : `${k}: ${short(one(k), 40)}`} \u00d7`));
-  $("filters").replaceChildren(
+  redraw($("filters"), [
     chooser("task", "Task", same([...new Set(data.runs.map((r) => r.task))])),
     chooser("run", "Model", runs.map((r) => [r.digest.slice(0, 12), one("task") ? r.label : `${r.label}, ${r.task}`])),
     chooser("group", "Group", same(within("group", (i) => [T(sampleOf(i)[2])]))),
@@ -335,7 +351,7 @@ function drawFilters() {
     chooser("missing", "Missing because", same(within("missing", (i) => [...i[VERDICTS].map((v) => T(v[2])), ...i[STEPS].map((s) => T(s[3]))].filter(Boolean)))),
     chooser("split", "Disagreement", Object.entries(SPLITS).map(([k, v]) => [k, v[0]])),
     el("label", {}, "Text", box),
-    el("div", { class: "ends" }, el("button", { type: "button", onclick: () => update({}, { all: true }) }, "Clear"), " ", extra));
+    el("div", { class: "ends" }, el("button", { type: "button", onclick: () => update({}, { all: true }) }, "Clear"), " ", extra)]);
 }
 function update(change, how = {}) {
   const next = how.all ? {} : { ...state, ...change };
@@ -373,7 +389,7 @@ function pager(ids, total, per, current, go) {
   const last = Math.max(0, Math.ceil(total / per) - 1);
   for (const id of ids) {
     const button = (words, to, key) => el("button", { type: "button", disabled: to < 0 || to > last || to === current, "aria-keyshortcuts": key, onclick: () => go(to) }, words);
-    $(id).replaceChildren(...(last > 0 ? [button("First", 0), button("Previous", current - 1, "p"), el("span", {}, `Page ${count(current + 1)} of ${count(last + 1)}`), button("Next", current + 1, "n"), button("Last", last)] : []));
+    redraw($(id), last > 0 ? [button("First", 0), button("Previous", current - 1, "p"), el("span", {}, `Page ${count(current + 1)} of ${count(last + 1)}`), button("Next", current + 1, "n"), button("Last", last)] : []);
   }
 }
 function drawList() {
@@ -534,9 +550,11 @@ function drawGrid() {
   const rows = new Map();
   for (const item of own) if (T(item[VARIANT]) === grid.variant && T(item[DECODING]) === grid.decoding) { const row = rows.get(item[SAMPLE]) || new Map(); row.set(item[RUN], item); rows.set(item[SAMPLE], row); }
   const verdictOf = (item) => item && item[VERDICTS].find((v) => T(judgeOf(item, v).name) === grid.judge);
-  const isFlip = (row) => new Set([...row.values()].map(verdictOf).filter((v) => v && v[1] !== null).map((v) => v[1])).size > 1;
+  const models = runs.filter((run) => !data.runs[run].is_control);
+  const isFlip = (row) => new Set(models.map((run) => verdictOf(row.get(run))).filter((v) => v && v[1] !== null).map((v) => v[1])).size > 1;
   const all = [...rows], flips = all.filter(([, row]) => isFlip(row)), list = grid.only ? flips : all;
-  $("flip-count").textContent = `${count(flips.length)} of ${plural(all.length, "sample")} flip between ${plural(runs.length, "run")}.`;
+  const between = `${count(flips.length)} of ${plural(all.length, "sample")} flip between ${plural(models.length, "run")} of models; controls are shown and not counted.`;
+  $("flip-count").textContent = models.length > 1 ? between : "A flip needs two models that are no controls.";
   gridPage = Math.min(gridPage, Math.max(0, Math.ceil(list.length / PER_GRID) - 1));
   pager(["flip-pager"], list.length, PER_GRID, gridPage, (to) => { gridPage = to; drawGrid(); });
   const marks = { right: "\u2713 right", wrong: "\u2717 wrong" };
@@ -592,7 +610,7 @@ function show(made) {
   document.title = data.title; $("title").textContent = data.title; $("loading").hidden = true;
   $("notes").replaceChildren(...data.notes.map((note) => el("p", { class: "note" }, note)));
   $("sections").replaceChildren(...data.sections.map(sectionNode));
-  const parts = [...data.sections.map((s) => [s.name, s.title]), ["flips", "Flips"], ["items", "Items"]];
+  const parts = [...data.sections.map((s) => [s.name, s.title]), ...(data.runs.length > 1 ? [["flips", "Flips"]] : []), ["items", "Items"]];
   $("nav").replaceChildren(...parts.map(([id, title]) => el("a", { href: `#${id}` }, title)));
   $("foot").replaceChildren(el("p", { class: "quiet" }, `Made by pragmatics harness ${data.version}. Numbers underlined with dots open their recipe, what is missing, and their items.`));
   $("flips").hidden = data.runs.length < 2; $("items").hidden = false;
