@@ -222,7 +222,7 @@ def test_the_digest_is_of_what_pairs_say() -> None:
 
 
 def test_a_pair_has_its_plain_sentence_and_its_writer_where_they_are_told() -> None:
-    row = {"topic": "tea", "implicit": "Blow first.", "explicit": "It is hot."}
+    row: dict[str, object] = {"topic": "tea", "implicit": "Blow first.", "explicit": "It is hot."}
 
     told, blank = read_pairs(
         table(row | {"plain": "Tea is a plant.", "writer": "ann"}, row | {"plain": None}), where="x"
