@@ -36,6 +36,7 @@ RATES = (HITS, FALSE_ALARMS, PRECISION)
 Precision is told of texts of both kinds alone: of one kind it is 0 or 1 whatever is flagged.
 """
 PROBABILITY, GROUP, AND, REST = "probability", "group", "+", "the rest"
+NONE_FLAGGED = "nothing flagged"
 MOST_VALUES = 100
 """A column with more values tells texts apart, not groups of them."""
 Columns = Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -426,7 +427,7 @@ def _rate(blank: RateRow, rate: str, readings: Sequence[Flagged]) -> RateRow:
     missing = sum(one.is_of(rate) and one.flagged is None for one in readings)
     nothing = {HITS: "no positive text", FALSE_ALARMS: "no negative text"}
     is_mixed = len({one.is_positive for one in readings if one.flagged is not None}) == 2
-    nothing[PRECISION] = "nothing flagged" if is_mixed else "texts of one kind"
+    nothing[PRECISION] = NONE_FLAGGED if is_mixed else "texts of one kind"
     is_missing = found.value is None and missing and rate != PRECISION
     note = nothing[rate] if found.value is None else found.reason or ""
     return replace(

@@ -55,7 +55,7 @@ def build(
     calling: Annotated[options.Calling, Only("is_offline budget")],
     is_json: AsJson = False,
 ) -> int:
-    """Let a model make new samples from samples: agreed meanings, chains or pairs.
+    """Let a model make new samples: meanings, chains, pairs, graded sentences or choices.
 
     A prompt contains only the fields that the job's YAML lists. Finished calls are stored and
     never repeated: run the same command again to resume.

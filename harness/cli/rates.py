@@ -19,8 +19,8 @@ from harness.analysis.error_table import (
     run_errors,
     sample_table,
 )
-from harness.analysis.moderation.flags import PRECISION
 from harness.analysis.rates import (
+    NONE_FLAGGED,
     REST,
     FlaggedBlock,
     OperatingPoint,
@@ -166,8 +166,8 @@ def _put(rows: Sequence[RateRow], gaps: Sequence[RateGap]) -> None:
         own = [row for row in rows if row.signature == signature]
         if (first := own[0]).threshold is not None:
             echo(f"{label}: {point_words(first)}")
-            if any(row.rate == PRECISION and row.n == 0 and not row.column for row in own):
-                echo(f"{label}: no text is flagged: too many share the highest score")
+            if any(row.note == NONE_FLAGGED and not row.column for row in own):
+                echo(f"{label}: no text is flagged: none scores so high")
         for column in dict.fromkeys(row.column for row in own):
             of_column = [row for row in own if row.column == column]
             by = f" by {column}" if column else ", all texts"

@@ -182,7 +182,20 @@ def test_a_wanted_rate_that_scores_cannot_reach_is_told(
 
     out = capsys.readouterr().out
     assert "chosen on 6 benign texts of 6 originals (half of this run, by seed 0)" in out
-    assert "no text is flagged: too many share the highest score" in out
+    assert "no text is flagged: none scores so high" in out
+
+
+def test_why_nothing_is_flagged_is_told_only_where_nothing_is(
+    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy, _ = mine
+
+    assert command(toy, "rates", "--threshold", "2") == 0
+    assert "no text is flagged: none scores so high" in capsys.readouterr().out
+    assert command(toy, "rates", "--threshold", "0", "--positive", "hateful,benign") == 0
+    out = capsys.readouterr().out  # texts of one kind have no precision, and all are flagged
+    assert "1.000" in out
+    assert "no text is flagged" not in out
 
 
 def test_the_nearest_training_text_stands_beside_each_error(mine: tuple[Toy, Path]) -> None:
