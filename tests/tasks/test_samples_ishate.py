@@ -76,6 +76,15 @@ def test_targets_are_invented_peoples_faiths_and_origins_and_no_trades(task: str
     assert [name for name in kinds if any(trade in name for trade in trades)] == []
 
 
+@pytest.mark.parametrize("task", [*EVERY, "hate_speech"])
+def test_no_group_has_the_name_of_a_real_one_or_of_a_colour_of_skin(task: str) -> None:
+    real = ("old-calendar", "brisk", "sallow")  # a faith, a school of scholars, a skin
+
+    texts = [repr(sample).lower() for sample in samples(task)]
+
+    assert [text for text in texts if any(name in text for name in real)] == []
+
+
 @pytest.mark.parametrize("task", PAIRS)
 def test_a_task_of_two_classes_has_the_texts_of_these_two(task: str) -> None:
     asked = {s.fields["text"]: s.references["label"] for s in samples(task)}
