@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from weakref import ref
 
 import pytest
@@ -15,6 +16,7 @@ from harness.models.client.cached import Budget
 from harness.models.scripted import ScriptedModel
 from harness.pipeline import plans
 from harness.specs.plans import PlannedTask, PlanSpec
+from harness.workspace import Workspace
 
 CONTROLS = """
     about: Controls alone.
@@ -272,3 +274,23 @@ def test_the_budget_of_the_command_replaces_the_plans(
     assert plan(toy, "--budget", "0", text=PAID.replace("{usd}", "9")) == 130
     assert "above --budget 0" in capsys.readouterr().err
     assert (cost(toy), Budget(0).spent_usd) == (0, 0)
+
+
+def test_every_shipped_plan_names_what_there_is(tmp_path: Path) -> None:
+    space = Workspace.open(tmp_path, tmp_path / "results")
+    names = space.registry.names("configs/plans")
+
+    assert {"demo", "emphasized-talk", "impscore", "intent-resolution", "ishate"} <= set(names)
+    specs = {name: space.registry.load("configs/plans", name) for name in names}
+    assert all(plans.plan_cells(space, spec, name=name) for name, spec in specs.items())
+
+
+def test_the_plan_on_the_page_of_plans_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/plans.md").read_text("utf-8")
+    text = page.partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "page.yaml").write_text(text, "utf-8")
+    space = Workspace.open(tmp_path, tmp_path / "results")
+
+    spec = space.registry.load("configs/plans", str(tmp_path / "page.yaml"))
+
+    assert len(plans.plan_cells(space, spec, name="page")) > 8
